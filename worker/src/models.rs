@@ -1,0 +1,120 @@
+//! What the agent loop asks of a language model: one trait, and the types that cross it.
+//!
+//! The executor builds a [`ModelRequest`] per step and reads a [`ModelStream`]. Providers live in the files beside:
+//!
+//! - `name`      `provider:model` names, bare well-known names, and where keys and base URLs come from
+//! - `genai`     OpenAI-compatible servers, Anthropic, Gemini, Vertex and Ollama, through the genai crate
+//! - `demo`      `demo:graph`, the rule-based stand-in of `rejoin dev`
+//!
+//! The message types here are also what `kb.agent_run_messages.content` stores, so that a run can be rebuilt exactly.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::tools::ToolSpec;
+
+/// One model call: the whole context of a step.
+#[derive(Debug, Clone)]
+pub struct ModelRequest {
+    /// As the definition names it, e.g. `openai:gpt-4o`; resolved by the provider registry.
+    pub model: String,
+    pub system: String,
+    pub messages: Vec<Message>,
+    /// Tools that the model may call in this step. Empty: it must answer in text.
+    pub tools: Vec<ToolSpec>,
+    pub temperature: Option<f64>,
+    pub max_tokens: Option<u32>,
+}
+
+/// A message of the run, in the form that is stored and sent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Message {
+    User {
+        text: String,
+    },
+    Assistant {
+        text: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tool_calls: Vec<ToolCall>,
+    },
+    ToolResult {
+        call_id: String,
+        tool: String,
+        /// What the model reads: the tool's JSON, or an error in words.
+        content: String,
+        #[serde(default)]
+        is_error: bool,
+    },
+}
+
+/// A call that the model asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The provider's id of the call, unique in its run; made up by us where the provider gives none.
+    pub id: String,
+    pub name: String,
+    /// Parsed arguments. Where the model's text was not JSON, this is a JSON string of that text, and the executor answers
+    /// with an error that the model can repair.
+    pub arguments: Value,
+}
+
+/// A piece of a model's answer, in the order that it arrives.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Chunk {
+    /// An increment of the reply's text, never empty.
+    Text(String),
+    /// An increment of the model's reasoning.
+    Reasoning(String),
+    /// A whole tool call (providers' partial arguments are collected first).
+    ToolCall(ToolCall),
+    /// The answer is complete. Always the last chunk of a stream that did not fail.
+    End { usage: Usage, finish: Finish },
+}
+
+/// Tokens of one model call, as the provider counted them; 0 where it does not say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+}
+
+/// Why the model stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finish {
+    Stop,
+    ToolCalls,
+    /// The answer hit its token limit.
+    Length,
+    /// Refused or filtered by the provider.
+    ContentFilter,
+}
+
+pub type ModelStream = BoxStream<'static, Result<Chunk, ModelError>>;
+
+/// Dropping the stream closes the call upstream.
+#[async_trait]
+pub trait Provider: Send + Sync {
+    /// Starts a model call. An error here, or as the stream's first item, came before any token.
+    async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError>;
+}
+
+/// A model call that failed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct ModelError {
+    /// Stable word for clients: `model_key_missing`, `model_rate_limited`, `model_unavailable`, `model_rejected`,
+    /// `model_stream_cut`, `model_protocol`, `model_unknown`.
+    pub code: &'static str,
+    /// What was attempted and what to do, without secrets.
+    pub message: String,
+    /// Whether the same call may succeed later.
+    pub retryable: bool,
+    /// The provider's own wish (`Retry-After`).
+    pub retry_after: Option<Duration>,
+}

@@ -1,0 +1,63 @@
+//! Tools: what a model may call. One trait; one file a family; the registry maps names to tools.
+//!
+//! - `registry`  all built-in tools by name, whitelists with globs
+//! - `graph`     the read tools over the knowledge graph
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// What a model is told of a tool, and what the executor must know of it.
+#[derive(Debug, Clone)]
+pub struct ToolSpec {
+    pub name: String,
+    pub description: String,
+    /// JSON Schema of the arguments: every property in `required`, optional ones nullable; null means absent.
+    pub parameters: Value,
+    /// Changes nothing: may be run again after a crash.
+    pub read_only: bool,
+    /// Repeating it with the same arguments changes nothing more: may be run again after a crash.
+    pub idempotent: bool,
+    pub destructive: bool,
+}
+
+/// What a call may use. Everything is scoped to the project.
+#[derive(Clone)]
+pub struct ToolContext {
+    pub db: sqlx::PgPool,
+    pub project_id: Uuid,
+    pub run_id: Uuid,
+    /// The user on whose behalf the run acts, where there is one.
+    pub user_id: Option<Uuid>,
+    pub call_id: String,
+    /// Cancelled when the run is; the executor also drops the call's future then.
+    pub cancel: CancellationToken,
+}
+
+/// Who hears of a failed call.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolError {
+    /// Wrong arguments, nothing found, limit hit: words that let the model repair its call. The run goes on.
+    #[error("{0}")]
+    RespondToModel(String),
+    /// The tool could not do its work for a reason that is not the model's (database away, …). The run goes on with a short
+    /// error to the model; the cause is logged for the operator.
+    #[error("{attempted}")]
+    Internal {
+        attempted: String,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+#[async_trait]
+pub trait Tool: Send + Sync {
+    fn spec(&self) -> &ToolSpec;
+    /// `arguments` have passed the schema of [`ToolSpec::parameters`].
+    async fn call(&self, context: &ToolContext, arguments: Value) -> Result<Value, ToolError>;
+}
+
+pub type SharedTool = Arc<dyn Tool>;
