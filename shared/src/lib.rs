@@ -1,9 +1,31 @@
-//! What the API and the worker must agree on.
+//! What the API and the worker must agree on: the nouns with their SQL, the queue, the log, the wake-up bus, and the
+//! commands. Imports no other member, no axum and no HTTP client.
 //!
 //! # Layout
-//! - `ids` `clock` `config` `db` `telemetry` `auth`             the ground
-//! - `projects` `conversations` `messages` `agents` `runs` `tool_calls`   nouns: types and their SQL
-//! - `queue`     the job queue            - `events`   the log of a conversation
-//! - `wakeup`    the bus of hints         - `graph`    the knowledge graph
+//! - `ids` `config` `db` `telemetry` `auth`                      the ground
+//! - `projects` `conversations` `messages` `agents` `runs` `run_messages` `tool_calls`   nouns: types and their SQL
+//! - `queue`     the job queue: enqueue, claim, heartbeat, settle, sweep, stats
+//! - `events`    the log of a conversation: kinds, append, read, group commit, snapshot, retention
+//! - `wakeup`    the bus of hints: `postgres` (LISTEN/NOTIFY) or `poll`
+//! - `graph`     the knowledge graph
 //! - `commands`  verbs: one transaction each, over several nouns
+//!
+//! Imports go one way: commands -> nouns -> ids, config, db. Tables and their columns: `migrations/`.
+
+pub mod agents;
+pub mod auth;
+pub mod commands;
+pub mod config;
+pub mod conversations;
+pub mod db;
+pub mod events;
 pub mod graph;
+pub mod ids;
+pub mod messages;
+pub mod projects;
+pub mod queue;
+pub mod run_messages;
+pub mod runs;
+pub mod telemetry;
+pub mod tool_calls;
+pub mod wakeup;

@@ -1,0 +1,2 @@
+drop table kb.chat_messages;
+drop table kb.chat_conversations;

@@ -1,0 +1,281 @@
+//! Agent definitions: prompt, model, tools, limits. Unique by name within a project.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use crate::ids;
+
+/// The model of a definition.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ModelChoice {
+    /// `provider:model`, or a bare well-known name.
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    #[serde(default, alias = "max_tokens", skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
+}
+
+/// A definition as stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentDefinition {
+    pub id: Uuid,
+    pub project_id: Uuid,
+    pub name: String,
+    pub description: String,
+    pub system_prompt: String,
+    pub model: Option<ModelChoice>,
+    /// Whitelist with globs; empty means none.
+    pub tools: Vec<String>,
+    pub flow_type: String,
+    pub is_default: bool,
+    pub max_steps: Option<i32>,
+    /// Seconds.
+    pub default_timeout: Option<i32>,
+    pub visibility: String,
+    pub max_depth: Option<i32>,
+    pub config: Value,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+/// What a definition is made of, without what the database adds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DefinitionContent {
+    pub name: String,
+    pub description: String,
+    pub system_prompt: String,
+    pub model: Option<ModelChoice>,
+    pub tools: Vec<String>,
+    pub flow_type: String,
+    pub is_default: bool,
+    pub max_steps: Option<i32>,
+    pub default_timeout: Option<i32>,
+    pub visibility: String,
+    pub max_depth: Option<i32>,
+    pub config: Value,
+}
+
+impl From<AgentDefinition> for DefinitionContent {
+    fn from(d: AgentDefinition) -> Self {
+        Self {
+            name: d.name,
+            description: d.description,
+            system_prompt: d.system_prompt,
+            model: d.model,
+            tools: d.tools,
+            flow_type: d.flow_type,
+            is_default: d.is_default,
+            max_steps: d.max_steps,
+            default_timeout: d.default_timeout,
+            visibility: d.visibility,
+            max_depth: d.max_depth,
+            config: d.config,
+        }
+    }
+}
+
+/// Values of `flow_type`.
+pub const FLOW_TYPES: [&str; 4] = ["single", "sequential", "loop", "parallel"];
+/// Values of `visibility`.
+pub const VISIBILITIES: [&str; 3] = ["external", "project", "internal"];
+/// The default agent of every project.
+pub const GRAPH_QUERY_AGENT: &str = "graph-query-agent";
+
+/// The definitions that `install-default-agents` installs. They live in code, so that they are versioned and tested with it.
+pub fn defaults() -> Vec<DefinitionContent> {
+    vec![DefinitionContent {
+        name: GRAPH_QUERY_AGENT.to_owned(),
+        description: "Answers questions about the project's knowledge graph by searching, querying and traversing it."
+            .to_owned(),
+        system_prompt: "You answer questions about this project's knowledge graph: its entities, its relationships and \
+                        its schema. Look everything up with your tools before you answer; never rely on what you \
+                        happen to know. Cite each entity and relationship that your answer rests on, writing entities \
+                        as [Type:key]. When a search finds nothing, try other words once or twice, and then say \
+                        plainly that nothing was found. Never make up entities, relationships or properties."
+            .to_owned(),
+        model: Some(ModelChoice { name: "gemini-2.0-flash".to_owned(), temperature: Some(0.1), max_tokens: None }),
+        tools: [
+            "hybrid_search",
+            "query_entities",
+            "search_entities",
+            "semantic_search",
+            "find_similar",
+            "get_entity_edges",
+            "traverse_graph",
+            "list_entity_types",
+            "schema_version",
+            "list_relationships",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        flow_type: "single".to_owned(),
+        is_default: true,
+        max_steps: Some(15),
+        default_timeout: None,
+        visibility: "project".to_owned(),
+        max_depth: None,
+        config: json!({}),
+    }]
+}
+
+/// A row as sqlx reads it.
+struct Row {
+    id: Uuid,
+    project_id: Uuid,
+    name: String,
+    description: String,
+    system_prompt: String,
+    model: Option<Value>,
+    tools: Vec<String>,
+    flow_type: String,
+    is_default: bool,
+    max_steps: Option<i32>,
+    default_timeout: Option<i32>,
+    visibility: String,
+    max_depth: Option<i32>,
+    config: Value,
+    created_at: DateTime<Utc>,
+    updated_at: DateTime<Utc>,
+}
+
+impl From<Row> for AgentDefinition {
+    fn from(row: Row) -> Self {
+        Self {
+            id: row.id,
+            project_id: row.project_id,
+            name: row.name,
+            description: row.description,
+            system_prompt: row.system_prompt,
+            // Written by us alone, from the same type.
+            model: row.model.and_then(|model| serde_json::from_value(model).ok()),
+            tools: row.tools,
+            flow_type: row.flow_type,
+            is_default: row.is_default,
+            max_steps: row.max_steps,
+            default_timeout: row.default_timeout,
+            visibility: row.visibility,
+            max_depth: row.max_depth,
+            config: row.config,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        }
+    }
+}
+
+fn model_json(content: &DefinitionContent) -> Option<Value> {
+    content.model.as_ref().map(|model| json!(model))
+}
+
+/// Adds a definition. None: the name is taken.
+pub async fn insert(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    content: &DefinitionContent,
+) -> Result<Option<AgentDefinition>, sqlx::Error> {
+    let row = sqlx::query_as!(
+        Row,
+        "insert into kb.agent_definitions (id, project_id, name, description, system_prompt, model, tools, flow_type,
+                                           is_default, max_steps, default_timeout, visibility, max_depth, config)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+         on conflict (project_id, name) do nothing
+         returning *",
+        ids::new(),
+        project_id,
+        content.name,
+        content.description,
+        content.system_prompt,
+        model_json(content),
+        &content.tools,
+        content.flow_type,
+        content.is_default,
+        content.max_steps,
+        content.default_timeout,
+        content.visibility,
+        content.max_depth,
+        content.config,
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row.map(Into::into))
+}
+
+/// Replaces a definition's content. None: not there. A name that is taken is a unique violation.
+pub async fn update(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    id: Uuid,
+    content: &DefinitionContent,
+) -> Result<Option<AgentDefinition>, sqlx::Error> {
+    let row = sqlx::query_as!(
+        Row,
+        "update kb.agent_definitions
+         set name = $3, description = $4, system_prompt = $5, model = $6, tools = $7, flow_type = $8, is_default = $9,
+             max_steps = $10, default_timeout = $11, visibility = $12, max_depth = $13, config = $14, updated_at = now()
+         where id = $1 and project_id = $2
+         returning *",
+        id,
+        project_id,
+        content.name,
+        content.description,
+        content.system_prompt,
+        model_json(content),
+        &content.tools,
+        content.flow_type,
+        content.is_default,
+        content.max_steps,
+        content.default_timeout,
+        content.visibility,
+        content.max_depth,
+        content.config,
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row.map(Into::into))
+}
+
+pub async fn get(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Option<AgentDefinition>, sqlx::Error> {
+    let row = sqlx::query_as!(Row, "select * from kb.agent_definitions where id = $1 and project_id = $2", id, project_id)
+        .fetch_optional(db)
+        .await?;
+    Ok(row.map(Into::into))
+}
+
+pub async fn find_by_name(db: &PgPool, project_id: Uuid, name: &str) -> Result<Option<AgentDefinition>, sqlx::Error> {
+    let row =
+        sqlx::query_as!(Row, "select * from kb.agent_definitions where project_id = $1 and name = $2", project_id, name)
+            .fetch_optional(db)
+            .await?;
+    Ok(row.map(Into::into))
+}
+
+/// A page by name, after `after`.
+pub async fn list(
+    db: &PgPool,
+    project_id: Uuid,
+    after: Option<&str>,
+    limit: i64,
+) -> Result<Vec<AgentDefinition>, sqlx::Error> {
+    let rows = sqlx::query_as!(
+        Row,
+        "select * from kb.agent_definitions where project_id = $1 and ($2::text is null or name > $2) order by name limit $3",
+        project_id,
+        after,
+        limit
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows.into_iter().map(Into::into).collect())
+}
+
+/// Deletes a definition; false where there is none. One that conversations are bound to is a foreign key violation.
+pub async fn delete(db: &PgPool, project_id: Uuid, id: Uuid) -> Result<bool, sqlx::Error> {
+    let done = sqlx::query!("delete from kb.agent_definitions where id = $1 and project_id = $2", id, project_id)
+        .execute(db)
+        .await?;
+    Ok(done.rows_affected() > 0)
+}

@@ -1,0 +1,35 @@
+//! Deleting a conversation with everything of it. A run that is active loses its job, and with it its lease: its worker stops
+//! and writes nothing more.
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::conversations::Owner;
+use crate::events::log;
+
+#[derive(Debug)]
+pub struct DeleteConversation {
+    pub owner: Owner,
+    pub id: Uuid,
+}
+
+impl DeleteConversation {
+    /// False: not there, or not the owner's.
+    pub async fn apply(self, db: &mut PgConnection) -> Result<bool, sqlx::Error> {
+        if crate::conversations::get(db, self.owner, self.id).await?.is_none() {
+            return Ok(false);
+        }
+        log::lock(db, self.id).await?;
+        sqlx::query!(
+            "delete from queue.jobs where run_id in (select id from kb.agent_runs where conversation_id = $1)",
+            self.id
+        )
+        .execute(&mut *db)
+        .await?;
+        sqlx::query!("delete from kb.idempotency_keys where conversation_id = $1", self.id).execute(&mut *db).await?;
+        sqlx::query!("delete from kb.chat_conversations where id = $1", self.id).execute(&mut *db).await?;
+        sqlx::query!("delete from stream.events where log_id = $1", self.id).execute(&mut *db).await?;
+        sqlx::query!("delete from stream.logs where log_id = $1", self.id).execute(&mut *db).await?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,226 @@
+//! A user's message: stored, with the run that will answer it, its job, and the log's `message` event (invariants I1, I8).
+
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::{CancelRun, wire_time};
+use crate::conversations::{self, Owner};
+use crate::events::kinds::{Event, Kind, MessageBody};
+use crate::events::log;
+use crate::messages::{self, NewMessage, Role};
+use crate::queue::{self, NewJob};
+use crate::wakeup::Wake;
+use crate::{agents, ids, runs};
+
+/// What happens to a message while a run of its conversation is active.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnBusy {
+    /// It waits its turn, in order.
+    #[default]
+    Enqueue,
+    /// It is refused.
+    Reject,
+    /// The active runs are cancelled; then it is its turn.
+    Interrupt,
+}
+
+/// A client's key under which a post happens once, and the hash of what was posted.
+#[derive(Debug, Clone)]
+pub struct Idempotency {
+    pub key: String,
+    pub body_hash: Vec<u8>,
+}
+
+#[derive(Debug, Clone)]
+pub struct PostMessage {
+    pub owner: Owner,
+    /// None: a new conversation.
+    pub conversation_id: Option<Uuid>,
+    /// For a new conversation only; an existing one keeps what it is bound to.
+    pub agent_definition_id: Option<Uuid>,
+    pub message: String,
+    pub attached_context: Option<Value>,
+    pub idempotency: Option<Idempotency>,
+    pub on_busy: OnBusy,
+}
+
+/// A message that was accepted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Posted {
+    pub conversation_id: Uuid,
+    pub message_id: Uuid,
+    pub run_id: Uuid,
+    /// The log's number just before the message: a reader that starts here sees the whole turn.
+    pub cursor: i64,
+    /// False: the same key had been posted before, and this is that run.
+    pub fresh: bool,
+    /// To be sent after the commit.
+    pub wake: Wake,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum PostError {
+    #[error("there is no such conversation")]
+    ConversationNotFound,
+    #[error("there is no such agent definition")]
+    DefinitionNotFound,
+    #[error("a run of this conversation is active")]
+    Busy { run_id: Uuid },
+    #[error("the idempotency key was used with another body")]
+    KeyReused,
+    #[error("storing the message failed")]
+    Database(#[from] sqlx::Error),
+}
+
+impl PostMessage {
+    pub async fn apply(self, db: &mut PgConnection) -> Result<Posted, PostError> {
+        let (message_id, run_id) = (ids::new(), ids::new());
+        if let Some(idempotency) = &self.idempotency
+            && let Some(earlier) = claim_key(db, self.owner, idempotency, run_id).await?
+        {
+            return Ok(earlier);
+        }
+
+        let mut wake = Wake::default();
+        let (conversation_id, definition_id) = match self.conversation_id {
+            None => {
+                if let Some(id) = self.agent_definition_id {
+                    let known = agents::get(db, self.owner.project_id, id).await?;
+                    known.ok_or(PostError::DefinitionNotFound)?;
+                }
+                let id = ids::new();
+                let title = conversations::title_of(&self.message);
+                conversations::create(db, id, self.owner, &title, self.agent_definition_id, &json!({})).await?;
+                (id, self.agent_definition_id)
+            }
+            Some(id) => {
+                let found = conversations::get(db, self.owner, id).await?.ok_or(PostError::ConversationNotFound)?;
+                // Posts to one conversation take turns from here on, so that jobs and events have the same order.
+                log::lock(db, id).await?.ok_or(PostError::ConversationNotFound)?;
+                match self.on_busy {
+                    OnBusy::Enqueue => {}
+                    OnBusy::Reject => {
+                        if let Some(active) = runs::active_of_conversation(db, id).await?.first() {
+                            return Err(PostError::Busy { run_id: *active });
+                        }
+                    }
+                    OnBusy::Interrupt => {
+                        for active in runs::active_of_conversation(db, id).await? {
+                            wake.merge(CancelRun { run_id: active }.apply(db).await?);
+                        }
+                    }
+                }
+                conversations::touch(db, id).await?;
+                (id, found.agent_definition_id)
+            }
+        };
+
+        let now = sqlx::query_scalar!(r#"select now() as "now!""#).fetch_one(&mut *db).await?;
+        let message = MessageBody {
+            id: message_id,
+            role: Role::User.as_str().to_owned(),
+            content: self.message.clone(),
+            created_at: wire_time(now),
+            attached_context: self.attached_context.clone(),
+            citations: None,
+        };
+        let event = Event::of(run_id, Kind::Message { message });
+        let seq = log::append(db, conversation_id, Some(run_id), &[event]).await?;
+        let metadata = match &self.attached_context {
+            Some(context) => json!({ "attachedContext": context }),
+            None => json!({}),
+        };
+        let new_message = NewMessage {
+            id: message_id,
+            conversation_id,
+            role: Role::User,
+            content: &self.message,
+            citations: None,
+            retrieval_context: None,
+            metadata: &metadata,
+            seq,
+        };
+        messages::insert(db, new_message).await?;
+        let run = runs::NewRun {
+            id: run_id,
+            project_id: self.owner.project_id,
+            conversation_id: Some(conversation_id),
+            user_id: Some(self.owner.user_id),
+            agent_definition_id: definition_id,
+            agent_name: None,
+            log_id: conversation_id,
+            message_id: Some(message_id),
+            input: &self.message,
+            first_seq: seq - 1,
+            timeout_s: None,
+        };
+        runs::insert(db, run).await?;
+        let job = NewJob {
+            project_id: self.owner.project_id,
+            run_id: Some(run_id),
+            concurrency_key: Some(queue::conversation_key(conversation_id)),
+            ..NewJob::new(queue::KIND_RUN, json!({}))
+        };
+        queue::enqueue(db, &job).await?;
+        if let Some(idempotency) = &self.idempotency {
+            sqlx::query!(
+                "update kb.idempotency_keys set conversation_id = $4, message_id = $5, cursor = $6
+                 where project_id = $1 and user_id = $2 and key = $3",
+                self.owner.project_id,
+                self.owner.user_id,
+                idempotency.key,
+                conversation_id,
+                message_id,
+                seq - 1
+            )
+            .execute(db)
+            .await?;
+        }
+        wake.merge(Wake::queue(queue::DEFAULT_QUEUE).and(Wake::log(conversation_id)));
+        Ok(Posted { conversation_id, message_id, run_id, cursor: seq - 1, fresh: true, wake })
+    }
+}
+
+/// Takes the key for `run_id`, waiting for another post that is taking it right now. Some: it was taken, by the same body.
+async fn claim_key(
+    db: &mut PgConnection,
+    owner: Owner,
+    idempotency: &Idempotency,
+    run_id: Uuid,
+) -> Result<Option<Posted>, PostError> {
+    let taken = sqlx::query!(
+        "insert into kb.idempotency_keys (project_id, user_id, key, body_hash, run_id) values ($1, $2, $3, $4, $5)
+         on conflict do nothing",
+        owner.project_id,
+        owner.user_id,
+        idempotency.key,
+        idempotency.body_hash,
+        run_id
+    )
+    .execute(&mut *db)
+    .await?;
+    if taken.rows_affected() == 1 {
+        return Ok(None);
+    }
+    let earlier = sqlx::query!(
+        r#"select body_hash, conversation_id as "conversation_id!", message_id as "message_id!", run_id, cursor
+           from kb.idempotency_keys where project_id = $1 and user_id = $2 and key = $3"#,
+        owner.project_id,
+        owner.user_id,
+        idempotency.key
+    )
+    .fetch_one(&mut *db)
+    .await?;
+    if earlier.body_hash != idempotency.body_hash {
+        return Err(PostError::KeyReused);
+    }
+    Ok(Some(Posted {
+        conversation_id: earlier.conversation_id,
+        message_id: earlier.message_id,
+        run_id: earlier.run_id,
+        cursor: earlier.cursor,
+        fresh: false,
+        wake: Wake::default(),
+    }))
+}

@@ -1,0 +1,134 @@
+//! A tool call on record before it acts, and its end with the result (invariants I7, I13): row, event and the run's safe point
+//! in one transaction, so that what readers saw and what a new attempt finds agree.
+
+use serde_json::Value;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::FencedError;
+use crate::events::kinds::{Event, Kind, ToolStatus};
+use crate::events::log;
+use crate::queue::settle;
+use crate::runs::Run;
+use crate::tool_calls::{self, CallStatus};
+use crate::wakeup::Wake;
+use crate::{ids, run_messages};
+
+/// The call is about to act.
+#[derive(Debug)]
+pub struct ToolStarted<'a> {
+    pub run: &'a Run,
+    pub attempt: i32,
+    /// The row of the call.
+    pub id: Uuid,
+    pub call_id: &'a str,
+    pub tool: &'a str,
+    pub input: &'a Value,
+}
+
+impl ToolStarted<'_> {
+    /// False: the run was cancelled meanwhile, and the call must not act (invariant I13).
+    pub async fn apply(self, db: &mut PgConnection) -> Result<(bool, Wake), FencedError> {
+        let failed = FencedError::database("recording the tool call");
+        self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
+    }
+
+    async fn try_apply(self, db: &mut PgConnection) -> Result<Option<(bool, Wake)>, sqlx::Error> {
+        let run = self.run;
+        if settle::fence(db, run.id, self.attempt).await?.is_none() {
+            return Ok(None);
+        }
+        log::lock(db, run.log_id).await?;
+        let cancelled = sqlx::query_scalar!(
+            r#"select cancel_requested_at is not null as "cancelled!" from kb.agent_runs where id = $1 for update"#,
+            run.id
+        )
+        .fetch_one(&mut *db)
+        .await?;
+        if cancelled {
+            return Ok(Some((false, Wake::default())));
+        }
+        tool_calls::mark_running(db, self.id).await?;
+        let started = Kind::McpTool {
+            call_id: self.call_id.to_owned(),
+            tool: self.tool.to_owned(),
+            status: ToolStatus::Started,
+            input: Some(self.input.clone()),
+            result: None,
+            error: None,
+            duration_ms: None,
+        };
+        append_and_move_safe_point(db, run, started).await?;
+        Ok(Some((true, Wake::log(run.log_id))))
+    }
+}
+
+/// The call is over, well or not, or its outcome will never be known.
+#[derive(Debug)]
+pub struct ToolEnded<'a> {
+    pub run: &'a Run,
+    pub attempt: i32,
+    pub step_number: i32,
+    pub id: Uuid,
+    pub call_id: &'a str,
+    pub tool: &'a str,
+    pub status: CallStatus,
+    pub output: Option<&'a Value>,
+    pub error: Option<&'a str>,
+    pub duration_ms: i64,
+    /// What the model will read: the stored `tool_result` message.
+    pub result_message: &'a Value,
+    /// Whether to tell of the call's start first: it never acted (unknown tool, bad arguments, doom loop), so that nothing
+    /// has told of it yet, and readers see every call begin before it ends.
+    pub announce: Option<&'a Value>,
+}
+
+impl ToolEnded<'_> {
+    pub async fn apply(self, db: &mut PgConnection) -> Result<Wake, FencedError> {
+        let failed = FencedError::database("storing the tool's result");
+        self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
+    }
+
+    async fn try_apply(self, db: &mut PgConnection) -> Result<Option<Wake>, sqlx::Error> {
+        let run = self.run;
+        if settle::fence(db, run.id, self.attempt).await?.is_none() {
+            return Ok(None);
+        }
+        let duration = i32::try_from(self.duration_ms).unwrap_or(i32::MAX);
+        tool_calls::mark_ended(db, self.id, self.status, self.output, self.error, Some(duration)).await?;
+        run_messages::append(db, run.id, ids::new(), "tool_result", self.result_message, self.step_number).await?;
+        if let Some(input) = self.announce {
+            let started = Kind::McpTool {
+                call_id: self.call_id.to_owned(),
+                tool: self.tool.to_owned(),
+                status: ToolStatus::Started,
+                input: Some(input.clone()),
+                result: None,
+                error: None,
+                duration_ms: None,
+            };
+            append_and_move_safe_point(db, run, started).await?;
+        }
+        let status = match self.status {
+            CallStatus::Completed => ToolStatus::Completed,
+            CallStatus::Error | CallStatus::OutcomeUnknown | CallStatus::Pending | CallStatus::Running => ToolStatus::Error,
+        };
+        let ended = Kind::McpTool {
+            call_id: self.call_id.to_owned(),
+            tool: self.tool.to_owned(),
+            status,
+            input: None,
+            result: self.output.cloned(),
+            error: self.error.map(str::to_owned),
+            duration_ms: Some(self.duration_ms),
+        };
+        append_and_move_safe_point(db, run, ended).await?;
+        Ok(Some(Wake::log(run.log_id)))
+    }
+}
+
+async fn append_and_move_safe_point(db: &mut PgConnection, run: &Run, kind: Kind) -> Result<(), sqlx::Error> {
+    let seq = log::append(db, run.log_id, Some(run.root_run_id), &[Event::of(run.id, kind)]).await?;
+    sqlx::query!("update kb.agent_runs set safe_seq = $2 where id = $1", run.id, seq).execute(db).await?;
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! An attempt begins. The first one opens the turn with `meta` and stores what the model will be given; a later one tells
+//! readers with `reset` what to forget, and goes on from what is stored.
+
+use serde_json::Value;
+use sqlx::PgConnection;
+
+use super::FencedError;
+use crate::events::kinds::{Event, Kind};
+use crate::events::log;
+use crate::queue::settle;
+use crate::runs::Run;
+use crate::wakeup::Wake;
+use crate::{ids, run_messages};
+
+/// A message of the run's opening, in order: (role, content).
+pub type Opening = (&'static str, Value);
+
+#[derive(Debug)]
+pub struct StartRun<'a> {
+    pub run: &'a Run,
+    pub attempt: i32,
+    /// The model that will be asked, as the definition or the deployment names it.
+    pub model: &'a str,
+    pub agent_name: Option<&'a str>,
+    /// The `meta` event, if this is the first attempt to get this far.
+    pub meta: Kind,
+    /// System prompt, history, and the message to answer.
+    pub opening: Vec<Opening>,
+    /// Why an earlier attempt did not finish, for `reset`.
+    pub reason: &'a str,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Started {
+    /// The turn was opened now.
+    Fresh,
+    /// An earlier attempt had opened it.
+    Resumed,
+}
+
+impl StartRun<'_> {
+    pub async fn apply(self, db: &mut PgConnection) -> Result<(Started, Wake), FencedError> {
+        let failed = FencedError::database("starting the run");
+        self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
+    }
+
+    async fn try_apply(self, db: &mut PgConnection) -> Result<Option<(Started, Wake)>, sqlx::Error> {
+        let run = self.run;
+        if settle::fence(db, run.id, self.attempt).await?.is_none() {
+            return Ok(None);
+        }
+        log::lock(db, run.log_id).await?;
+        // Read again under the lock: what the caller saw may be older than the attempt before this one.
+        let safe_seq = sqlx::query_scalar!("select safe_seq from kb.agent_runs where id = $1 for update", run.id)
+            .fetch_one(&mut *db)
+            .await?;
+        let (started, event) = match safe_seq {
+            None => {
+                for (role, content) in &self.opening {
+                    run_messages::append(db, run.id, ids::new(), role, content, 0).await?;
+                }
+                (Started::Fresh, self.meta)
+            }
+            Some(safe_seq) => {
+                let reset =
+                    Kind::Reset { discard_after: safe_seq, attempt: self.attempt, reason: self.reason.to_owned() };
+                (Started::Resumed, reset)
+            }
+        };
+        let seq = log::append(db, run.log_id, Some(run.root_run_id), &[Event::of(run.id, event)]).await?;
+        sqlx::query!(
+            "update kb.agent_runs
+             set state = 'running', attempt = $2, safe_seq = $3, started_at = coalesce(started_at, now()),
+                 model = $4, agent_name = coalesce(agent_name, $5)
+             where id = $1",
+            run.id,
+            self.attempt,
+            seq,
+            self.model,
+            self.agent_name
+        )
+        .execute(db)
+        .await?;
+        Ok(Some((started, Wake::log(run.log_id))))
+    }
+}
+

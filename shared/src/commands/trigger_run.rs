@@ -1,0 +1,47 @@
+//! A run outside a conversation, with a log of its own.
+
+use serde_json::json;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::agents::AgentDefinition;
+use crate::events::log;
+use crate::queue::{self, NewJob};
+use crate::wakeup::Wake;
+use crate::{ids, runs};
+
+#[derive(Debug)]
+pub struct TriggerRun<'a> {
+    pub definition: &'a AgentDefinition,
+    pub user_id: Option<Uuid>,
+    pub input: String,
+}
+
+impl TriggerRun<'_> {
+    /// Returns the run's id (which is its log's, too) and what to wake after the commit. Its cursor is 0.
+    pub async fn apply(self, db: &mut PgConnection) -> Result<(Uuid, Wake), sqlx::Error> {
+        let id = ids::new();
+        log::create(db, id).await?;
+        let run = runs::NewRun {
+            id,
+            project_id: self.definition.project_id,
+            conversation_id: None,
+            user_id: self.user_id,
+            agent_definition_id: Some(self.definition.id),
+            agent_name: Some(&self.definition.name),
+            log_id: id,
+            message_id: None,
+            input: &self.input,
+            first_seq: 0,
+            timeout_s: None,
+        };
+        runs::insert(db, run).await?;
+        let job = NewJob {
+            project_id: self.definition.project_id,
+            run_id: Some(id),
+            ..NewJob::new(queue::KIND_RUN, json!({}))
+        };
+        queue::enqueue(db, &job).await?;
+        Ok((id, Wake::queue(queue::DEFAULT_QUEUE)))
+    }
+}

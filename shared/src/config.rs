@@ -1,0 +1,55 @@
+//! Settings that every process shares. Each is a command-line option and an environment variable; the API's and the
+//! worker's own are beside their code.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+/// Where the database is, and how much of it a process may use.
+#[derive(Debug, Clone, Args)]
+pub struct DatabaseArgs {
+    /// PostgreSQL's URL, e.g. postgres://user:password@host/rejoin
+    #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
+    pub database_url: String,
+
+    /// Connections for commands and reads of nouns, at most
+    #[arg(long, env = "REJOIN_DB_CONNECTIONS", default_value_t = 10)]
+    pub db_connections: u32,
+
+    /// Connections for the hot paths (event appends, claims, the tail), at most
+    #[arg(long, env = "REJOIN_DB_HOT_CONNECTIONS", default_value_t = 6)]
+    pub db_hot_connections: usize,
+
+    /// A statement that runs longer is ended by the server [milliseconds]
+    #[arg(long, env = "REJOIN_DB_STATEMENT_TIMEOUT_MS", default_value_t = 30_000)]
+    pub db_statement_timeout_ms: u64,
+
+    /// How processes tell each other that there is something new
+    #[arg(long, env = "REJOIN_BUS", value_enum, default_value_t = BusKind::Postgres)]
+    pub bus: BusKind,
+}
+
+impl DatabaseArgs {
+    /// The defaults, for a database at `url`.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            database_url: url.into(),
+            db_connections: 10,
+            db_hot_connections: 6,
+            db_statement_timeout_ms: 30_000,
+            bus: BusKind::Postgres,
+        }
+    }
+}
+
+/// The wake-up bus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BusKind {
+    /// LISTEN/NOTIFY: needs a direct connection (no transaction pooler between)
+    Postgres,
+    /// No wake-ups: everything is found by looking, within a second
+    Poll,
+}
+
+/// How often everything that waits for a wake-up looks by itself: a lost wake-up costs at most this (invariant I11).
+pub const POLL_INTERVAL: Duration = Duration::from_millis(800);

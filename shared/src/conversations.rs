@@ -1,0 +1,128 @@
+//! Conversations: what a chat UI lists. Every query is scoped by project AND owner.
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+/// Characters of the first message that become the title.
+pub const TITLE_MAX_CHARS: usize = 50;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Conversation {
+    pub id: Uuid,
+    pub project_id: Uuid,
+    pub owner_user_id: Uuid,
+    pub agent_definition_id: Option<Uuid>,
+    pub title: String,
+    pub metadata: Value,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+/// Whose rows a query may see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    pub project_id: Uuid,
+    pub user_id: Uuid,
+}
+
+/// The title of a conversation that begins with `message`.
+pub fn title_of(message: &str) -> String {
+    let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().take(TITLE_MAX_CHARS).collect()
+}
+
+/// Makes a conversation and its log.
+pub async fn create(
+    db: &mut PgConnection,
+    id: Uuid,
+    owner: Owner,
+    title: &str,
+    agent_definition_id: Option<Uuid>,
+    metadata: &Value,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "with log as (insert into stream.logs (log_id) values ($1))
+         insert into kb.chat_conversations (id, project_id, owner_user_id, title, agent_definition_id, metadata)
+         values ($1, $2, $3, $4, $5, $6)",
+        id,
+        owner.project_id,
+        owner.user_id,
+        title,
+        agent_definition_id,
+        metadata,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+pub async fn get(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Option<Conversation>, sqlx::Error> {
+    sqlx::query_as!(
+        Conversation,
+        "select id, project_id, owner_user_id, agent_definition_id, title, metadata, created_at, updated_at
+         from kb.chat_conversations where id = $1 and project_id = $2 and owner_user_id = $3",
+        id,
+        owner.project_id,
+        owner.user_id
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// A page of the owner's conversations, the most recently used first, after the cursor (updated_at, id).
+pub async fn list(
+    db: &PgPool,
+    owner: Owner,
+    after: Option<(DateTime<Utc>, Uuid)>,
+    limit: i64,
+) -> Result<Vec<Conversation>, sqlx::Error> {
+    let (at, id) = after.unzip();
+    sqlx::query_as!(
+        Conversation,
+        "select id, project_id, owner_user_id, agent_definition_id, title, metadata, created_at, updated_at
+         from kb.chat_conversations
+         where project_id = $1 and owner_user_id = $2
+           and ($3::timestamptz is null or (updated_at, id) < ($3, $4))
+         order by updated_at desc, id desc
+         limit $5",
+        owner.project_id,
+        owner.user_id,
+        at,
+        id,
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Changes title or metadata (null: as it is). None: not there, or not the owner's.
+pub async fn update(
+    db: &PgPool,
+    owner: Owner,
+    id: Uuid,
+    title: Option<&str>,
+    metadata: Option<&Value>,
+) -> Result<Option<Conversation>, sqlx::Error> {
+    sqlx::query_as!(
+        Conversation,
+        "update kb.chat_conversations
+         set title = coalesce($4, title), metadata = coalesce($5, metadata), updated_at = now()
+         where id = $1 and project_id = $2 and owner_user_id = $3
+         returning id, project_id, owner_user_id, agent_definition_id, title, metadata, created_at, updated_at",
+        id,
+        owner.project_id,
+        owner.user_id,
+        title,
+        metadata
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Notes that the conversation was used, for the order of lists.
+pub async fn touch(db: &mut PgConnection, id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!("update kb.chat_conversations set updated_at = now() where id = $1", id).execute(db).await?;
+    Ok(())
+}

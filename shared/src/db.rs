@@ -1,0 +1,179 @@
+//! Connections to PostgreSQL: one pool a driver.
+//!
+//! sqlx serves nouns and commands (queries checked at compile time); tokio-postgres serves the hot paths and LISTEN, where
+//! pipelining and prepared statements pay.
+
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use tokio_postgres::config::{Host, SslMode};
+use tracing::warn;
+
+use crate::config::DatabaseArgs;
+
+/// Waiting for a connection ends after this, with an error that becomes a 503.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Between two tries to reach a database that is not up yet.
+const CONNECT_RETRY: Duration = Duration::from_millis(500);
+
+/// Both pools of a process.
+#[derive(Clone)]
+pub struct Db {
+    /// Nouns and commands.
+    pub sql: sqlx::PgPool,
+    /// Hot paths.
+    pub hot: Pool,
+    connector: Connector,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    #[error("the database URL can't be read: {0}")]
+    Url(String),
+    #[error("connecting to the database failed")]
+    Sql(#[from] sqlx::Error),
+    #[error("connecting to the database failed")]
+    Hot(#[from] tokio_postgres::Error),
+    #[error("making the connection pool failed: {0}")]
+    Pool(String),
+}
+
+impl Db {
+    /// Makes the pools. Connects lazily: the database need not be up yet (see [`Db::wait_until_up`]).
+    pub fn connect_lazy(args: &DatabaseArgs, application: &str) -> Result<Self, ConnectError> {
+        let options: PgConnectOptions =
+            args.database_url.parse().map_err(|error: sqlx::Error| ConnectError::Url(error.to_string()))?;
+        let options = options
+            .application_name(application)
+            .options([("statement_timeout", format!("{}ms", args.db_statement_timeout_ms))]);
+        let sql = PgPoolOptions::new()
+            .max_connections(args.db_connections)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .idle_timeout(Duration::from_secs(600))
+            .connect_lazy_with(options);
+        let connector = Connector::new(args, application)?;
+        let hot = connector.pool(args.db_hot_connections)?;
+        Ok(Self { sql, hot, connector })
+    }
+
+    /// Waits until the database answers, saying so once in a while.
+    pub async fn wait_until_up(&self) {
+        let mut tries = 0_u32;
+        loop {
+            match sqlx::query("select 1").execute(&self.sql).await {
+                Ok(_) => return,
+                Err(error) => {
+                    if tries.is_multiple_of(10) {
+                        warn!(%error, "the database does not answer yet; trying again");
+                    }
+                    tries += 1;
+                    tokio::time::sleep(CONNECT_RETRY).await;
+                }
+            }
+        }
+    }
+
+    /// How to make a connection of one's own (for LISTEN).
+    pub fn connector(&self) -> &Connector {
+        &self.connector
+    }
+}
+
+/// Makes tokio-postgres connections.
+#[derive(Clone)]
+pub struct Connector {
+    config: tokio_postgres::Config,
+}
+
+impl Connector {
+    fn new(args: &DatabaseArgs, application: &str) -> Result<Self, ConnectError> {
+        let mut config: tokio_postgres::Config =
+            args.database_url.parse().map_err(|error: tokio_postgres::Error| ConnectError::Url(error.to_string()))?;
+        config
+            .application_name(application)
+            .options(format!("-c statement_timeout={} -c idle_in_transaction_session_timeout=10s", args.db_statement_timeout_ms))
+            .connect_timeout(Duration::from_secs(5))
+            .keepalives_idle(Duration::from_secs(10));
+        Ok(Self { config })
+    }
+
+    fn pool(&self, max_size: usize) -> Result<Pool, ConnectError> {
+        let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let manager = match self.tls() {
+            Some(tls) => Manager::from_config(self.config.clone(), tls, config),
+            None => Manager::from_config(self.config.clone(), tokio_postgres::NoTls, config),
+        };
+        Pool::builder(manager)
+            .max_size(max_size)
+            .runtime(Runtime::Tokio1)
+            .wait_timeout(Some(ACQUIRE_TIMEOUT))
+            .create_timeout(Some(ACQUIRE_TIMEOUT))
+            .build()
+            .map_err(|error| ConnectError::Pool(error.to_string()))
+    }
+
+    /// TLS where the URL asks for it with `sslmode=require`; never on a unix socket.
+    fn tls(&self) -> Option<tokio_postgres_rustls::MakeRustlsConnect> {
+        let on_socket = self.config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
+        if on_socket || self.config.get_ssl_mode() != SslMode::Require {
+            return None;
+        }
+        let mut roots = rustls::RootCertStore::empty();
+        for certificate in rustls_native_certs::load_native_certs().certs {
+            // A certificate of the system's store that rustls can't read is of no use to us either.
+            let _ = roots.add(certificate);
+        }
+        let config = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        Some(tokio_postgres_rustls::MakeRustlsConnect::new(config))
+    }
+
+    /// A connection of its own, with the stream of what the server sends unasked (notifications).
+    pub async fn listen_connection(
+        &self,
+        mut on_notice: impl FnMut(tokio_postgres::Notification) + Send + 'static,
+    ) -> Result<(tokio_postgres::Client, tokio::task::JoinHandle<()>), tokio_postgres::Error> {
+        macro_rules! drive {
+            ($tls:expr) => {{
+                let (client, mut connection) = self.config.connect($tls).await?;
+                let task = tokio::spawn(async move {
+                    loop {
+                        match futures::future::poll_fn(|cx| connection.poll_message(cx)).await {
+                            Some(Ok(tokio_postgres::AsyncMessage::Notification(notice))) => on_notice(notice),
+                            Some(Ok(_)) => {}
+                            Some(Err(_)) | None => return,
+                        }
+                    }
+                });
+                Ok((client, task))
+            }};
+        }
+        match self.tls() {
+            Some(tls) => drive!(tls),
+            None => drive!(tokio_postgres::NoTls),
+        }
+    }
+}
+
+/// Whether the same transaction may simply be tried again: the connection broke, or the server chose us as the victim of a
+/// deadlock or a serialization conflict, or it is starting or stopping.
+pub fn is_transient(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed | sqlx::Error::Protocol(_) => true,
+        sqlx::Error::Database(database) => database.code().is_some_and(|code| is_transient_code(&code)),
+        _ => false,
+    }
+}
+
+/// The same for tokio-postgres.
+pub fn is_transient_hot(error: &tokio_postgres::Error) -> bool {
+    match error.code() {
+        Some(code) => is_transient_code(code.code()),
+        None => true,
+    }
+}
+
+/// SQLSTATEs after which the same work may succeed: connection trouble, rollbacks, shutdown and start, too many connections.
+fn is_transient_code(code: &str) -> bool {
+    code.starts_with("08") || code.starts_with("40") || matches!(code, "57P01" | "57P02" | "57P03" | "53300" | "55P03" | "57014")
+}

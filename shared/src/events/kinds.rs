@@ -1,0 +1,205 @@
+//! The events of the wire, as WIRE names them: `{"type": …, "runId": …, …}`. One place defines their JSON; it is written once
+//! and stored as text.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+/// An event with what every event carries.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Event {
+    #[serde(flatten)]
+    pub kind: Kind,
+    /// The run that it comes from. None on a message that no run answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<Uuid>,
+    /// The agent's name, on events of sub-agents and plan steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_run_id: Option<Uuid>,
+    /// `agent`, `planner`, `plan_step` or `sub_agent`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_number: Option<i32>,
+}
+
+impl Event {
+    pub fn of(run_id: Uuid, kind: Kind) -> Self {
+        Self { kind, run_id: Some(run_id), agent: None, parent_run_id: None, source: None, step_number: None }
+    }
+
+    /// The text that is stored and sent.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("an event is plain data")
+    }
+}
+
+/// A chat message on the wire.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MessageBody {
+    pub id: Uuid,
+    pub role: String,
+    pub content: String,
+    /// RFC 3339.
+    pub created_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attached_context: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub citations: Option<Value>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolStatus {
+    Started,
+    Completed,
+    Error,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DoneStatus {
+    Completed,
+    Failed,
+    Cancelled,
+    Paused,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum Kind {
+    /// A message was stored: the user's at once, the assistant's at the end.
+    Message { message: MessageBody },
+    /// The turn begins.
+    Meta {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        conversation_id: Option<Uuid>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent_definition_id: Option<Uuid>,
+        #[serde(default, rename = "agent", skip_serializing_if = "Option::is_none")]
+        agent_name: Option<String>,
+        model: String,
+        citations: Vec<Value>,
+        attempt: i32,
+    },
+    /// A piece of the reply; only the increment.
+    Token { token: String },
+    /// A piece of the model's reasoning.
+    Reasoning { text: String },
+    /// `started` comes before the call runs.
+    McpTool {
+        call_id: String,
+        tool: String,
+        status: ToolStatus,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<Value>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        result: Option<Value>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        duration_ms: Option<i64>,
+    },
+    /// Forget this run's events with seq > `discard_after` and before this one: the step is written anew.
+    Reset { discard_after: i64, attempt: i32, reason: String },
+    AgentState {
+        /// `thinking`, `executing_plan`, `waiting_on_user` or `waiting_on_agents`.
+        state: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        details: Option<Value>,
+    },
+    /// After each model call: sums over the run so far.
+    Usage {
+        input_tokens: u64,
+        output_tokens: u64,
+        total_tokens: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost_usd: Option<f64>,
+        steps: i32,
+    },
+    Handoff {
+        from: String,
+        to: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    Question { question_id: Uuid, question: String, options: Vec<Value>, interaction_type: String },
+    /// Always before `done`.
+    Error { error: String, code: String, retryable: bool },
+    /// Exactly one per turn; nothing of that turn comes after it.
+    Done {
+        status: DoneStatus,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        final_message_id: Option<Uuid>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<Value>,
+    },
+    /// A kind that this version does not know: newer writers may be at work beside it.
+    #[serde(other)]
+    Unknown,
+}
+
+impl Kind {
+    /// The word of `type`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Kind::Message { .. } => "message",
+            Kind::Meta { .. } => "meta",
+            Kind::Token { .. } => "token",
+            Kind::Reasoning { .. } => "reasoning",
+            Kind::McpTool { .. } => "mcp_tool",
+            Kind::Reset { .. } => "reset",
+            Kind::AgentState { .. } => "agent_state",
+            Kind::Usage { .. } => "usage",
+            Kind::Handoff { .. } => "handoff",
+            Kind::Question { .. } => "question",
+            Kind::Error { .. } => "error",
+            Kind::Done { .. } => "done",
+            Kind::Unknown => "unknown",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_token_is_what_the_wire_shows() {
+        let run = Uuid::nil();
+        let event = Event::of(run, Kind::Token { token: "Hel".into() });
+        assert_eq!(
+            serde_json::from_str::<Value>(&event.to_json()).unwrap(),
+            json!({"type": "token", "runId": run, "token": "Hel"})
+        );
+    }
+
+    #[test]
+    fn meta_names_its_agent_once() {
+        let event = Event::of(
+            Uuid::nil(),
+            Kind::Meta {
+                conversation_id: None,
+                agent_definition_id: None,
+                agent_name: Some("a".into()),
+                model: "m".into(),
+                citations: vec![],
+                attempt: 1,
+            },
+        );
+        let text = event.to_json();
+        assert_eq!(text.matches("\"agent\"").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn an_unknown_kind_is_read_and_not_an_error() {
+        let event: Event = serde_json::from_value(json!({"type": "from_the_future", "runId": Uuid::nil(), "x": 1})).unwrap();
+        assert_eq!(event.kind, Kind::Unknown);
+    }
+}

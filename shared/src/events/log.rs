@@ -1,0 +1,96 @@
+//! Appending within a command's transaction, and reading. The worker's stream of deltas goes through `writer` instead.
+
+use bytes::Bytes;
+use deadpool_postgres::Pool;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::kinds::Event;
+use crate::queue::settle::HotError;
+
+/// Events that one read of the past returns at most.
+pub const PAGE: i64 = 500;
+/// Events per log that one look of the tail returns at most.
+pub const TAIL_PAGE: i64 = 500;
+
+/// An event as it is stored: `data` is the line of the wire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredEvent {
+    pub seq: i64,
+    /// The run whose readers see it.
+    pub run_id: Option<Uuid>,
+    pub kind: String,
+    pub data: Bytes,
+}
+
+/// The ends of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogEnds {
+    pub last_seq: i64,
+    pub oldest_seq: i64,
+}
+
+/// Appends `events` within the caller's transaction, for readers of `run_id` (the root of the tree), and returns the last
+/// number. Takes the log's row lock until that transaction ends.
+pub async fn append(db: &mut PgConnection, log_id: Uuid, run_id: Option<Uuid>, events: &[Event]) -> Result<i64, sqlx::Error> {
+    let types: Vec<String> = events.iter().map(|event| event.kind.name().to_owned()).collect();
+    let data: Vec<String> = events.iter().map(Event::to_json).collect();
+    sqlx::query_scalar!(r#"select stream.append($1, $2, $3, $4) as "last!""#, log_id, run_id as _, &types, &data)
+        .fetch_one(db)
+        .await
+}
+
+/// Makes the log of a run that has no conversation.
+pub async fn create(db: &mut PgConnection, log_id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!("insert into stream.logs (log_id) values ($1)", log_id).execute(db).await?;
+    Ok(())
+}
+
+/// Locks the log until the caller's transaction ends, and returns its last number. None: there is no such log.
+pub async fn lock(db: &mut PgConnection, log_id: Uuid) -> Result<Option<i64>, sqlx::Error> {
+    sqlx::query_scalar!("select last_seq from stream.logs where log_id = $1 for update", log_id).fetch_optional(db).await
+}
+
+pub async fn ends(pool: &Pool, log_id: Uuid) -> Result<Option<LogEnds>, HotError> {
+    let client = pool.get().await?;
+    let statement = client.prepare_cached("select last_seq, oldest_seq from stream.logs where log_id = $1").await?;
+    let row = client.query_opt(&statement, &[&log_id]).await?;
+    Ok(row.map(|row| LogEnds { last_seq: row.get(0), oldest_seq: row.get(1) }))
+}
+
+/// A page of one log after `after`.
+pub async fn read(pool: &Pool, log_id: Uuid, after: i64) -> Result<Vec<StoredEvent>, HotError> {
+    let client = pool.get().await?;
+    let statement = client
+        .prepare_cached("select seq, run_id, type, data from stream.events where log_id = $1 and seq > $2 order by seq limit $3")
+        .await?;
+    let rows = client.query(&statement, &[&log_id, &after, &PAGE]).await?;
+    Ok(rows.iter().map(|row| stored(row, 0)).collect())
+}
+
+/// What is new in many logs at once: for each (log, after) up to [`TAIL_PAGE`] events, with the log's index in `logs`.
+pub async fn tail(pool: &Pool, logs: &[(Uuid, i64)]) -> Result<Vec<(usize, StoredEvent)>, HotError> {
+    let client = pool.get().await?;
+    let statement = client
+        .prepare_cached(
+            "select c.i, e.seq, e.run_id, e.type, e.data
+             from unnest($1::int[], $2::uuid[], $3::bigint[]) c(i, log, after)
+             cross join lateral (
+                 select seq, run_id, type, data from stream.events where log_id = c.log and seq > c.after order by seq limit $4
+             ) e",
+        )
+        .await?;
+    let index: Vec<i32> = (0..i32::try_from(logs.len()).unwrap_or(i32::MAX)).collect();
+    let (ids, after): (Vec<Uuid>, Vec<i64>) = logs.iter().copied().unzip();
+    let rows = client.query(&statement, &[&index, &ids, &after, &TAIL_PAGE]).await?;
+    Ok(rows.iter().map(|row| (usize::try_from(row.get::<_, i32>(0)).unwrap_or_default(), stored(row, 1))).collect())
+}
+
+fn stored(row: &tokio_postgres::Row, first: usize) -> StoredEvent {
+    StoredEvent {
+        seq: row.get(first),
+        run_id: row.get(first + 1),
+        kind: row.get(first + 2),
+        data: Bytes::copy_from_slice(row.get::<_, &str>(first + 3).as_bytes()),
+    }
+}

@@ -1,0 +1,169 @@
+//! The state of a log up to a number: its messages, and the running turn's text and tool calls so far. A late reader takes it
+//! instead of replaying ten thousand tokens. One statement, so that messages, events and the number agree.
+
+use serde::Serialize;
+use serde_json::Value;
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use super::kinds::{Event, Kind, ToolStatus};
+
+/// The newest messages that a snapshot holds; older ones are read from the messages' own endpoint.
+pub const MAX_MESSAGES: i64 = 200;
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Snapshot {
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// The number of the last event that it holds; live events go on from here.
+    pub through: i64,
+    pub messages: Vec<Value>,
+    /// The turn that has not ended, if there is one.
+    pub turn: Option<Turn>,
+}
+
+/// A turn so far.
+#[derive(Debug, Clone, PartialEq, Serialize, Default)]
+#[serde(rename_all = "camelCase")]
+pub struct Turn {
+    pub run_id: Uuid,
+    /// From its `meta`, once that is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Value>,
+    /// The reply's text so far.
+    pub text: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reasoning: String,
+    pub tool_calls: Vec<TurnToolCall>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnToolCall {
+    pub call_id: String,
+    pub tool: String,
+    pub status: ToolStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// Takes the snapshot of a log; with `run_id`, of what that run's readers see. None: there is no such log.
+pub async fn take(db: &PgPool, log_id: Uuid, run_id: Option<Uuid>) -> Result<Option<Snapshot>, sqlx::Error> {
+    let row = sqlx::query!(
+        r#"with turn as (
+             -- the turn that is under way: the oldest run that has not ended
+             select id, root_run_id, first_seq from kb.agent_runs
+             where log_id = $1 and state in ('queued', 'running', 'waiting') and parent_run_id is null
+               and ($2::uuid is null or id = $2)
+             order by (state = 'queued'), created_at, id limit 1)
+           select l.last_seq as "last_seq!", t.id as "turn_id?",
+                  coalesce((select json_agg(json_build_object(
+                                'id', m.id, 'role', m.role, 'content', m.content,
+                                'createdAt', to_char(m.created_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+                                'citations', m.citations, 'retrievalContext', m.retrieval_context, 'seq', m.seq) order by m.seq)
+                            from (select * from kb.chat_messages
+                                  where conversation_id = l.log_id
+                                    and ($2::uuid is null
+                                         or id in (select unnest(array[r.message_id, r.final_message_id])
+                                                   from kb.agent_runs r where r.id = $2))
+                                  order by seq desc limit $3) m), '[]') as "messages!: Value",
+                  (select array_agg(e.data order by e.seq) from stream.events e
+                   where e.log_id = l.log_id and e.seq > t.first_seq and e.run_id = t.root_run_id) as "data: Vec<String>",
+                  (select array_agg(e.seq order by e.seq) from stream.events e
+                   where e.log_id = l.log_id and e.seq > t.first_seq and e.run_id = t.root_run_id) as "seqs: Vec<i64>"
+           from stream.logs l left join turn t on true
+           where l.log_id = $1"#,
+        log_id,
+        run_id as _,
+        MAX_MESSAGES
+    )
+    .fetch_optional(db)
+    .await?;
+    let Some(row) = row else { return Ok(None) };
+    let turn = row.turn_id.map(|turn_id| {
+        let events = row.seqs.unwrap_or_default().into_iter().zip(row.data.unwrap_or_default());
+        fold(turn_id, events.filter_map(|(seq, data)| Some((seq, serde_json::from_str::<Event>(&data).ok()?, data))))
+    });
+    Ok(Some(Snapshot {
+        kind: "snapshot",
+        through: row.last_seq,
+        messages: row.messages.as_array().cloned().unwrap_or_default(),
+        turn,
+    }))
+}
+
+/// What a client that applies resets has of a turn after these events.
+fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Turn {
+    let mut kept: Vec<(i64, Event, String)> = Vec::new();
+    for (seq, event, data) in events {
+        if let Kind::Reset { discard_after, .. } = event.kind {
+            kept.retain(|(earlier, of, _)| *earlier <= discard_after || of.run_id != event.run_id);
+        }
+        kept.push((seq, event, data));
+    }
+    let mut turn = Turn { run_id, ..Turn::default() };
+    for (_, event, data) in kept {
+        match event.kind {
+            Kind::Meta { .. } => {
+                // A resumed run begins a new turn.
+                turn = Turn { run_id, meta: serde_json::from_str(&data).ok(), ..Turn::default() };
+            }
+            Kind::Token { token } if event.run_id == Some(run_id) => turn.text.push_str(&token),
+            Kind::Reasoning { text } if event.run_id == Some(run_id) => turn.reasoning.push_str(&text),
+            Kind::McpTool { call_id, tool, status, input, result, error, .. } => {
+                match turn.tool_calls.iter_mut().find(|call| call.call_id == call_id) {
+                    Some(call) => {
+                        call.status = status;
+                        call.result = result;
+                        call.error = error;
+                    }
+                    None => turn.tool_calls.push(TurnToolCall { call_id, tool, status, input, result, error }),
+                }
+            }
+            Kind::Token { .. }
+            | Kind::Reasoning { .. }
+            | Kind::Message { .. }
+            | Kind::Reset { .. }
+            | Kind::AgentState { .. }
+            | Kind::Usage { .. }
+            | Kind::Handoff { .. }
+            | Kind::Question { .. }
+            | Kind::Error { .. }
+            | Kind::Done { .. }
+            | Kind::Unknown => {}
+        }
+    }
+    turn
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(run: Uuid, kind: Kind) -> (Event, String) {
+        let event = Event::of(run, kind);
+        let data = event.to_json();
+        (event, data)
+    }
+
+    #[test]
+    fn a_reset_takes_back_what_was_half_written() {
+        let run = Uuid::now_v7();
+        let kinds = [
+            Kind::Token { token: "Hello ".into() },
+            Kind::Token { token: "wor".into() },
+            Kind::Reset { discard_after: 1, attempt: 2, reason: "lease_expired".into() },
+            Kind::Token { token: "world".into() },
+        ];
+        let events = kinds.into_iter().zip(1..).map(|(kind, seq)| {
+            let (event, data) = event(run, kind);
+            (seq, event, data)
+        });
+        assert_eq!(fold(run, events).text, "Hello world");
+    }
+}

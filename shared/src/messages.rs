@@ -1,0 +1,105 @@
+//! Chat messages: what the user and the assistant said, for the chat UI and for the history that a model is given.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+/// A user's message may hold this many characters.
+pub const CONTENT_MAX_CHARS: usize = 100_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    User,
+    Assistant,
+    System,
+}
+
+impl Role {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Role::User => "user",
+            Role::Assistant => "assistant",
+            Role::System => "system",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChatMessage {
+    pub id: Uuid,
+    pub role: String,
+    pub content: String,
+    pub citations: Option<Value>,
+    pub retrieval_context: Option<Value>,
+    pub metadata: Value,
+    pub seq: i64,
+    pub created_at: DateTime<Utc>,
+}
+
+/// A message about to be stored. `seq` is the number of its event.
+pub struct NewMessage<'a> {
+    pub id: Uuid,
+    pub conversation_id: Uuid,
+    pub role: Role,
+    pub content: &'a str,
+    pub citations: Option<&'a Value>,
+    pub retrieval_context: Option<&'a Value>,
+    pub metadata: &'a Value,
+    pub seq: i64,
+}
+
+pub async fn insert(db: &mut PgConnection, message: NewMessage<'_>) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into kb.chat_messages (id, conversation_id, role, content, citations, retrieval_context, metadata, seq)
+         values ($1, $2, $3, $4, $5, $6, $7, $8)",
+        message.id,
+        message.conversation_id,
+        message.role.as_str(),
+        message.content,
+        message.citations,
+        message.retrieval_context,
+        message.metadata,
+        message.seq,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// A page of a conversation in the order it was said, after `after` (a message's seq).
+pub async fn list(db: &PgPool, conversation_id: Uuid, after: i64, limit: i64) -> Result<Vec<ChatMessage>, sqlx::Error> {
+    sqlx::query_as!(
+        ChatMessage,
+        "select id, role, content, citations, retrieval_context, metadata, seq, created_at
+         from kb.chat_messages where conversation_id = $1 and seq > $2 order by seq limit $3",
+        conversation_id,
+        after,
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// What precedes the message `of` in a model's context: the newest `limit` messages, in time order. Messages that users
+/// posted after it wait for turns of their own and are left out; answers to earlier turns count even where they came later.
+pub async fn history(db: &PgPool, conversation_id: Uuid, of: Uuid, limit: i64) -> Result<Vec<ChatMessage>, sqlx::Error> {
+    let mut newest_first = sqlx::query_as!(
+        ChatMessage,
+        "select m.id, m.role, m.content, m.citations, m.retrieval_context, m.metadata, m.seq, m.created_at
+         from kb.chat_messages m, kb.chat_messages own
+         where own.id = $2 and own.conversation_id = $1 and m.conversation_id = $1 and m.id <> own.id
+           and (m.seq < own.seq or m.role = 'assistant')
+         order by m.seq desc limit $3",
+        conversation_id,
+        of,
+        limit
+    )
+    .fetch_all(db)
+    .await?;
+    newest_first.reverse();
+    Ok(newest_first)
+}

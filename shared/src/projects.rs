@@ -1,0 +1,44 @@
+//! Projects (tenants), users, and who is a member of what.
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::ids;
+
+pub async fn create(db: &mut PgConnection, name: &str) -> Result<Uuid, sqlx::Error> {
+    let id = ids::new();
+    sqlx::query!("insert into kb.projects (id, name) values ($1, $2)", id, name).execute(db).await?;
+    Ok(id)
+}
+
+/// The project of this name that was made first.
+pub async fn find_by_name(db: &mut PgConnection, name: &str) -> Result<Option<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!("select id from kb.projects where name = $1 order by created_at limit 1", name)
+        .fetch_optional(db)
+        .await
+}
+
+/// The user with this handle, made if there is none.
+pub async fn ensure_user(db: &mut PgConnection, handle: &str) -> Result<Uuid, sqlx::Error> {
+    sqlx::query_scalar!(
+        "insert into kb.users (id, handle) values ($1, $2)
+         on conflict (handle) do update set handle = excluded.handle
+         returning id",
+        ids::new(),
+        handle
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// Makes the user a member. Idempotent.
+pub async fn add_member(db: &mut PgConnection, project_id: Uuid, user_id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into kb.project_members (project_id, user_id) values ($1, $2) on conflict do nothing",
+        project_id,
+        user_id
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}

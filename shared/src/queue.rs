@@ -1,0 +1,32 @@
+//! The job queue, `queue.jobs`.
+//!
+//! - `enqueue`   within any open transaction (the SQL function `queue.enqueue` serves other programs)
+//! - `claim`     batches of due jobs, in turns between projects; bumps the attempt and takes a lease
+//! - `lease`     one heartbeat statement per worker; the fleet's rows
+//! - `settle`    the outcomes: complete, retry, snooze, fail, cancel, hand over
+//! - `sweep`     expired leases, stranded keys, retention
+//! - `stats`     what operators see; pause, resume, dead jobs
+//!
+//! State machine of a job: available -> running -> (available ->)* completed | failed | cancelled; finished jobs leave the
+//! table. A job with a concurrency key is `held` while another live job of that key is before it.
+
+pub mod claim;
+pub mod enqueue;
+pub mod lease;
+pub mod settle;
+pub mod stats;
+pub mod sweep;
+
+pub use claim::{ClaimedJob, claim};
+pub use enqueue::{NewJob, enqueue, enqueue_many};
+pub use settle::{Outcome, Settlement, settle};
+
+/// The queue of agent runs.
+pub const DEFAULT_QUEUE: &str = "default";
+/// The kind of job that executes a run: its `run_id` names it.
+pub const KIND_RUN: &str = "run";
+
+/// The concurrency key that lets one run of a conversation be active at a time.
+pub fn conversation_key(conversation_id: uuid::Uuid) -> String {
+    format!("conversation:{conversation_id}")
+}

@@ -1,0 +1,109 @@
+//! Adding jobs. Joins the caller's transaction, so that a job exists exactly when what it is about does. Who enqueues sends
+//! the wake-up itself, after its commit.
+
+use serde_json::Value;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::DEFAULT_QUEUE;
+
+/// Attempts that a job gets before it is dead.
+pub const DEFAULT_MAX_ATTEMPTS: i32 = 5;
+
+/// A job about to be added.
+#[derive(Debug, Clone)]
+pub struct NewJob {
+    pub queue: String,
+    pub kind: String,
+    pub payload: Value,
+    /// The lane of fairness; the nil uuid is the system's.
+    pub project_id: Uuid,
+    /// Within a project, smaller runs first.
+    pub priority: i16,
+    /// Seconds from now until it may run.
+    pub delay_s: f64,
+    pub max_attempts: i32,
+    /// At most one live job with this key.
+    pub unique_key: Option<String>,
+    /// One at a time, in order.
+    pub concurrency_key: Option<String>,
+    pub run_id: Option<Uuid>,
+    /// The last attempt that `run_id` has seen: 0 for a fresh run.
+    pub attempt: i32,
+}
+
+impl NewJob {
+    pub fn new(kind: impl Into<String>, payload: Value) -> Self {
+        Self {
+            queue: DEFAULT_QUEUE.to_owned(),
+            kind: kind.into(),
+            payload,
+            project_id: Uuid::nil(),
+            priority: 0,
+            delay_s: 0.0,
+            max_attempts: DEFAULT_MAX_ATTEMPTS,
+            unique_key: None,
+            concurrency_key: None,
+            run_id: None,
+            attempt: 0,
+        }
+    }
+}
+
+/// Adds a job and returns its id; with a unique key that a live job has already, that job's id.
+pub async fn enqueue(db: &mut PgConnection, job: &NewJob) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select queue.enqueue(p_kind => $1, p_payload => $2, p_queue => $3, p_project_id => $4, p_priority => $5,
+                                p_run_at => now() + make_interval(secs => $6), p_max_attempts => $7, p_unique_key => $8,
+                                p_concurrency_key => $9, p_run_id => $10, p_attempt => $11) as "id!""#,
+        job.kind,
+        job.payload,
+        job.queue,
+        job.project_id,
+        i32::from(job.priority),
+        job.delay_s,
+        job.max_attempts,
+        job.unique_key as _,
+        job.concurrency_key as _,
+        job.run_id as _,
+        job.attempt,
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// Adds many jobs in one statement. For jobs without keys and runs; those need [`enqueue`]'s care, one by one.
+pub async fn enqueue_many(db: &mut PgConnection, jobs: &[NewJob]) -> Result<(), sqlx::Error> {
+    let (plain, keyed): (Vec<&NewJob>, Vec<&NewJob>) = jobs
+        .iter()
+        .partition(|job| job.unique_key.is_none() && job.concurrency_key.is_none() && job.run_id.is_none());
+    for job in keyed {
+        enqueue(db, job).await?;
+    }
+    if plain.is_empty() {
+        return Ok(());
+    }
+    let kinds: Vec<&str> = plain.iter().map(|job| job.kind.as_str()).collect();
+    let payloads: Vec<Value> = plain.iter().map(|job| job.payload.clone()).collect();
+    let queues: Vec<&str> = plain.iter().map(|job| job.queue.as_str()).collect();
+    let projects: Vec<Uuid> = plain.iter().map(|job| job.project_id).collect();
+    let priorities: Vec<i16> = plain.iter().map(|job| job.priority).collect();
+    let delays: Vec<f64> = plain.iter().map(|job| job.delay_s).collect();
+    let max_attempts: Vec<i32> = plain.iter().map(|job| job.max_attempts).collect();
+    sqlx::query!(
+        "insert into queue.jobs (queue, kind, payload, project_id, priority, run_at, max_attempts)
+         select q, k, p, pr, pri, now() + make_interval(secs => d), m
+         from unnest($1::text[], $2::text[], $3::jsonb[], $4::uuid[], $5::smallint[], $6::float8[], $7::int[])
+              t(q, k, p, pr, pri, d, m)",
+        &queues as _,
+        &kinds as _,
+        &payloads,
+        &projects,
+        &priorities,
+        &delays,
+        &max_attempts
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}

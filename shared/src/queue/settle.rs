@@ -1,0 +1,174 @@
+//! Ending a claim: outcomes are values, written in batches, each under the fence of its attempt.
+
+use std::time::Duration;
+
+use deadpool_postgres::Pool;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+/// The first wait before a retry; doubled with each attempt.
+const RETRY_BASE_S: f64 = 1.0;
+/// No retry waits longer.
+const RETRY_CAP_S: f64 = 300.0;
+
+/// What became of a claimed job.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    Complete,
+    /// Failed, and may succeed later: available again after a backoff that grows with the attempts; dead after the last.
+    Retry { error: String, after: Option<Duration> },
+    /// Not yet: available again after this time, without counting as a failure.
+    Snooze { after: Duration },
+    /// The worker is leaving: available again at once, without counting as a failure.
+    HandOver,
+    /// Dead: kept for `rejoin queue retry`.
+    Fail { error: String },
+    Cancel,
+}
+
+/// An outcome and whose it is.
+#[derive(Debug, Clone)]
+pub struct Settlement {
+    pub job_id: i64,
+    pub attempt: i32,
+    pub max_attempts: i32,
+    pub outcome: Outcome,
+}
+
+/// A statement of the hot paths failed.
+#[derive(Debug, thiserror::Error)]
+pub enum HotError {
+    #[error("no connection to the database")]
+    Pool(#[from] deadpool_postgres::PoolError),
+    #[error("a statement failed")]
+    Statement(#[from] tokio_postgres::Error),
+}
+
+impl HotError {
+    /// Whether the same statement may be tried again.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            HotError::Pool(_) => true,
+            HotError::Statement(error) => crate::db::is_transient_hot(error),
+        }
+    }
+}
+
+/// How long a failed job waits before attempt `attempt + 1`.
+pub fn backoff_s(attempt: i32) -> f64 {
+    let exponent = (attempt - 1).clamp(0, 20);
+    (RETRY_BASE_S * 2_f64.powi(exponent)).min(RETRY_CAP_S)
+}
+
+/// Settles a batch and returns the ids that were still ours. A settlement whose lease was lost changes nothing.
+pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> Result<Vec<i64>, HotError> {
+    let mut ended: (Vec<i64>, Vec<i32>, Vec<&str>, Vec<Option<&str>>) = Default::default();
+    let mut again: (Vec<i64>, Vec<i32>, Vec<f64>, Vec<i32>, Vec<Option<&str>>) = Default::default();
+    for s in batch {
+        let mut end = |state: &'static str, error| {
+            ended.0.push(s.job_id);
+            ended.1.push(s.attempt);
+            ended.2.push(state);
+            ended.3.push(error);
+        };
+        // How many more attempts this one does not count against.
+        let (delay_s, free, error) = match &s.outcome {
+            Outcome::Complete => {
+                end("completed", None);
+                continue;
+            }
+            Outcome::Cancel => {
+                end("cancelled", None);
+                continue;
+            }
+            Outcome::Fail { error } => {
+                end("failed", Some(error.as_str()));
+                continue;
+            }
+            Outcome::Retry { error, .. } if s.attempt >= s.max_attempts => {
+                end("failed", Some(error.as_str()));
+                continue;
+            }
+            Outcome::Retry { error, after } => {
+                (after.map_or_else(|| backoff_s(s.attempt), |after| after.as_secs_f64()), 0, Some(error.as_str()))
+            }
+            Outcome::Snooze { after } => (after.as_secs_f64(), 1, None),
+            Outcome::HandOver => (0.0, 1, None),
+        };
+        again.0.push(s.job_id);
+        again.1.push(s.attempt);
+        again.2.push(delay_s);
+        again.3.push(free);
+        again.4.push(error);
+    }
+    let client = pool.get().await?;
+    let mut settled = Vec::with_capacity(batch.len());
+    if !ended.0.is_empty() {
+        let statement = client.prepare_cached("select queue.settle($1, $2, $3, $4, $5)").await?;
+        let rows = client.query(&statement, &[&ended.0, &ended.1, &ended.2, &ended.3, &keep_completed]).await?;
+        settled.extend(rows.iter().map(|row| row.get::<_, i64>(0)));
+    }
+    if !again.0.is_empty() {
+        let statement = client
+            .prepare_cached(
+                "update queue.jobs j
+                 set state = 'available', lease_until = null, worker_id = null,
+                     run_at = now() + make_interval(secs => t.delay_s),
+                     max_attempts = j.max_attempts + t.free,
+                     last_error = coalesce(t.error, j.last_error)
+                 from unnest($1::bigint[], $2::int[], $3::float8[], $4::int[], $5::text[]) t(id, attempt, delay_s, free, error)
+                 where j.id = t.id and j.attempt = t.attempt and j.state = 'running'
+                 returning j.id",
+            )
+            .await?;
+        let rows = client.query(&statement, &[&again.0, &again.1, &again.2, &again.3, &again.4]).await?;
+        settled.extend(rows.iter().map(|row| row.get::<_, i64>(0)));
+    }
+    Ok(settled)
+}
+
+/// Locks the live job of a run for the rest of the caller's transaction, if `attempt` still owns it: the fence of a command.
+/// None: the lease was lost, and the caller must write nothing.
+pub async fn fence(db: &mut PgConnection, run_id: Uuid, attempt: i32) -> Result<Option<i64>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select id from queue.jobs where run_id = $1 and attempt = $2 and state = 'running' for key share",
+        run_id,
+        attempt
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Ends one job within the caller's transaction (which has fenced it). False: it was no longer the caller's.
+pub async fn settle_one(
+    db: &mut PgConnection,
+    job_id: i64,
+    attempt: i32,
+    state: &str,
+    error: Option<&str>,
+) -> Result<bool, sqlx::Error> {
+    let settled = sqlx::query_scalar!(
+        "select queue.settle(array[$1::bigint], array[$2::int], array[$3::text], array[$4::text])",
+        job_id,
+        attempt,
+        state,
+        error
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(settled.flatten().is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backoff_doubles_up_to_its_cap() {
+        assert_eq!(backoff_s(1), 1.0);
+        assert_eq!(backoff_s(2), 2.0);
+        assert_eq!(backoff_s(5), 16.0);
+        assert_eq!(backoff_s(100), 300.0);
+        assert_eq!(backoff_s(-3), 1.0);
+    }
+}

@@ -1,0 +1,145 @@
+//! What operators see of the queue, and the levers they have: pause, resume, retry of dead jobs.
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use sqlx::PgPool;
+use uuid::Uuid;
+
+/// One queue at a moment.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueStats {
+    pub queue: String,
+    pub paused: bool,
+    /// Due and claimable.
+    pub available: i64,
+    /// Waiting for a later time (retries, snoozes).
+    pub scheduled: i64,
+    /// Waiting behind another job of their concurrency key.
+    pub held: i64,
+    pub running: i64,
+    pub dead: i64,
+    pub completed_last_hour: i64,
+    /// Age of the oldest due job [seconds].
+    pub oldest_available_s: Option<f64>,
+}
+
+/// A worker process as its heartbeats tell of it.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkerStats {
+    pub id: Uuid,
+    pub hostname: String,
+    pub pid: i32,
+    pub version: String,
+    pub queues: Vec<String>,
+    pub slots: i32,
+    pub busy: i32,
+    pub draining: bool,
+    pub started_at: DateTime<Utc>,
+    pub seen_at: DateTime<Utc>,
+    /// Seen within the last lease.
+    pub alive: bool,
+}
+
+/// A dead job.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeadJobInfo {
+    pub id: i64,
+    pub queue: String,
+    pub kind: String,
+    pub run_id: Option<Uuid>,
+    pub attempt: i32,
+    pub last_error: Option<String>,
+    pub finished_at: DateTime<Utc>,
+}
+
+pub async fn queues(db: &PgPool) -> Result<Vec<QueueStats>, sqlx::Error> {
+    sqlx::query_as!(
+        QueueStats,
+        r#"with live as (
+             select queue,
+                    count(*) filter (where state = 'available' and not held and run_at <= now()) as available,
+                    count(*) filter (where state = 'available' and not held and run_at > now()) as scheduled,
+                    count(*) filter (where held) as held,
+                    count(*) filter (where state = 'running') as running,
+                    extract(epoch from now() - min(run_at) filter (where state = 'available' and not held and run_at <= now()))::float8 as oldest
+             from queue.jobs group by queue),
+           finished as (
+             select queue,
+                    count(*) filter (where state = 'failed') as dead,
+                    count(*) filter (where state = 'completed' and finished_at > now() - interval '1 hour') as completed
+             from queue.finished_jobs group by queue),
+           names as (select queue from live union select queue from finished union select name from queue.queues union select 'default')
+           select n.queue as "queue!", (q.paused_at is not null) as "paused!",
+                  coalesce(l.available, 0) as "available!", coalesce(l.scheduled, 0) as "scheduled!",
+                  coalesce(l.held, 0) as "held!", coalesce(l.running, 0) as "running!",
+                  coalesce(f.dead, 0) as "dead!", coalesce(f.completed, 0) as "completed_last_hour!",
+                  l.oldest as oldest_available_s
+           from names n
+           left join live l on l.queue = n.queue
+           left join finished f on f.queue = n.queue
+           left join queue.queues q on q.name = n.queue
+           order by n.queue"#
+    )
+    .fetch_all(db)
+    .await
+}
+
+pub async fn workers(db: &PgPool) -> Result<Vec<WorkerStats>, sqlx::Error> {
+    sqlx::query_as!(
+        WorkerStats,
+        r#"select id, hostname, pid, version, queues, slots, busy, draining, started_at, seen_at,
+                  (seen_at > now() - interval '15 seconds') as "alive!"
+           from queue.workers order by started_at, id"#
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// No job of the queue is claimed until it is resumed; those that run go on. Idempotent.
+pub async fn pause(db: &PgPool, queue: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into queue.queues (name, paused_at) values ($1, now())
+         on conflict (name) do update set paused_at = coalesce(queue.queues.paused_at, now())",
+        queue
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+pub async fn resume(db: &PgPool, queue: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!("update queue.queues set paused_at = null where name = $1", queue).execute(db).await?;
+    Ok(())
+}
+
+/// Dead jobs, the newest first.
+pub async fn dead(db: &PgPool, queue: &str, limit: i64) -> Result<Vec<DeadJobInfo>, sqlx::Error> {
+    sqlx::query_as!(
+        DeadJobInfo,
+        "select id, queue, kind, run_id, attempt, last_error, finished_at
+         from queue.finished_jobs where queue = $1 and state = 'failed' order by finished_at desc limit $2",
+        queue,
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Brings a dead job back as a new one with fresh attempts, and returns the new id. None: there is no such dead job, or it is
+/// the job of a run, which has ended with its `done` (post the message again, or trigger the agent anew).
+pub async fn retry_dead(db: &PgPool, id: i64) -> Result<Option<i64>, sqlx::Error> {
+    let new_id = sqlx::query_scalar!(
+        r#"with gone as (delete from queue.finished_jobs where id = $1 and state = 'failed' and run_id is null returning *)
+           select queue.enqueue(p_kind => kind, p_payload => payload, p_queue => queue, p_project_id => project_id,
+                                p_priority => priority, p_max_attempts => 5, p_unique_key => unique_key,
+                                p_concurrency_key => concurrency_key) as "id!"
+           from gone"#,
+        id
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(new_id)
+}

@@ -1,0 +1,67 @@
+//! The messages of a run as the model saw them: the audit trail, and what a new attempt rebuilds the conversation from.
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+#[derive(Debug, Clone)]
+pub struct RunMessage {
+    pub id: Uuid,
+    pub run_id: Uuid,
+    pub position: i32,
+    /// `system`, `user`, `assistant` or `tool_result`.
+    pub role: String,
+    pub content: Value,
+    pub step_number: i32,
+    pub created_at: DateTime<Utc>,
+}
+
+/// Adds a message at the end of the run and returns its id.
+pub async fn append(
+    db: &mut PgConnection,
+    run_id: Uuid,
+    id: Uuid,
+    role: &str,
+    content: &Value,
+    step_number: i32,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into kb.agent_run_messages (id, run_id, position, role, content, step_number)
+         select $1, $2, coalesce(max(position), 0) + 1, $3, $4, $5 from kb.agent_run_messages where run_id = $2",
+        id,
+        run_id,
+        role,
+        content,
+        step_number
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// All messages of a run, in order.
+pub async fn all(db: &PgPool, run_id: Uuid) -> Result<Vec<RunMessage>, sqlx::Error> {
+    sqlx::query_as!(RunMessage, "select * from kb.agent_run_messages where run_id = $1 order by position", run_id)
+        .fetch_all(db)
+        .await
+}
+
+/// A page after `after` (a position).
+pub async fn list(db: &PgPool, run_id: Uuid, after: i32, limit: i64) -> Result<Vec<RunMessage>, sqlx::Error> {
+    sqlx::query_as!(
+        RunMessage,
+        "select * from kb.agent_run_messages where run_id = $1 and position > $2 order by position limit $3",
+        run_id,
+        after,
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
+pub async fn get(db: &PgPool, run_id: Uuid, id: Uuid) -> Result<Option<RunMessage>, sqlx::Error> {
+    sqlx::query_as!(RunMessage, "select * from kb.agent_run_messages where run_id = $1 and id = $2", run_id, id)
+        .fetch_optional(db)
+        .await
+}

@@ -1,0 +1,155 @@
+//! The tool calls of a run. A call is recorded before it acts (invariant I7), so that a new attempt can tell what may have
+//! happened: `pending` has not acted, `running` may have, the others are over.
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallStatus {
+    Pending,
+    Running,
+    Completed,
+    Error,
+    /// A worker died while the call may have been acting, and repeating it would not be safe.
+    OutcomeUnknown,
+}
+
+impl CallStatus {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CallStatus::Pending => "pending",
+            CallStatus::Running => "running",
+            CallStatus::Completed => "completed",
+            CallStatus::Error => "error",
+            CallStatus::OutcomeUnknown => "outcome_unknown",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "pending" => CallStatus::Pending,
+            "running" => CallStatus::Running,
+            "completed" => CallStatus::Completed,
+            "error" => CallStatus::Error,
+            "outcome_unknown" => CallStatus::OutcomeUnknown,
+            _ => return None,
+        })
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct ToolCallRow {
+    pub id: Uuid,
+    pub run_id: Uuid,
+    pub message_id: Uuid,
+    pub call_id: String,
+    pub step_number: i32,
+    pub position: i32,
+    pub tool_name: String,
+    pub input: Value,
+    pub output: Option<Value>,
+    pub error: Option<String>,
+    pub status: String,
+    pub duration_ms: Option<i32>,
+    pub created_at: DateTime<Utc>,
+    pub started_at: Option<DateTime<Utc>>,
+    pub completed_at: Option<DateTime<Utc>>,
+}
+
+impl ToolCallRow {
+    pub fn status(&self) -> CallStatus {
+        CallStatus::parse(&self.status).expect("the table's check constraint allows only known states")
+    }
+}
+
+/// Records a call that the model asked for, as `pending`.
+#[expect(clippy::too_many_arguments, reason = "a row's columns")]
+pub async fn insert(
+    db: &mut PgConnection,
+    id: Uuid,
+    run_id: Uuid,
+    message_id: Uuid,
+    call_id: &str,
+    step_number: i32,
+    position: i32,
+    tool_name: &str,
+    input: &Value,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into kb.agent_run_tool_calls (id, run_id, message_id, call_id, step_number, position, tool_name, input)
+         values ($1, $2, $3, $4, $5, $6, $7, $8)",
+        id,
+        run_id,
+        message_id,
+        call_id,
+        step_number,
+        position,
+        tool_name,
+        input
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// The call is about to act.
+pub async fn mark_running(db: &mut PgConnection, id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!("update kb.agent_run_tool_calls set status = 'running', started_at = now() where id = $1", id)
+        .execute(db)
+        .await?;
+    Ok(())
+}
+
+/// The call is over.
+pub async fn mark_ended(
+    db: &mut PgConnection,
+    id: Uuid,
+    status: CallStatus,
+    output: Option<&Value>,
+    error: Option<&str>,
+    duration_ms: Option<i32>,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.agent_run_tool_calls
+         set status = $2, output = $3, error = $4, duration_ms = $5, completed_at = now()
+         where id = $1",
+        id,
+        status.as_str(),
+        output,
+        error,
+        duration_ms
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// All calls of a run, in the order that the model asked for them.
+pub async fn all(db: &PgPool, run_id: Uuid) -> Result<Vec<ToolCallRow>, sqlx::Error> {
+    sqlx::query_as!(ToolCallRow, "select * from kb.agent_run_tool_calls where run_id = $1 order by step_number, position", run_id)
+        .fetch_all(db)
+        .await
+}
+
+/// A page after the cursor (step_number, position).
+pub async fn list(db: &PgPool, run_id: Uuid, after: (i32, i32), limit: i64) -> Result<Vec<ToolCallRow>, sqlx::Error> {
+    sqlx::query_as!(
+        ToolCallRow,
+        "select * from kb.agent_run_tool_calls where run_id = $1 and (step_number, position) > ($2, $3)
+         order by step_number, position limit $4",
+        run_id,
+        after.0,
+        after.1,
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
+pub async fn get(db: &PgPool, run_id: Uuid, id: Uuid) -> Result<Option<ToolCallRow>, sqlx::Error> {
+    sqlx::query_as!(ToolCallRow, "select * from kb.agent_run_tool_calls where run_id = $1 and id = $2", run_id, id)
+        .fetch_optional(db)
+        .await
+}

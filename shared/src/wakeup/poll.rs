@@ -1,0 +1,35 @@
+//! The bus without a wire: hints reach only the process that gives them; everybody else finds out by looking.
+
+use std::sync::Arc;
+
+use tokio::sync::broadcast;
+
+use super::{Bus, Wake};
+
+/// Hints that a slow receiver may be behind.
+const CAPACITY: usize = 256;
+
+pub struct PollBus {
+    sender: broadcast::Sender<Arc<Wake>>,
+}
+
+impl PollBus {
+    pub fn new() -> Self {
+        Self { sender: broadcast::channel(CAPACITY).0 }
+    }
+}
+
+impl Default for PollBus {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Bus for PollBus {
+    /// Drops the hint: with this bus on, nothing may rest on one, not even within a process.
+    fn publish(&self, _wake: Wake) {}
+
+    fn subscribe(&self) -> broadcast::Receiver<Arc<Wake>> {
+        self.sender.subscribe()
+    }
+}
