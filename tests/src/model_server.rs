@@ -246,6 +246,12 @@ struct Reading {
     finished: bool,
 }
 
+impl Reading {
+    fn finish(&mut self) {
+        self.finished = true;
+    }
+}
+
 impl Drop for Reading {
     fn drop(&mut self) {
         let finished = self.finished;
@@ -263,7 +269,7 @@ fn stream(reading: Reading, actions: VecDeque<Action>) -> Response {
     let frames = futures::stream::unfold((reading, actions), |(mut reading, mut actions)| async move {
         loop {
             let Some(action) = actions.pop_front() else {
-                reading.finished = true;
+                reading.finish();
                 return None;
             };
             match action {
@@ -274,9 +280,11 @@ fn stream(reading: Reading, actions: VecDeque<Action>) -> Response {
                 Action::Wait(pause) => tokio::time::sleep(pause).await,
                 Action::Gate(gate) => gate.notified().await,
                 Action::Hang => std::future::pending().await,
-                // An error of the body makes hyper close the socket without the last chunk.
+                // An error of the body makes hyper close the socket without the last chunk, and forget what it had not
+                // written yet; it writes when the body has nothing to give, so give nothing once.
                 Action::Cut => {
-                    reading.finished = true;
+                    tokio::task::yield_now().await;
+                    reading.finish();
                     return Some((Err(std::io::Error::other("scripted cut")), (reading, VecDeque::new())));
                 }
             }
@@ -299,7 +307,7 @@ async fn whole(mut reading: Reading, reply: &Reply, request: &Value, number: u64
             Action::Cut => return refuse(StatusCode::BAD_GATEWAY, "scripted cut"),
         }
     }
-    reading.finished = true;
+    reading.finish();
     axum::Json(protocol::completion(reply, request, number)).into_response()
 }
 

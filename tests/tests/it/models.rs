@@ -233,6 +233,38 @@ async fn a_cut_stream_is_told_from_an_ended_one() {
     }
 }
 
+/// Says a word in the protocol of Gemini or Ollama, then ends the response as if that were all.
+async fn half_an_answer(body: &'static str) -> (String, tokio::task::JoinHandle<()>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("its address"));
+    let router = axum::Router::new().fallback(move || async move { body });
+    let server = tokio::spawn(async move {
+        let _ = axum::serve(listener, router).await;
+    });
+    (url, server)
+}
+
+#[tokio::test]
+async fn gemini_and_ollama_streams_without_a_reason_to_stop_are_cut_too() {
+    let (gemini, gemini_server) =
+        half_an_answer("data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"Hel\"}],\"role\":\"model\"}}]}\n\n").await;
+    let (ollama, ollama_server) =
+        half_an_answer("{\"message\":{\"role\":\"assistant\",\"content\":\"Hel\"},\"done\":false}\n").await;
+    let mut settings = ModelSettings { ollama_host: Some(ollama), ..ModelSettings::default() };
+    settings.gemini.key = Some(Secret::new("key"));
+    settings.gemini.base_url = Some(gemini);
+    let models = Models::new(settings).expect("the models");
+    for model in ["gemini-2.0-flash", "ollama:llama3.2"] {
+        let (_, provider) = models.resolve(Some(model)).expect(model);
+        let (chunks, error) = read(provider.stream(request("go")).await.expect("a stream")).await;
+        assert_eq!(text(&chunks), "Hel", "{model}: {error:?}");
+        let error = error.expect(model);
+        assert_eq!((error.code, error.retryable), ("model_stream_cut", true), "{model}: {}", error.message);
+    }
+    gemini_server.abort();
+    ollama_server.abort();
+}
+
 #[tokio::test]
 async fn a_failure_after_the_first_chunk_is_not_repeated() {
     let server = ModelServer::start().await.expect("a server");
