@@ -398,9 +398,11 @@ fn misconfigured(message: String) -> ModelError {
     }
 }
 
-/// With exactly one slash at the end, whatever was written: genai joins paths onto it.
+/// With exactly one slash at the end of its path, whatever was written: genai joins paths onto it. A query stays.
 fn with_slash(url: &str) -> String {
-    format!("{}/", url.trim_end_matches('/'))
+    let (path, query) = url.split_once('?').map_or((url, None), |(path, query)| (path, Some(query)));
+    let path = path.trim_end_matches('/');
+    query.map_or_else(|| format!("{path}/"), |query| format!("{path}/?{query}"))
 }
 
 fn base_url(settings: &ProviderSettings, default: &str) -> String {
@@ -441,6 +443,7 @@ mod tests {
     fn base_urls_are_taken_as_people_write_them() {
         assert_eq!(with_slash("http://h:1/v1"), "http://h:1/v1/");
         assert_eq!(with_slash("http://h:1/v1//"), "http://h:1/v1/");
+        assert_eq!(with_slash("http://h:1/v1?api-version=1"), "http://h:1/v1/?api-version=1");
         assert_eq!(anthropic_base_url(None), "https://api.anthropic.com/v1/");
         assert_eq!(anthropic_base_url(Some("http://h/v1/")), "http://h/v1/");
         assert_eq!(ollama_base_url(None), "http://127.0.0.1:11434/");

@@ -146,7 +146,7 @@ fn one_direction(text: &mut String, question: &Question, entity: &Entity, edges:
     }
     if !rest.is_empty() {
         let side = if incoming { "also points to it" } else { "is also pointed to by it" };
-        text.push_str(&summary(&format!("\n\nWhat {side}:"), rest.into_iter()));
+        text.push_str(&summary(&format!("\n\nWhat {side}:"), rest));
     }
 }
 
