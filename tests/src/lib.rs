@@ -1,1 +1,2 @@
 //! stub
+pub mod model_server;

@@ -1,1 +1,3 @@
 //! stub
+#[path = "it/models.rs"]
+mod models;
