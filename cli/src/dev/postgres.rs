@@ -75,7 +75,11 @@ impl PostgresOptions {
     /// A database in a directory of its own below the temporary one, fast, and gone with its owner.
     pub fn ephemeral() -> Self {
         let name = format!("rejoin-pg-{}", uuid::Uuid::now_v7().simple());
-        Self { durable: false, ephemeral: true, ..Self::durable(std::env::temp_dir().join(name)) }
+        Self {
+            durable: false,
+            ephemeral: true,
+            ..Self::durable(std::env::temp_dir().join(name))
+        }
     }
 }
 
@@ -112,7 +116,11 @@ impl PrivatePostgres {
             .await
             .context("the set-up of PostgreSQL ended early")??;
         let watchdog = Watchdog::start().context("can't start the watchdog")?;
-        let postgres = Self { setup: Arc::new(setup), server: Mutex::new(None), watchdog };
+        let postgres = Self {
+            setup: Arc::new(setup),
+            server: Mutex::new(None),
+            watchdog,
+        };
         postgres.launch().await?;
         Ok(postgres)
     }
@@ -153,7 +161,12 @@ impl PrivatePostgres {
     /// # Errors
     /// The process can't be signalled.
     pub async fn stop(&self) -> Result<()> {
-        self.end(&[(Signal::Interrupt, STOP_LIMIT), (Signal::Quit, QUIT_LIMIT), (Signal::Kill, QUIT_LIMIT)]).await?;
+        self.end(&[
+            (Signal::Interrupt, STOP_LIMIT),
+            (Signal::Quit, QUIT_LIMIT),
+            (Signal::Kill, QUIT_LIMIT),
+        ])
+        .await?;
         if self.setup.options.ephemeral {
             self.setup.remove_everything();
             self.watchdog.keep();
@@ -166,7 +179,8 @@ impl PrivatePostgres {
     /// # Errors
     /// The process can't be signalled.
     pub async fn stop_immediate(&self) -> Result<()> {
-        self.end(&[(Signal::Quit, QUIT_LIMIT), (Signal::Kill, QUIT_LIMIT)]).await
+        self.end(&[(Signal::Quit, QUIT_LIMIT), (Signal::Kill, QUIT_LIMIT)])
+            .await
     }
 
     /// Stops it if it runs (fast), and starts it again on the same data, at the same URL.
@@ -174,7 +188,12 @@ impl PrivatePostgres {
     /// # Errors
     /// As [`Self::start`].
     pub async fn restart(&self) -> Result<()> {
-        self.end(&[(Signal::Interrupt, STOP_LIMIT), (Signal::Quit, QUIT_LIMIT), (Signal::Kill, QUIT_LIMIT)]).await?;
+        self.end(&[
+            (Signal::Interrupt, STOP_LIMIT),
+            (Signal::Quit, QUIT_LIMIT),
+            (Signal::Kill, QUIT_LIMIT),
+        ])
+        .await?;
         self.launch().await
     }
 
@@ -196,9 +215,13 @@ impl PrivatePostgres {
         let give_up = Instant::now() + START_LIMIT;
         let setup = &self.setup;
         setup.place.make_socket_dir()?;
-        self.watchdog.remove(&setup.place.socket_dir);
+        // Not the socket's directory of a durable one: the next owner may already use it when this watchdog is done.
         if setup.options.ephemeral {
-            setup.place.everything().iter().for_each(|dir| self.watchdog.remove(dir));
+            setup
+                .place
+                .everything()
+                .iter()
+                .for_each(|dir| self.watchdog.remove(dir));
         }
         let mut log_start = self.spawn()?;
         loop {
@@ -206,13 +229,17 @@ impl PrivatePostgres {
                 Ok(()) => return Ok(()),
                 Err(error) => error,
             };
-            if let Some(status) = self.server().as_mut().map(Child::try_wait).transpose()?.flatten() {
+            let ended = self.server().as_mut().map(Child::try_wait).transpose()?.flatten();
+            if let Some(status) = ended {
                 self.forget();
                 let tail = setup.log_tail(log_start);
                 // After a SIGKILL of the server its last children need a moment to see that it is gone.
                 let not_yet = tail.contains("is still in use") || tail.contains("\"postmaster.pid\" already exists");
                 if !not_yet || Instant::now() > give_up {
-                    bail!("PostgreSQL ended while it started ({status}); its log {}:\n{tail}", self.log_file().display());
+                    bail!(
+                        "PostgreSQL ended while it started ({status}); its log {}:\n{tail}",
+                        self.log_file().display()
+                    );
                 }
                 sleep(LOOK_EVERY * 10).await;
                 log_start = self.spawn()?;
@@ -220,7 +247,10 @@ impl PrivatePostgres {
                 let tail = setup.log_tail(log_start);
                 self.stop_immediate().await?;
                 return Err(error).with_context(|| {
-                    format!("PostgreSQL does not answer after {START_LIMIT:?}; its log {}:\n{tail}", self.log_file().display())
+                    format!(
+                        "PostgreSQL does not answer after {START_LIMIT:?}; its log {}:\n{tail}",
+                        self.log_file().display()
+                    )
                 });
             }
             sleep(LOOK_EVERY).await;
@@ -267,13 +297,12 @@ impl Drop for PrivatePostgres {
     fn drop(&mut self) {
         let server = self.server.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(mut server) = server.take() {
-            // Blocking, so that the directory is free again when the owner goes on. The watchdog makes sure that
-            // this ends even if the server takes its time.
-            let sent = process::send(server.id(), Signal::Interrupt);
-            if let Err(error) = sent.and_then(|()| server.wait()) {
-                tracing::warn!(%error, "could not stop PostgreSQL");
+            // Blocking, so that the directory is free again when the owner goes on. The watchdog stops the server,
+            // first fast, then, when that takes too long, at once.
+            self.watchdog.release();
+            if let Err(error) = server.wait() {
+                tracing::warn!(%error, "could not wait for PostgreSQL to stop");
             }
-            self.watchdog.forget(server.id());
             self.setup.place.remove_socket_dir();
             if self.setup.options.ephemeral {
                 self.setup.remove_everything();
@@ -292,7 +321,11 @@ impl Setup {
             Some(_) => place.clear_leftover()?,
             None => place.initialise(&binaries, SUPERUSER, options.durable)?,
         }
-        Ok(Self { options, place, binaries })
+        Ok(Self {
+            options,
+            place,
+            binaries,
+        })
     }
 
     /// The server, in a process group of its own: Ctrl-C is its owner's to handle.
@@ -337,11 +370,20 @@ impl Setup {
             ("jit", "off"),
         ];
         if !self.options.durable {
-            settings.extend([("fsync", "off"), ("synchronous_commit", "off"), ("full_page_writes", "off")]);
+            settings.extend([
+                ("fsync", "off"),
+                ("synchronous_commit", "off"),
+                ("full_page_writes", "off"),
+            ]);
         }
-        let mut settings: Vec<(String, String)> =
-            settings.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        settings.push(("unix_socket_directories".to_owned(), self.place.socket_dir.to_string_lossy().into_owned()));
+        let mut settings: Vec<(String, String)> = settings
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        settings.push((
+            "unix_socket_directories".to_owned(),
+            self.place.socket_dir.to_string_lossy().into_owned(),
+        ));
         settings.extend(self.options.extra_settings.iter().cloned());
         settings
     }

@@ -44,10 +44,16 @@ impl Signal {
     }
 }
 
-#[expect(unsafe_code, reason = "std has no kill(2); two integers in, one out, no memory is touched")]
+#[expect(
+    unsafe_code,
+    reason = "std has no kill(2); two integers in, one out, no memory is touched"
+)]
 fn kill(pid: u32, signal: libc::c_int) -> io::Result<()> {
     // 0 would be our own process group and a negative number somebody else's.
-    let pid = i32::try_from(pid).ok().filter(|pid| *pid > 0).ok_or(io::ErrorKind::InvalidInput)?;
+    let pid = i32::try_from(pid)
+        .ok()
+        .filter(|pid| *pid > 0)
+        .ok_or(io::ErrorKind::InvalidInput)?;
     // SAFETY: kill takes no pointers.
     match unsafe { libc::kill(pid, signal) } {
         0 => Ok(()),
@@ -83,7 +89,10 @@ pub fn command_line(pid: u32) -> Option<String> {
         Ok(raw) => String::from_utf8_lossy(&raw).replace('\0', " "),
         // No /proc: not Linux.
         Err(_) => {
-            let output = Command::new("ps").args(["-o", "command=", "-p", &pid.to_string()]).output().ok()?;
+            let output = Command::new("ps")
+                .args(["-o", "command=", "-p", &pid.to_string()])
+                .output()
+                .ok()?;
             String::from_utf8_lossy(&output.stdout).into_owned()
         }
     };
@@ -144,7 +153,11 @@ fn parse_passwd(line: &str, name: &str) -> Option<User> {
     let mut numbers = fields.skip(1).map(str::parse::<u32>);
     let uid = numbers.next()?.ok().filter(|uid| *uid != 0)?;
     let gid = numbers.next()?.ok()?;
-    Some(User { name: name.to_owned(), uid, gid })
+    Some(User {
+        name: name.to_owned(),
+        uid,
+        gid,
+    })
 }
 
 #[cfg(test)]
@@ -156,7 +169,11 @@ mod tests {
         let line = "postgres:x:101:104:PostgreSQL administrator,,,:/var/lib/postgresql:/bin/bash";
         assert_eq!(
             parse_passwd(line, "postgres"),
-            Some(User { name: "postgres".to_owned(), uid: 101, gid: 104 })
+            Some(User {
+                name: "postgres".to_owned(),
+                uid: 101,
+                gid: 104
+            })
         );
         assert_eq!(parse_passwd(line, "nobody"), None);
         assert_eq!(parse_passwd("postgres:x:0:0::/:/bin/sh", "postgres"), None);

@@ -111,9 +111,18 @@ impl Supervisor {
     /// `/bin/sh` can't be started.
     pub fn with(program: impl Into<PathBuf>, drain_limit: Duration, output: Output) -> Result<Self> {
         let watchdog = Watchdog::start().context("can't start the watchdog")?;
-        let shared =
-            Shared { program: program.into(), output, pids: Mutex::new(BTreeMap::new()), drain_limit, watchdog };
-        Ok(Self { shared: Arc::new(shared), keepers: JoinSet::new(), stopping: watch::Sender::new(Stopping::No) })
+        let shared = Shared {
+            program: program.into(),
+            output,
+            pids: Mutex::new(BTreeMap::new()),
+            drain_limit,
+            watchdog,
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+            keepers: JoinSet::new(),
+            stopping: watch::Sender::new(Stopping::No),
+        })
     }
 
     /// Starts a child and keeps it running until [`Self::stop`]. `env` is added to our own environment.
@@ -130,10 +139,22 @@ impl Supervisor {
         let recipe = Recipe {
             role,
             args: args.into_iter().map(Into::into).collect(),
-            env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            env: env
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
         };
-        let (child, pid) = self.shared.start(&recipe).with_context(|| format!("can't start {role}"))?;
-        self.keepers.spawn(keep(Arc::clone(&self.shared), recipe, child, pid, self.stopping.subscribe()));
+        let (child, pid) = self
+            .shared
+            .start(&recipe)
+            .with_context(|| format!("can't start {role}"))?;
+        self.keepers.spawn(keep(
+            Arc::clone(&self.shared),
+            recipe,
+            child,
+            pid,
+            self.stopping.subscribe(),
+        ));
         Ok(pid)
     }
 
@@ -235,7 +256,9 @@ async fn keep(
                     shared.say(&format!("{role} died ({how}); started again with pid {pid}"));
                     break;
                 }
-                Err(error) => shared.say(&format!("{role} died ({how}) and can't be started again yet: {error:#}")),
+                Err(error) => shared.say(&format!(
+                    "{role} died ({how}) and can't be started again yet: {error:#}"
+                )),
             }
         }
     }

@@ -78,7 +78,10 @@ impl Watchdog {
             // Ctrl-C goes to the terminal's foreground group; the watchdog has to outlive it.
             .process_group(0)
             .spawn()?;
-        Ok(Self { pipe: Mutex::new(child.stdin.take()), child })
+        Ok(Self {
+            pipe: Mutex::new(child.stdin.take()),
+            child,
+        })
     }
 
     /// From now on the process ends with us: by `first`, and if it does not obey, by `last`.
@@ -103,6 +106,11 @@ impl Watchdog {
         self.tell("keep");
     }
 
+    /// The owner's end, now: what is guarded is being ended while the caller waits for it.
+    pub fn release(&self) {
+        drop(self.pipe.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take());
+    }
+
     fn tell(&self, line: &str) {
         let mut pipe = self.pipe.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(pipe) = pipe.as_mut()
@@ -115,7 +123,7 @@ impl Watchdog {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        drop(self.pipe.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take());
+        self.release();
         // Ends at once if nothing is guarded, and within its grace otherwise.
         if let Err(error) = self.child.wait() {
             tracing::warn!(%error, "could not wait for the watchdog");

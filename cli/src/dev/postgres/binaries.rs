@@ -43,7 +43,9 @@ impl Binaries {
 /// There is none; the message says the ways out.
 pub fn find(major: Option<u32>, user: Option<&User>) -> Result<Binaries> {
     let mut refused = Vec::new();
-    let explicit = std::env::var_os("REJOIN_PG_BIN").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    let explicit = std::env::var_os("REJOIN_PG_BIN")
+        .filter(|dir| !dir.is_empty())
+        .map(PathBuf::from);
     let places = match &explicit {
         // Who names a folder wants that one and no other.
         Some(dir) => vec![dir.clone()],
@@ -52,7 +54,10 @@ pub fn find(major: Option<u32>, user: Option<&User>) -> Result<Binaries> {
     for dir in places {
         if !dir.join("initdb").is_file() || !dir.join("postgres").is_file() {
             if explicit.is_some() {
-                refused.push(format!("{}: no initdb and postgres in it (REJOIN_PG_BIN)", dir.display()));
+                refused.push(format!(
+                    "{}: no initdb and postgres in it (REJOIN_PG_BIN)",
+                    dir.display()
+                ));
             }
             continue;
         }
@@ -85,7 +90,10 @@ fn version(dir: &Path, user: Option<&User>) -> Result<u32> {
     let output = command.output().with_context(|| format!("it can't be run{as_whom}"))?;
     let said = String::from_utf8_lossy(&output.stdout);
     parse_version(&said).with_context(|| {
-        format!("can't tell its version{as_whom}: {said}{}", String::from_utf8_lossy(&output.stderr).trim())
+        format!(
+            "can't tell its version{as_whom}: {said}{}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        )
     })
 }
 
@@ -107,7 +115,11 @@ fn places() -> Vec<PathBuf> {
     for prefix in ["/opt/homebrew/opt", "/usr/local/opt", "/home/linuxbrew/.linuxbrew/opt"] {
         places.extend(versions_in(Path::new(prefix), "postgresql@", "bin"));
     }
-    places.extend(versions_in(Path::new("/Applications/Postgres.app/Contents/Versions"), "", "bin"));
+    places.extend(versions_in(
+        Path::new("/Applications/Postgres.app/Contents/Versions"),
+        "",
+        "bin",
+    ));
     places.push("/usr/local/pgsql/bin".into());
     places.extend(caches().into_iter().map(|cache| cache.join(WHEEL_BIN)));
     places
@@ -147,7 +159,10 @@ mod tests {
 
     #[test]
     fn the_version_is_read_from_what_each_build_says() {
-        assert_eq!(parse_version("postgres (PostgreSQL) 15.19 (Debian 15.19-0+deb12u1)\n"), Some(15));
+        assert_eq!(
+            parse_version("postgres (PostgreSQL) 15.19 (Debian 15.19-0+deb12u1)\n"),
+            Some(15)
+        );
         assert_eq!(parse_version("postgres (PostgreSQL) 18beta1\n"), Some(18));
         assert_eq!(parse_version("bash: not found"), None);
     }
@@ -160,6 +175,9 @@ mod tests {
         }
         let found = versions_in(&parent, "", "bin");
         std::fs::remove_dir_all(&parent).unwrap();
-        assert_eq!(found, [parent.join("18/bin"), parent.join("14/bin"), parent.join("9/bin")]);
+        assert_eq!(
+            found,
+            [parent.join("18/bin"), parent.join("14/bin"), parent.join("9/bin")]
+        );
     }
 }

@@ -52,7 +52,10 @@ impl Place {
         Ok(Self {
             log: data_dir.join("postgres.log"),
             // Short, because the path of a socket may have 107 bytes.
-            socket_dir: PathBuf::from(format!("/tmp/rejoin-{:08x}", fnv1a(data_dir.as_os_str().as_encoded_bytes()))),
+            socket_dir: PathBuf::from(format!(
+                "/tmp/rejoin-{:08x}",
+                fnv1a(data_dir.as_os_str().as_encoded_bytes())
+            )),
             data_dir,
             cluster,
             user,
@@ -81,7 +84,9 @@ impl Place {
             self.make_private(&unfinished)?;
             let mut initdb = Command::new(binaries.program("initdb"));
             initdb.arg("-D").arg(&unfinished);
-            initdb.args(["-U", superuser, "-A", "trust", "-E", "UTF8"]).arg(format!("--locale={locale}"));
+            initdb
+                .args(["-U", superuser, "-A", "trust", "-E", "UTF8"])
+                .arg(format!("--locale={locale}"));
             if !durable {
                 initdb.arg("--no-sync");
             }
@@ -91,7 +96,11 @@ impl Place {
             if output.status.success() {
                 return fs::rename(&unfinished, &self.cluster).context("can't put the new cluster into its place");
             }
-            said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            said = format!(
+                "{}{}",
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr)
+            );
         }
         bail!("initdb failed for {}:\n{said}", self.cluster.display())
     }
@@ -99,7 +108,9 @@ impl Place {
     /// Stops a server that a killed owner left behind; refuses one that is not ours.
     pub(super) fn clear_leftover(&self) -> Result<()> {
         let Some(pid) = self.postmaster() else { return Ok(()) };
-        let Some(command) = process::command_line(pid).filter(|_| process::exists(pid)) else { return Ok(()) };
+        let Some(command) = process::command_line(pid).filter(|_| process::exists(pid)) else {
+            return Ok(());
+        };
         if !command.contains(self.cluster.to_string_lossy().as_ref()) {
             // The number belongs to another program by now; PostgreSQL clears such a file by itself.
             return Ok(());
@@ -114,7 +125,9 @@ impl Place {
         for signal in [Signal::Interrupt, Signal::Quit] {
             // Gone in the meantime is as good.
             let _gone = process::send(pid, signal);
-            if wait_until(LEFTOVER_LIMIT, || !process::exists(pid) || self.postmaster() != Some(pid)) {
+            if wait_until(LEFTOVER_LIMIT, || {
+                !process::exists(pid) || self.postmaster() != Some(pid)
+            }) {
                 return Ok(());
             }
         }
@@ -123,14 +136,24 @@ impl Place {
 
     /// The first line of `postmaster.pid`.
     fn postmaster(&self) -> Option<u32> {
-        fs::read_to_string(self.cluster.join("postmaster.pid")).ok()?.lines().next()?.trim().parse().ok()
+        fs::read_to_string(self.cluster.join("postmaster.pid"))
+            .ok()?
+            .lines()
+            .next()?
+            .trim()
+            .parse()
+            .ok()
     }
 
     /// The directory of the socket: only the server's user and root get in, so `trust` trusts nobody else.
     pub(super) fn make_socket_dir(&self) -> Result<()> {
         if let Ok(there) = fs::symlink_metadata(&self.socket_dir) {
             let ours = there.is_dir() && there.uid() == self.owner_uid()?;
-            ensure!(ours, "{} is there and is not ours; remove it", self.socket_dir.display());
+            ensure!(
+                ours,
+                "{} is there and is not ours; remove it",
+                self.socket_dir.display()
+            );
         }
         self.make_private(&self.socket_dir)
     }
@@ -213,7 +236,9 @@ fn lock(data_dir: &Path) -> Result<File> {
             return Err(error).with_context(|| format!("can't lock {}", path.display()));
         }
     }
-    file.set_len(0).and_then(|()| write!(file, "{}", std::process::id())).context("can't write the lock file")?;
+    file.set_len(0)
+        .and_then(|()| write!(file, "{}", std::process::id()))
+        .context("can't write the lock file")?;
     Ok(file)
 }
 
@@ -223,7 +248,9 @@ fn cluster(data_dir: &Path, user: Option<&User>) -> Result<PathBuf> {
     let Some(user) = user else { return Ok(here) };
     if !user.can_enter(data_dir) {
         // The directory is ours: letting others pass through it (not read it) is all that a mkdtemp one needs.
-        let mode = fs::metadata(data_dir).context("can't look at the data directory")?.mode();
+        let mode = fs::metadata(data_dir)
+            .context("can't look at the data directory")?
+            .mode();
         fs::set_permissions(data_dir, Permissions::from_mode((mode & 0o7777) | 0o001))
             .with_context(|| format!("can't open the directory {} to user {}", data_dir.display(), user.name))?;
     }
@@ -239,7 +266,10 @@ fn cluster(data_dir: &Path, user: Option<&User>) -> Result<PathBuf> {
     // No pointer: the directory is new, or somebody removed it to start afresh. An old cluster of it is garbage.
     let family = format!("{:08x}-", fnv1a(data_dir.as_os_str().as_encoded_bytes()));
     fs::create_dir_all(ELSEWHERE).with_context(|| format!("can't create {ELSEWHERE}"))?;
-    for entry in fs::read_dir(ELSEWHERE).with_context(|| format!("can't read {ELSEWHERE}"))?.flatten() {
+    for entry in fs::read_dir(ELSEWHERE)
+        .with_context(|| format!("can't read {ELSEWHERE}"))?
+        .flatten()
+    {
         if entry.file_name().to_string_lossy().starts_with(&family) {
             fs::remove_dir_all(entry.path()).context("can't remove the cluster of a directory that was removed")?;
         }
@@ -274,5 +304,7 @@ fn wait_until(limit: Duration, done: impl Fn() -> bool) -> bool {
 
 /// A small hash that is the same in every build: it names directories.
 fn fnv1a(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
 }

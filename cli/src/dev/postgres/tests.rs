@@ -14,7 +14,10 @@ fn fresh_dir(parent: &Path) -> PathBuf {
 }
 
 fn quick(data_dir: &Path) -> PostgresOptions {
-    PostgresOptions { durable: false, ..PostgresOptions::durable(data_dir) }
+    PostgresOptions {
+        durable: false,
+        ..PostgresOptions::durable(data_dir)
+    }
 }
 
 async fn ask(url: &str, sql: &'static str) -> Result<String> {
@@ -35,12 +38,35 @@ async fn it_starts_keeps_its_data_over_a_restart_and_a_crash_and_stops() {
     let dir = fresh_dir(&std::env::temp_dir());
     let postgres = PrivatePostgres::start(quick(&dir)).await.unwrap();
     let url = postgres.url();
-    assert_eq!(ask(&url, "select current_database() || ' ' || current_user").await.unwrap(), "rejoin rejoin");
-    assert_eq!(ask(&url, "select upper('ä') || current_setting('server_encoding')").await.unwrap(), "ÄUTF8");
-    assert_eq!(ask(&url, "select current_setting('listen_addresses') || current_setting('fsync')").await.unwrap(), "off");
-    ask(&url, "create table kept as select 'here' as word; select 'ok'").await.unwrap_err();
+    assert_eq!(
+        ask(&url, "select current_database() || ' ' || current_user")
+            .await
+            .unwrap(),
+        "rejoin rejoin"
+    );
+    assert_eq!(
+        ask(&url, "select upper('ä') || current_setting('server_encoding')")
+            .await
+            .unwrap(),
+        "ÄUTF8"
+    );
+    assert_eq!(
+        ask(
+            &url,
+            "select current_setting('listen_addresses') || current_setting('fsync')"
+        )
+        .await
+        .unwrap(),
+        "off"
+    );
+    ask(&url, "create table kept as select 'here' as word; select 'ok'")
+        .await
+        .unwrap_err();
     let mut connection = PgConnection::connect(&url).await.unwrap();
-    sqlx::raw_sql("create table kept as select 'here' as word").execute(&mut connection).await.unwrap();
+    sqlx::raw_sql("create table kept as select 'here' as word")
+        .execute(&mut connection)
+        .await
+        .unwrap();
 
     let first = postgres.pid().unwrap();
     postgres.restart().await.unwrap();
@@ -64,7 +90,10 @@ async fn it_starts_keeps_its_data_over_a_restart_and_a_crash_and_stops() {
 
     // Who comes second is told who is there.
     let refused = format!("{:#}", PrivatePostgres::start(quick(&dir)).await.unwrap_err());
-    assert!(refused.contains(&format!("is in use by pid {}", std::process::id())), "{refused}");
+    assert!(
+        refused.contains(&format!("is in use by pid {}", std::process::id())),
+        "{refused}"
+    );
     again.stop().await.unwrap();
     assert!(dir.join("rejoin.lock").exists(), "a durable directory stays");
     std::fs::remove_dir_all(dir).unwrap();
@@ -100,7 +129,12 @@ async fn as_root_a_directory_that_its_user_cannot_reach_gets_a_cluster_elsewhere
     assert_eq!(again.cluster_dir(), cluster);
     drop(again);
     std::fs::remove_dir_all(&dir).unwrap();
-    let anew = PrivatePostgres::start(PostgresOptions { ephemeral: true, ..quick(&dir) }).await.unwrap();
+    let anew = PrivatePostgres::start(PostgresOptions {
+        ephemeral: true,
+        ..quick(&dir)
+    })
+    .await
+    .unwrap();
     assert_ne!(anew.cluster_dir(), cluster);
     assert!(!cluster.exists());
     let cluster = anew.cluster_dir().to_owned();
@@ -124,9 +158,15 @@ async fn a_server_that_cannot_start_shows_its_log() {
 /// Not a test: the owner that the next test kills, in a process of its own.
 #[tokio::test]
 async fn owner_for_the_next_test() {
-    let Some(dir) = std::env::var_os("REJOIN_TEST_POSTGRES_DIR").map(PathBuf::from) else { return };
+    let Some(dir) = std::env::var_os("REJOIN_TEST_POSTGRES_DIR").map(PathBuf::from) else {
+        return;
+    };
     let postgres = PrivatePostgres::start(quick(&dir)).await.unwrap();
-    std::fs::write(dir.join("told.new"), format!("{} {}", postgres.pid().unwrap(), postgres.url())).unwrap();
+    std::fs::write(
+        dir.join("told.new"),
+        format!("{} {}", postgres.pid().unwrap(), postgres.url()),
+    )
+    .unwrap();
     std::fs::rename(dir.join("told.new"), dir.join("told")).unwrap();
     std::future::pending::<()>().await;
 }

@@ -56,7 +56,10 @@ async fn a_worker_that_is_killed_is_started_again_and_its_new_pid_is_told() {
     process::send(first, Signal::Kill).unwrap();
     let told = lines.wait_for(|line| line.starts_with("worker 2 died")).await;
     let second = supervisor.pids()[0].1;
-    assert_eq!(told, format!("worker 2 died (signal 9); started again with pid {second}"));
+    assert_eq!(
+        told,
+        format!("worker 2 died (signal 9); started again with pid {second}")
+    );
     assert_ne!(first, second);
     supervisor.stop(std::future::pending()).await;
     wait_until_gone(second).await;
@@ -74,7 +77,9 @@ async fn a_child_that_dies_at_once_is_started_less_and_less_often() {
     }
     // 0.1 + 0.2 + 0.4 + 0.8 s
     assert!(began.elapsed() >= Duration::from_millis(1500), "{:?}", began.elapsed());
-    lines.wait_for(|line| line.starts_with("api died (exit code 7); started again with pid ")).await;
+    lines
+        .wait_for(|line| line.starts_with("api died (exit code 7); started again with pid "))
+        .await;
     supervisor.stop(std::future::pending()).await;
 }
 
@@ -86,7 +91,9 @@ async fn stopping_lets_all_children_drain_and_passes_on_their_last_words() {
         lines.wait_for(|line| line == format!("[{role}] up")).await;
     }
     assert_eq!(supervisor.pids().len(), 2);
-    supervisor.run_until(std::future::ready(()), std::future::pending()).await;
+    supervisor
+        .run_until(std::future::ready(()), std::future::pending())
+        .await;
     for role in [Role::Api, Role::Worker(1)] {
         lines.wait_for(|line| line == format!("[{role}] drained")).await;
     }
@@ -98,7 +105,9 @@ async fn a_child_that_does_not_drain_is_killed_at_the_limit() {
     let pid = supervisor.spawn(Role::Api, ["-c", STUBBORN], NO_ENV).unwrap();
     lines.wait_for(|line| line == "[api] up").await;
     supervisor.stop(std::future::pending()).await;
-    lines.wait_for(|line| line == "api did not drain within 300ms; killed").await;
+    lines
+        .wait_for(|line| line == "api did not drain within 300ms; killed")
+        .await;
     wait_until_gone(pid).await;
 }
 
@@ -108,14 +117,18 @@ async fn a_second_ctrl_c_does_not_wait_for_the_drain() {
     let pid = supervisor.spawn(Role::Worker(1), ["-c", STUBBORN], NO_ENV).unwrap();
     lines.wait_for(|line| line == "[worker 1] up").await;
     supervisor.stop(sleep(Duration::from_millis(50))).await;
-    lines.wait_for(|line| line == "worker 1 was killed before it drained").await;
+    lines
+        .wait_for(|line| line == "worker 1 was killed before it drained")
+        .await;
     wait_until_gone(pid).await;
 }
 
 /// Not a test: the parent that the next test kills, in a process of its own.
 #[tokio::test]
 async fn parent_for_the_next_test() {
-    let Some(pid_file) = std::env::var_os("REJOIN_TEST_SUPERVISOR_PID_FILE") else { return };
+    let Some(pid_file) = std::env::var_os("REJOIN_TEST_SUPERVISOR_PID_FILE") else {
+        return;
+    };
     let mut supervisor = Supervisor::with("/bin/sh", LIMIT, Arc::new(|_| ())).unwrap();
     let pid = supervisor.spawn(Role::Api, ["-c", DRAINS], NO_ENV).unwrap();
     std::fs::write(pid_file, pid.to_string()).unwrap();
