@@ -139,7 +139,10 @@ impl PrivatePostgres {
 
     /// The server's process, while it runs.
     pub fn pid(&self) -> Option<u32> {
-        self.server().as_ref().map(Child::id)
+        let mut server = self.server();
+        let child = server.as_mut()?;
+        // Once it was waited for, it is gone.
+        matches!(child.try_wait(), Ok(None)).then(|| child.id())
     }
 
     /// Where the data is; differs from the directory that was asked for if the server's user can't reach that.
@@ -269,6 +272,7 @@ impl PrivatePostgres {
     /// Sends each signal in turn, until the server ended within that signal's time.
     async fn end(&self, signals: &[(Signal, Duration)]) -> Result<()> {
         for (signal, limit) in signals {
+            // One that ended by itself has no process to signal: its number may be somebody else's.
             let Some(pid) = self.pid() else { break };
             process::send(pid, *signal).with_context(|| format!("can't send {} to PostgreSQL", signal.name()))?;
             if tokio::time::timeout(*limit, self.exited()).await.is_ok() {
