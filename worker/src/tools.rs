@@ -3,6 +3,8 @@
 //! - `registry`  all built-in tools by name, whitelists with globs
 //! - `graph`     the read tools over the knowledge graph
 
+pub mod registry;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;

@@ -80,11 +80,10 @@ async fn plain_prompt(services: &Services, run: &Run) -> (String, Vec<Value>) {
     for hit in hits {
         let object = &hit.object;
         let properties: String = object.properties.to_string().chars().take(CONTEXT_ENTITY_CHARS).collect();
-        let reference = object.key.clone().unwrap_or_else(|| object.id.to_string());
-        prompt.push_str(&format!("- [{}:{}] {} {}\n", object.kind, reference, object.name, properties));
+        prompt.push_str(&format!("- [{}:{}] {} {}\n", object.object_type, object.key, object.name, properties));
         citations.push(json!({
             "id": object.id,
-            "type": object.kind,
+            "type": object.object_type,
             "key": object.key,
             "name": object.name,
             "score": hit.score,
