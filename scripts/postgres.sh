@@ -14,7 +14,8 @@ postgres_of_machine() {
         return
     fi
     if have initdb && have postgres; then
-        dirname "$(command -v initdb)"
+        # The folder that a link leads to: it has the other programs, too.
+        dirname "$(readlink -f "$(command -v initdb)")"
         return
     fi
     while read -r dir; do
@@ -141,6 +142,17 @@ postgres_start() {
         -o "-c listen_addresses='' -c unix_socket_directories='$dir' -c fsync=off" start >>"$dir.log" 2>&1 ||
         die "PostgreSQL did not start: $(cat "$dir.log" "$dir/server.log")"
     printf 'postgres://rejoin@%s/postgres\n' "${dir//\//%2F}"
+}
+
+# Prints the psql that belongs to the server, else the one on the PATH.
+postgres_psql() {
+    local bin
+    bin=$(postgres_of_machine)
+    if [ -x "$bin/psql" ]; then
+        printf '%s\n' "$bin/psql"
+    else
+        command -v psql || die "psql is missing beside $bin/postgres"
+    fi
 }
 
 # postgres_stop DIR: ends it and removes it. Safe to call at any moment.
