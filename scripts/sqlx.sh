@@ -15,7 +15,7 @@ dir=$(mktemp -d /tmp/rejoin-sqlx.XXXXXX)
 fresh=$PWD/.cache/sqlx
 trap 'postgres_stop "$dir"' EXIT
 url=$(postgres_start "$dir")
-psql=$(postgres_of_machine)/psql
+psql=$(postgres_psql)
 for migration in migrations/*.up.sql; do
     "$psql" "$url" --no-psqlrc --quiet --single-transaction -v ON_ERROR_STOP=1 -f - <"$migration" >/dev/null ||
         die "$migration failed"

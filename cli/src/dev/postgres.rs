@@ -319,16 +319,14 @@ impl Setup {
     /// Everything up to the start of the server. Blocking: `initdb` takes a second or two.
     fn prepare(options: PostgresOptions) -> Result<Self> {
         let place = Place::take(&options.data_dir)?;
-        let made_by = place.major()?;
-        let binaries = binaries::find(made_by, place.user.as_ref())?;
-        match made_by {
-            Some(_) => place.clear_leftover()?,
-            None => place.initialise(&binaries, SUPERUSER, options.durable)?,
+        let binaries = make_ready(&place, options.durable);
+        if binaries.is_err() && options.ephemeral {
+            remove_all(&place.everything());
         }
         Ok(Self {
+            binaries: binaries?,
             options,
             place,
-            binaries,
         })
     }
 
@@ -428,12 +426,27 @@ impl Setup {
     }
 
     fn remove_everything(&self) {
-        for dir in self.place.everything() {
-            if let Err(error) = std::fs::remove_dir_all(&dir)
-                && error.kind() != std::io::ErrorKind::NotFound
-            {
-                tracing::warn!(%error, dir = %dir.display(), "could not remove the directory");
-            }
+        remove_all(&self.place.everything());
+    }
+}
+
+/// A cluster that a server of these programs can run on.
+fn make_ready(place: &Place, durable: bool) -> Result<Binaries> {
+    let made_by = place.major()?;
+    let binaries = binaries::find(made_by, place.user.as_ref())?;
+    match made_by {
+        Some(_) => place.clear_leftover()?,
+        None => place.initialise(&binaries, SUPERUSER, durable)?,
+    }
+    Ok(binaries)
+}
+
+fn remove_all(dirs: &[PathBuf]) {
+    for dir in dirs {
+        if let Err(error) = std::fs::remove_dir_all(dir)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, dir = %dir.display(), "could not remove the directory");
         }
     }
 }

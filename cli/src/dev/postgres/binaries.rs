@@ -81,20 +81,24 @@ pub fn find(major: Option<u32>, user: Option<&User>) -> Result<Binaries> {
     bail!("no PostgreSQL server {wanted}was found on this machine.\n{seen}{WAYS_OUT}")
 }
 
-/// Asks the server for its major version, as the user that will run it.
+/// Asks both programs for their version, as the user that will run them: a missing library shows here, too.
 fn version(dir: &Path, user: Option<&User>) -> Result<u32> {
-    let mut command = Command::new(dir.join("postgres"));
-    command.arg("--version");
-    User::run(user, &mut command);
     let as_whom = user.map_or(String::new(), |user| format!(" as user `{}`", user.name));
-    let output = command.output().with_context(|| format!("it can't be run{as_whom}"))?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    parse_version(&said).with_context(|| {
-        format!(
-            "can't tell its version{as_whom}: {said}{}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        )
-    })
+    let ask = |program: &str| {
+        let mut command = Command::new(dir.join(program));
+        command.arg("--version");
+        User::run(user, &mut command);
+        let output = command
+            .output()
+            .with_context(|| format!("{program} can't be run{as_whom}"))?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        parse_version(&said).with_context(|| {
+            let error = String::from_utf8_lossy(&output.stderr);
+            format!("{program} can't tell its version{as_whom}: {said}{}", error.trim())
+        })
+    };
+    ask("initdb")?;
+    ask("postgres")
 }
 
 /// `postgres (PostgreSQL) 15.19 (Debian …)` -> 15; also `18beta1`.
