@@ -1,2 +1,7 @@
-//! stub
+//! What the integration tests stand on: real parts, only the model is scripted.
+//!
+//! - `support`       a fresh migrated database for each test, in one private PostgreSQL for the whole binary
+//! - `model_server`  a scripted model server that speaks OpenAI's protocol
+
 pub mod model_server;
+pub mod support;
