@@ -36,12 +36,12 @@ pub struct AppOptions {
     /// Changes the workers' settings.
     pub worker: fn(&mut WorkerConfig),
     /// The tools of the workers.
-    pub tools: fn() -> Registry,
+    pub tools: Registry,
 }
 
 impl Default for AppOptions {
     fn default() -> Self {
-        Self { workers: 1, bus: BusKind::Postgres, slots: 20, api: |_| {}, worker: |_| {}, tools: Registry::builtin }
+        Self { workers: 1, bus: BusKind::Postgres, slots: 20, api: |_| {}, worker: |_| {}, tools: Registry::builtin() }
     }
 }
 
@@ -67,7 +67,7 @@ impl TestApp {
 
     /// Over a database of the caller's.
     pub async fn over(db: TestDatabase, options: AppOptions) -> Self {
-        let model = ModelServer::start().await;
+        let model = ModelServer::start().await.expect("the scripted model starts");
         let server = start_api(&db, &options, 0).await;
         let mut app = Self { address: server.addr, server: Some(server), db, model, workers: Vec::new(), options };
         for _ in 0..app.options.workers {
@@ -106,7 +106,7 @@ impl TestApp {
         config.heartbeat_ms = config.lease_ms / 3;
         (self.options.worker)(&mut config);
         let models = ModelSettings::openai_compatible(self.model.base_url());
-        self.workers.push(Worker::start(config, models, (self.options.tools)()));
+        self.workers.push(Worker::start(config, models, self.options.tools.clone()));
         self.workers.last().expect("just pushed")
     }
 
@@ -122,7 +122,12 @@ impl TestApp {
         self.agent_with(name, tools, |_| {}).await
     }
 
-    pub async fn agent_with(&self, name: &str, tools: &[&str], change: impl FnOnce(&mut agents::DefinitionContent)) -> Uuid {
+    pub async fn agent_with(
+        &self,
+        name: &str,
+        tools: &[&str],
+        change: impl FnOnce(&mut agents::DefinitionContent),
+    ) -> Uuid {
         let mut content = agents::defaults().remove(0);
         content.name = name.to_owned();
         content.model =
