@@ -53,10 +53,21 @@ pub struct Hits {
 pub async fn search(pool: &PgPool, project_id: Uuid, text: &str, scope: &Scope, limit: i64) -> Result<Hits, Error> {
     let query = Query::parse(text);
     if query.is_empty() {
-        return Ok(Hits { hits: Vec::new(), total: 0 });
+        return Ok(Hits {
+            hits: Vec::new(),
+            total: 0,
+        });
     }
     let trigrams = has_trigrams(pool).await?;
-    run(pool, project_id, &query, scope, limit, if trigrams { Reach::Near } else { Reach::Words }).await
+    run(
+        pool,
+        project_id,
+        &query,
+        scope,
+        limit,
+        if trigrams { Reach::Near } else { Reach::Words },
+    )
+    .await
 }
 
 /// How far a word reaches.
@@ -68,7 +79,14 @@ enum Reach {
     Near,
 }
 
-async fn run(pool: &PgPool, project_id: Uuid, query: &Query, scope: &Scope, limit: i64, reach: Reach) -> Result<Hits, Error> {
+async fn run(
+    pool: &PgPool,
+    project_id: Uuid,
+    query: &Query,
+    scope: &Scope,
+    limit: i64,
+    reach: Reach,
+) -> Result<Hits, Error> {
     let limit = limit.clamp(1, MAX_LIMIT);
     // Built from our own words only.
     let rows = sqlx::query(AssertSqlSafe(statement(reach)))
@@ -86,7 +104,12 @@ async fn run(pool: &PgPool, project_id: Uuid, query: &Query, scope: &Scope, limi
     let mut hits = Vec::with_capacity(rows.len());
     let mut total = 0;
     for row in &rows {
-        let hit = Object::from_row(row).and_then(|object| Ok(Hit { object, score: row.try_get("score")? }));
+        let hit = Object::from_row(row).and_then(|object| {
+            Ok(Hit {
+                object,
+                score: row.try_get("score")?,
+            })
+        });
         hits.push(hit.map_err(Error::database("read a search result"))?);
         total = row.try_get("total").map_err(Error::database("read a search result"))?;
     }
@@ -95,25 +118,59 @@ async fn run(pool: &PgPool, project_id: Uuid, query: &Query, scope: &Scope, limi
 
 /// Objects like this one: in the words of its name and short texts (0.6), in whom it is connected to (0.3), in its labels
 /// (0.1). Never the object itself.
-pub async fn similar(pool: &PgPool, project_id: Uuid, id: Uuid, types: &[String], limit: i64) -> Result<Vec<Hit>, Error> {
+pub async fn similar(
+    pool: &PgPool,
+    project_id: Uuid,
+    id: Uuid,
+    types: &[String],
+    limit: i64,
+) -> Result<Vec<Hit>, Error> {
     let limit = limit.clamp(1, MAX_LIMIT);
     let object = objects::get(pool, project_id, id).await?;
-    let scope = Scope { types: types.to_vec(), labels: Vec::new() };
-    let by_words = run(pool, project_id, &Query::parse(&own_text(&object)), &scope, MAX_LIMIT, Reach::Words).await?;
+    let scope = Scope {
+        types: types.to_vec(),
+        labels: Vec::new(),
+    };
+    let by_words = run(
+        pool,
+        project_id,
+        &Query::parse(&own_text(&object)),
+        &scope,
+        MAX_LIMIT,
+        Reach::Words,
+    )
+    .await?;
     let by_neighbours = shared_neighbours(pool, project_id, id, types).await?;
 
     let mut found: HashMap<Uuid, Hit> = HashMap::new();
     for hit in by_words.hits {
-        found.insert(hit.object.id, Hit { score: 0.6 * hit.score, ..hit });
+        found.insert(
+            hit.object.id,
+            Hit {
+                score: 0.6 * hit.score,
+                ..hit
+            },
+        );
     }
     for (other, share) in by_neighbours {
         let object = other.id;
-        found.entry(object).or_insert(Hit { object: other, score: 0.0 }).score += 0.3 * share;
+        found
+            .entry(object)
+            .or_insert(Hit {
+                object: other,
+                score: 0.0,
+            })
+            .score += 0.3 * share;
     }
     found.remove(&id);
     let mut hits: Vec<Hit> = found.into_values().collect();
     for hit in &mut hits {
-        let shared = hit.object.labels.iter().filter(|label| object.labels.contains(label)).count();
+        let shared = hit
+            .object
+            .labels
+            .iter()
+            .filter(|label| object.labels.contains(label))
+            .count();
         let all = object.labels.len() + hit.object.labels.len() - shared;
         if all > 0 {
             hit.score += 0.1 * shared as f64 / all as f64;
@@ -214,7 +271,12 @@ fn statement(reach: Reach) -> String {
 /// The words that say what an object is: its key, name and short texts, without addresses.
 fn own_text(object: &Object) -> String {
     let mut text = format!("{} {}", object.key, object.name);
-    for value in object.properties.as_object().into_iter().flat_map(|properties| properties.values()) {
+    for value in object
+        .properties
+        .as_object()
+        .into_iter()
+        .flat_map(|properties| properties.values())
+    {
         if let Value::String(value) = value
             && value.len() <= MAX_SIMILAR_TEXT_BYTES
             && value.contains(' ')
@@ -229,7 +291,12 @@ fn own_text(object: &Object) -> String {
 
 /// Objects that are connected to the same objects in the same direction and by the same type, with the share of the
 /// object's telling neighbours that they have in common.
-async fn shared_neighbours(pool: &PgPool, project_id: Uuid, id: Uuid, types: &[String]) -> Result<Vec<(Object, f64)>, Error> {
+async fn shared_neighbours(
+    pool: &PgPool,
+    project_id: Uuid,
+    id: Uuid,
+    types: &[String],
+) -> Result<Vec<(Object, f64)>, Error> {
     let sql = format!(
         "with
         neighbours as materialized (

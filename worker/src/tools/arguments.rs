@@ -30,7 +30,11 @@ pub enum Kind {
 
 impl Parameter {
     pub const fn new(name: &'static str, kind: Kind, description: &'static str) -> Parameter {
-        Parameter { name, kind, description }
+        Parameter {
+            name,
+            kind,
+            description,
+        }
     }
 }
 
@@ -44,7 +48,11 @@ pub fn schema(parameters: &[Parameter]) -> Value {
             Kind::OptionalInteger => json!({"type": ["integer", "null"]}),
             Kind::OptionalTexts => json!({"type": ["array", "null"], "items": {"type": "string"}}),
             Kind::OptionalChoice(choices) => {
-                let choices: Vec<Value> = choices.iter().map(|&choice| choice.into()).chain([Value::Null]).collect();
+                let choices: Vec<Value> = choices
+                    .iter()
+                    .map(|&choice| choice.into())
+                    .chain([Value::Null])
+                    .collect();
                 json!({"type": ["string", "null"], "enum": choices})
             }
         };
@@ -70,7 +78,10 @@ impl Arguments {
                     Value::String(_) => "text that is not a JSON object",
                     _ => "not a JSON object",
                 };
-                return Err(ToolError::RespondToModel(format!("the arguments are {kind}; {}", expected(parameters))));
+                return Err(ToolError::RespondToModel(format!(
+                    "the arguments are {kind}; {}",
+                    expected(parameters)
+                )));
             }
         };
         for parameter in parameters {
@@ -83,29 +94,44 @@ impl Arguments {
         let faults: Vec<String> = validator
             .iter_errors(&fields)
             .take(MAX_TOLD_FAULTS)
-            .map(|fault| match fault.instance_path().to_string().trim_start_matches('/') {
-                "" => fault.to_string(),
-                path => format!("{path}: {fault}"),
-            })
+            .map(
+                |fault| match fault.instance_path().to_string().trim_start_matches('/') {
+                    "" => fault.to_string(),
+                    path => format!("{path}: {fault}"),
+                },
+            )
             .collect();
         match fields {
             Value::Object(fields) if faults.is_empty() => Ok(Arguments(fields)),
-            _ => Err(ToolError::RespondToModel(format!("wrong arguments: {}; {}", faults.join("; "), expected(parameters)))),
+            _ => Err(ToolError::RespondToModel(format!(
+                "wrong arguments: {}; {}",
+                faults.join("; "),
+                expected(parameters)
+            ))),
         }
     }
 
     /// A text; blank ones count as absent.
     pub fn text(&self, name: &str) -> Option<&str> {
-        self.0.get(name).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty())
+        self.0
+            .get(name)
+            .and_then(Value::as_str)
+            .map(str::trim)
+            .filter(|text| !text.is_empty())
     }
 
     pub fn required_text(&self, name: &str) -> Result<&str, ToolError> {
-        self.text(name).ok_or_else(|| ToolError::RespondToModel(format!("{name} is empty; give some text")))
+        self.text(name)
+            .ok_or_else(|| ToolError::RespondToModel(format!("{name} is empty; give some text")))
     }
 
     pub fn texts(&self, name: &str) -> Vec<String> {
         let items = self.0.get(name).and_then(Value::as_array).into_iter().flatten();
-        items.filter_map(Value::as_str).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()).collect()
+        items
+            .filter_map(Value::as_str)
+            .map(|text| text.trim().to_owned())
+            .filter(|text| !text.is_empty())
+            .collect()
     }
 
     /// An integer, brought between the bounds.
@@ -162,21 +188,37 @@ mod tests {
 
     #[test]
     fn null_and_absent_mean_the_default_and_limits_clamp() {
-        for arguments in [json!({"query": "x"}), json!({"query": "x", "types": null, "limit": null, "order": null})] {
+        for arguments in [
+            json!({"query": "x"}),
+            json!({"query": "x", "types": null, "limit": null, "order": null}),
+        ] {
             let arguments = read(arguments).unwrap();
             assert_eq!(arguments.integer("limit", 20, (1, 100)), 20);
             assert!(arguments.texts("types").is_empty());
             assert_eq!(arguments.text("order"), None);
         }
-        assert_eq!(read(json!({"query": "x", "limit": 1000.0})).unwrap().integer("limit", 20, (1, 100)), 100);
-        assert_eq!(read(json!({"query": "x", "limit": -5})).unwrap().integer("limit", 20, (1, 100)), 1);
+        assert_eq!(
+            read(json!({"query": "x", "limit": 1000.0}))
+                .unwrap()
+                .integer("limit", 20, (1, 100)),
+            100
+        );
+        assert_eq!(
+            read(json!({"query": "x", "limit": -5}))
+                .unwrap()
+                .integer("limit", 20, (1, 100)),
+            1
+        );
     }
 
     #[test]
     fn a_fault_is_told_with_what_the_tool_takes() {
         let missing = read(json!({"limit": "many"})).unwrap_err();
         assert!(missing.contains("query") && missing.contains("limit: "), "{missing}");
-        assert!(missing.contains("this tool takes query (text, required), types (list of texts or null)"), "{missing}");
+        assert!(
+            missing.contains("this tool takes query (text, required), types (list of texts or null)"),
+            "{missing}"
+        );
         assert!(read(json!({"query": "x", "depth": 1})).unwrap_err().contains("depth"));
         assert!(read(json!("{query")).unwrap_err().contains("not a JSON object"));
     }

@@ -37,7 +37,11 @@ struct GraphTool {
 
 /// All graph tools, each once.
 pub fn tools() -> Vec<SharedTool> {
-    Name::ALL.iter().filter_map(|&name| GraphTool::new(name)).map(|tool| Arc::new(tool) as SharedTool).collect()
+    Name::ALL
+        .iter()
+        .filter_map(|&name| GraphTool::new(name))
+        .map(|tool| Arc::new(tool) as SharedTool)
+        .collect()
 }
 
 impl GraphTool {
@@ -85,9 +89,10 @@ impl Tool for GraphTool {
 /// Who hears of a failed graph operation.
 fn told(error: graph::Error) -> ToolError {
     match error {
-        graph::Error::Database { attempted, .. } => {
-            ToolError::Internal { attempted: attempted.to_owned(), source: Box::new(error) }
-        }
+        graph::Error::Database { attempted, .. } => ToolError::Internal {
+            attempted: attempted.to_owned(),
+            source: Box::new(error),
+        },
         graph::Error::NotFound { .. }
         | graph::Error::VersionConflict { .. }
         | graph::Error::Conflict(_)
@@ -97,7 +102,10 @@ fn told(error: graph::Error) -> ToolError {
 
 /// The live object that a model means; else words that let it ask again.
 async fn entity(context: &ToolContext, parameter: &str, reference: &str) -> Result<Object, ToolError> {
-    match objects::resolve(&context.db, context.project_id, reference).await.map_err(told)? {
+    match objects::resolve(&context.db, context.project_id, reference)
+        .await
+        .map_err(told)?
+    {
         Resolved::One(object) => Ok(*object),
         Resolved::Several(objects) => {
             let named: Vec<String> = objects.iter().map(cited).collect();
@@ -108,21 +116,28 @@ async fn entity(context: &ToolContext, parameter: &str, reference: &str) -> Resu
         }
         Resolved::Nothing => {
             let scope = graph::search::Scope::default();
-            let near =
-                graph::search::search(&context.db, context.project_id, reference, &scope, SUGGESTIONS).await.map_err(told)?;
+            let near = graph::search::search(&context.db, context.project_id, reference, &scope, SUGGESTIONS)
+                .await
+                .map_err(told)?;
             let named: Vec<String> = near.hits.iter().map(|hit| cited(&hit.object)).collect();
             let advice = if named.is_empty() {
                 "find it with hybrid_search first".to_owned()
             } else {
                 format!("near it are {}", named.join(", "))
             };
-            Err(ToolError::RespondToModel(format!("{parameter}: there is no entity {reference} in this project; {advice}")))
+            Err(ToolError::RespondToModel(format!(
+                "{parameter}: there is no entity {reference} in this project; {advice}"
+            )))
         }
     }
 }
 
 fn cited(object: &Object) -> String {
-    let name = if object.name == object.key { String::new() } else { format!(" \"{}\"", object.name) };
+    let name = if object.name == object.key {
+        String::new()
+    } else {
+        format!(" \"{}\"", object.name)
+    };
     format!("{}:{}{name} (id {})", object.object_type, object.key, object.id)
 }
 
@@ -165,7 +180,9 @@ async fn unknown_relationship_types(context: &ToolContext, asked: &[String]) -> 
     if asked.is_empty() {
         return Ok(None);
     }
-    let types = schema::relationship_types(&context.db, context.project_id).await.map_err(told)?;
+    let types = schema::relationship_types(&context.db, context.project_id)
+        .await
+        .map_err(told)?;
     let mut known: Vec<&str> = types.iter().map(|counted| counted.relationship_type.as_str()).collect();
     known.sort_unstable();
     known.dedup();
@@ -173,12 +190,23 @@ async fn unknown_relationship_types(context: &ToolContext, asked: &[String]) -> 
 }
 
 fn unknown(what: &str, asked: &[String], known: &[&str]) -> Option<String> {
-    let missing: Vec<&str> = asked.iter().map(String::as_str).filter(|name| !known.contains(name)).collect();
+    let missing: Vec<&str> = asked
+        .iter()
+        .map(String::as_str)
+        .filter(|name| !known.contains(name))
+        .collect();
     if missing.is_empty() {
         return None;
     }
-    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    Some(format!("there is no {what} {}; there are: {known} (names are case-sensitive)", missing.join(", ")))
+    let known = if known.is_empty() {
+        "none".to_owned()
+    } else {
+        known.join(", ")
+    };
+    Some(format!(
+        "there is no {what} {}; there are: {known} (names are case-sensitive)",
+        missing.join(", ")
+    ))
 }
 
 #[cfg(test)]
@@ -193,7 +221,12 @@ mod tests {
             let spec = tool.spec();
             assert!(spec.read_only && spec.idempotent && !spec.destructive, "{}", spec.name);
             let properties = spec.parameters["properties"].as_object().unwrap();
-            assert_eq!(spec.parameters["required"].as_array().unwrap().len(), properties.len(), "{}", spec.name);
+            assert_eq!(
+                spec.parameters["required"].as_array().unwrap().len(),
+                properties.len(),
+                "{}",
+                spec.name
+            );
         }
     }
 
@@ -201,7 +234,10 @@ mod tests {
     fn unknown_types_are_told_with_the_known_ones() {
         let asked = ["package".to_owned(), "Section".to_owned()];
         let told = unknown("type", &asked, &["Package", "Section"]).unwrap();
-        assert_eq!(told, "there is no type package; there are: Package, Section (names are case-sensitive)");
+        assert_eq!(
+            told,
+            "there is no type package; there are: Package, Section (names are case-sensitive)"
+        );
         assert_eq!(unknown("type", &asked[1..], &["Package", "Section"]), None);
     }
 }

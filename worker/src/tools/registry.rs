@@ -19,7 +19,9 @@ pub struct Registry {
 impl Registry {
     /// Of two tools with the same name the later one counts.
     pub fn new(tools: impl IntoIterator<Item = SharedTool>) -> Registry {
-        Registry { tools: Arc::new(tools.into_iter().map(|tool| (tool.spec().name.clone(), tool)).collect()) }
+        Registry {
+            tools: Arc::new(tools.into_iter().map(|tool| (tool.spec().name.clone(), tool)).collect()),
+        }
     }
 
     /// All tools that need nothing but the database.
@@ -38,7 +40,11 @@ impl Registry {
     /// The tools whose names a pattern of the whitelist matches (`*`, `?`, `[…]`, `{…,…}`), in the order of names.
     pub fn resolve(&self, whitelist: &[String]) -> Vec<SharedTool> {
         let patterns = patterns(whitelist);
-        self.tools.iter().filter(|(name, _)| patterns.is_match(name)).map(|(_, tool)| tool.clone()).collect()
+        self.tools
+            .iter()
+            .filter(|(name, _)| patterns.is_match(name))
+            .map(|(_, tool)| tool.clone())
+            .collect()
     }
 }
 
@@ -49,7 +55,9 @@ fn patterns(whitelist: &[String]) -> GlobSet {
             Ok(glob) => {
                 set.add(glob);
             }
-            Err(error) => tracing::warn!(%pattern, %error, "a pattern of a tool whitelist is broken and grants nothing"),
+            Err(error) => {
+                tracing::warn!(%pattern, %error, "a pattern of a tool whitelist is broken and grants nothing")
+            }
         }
     }
     set.build().unwrap_or_else(|error| {
@@ -64,7 +72,11 @@ mod tests {
 
     fn resolved(whitelist: &[&str]) -> Vec<String> {
         let whitelist: Vec<String> = whitelist.iter().map(|&pattern| pattern.to_owned()).collect();
-        Registry::builtin().resolve(&whitelist).iter().map(|tool| tool.spec().name.clone()).collect()
+        Registry::builtin()
+            .resolve(&whitelist)
+            .iter()
+            .map(|tool| tool.spec().name.clone())
+            .collect()
     }
 
     #[test]
@@ -75,8 +87,14 @@ mod tests {
 
     #[test]
     fn names_and_globs_grant_what_they_match_once_in_the_order_of_names() {
-        assert_eq!(resolved(&["*_search", "schema_version", "hybrid_search"]), ["hybrid_search", "schema_version", "semantic_search"]);
-        assert_eq!(resolved(&["unknown_tool", "list_{entity_types,relationships}"]), ["list_entity_types", "list_relationships"]);
+        assert_eq!(
+            resolved(&["*_search", "schema_version", "hybrid_search"]),
+            ["hybrid_search", "schema_version", "semantic_search"]
+        );
+        assert_eq!(
+            resolved(&["unknown_tool", "list_{entity_types,relationships}"]),
+            ["list_entity_types", "list_relationships"]
+        );
         assert_eq!(resolved(&["*"]).len(), 10);
     }
 }

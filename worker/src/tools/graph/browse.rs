@@ -16,7 +16,9 @@ const MAX_OFFSET: i64 = 1_000_000;
 
 pub(super) async fn list_entity_types(context: &ToolContext) -> Result<Value, ToolError> {
     let types = schema::types(&context.db, context.project_id).await.map_err(told)?;
-    let relationships = schema::relationship_types(&context.db, context.project_id).await.map_err(told)?;
+    let relationships = schema::relationship_types(&context.db, context.project_id)
+        .await
+        .map_err(told)?;
     let total = types.len();
     let types: Vec<Value> = types
         .into_iter()
@@ -47,9 +49,21 @@ pub(super) async fn query_entities(context: &ToolContext, arguments: &Arguments)
         Some("name") => SortBy::Name,
         _ => SortBy::CreatedAt,
     };
-    let sort_order = if arguments.text("sort_order") == Some("asc") { SortOrder::Asc } else { SortOrder::Desc };
-    let (found, total) =
-        objects::query(&context.db, context.project_id, type_name, (sort_by, sort_order), limit, offset).await.map_err(told)?;
+    let sort_order = if arguments.text("sort_order") == Some("asc") {
+        SortOrder::Asc
+    } else {
+        SortOrder::Desc
+    };
+    let (found, total) = objects::query(
+        &context.db,
+        context.project_id,
+        type_name,
+        (sort_by, sort_order),
+        limit,
+        offset,
+    )
+    .await
+    .map_err(told)?;
     let entities: Vec<Value> = found.iter().map(full).collect();
     let has_more = offset + (entities.len() as i64) < total;
     let mut result = json!({
@@ -65,7 +79,10 @@ pub(super) async fn query_entities(context: &ToolContext, arguments: &Arguments)
 }
 
 pub(super) async fn list_relationships(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
-    let mut filter = Filter { relationship_type: arguments.text("type").map(str::to_owned), ..Filter::default() };
+    let mut filter = Filter {
+        relationship_type: arguments.text("type").map(str::to_owned),
+        ..Filter::default()
+    };
     if let Some(source) = arguments.text("source_id") {
         filter.source_id = Some(entity(context, "source_id", source).await?.id);
     }
@@ -74,7 +91,9 @@ pub(super) async fn list_relationships(context: &ToolContext, arguments: &Argume
     }
     let limit = arguments.integer("limit", 50, (1, 100));
     // One more than asked tells whether there are more.
-    let mut found = relationships::list(&context.db, context.project_id, &filter, None, limit + 1).await.map_err(told)?;
+    let mut found = relationships::list(&context.db, context.project_id, &filter, None, limit + 1)
+        .await
+        .map_err(told)?;
     let has_more = found.len() as i64 > limit;
     found.truncate(limit as usize);
     let listed: Vec<Value> = found

@@ -14,13 +14,33 @@ const MATCHED_WORDS: &str = "matched by words and names, not by meaning: try oth
 const MATCHED_LIKENESS: &str = "alike by words, shared neighbours and labels, not by meaning";
 
 pub(super) async fn hybrid_search(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
-    let scope = Scope { types: arguments.texts("types"), labels: arguments.texts("labels") };
-    scored(context, arguments, scope, arguments.integer("limit", 20, (1, 100)), None).await
+    let scope = Scope {
+        types: arguments.texts("types"),
+        labels: arguments.texts("labels"),
+    };
+    scored(
+        context,
+        arguments,
+        scope,
+        arguments.integer("limit", 20, (1, 100)),
+        None,
+    )
+    .await
 }
 
 pub(super) async fn semantic_search(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
-    let scope = Scope { types: arguments.texts("types"), labels: Vec::new() };
-    scored(context, arguments, scope, arguments.integer("limit", 20, (1, 50)), Some(MATCHED_WORDS)).await
+    let scope = Scope {
+        types: arguments.texts("types"),
+        labels: Vec::new(),
+    };
+    scored(
+        context,
+        arguments,
+        scope,
+        arguments.integer("limit", 20, (1, 50)),
+        Some(MATCHED_WORDS),
+    )
+    .await
 }
 
 async fn scored(
@@ -31,7 +51,9 @@ async fn scored(
     note: Option<&str>,
 ) -> Result<Value, ToolError> {
     let query = arguments.required_text("query")?;
-    let found = search::search(&context.db, context.project_id, query, &scope, limit).await.map_err(told)?;
+    let found = search::search(&context.db, context.project_id, query, &scope, limit)
+        .await
+        .map_err(told)?;
     let mut result = json!({
         "data": data(&found.hits),
         "total": found.total,
@@ -51,9 +73,14 @@ async fn scored(
 pub(super) async fn search_entities(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let query = arguments.required_text("query")?;
     let types: Vec<String> = arguments.text("type_name").map(str::to_owned).into_iter().collect();
-    let scope = Scope { types, labels: Vec::new() };
+    let scope = Scope {
+        types,
+        labels: Vec::new(),
+    };
     let limit = arguments.integer("limit", 10, (1, 50));
-    let found = search::search(&context.db, context.project_id, query, &scope, limit).await.map_err(told)?;
+    let found = search::search(&context.db, context.project_id, query, &scope, limit)
+        .await
+        .map_err(told)?;
     let entities: Vec<Value> = found.hits.iter().map(|hit| full(&hit.object)).collect();
     let mut result = json!({"entities": entities, "count": entities.len()});
     if found.hits.is_empty()
@@ -68,7 +95,9 @@ pub(super) async fn find_similar(context: &ToolContext, arguments: &Arguments) -
     let object = entity(context, "entity_id", arguments.required_text("entity_id")?).await?;
     let types = arguments.texts("types");
     let limit = arguments.integer("limit", 10, (1, 50));
-    let hits = search::similar(&context.db, context.project_id, object.id, &types, limit).await.map_err(told)?;
+    let hits = search::similar(&context.db, context.project_id, object.id, &types, limit)
+        .await
+        .map_err(told)?;
     let mut result = json!({
         "entity": super::brief(&object),
         "data": data(&hits),

@@ -1,8 +1,8 @@
 //! The tools that follow relationships from an entity.
 
+use rejoin_shared::graph::Direction;
 use rejoin_shared::graph::relationships::{self, Edge};
 use rejoin_shared::graph::traverse::{self, Walk};
-use rejoin_shared::graph::Direction;
 use serde_json::{Value, json};
 
 use super::{brief, brief_entity, entity, told, unknown_relationship_types};
@@ -14,7 +14,9 @@ const MAX_EDGES: i64 = 100;
 
 pub(super) async fn get_entity_edges(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let object = entity(context, "entity_id", arguments.required_text("entity_id")?).await?;
-    let edges = relationships::edges(&context.db, context.project_id, object.id, MAX_EDGES).await.map_err(told)?;
+    let edges = relationships::edges(&context.db, context.project_id, object.id, MAX_EDGES)
+        .await
+        .map_err(told)?;
     let truncated =
         edges.incoming_total > edges.incoming.len() as i64 || edges.outgoing_total > edges.outgoing.len() as i64;
     let mut result = json!({
@@ -54,7 +56,9 @@ pub(super) async fn traverse_graph(context: &ToolContext, arguments: &Arguments)
         },
         prefer: arguments.text("query_context").map(str::to_owned),
     };
-    let walked = traverse::traverse(&context.db, context.project_id, start.id, &walk).await.map_err(told)?;
+    let walked = traverse::traverse(&context.db, context.project_id, start.id, &walk)
+        .await
+        .map_err(told)?;
     let nodes: Vec<Value> = walked
         .nodes
         .iter()
@@ -86,7 +90,8 @@ pub(super) async fn traverse_graph(context: &ToolContext, arguments: &Arguments)
         "cursors": {"next": null, "previous": null},
     });
     if walked.truncated {
-        result["note"] = json!("limits left nodes or edges out: narrow it by relationship_types, direction or max_depth");
+        result["note"] =
+            json!("limits left nodes or edges out: narrow it by relationship_types, direction or max_depth");
     }
     if walked.edges.is_empty()
         && let Some(unknown) = unknown_relationship_types(context, &walk.relationship_types).await?
