@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use chrono::{DateTime, Utc};
 use rejoin_shared::auth::Scope;
-use rejoin_shared::commands::DeleteConversation;
+use rejoin_shared::commands::{self, DeleteConversation};
 use rejoin_shared::conversations::{self, Conversation};
 use rejoin_shared::messages::{self, ChatMessage};
 use rejoin_shared::wakeup::Wake;
@@ -229,9 +229,7 @@ async fn update(
     params(("id" = Uuid, Path, description = "The conversation")),
     responses((status = 204, description = "Gone"), Refused))]
 async fn delete(State(state): State<AppState>, caller: Caller, Segments(id): Segments<Uuid>) -> Result<StatusCode, Problem> {
-    let mut tx = state.db.sql.begin().await?;
-    let deleted = DeleteConversation { owner: caller.owner(), id }.apply(&mut tx).await?;
-    tx.commit().await?;
+    let deleted = commands::execute(&state.db.sql, &DeleteConversation { owner: caller.owner(), id }).await?;
     if !deleted {
         return Err(not_found());
     }

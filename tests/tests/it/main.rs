@@ -3,6 +3,9 @@
 
 use rejoin_tests::support;
 
+mod chat;
+mod crash;
+mod graph;
 mod models;
 mod queue;
 mod writer;
