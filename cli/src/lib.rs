@@ -1,1 +1,60 @@
-//! stub
+//! The `rejoin` binary: one file a verb, and what they share.
+//!
+//! # Layout
+//! - `args` `exit` `out`     the command line, exit codes, output
+//! - `dev`                   all in one: private PostgreSQL, supervision (also used by the integration tests)
+//! - `api` `worker`          one process each, for fleets
+//! - `migrate`               the schema: up, down, status
+//! - `chat` `tail` `runs`    talk, follow, look, cancel: through the API
+//! - `queue` `keys`          for operators: straight to the database
+//! - `graph`                 import and export of the knowledge graph
+//! - `doctor`                what is missing here, and what to do about it
+//! - `openapi` `completions` descriptions of ourselves
+use anyhow::Result;
+
+use crate::{
+    args::{Cli, Command},
+    exit::Exit,
+    out::Out,
+};
+
+pub mod api;
+pub mod args;
+pub mod chat;
+pub mod completions;
+pub mod dev;
+pub mod doctor;
+pub mod exit;
+pub mod graph;
+pub mod keys;
+pub mod migrate;
+pub mod openapi;
+pub mod out;
+pub mod queue;
+pub mod runs;
+pub mod tail;
+pub mod worker;
+
+/// Runs the verb that was asked for.
+///
+/// # Errors
+/// What the verb says; `Exit::of` knows its exit code.
+pub async fn run(cli: Cli) -> Result<Exit> {
+    let global = &cli.global;
+    let out = Out::new(global.json);
+    match cli.command {
+        Command::Dev(args) => dev::run(global, args, out).await,
+        Command::Api(args) => api::run(global, args, out).await,
+        Command::Worker(args) => worker::run(global, args, out).await,
+        Command::Migrate(args) => migrate::run(global, args, out).await,
+        Command::Chat(args) => chat::run(global, args, out).await,
+        Command::Tail(args) => tail::run(global, args, out).await,
+        Command::Runs(args) => runs::run(global, args, out).await,
+        Command::Queue(args) => queue::run(global, args, out).await,
+        Command::Graph(args) => graph::run(global, args, out).await,
+        Command::Keys(args) => keys::run(global, args, out).await,
+        Command::Doctor(args) => doctor::run(global, args, out).await,
+        Command::Openapi(args) => openapi::run(global, args, out).await,
+        Command::Completions(args) => completions::run(global, args, out).await,
+    }
+}

@@ -1,1 +1,30 @@
-fn main() {}
+//! The entry of the `rejoin` binary: TLS, command line, exit code. All else is in the library.
+use std::process::ExitCode;
+
+use clap::Parser;
+use rejoin_cli::{args::Cli, exit::Exit};
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    // Before anything can speak TLS: with two providers linked in and none chosen, rustls panics at its first use.
+    if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
+        eprintln!("rejoin: another TLS provider was already chosen");
+        return Exit::Failed.into();
+    }
+    match rejoin_cli::run(Cli::parse()).await {
+        Ok(exit) => exit.into(),
+        // `rejoin … | head`: who reads us has enough.
+        Err(error) if reader_left(&error) => Exit::Done.into(),
+        Err(error) => {
+            eprintln!("rejoin: {error:#}");
+            Exit::of(&error).into()
+        }
+    }
+}
+
+/// Our stdout was closed: only [`rejoin_cli::out`] gives a bare broken pipe, those of connections are wrapped.
+fn reader_left(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<std::io::Error>()
+        .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}

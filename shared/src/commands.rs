@@ -1,5 +1,5 @@
-//! Verbs: each changes several nouns in ONE transaction, `command.apply(&mut tx)`. The caller commits, and then sends the
-//! wake-ups that the outcome names.
+//! Verbs: each changes several nouns in ONE transaction: `commands::execute(db, &command)`, or `command.apply(&mut tx)` within
+//! the caller's. After the commit the caller sends the wake-ups that the outcome names.
 //!
 //! - `post_message`   a user's message, its run and its job           (API)
 //! - `trigger_run`    a run without a conversation                    (API)
@@ -12,6 +12,10 @@
 //!
 //! Order of locks, against deadlocks: the job (KEY SHARE, as a fence), the log, the run, then whatever else; a command without
 //! a fence takes the log first.
+
+use std::time::Duration;
+
+use sqlx::{PgConnection, PgPool};
 
 pub mod cancel_run;
 pub mod delete_conversation;
@@ -31,6 +35,89 @@ pub use record_tool::{ToolEnded, ToolStarted};
 pub use start_run::{StartRun, Started};
 pub use trigger_run::TriggerRun;
 
+/// A verb. Applying it joins the caller's transaction; [`execute`] gives it one of its own.
+pub trait Command: Sync {
+    type Output: Send;
+    type Error: CommandError;
+
+    fn apply(&self, db: &mut PgConnection) -> impl Future<Output = Result<Self::Output, Self::Error>> + Send;
+}
+
+/// What went wrong with a command, as far as trying again is concerned.
+pub trait CommandError: From<sqlx::Error> + Send {
+    /// The database error behind it, if that is what it was.
+    fn database(&self) -> Option<&sqlx::Error>;
+}
+
+impl CommandError for sqlx::Error {
+    fn database(&self) -> Option<&sqlx::Error> {
+        Some(self)
+    }
+}
+
+impl CommandError for PostError {
+    fn database(&self) -> Option<&sqlx::Error> {
+        match self {
+            PostError::Database(error) => Some(error),
+            PostError::ConversationNotFound
+            | PostError::DefinitionNotFound
+            | PostError::Busy { .. }
+            | PostError::KeyReused => None,
+        }
+    }
+}
+
+impl CommandError for FencedError {
+    fn database(&self) -> Option<&sqlx::Error> {
+        match self {
+            FencedError::Database { source, .. } => Some(source),
+            FencedError::LeaseLost => None,
+        }
+    }
+}
+
+/// Tries of one command while the database is away or picks us as a deadlock's victim.
+const TRIES: u32 = 5;
+/// The wait after the first failure; doubled each time.
+const RETRY: Duration = Duration::from_millis(50);
+
+/// Runs a command in a transaction of its own. Transient failures are tried again. A COMMIT whose answer was lost is looked up
+/// by the transaction's id: it is neither repeated nor reported as failed when it went through (F7).
+pub async fn execute<C: Command>(db: &PgPool, command: &C) -> Result<C::Output, C::Error> {
+    let mut wait = RETRY;
+    let mut tries = 1;
+    loop {
+        let error = match try_execute(db, command).await {
+            Ok(output) => return Ok(output),
+            Err(error) => error,
+        };
+        let again = tries < TRIES && error.database().is_some_and(crate::db::is_transient);
+        if !again {
+            return Err(error);
+        }
+        tokio::time::sleep(wait).await;
+        wait *= 2;
+        tries += 1;
+    }
+}
+
+async fn try_execute<C: Command>(db: &PgPool, command: &C) -> Result<C::Output, C::Error> {
+    let mut tx = db.begin().await?;
+    let output = command.apply(&mut tx).await?;
+    let xid = sqlx::query_scalar!(r#"select pg_current_xact_id()::text as "xid!""#).fetch_one(&mut *tx).await?;
+    match tx.commit().await {
+        Ok(()) => Ok(output),
+        Err(error) if crate::db::is_transient(&error) => {
+            if crate::db::was_committed(db, &xid).await? {
+                Ok(output)
+            } else {
+                Err(error.into())
+            }
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Why a worker's command changed nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum FencedError {
@@ -43,6 +130,12 @@ pub enum FencedError {
         #[source]
         source: sqlx::Error,
     },
+}
+
+impl From<sqlx::Error> for FencedError {
+    fn from(source: sqlx::Error) -> Self {
+        FencedError::Database { attempted: "the transaction", source }
+    }
 }
 
 impl FencedError {

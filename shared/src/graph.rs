@@ -1,1 +1,280 @@
-//! The knowledge graph.
+//! The knowledge graph: typed objects and directed relationships of a project, every edit a new version.
+//!
+//! The API's graph routes, the worker's graph tools and the command line's import call it. Invariants: every query names its
+//! project; what is not the live head (superseded or deleted) shows only in `history`; relationships hold canonical ids.
+//!
+//! - `objects`        create, get, update, delete, restore, history, list, and finding one by what people call it
+//! - `relationships`  the same for relationships, and the edges of an object
+//! - `schema`         which types, relationship types and labels there are, with counts; the version of that set
+//! - `search`         lexical search with tolerance for typing errors; similar objects
+//! - `query`          the words of a search query: what counts, what is noise
+//! - `traverse`       breadth-first walk, one statement a level
+//! - `ndjson`         one line of an import or export
+//! - `import`         NDJSON in: staged by COPY, merged in sets, atomic, idempotent
+//! - `export`         NDJSON out, streamed
+
+pub mod export;
+pub mod import;
+pub mod ndjson;
+pub mod objects;
+pub mod query;
+pub mod relationships;
+pub mod schema;
+pub mod search;
+pub mod traverse;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+/// Bytes of an object's or a relationship's properties as JSON. PostgreSQL refuses a text vector of 1 MiB; this stays clear of it.
+pub const MAX_PROPERTIES_BYTES: usize = 256 * 1024;
+/// Bytes of a key: it must fit in a B-tree entry together with its type (2,704 bytes).
+pub const MAX_KEY_BYTES: usize = 1024;
+/// Bytes of a type of objects or relationships, a status, or a label.
+pub const MAX_TYPE_BYTES: usize = 200;
+pub const MAX_LABELS: usize = 100;
+/// Bytes of a name or title: it is indexed, too.
+pub const MAX_NAME_BYTES: usize = 1024;
+/// Levels of nesting in properties.
+pub const MAX_PROPERTIES_DEPTH: usize = 32;
+
+/// Who writes a version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Actor {
+    pub kind: ActorKind,
+    pub id: Option<Uuid>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActorKind {
+    User,
+    Agent,
+    Import,
+    System,
+}
+
+impl ActorKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ActorKind::User => "user",
+            ActorKind::Agent => "agent",
+            ActorKind::Import => "import",
+            ActorKind::System => "system",
+        }
+    }
+}
+
+/// Which way to follow relationships from an object.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    Outgoing,
+    Incoming,
+    #[default]
+    Both,
+}
+
+/// Why a graph operation was not done. The words of all but `Database` may be shown to users and models.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("there is no {what} in this project")]
+    NotFound { what: String },
+    #[error("version {expected} was expected, but the latest is {actual}: read it again and repeat the change")]
+    VersionConflict { expected: i32, actual: i32 },
+    #[error("{0}")]
+    Conflict(String),
+    #[error("{0}")]
+    Invalid(String),
+    #[error("{attempted}")]
+    Database {
+        attempted: &'static str,
+        #[source]
+        source: sqlx::Error,
+    },
+}
+
+impl Error {
+    /// For `map_err`: what was attempted, with the cause kept.
+    pub(crate) fn database(attempted: &'static str) -> impl FnOnce(sqlx::Error) -> Error {
+        move |source| Error::Database { attempted, source }
+    }
+
+    pub(crate) fn not_found(what: &str, id: Uuid) -> Error {
+        Error::NotFound {
+            what: format!("{what} {id}"),
+        }
+    }
+}
+
+/// A type, status or label as it is stored; the error says what is wrong with it.
+pub(crate) fn checked_word(what: &str, word: &str, max_bytes: usize) -> Result<(), String> {
+    if word.trim().is_empty() {
+        return Err(format!("{what} is empty"));
+    }
+    if word.len() > max_bytes {
+        return Err(format!("{what} is longer than {max_bytes} bytes"));
+    }
+    // PostgreSQL cannot store NUL in text.
+    if word.contains('\0') {
+        return Err(format!("{what} contains a NUL character"));
+    }
+    Ok(())
+}
+
+/// Checks properties against what the table and its indexes can hold.
+pub(crate) fn checked_properties(properties: &Map<String, Value>) -> Result<(), String> {
+    for (key, value) in properties {
+        if key.contains('\0') {
+            return Err("a property's name contains a NUL character".to_owned());
+        }
+        checked_value(key, value, MAX_PROPERTIES_DEPTH)?;
+    }
+    for key in ["name", "title"] {
+        if let Some(Value::String(text)) = properties.get(key)
+            && text.len() > MAX_NAME_BYTES
+        {
+            return Err(format!("property {key} is longer than {MAX_NAME_BYTES} bytes"));
+        }
+        if let Some(Value::Array(_) | Value::Object(_)) = properties.get(key) {
+            return Err(format!("property {key} must be text"));
+        }
+    }
+    let bytes = serde_json::to_vec(properties).map_or(usize::MAX, |json| json.len());
+    if bytes > MAX_PROPERTIES_BYTES {
+        return Err(format!(
+            "the properties take {bytes} bytes; the limit is {MAX_PROPERTIES_BYTES}"
+        ));
+    }
+    Ok(())
+}
+
+fn checked_value(key: &str, value: &Value, depth_left: usize) -> Result<(), String> {
+    if depth_left == 0 {
+        return Err(format!(
+            "property {key} is nested deeper than {MAX_PROPERTIES_DEPTH} levels"
+        ));
+    }
+    match value {
+        Value::String(text) if text.contains('\0') => Err(format!("property {key} contains a NUL character")),
+        Value::Array(items) => items
+            .iter()
+            .try_for_each(|item| checked_value(key, item, depth_left - 1)),
+        Value::Object(fields) => fields.iter().try_for_each(|(name, item)| {
+            if name.contains('\0') {
+                return Err(format!("property {key} contains a NUL character"));
+            }
+            checked_value(key, item, depth_left - 1)
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
+    }
+}
+
+/// Labels in their stored form: sorted, each once.
+pub(crate) fn checked_labels(labels: &[String]) -> Result<Vec<String>, String> {
+    if labels.len() > MAX_LABELS {
+        return Err(format!("{} labels; the limit is {MAX_LABELS}", labels.len()));
+    }
+    for label in labels {
+        checked_word("a label", label, MAX_TYPE_BYTES)?;
+    }
+    let mut labels = labels.to_vec();
+    labels.sort();
+    labels.dedup();
+    Ok(labels)
+}
+
+/// SHA-256 of the parts' canonical JSON: the same content gives the same hash, whatever the order of its properties.
+pub(crate) fn content_hash(parts: &[&Value]) -> Vec<u8> {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hash_value(part, &mut hasher);
+    }
+    hasher.finalize().to_vec()
+}
+
+fn hash_value(value: &Value, hasher: &mut Sha256) {
+    match value {
+        Value::Object(fields) => {
+            hasher.update(b"{");
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_by_key(|(name, _)| name.as_str());
+            for (name, item) in fields {
+                hash_text(name, hasher);
+                hash_value(item, hasher);
+            }
+            hasher.update(b"}");
+        }
+        Value::Array(items) => {
+            hasher.update(b"[");
+            items.iter().for_each(|item| hash_value(item, hasher));
+            hasher.update(b"]");
+        }
+        Value::String(text) => hash_text(text, hasher),
+        Value::Null => hasher.update(b"n"),
+        Value::Bool(truth) => hasher.update(if *truth { b"t" } else { b"f" }),
+        Value::Number(number) => {
+            hasher.update(b"#");
+            hash_text(&number.to_string(), hasher);
+        }
+    }
+}
+
+/// The length first, so that no two different sequences of texts read the same.
+fn hash_text(text: &str, hasher: &mut Sha256) {
+    hasher.update(b"\"");
+    hasher.update((text.len() as u64).to_be_bytes());
+    hasher.update(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn equal_content_has_one_hash_whatever_the_order() {
+        let one: Value = serde_json::from_str(r#"{"a": 1, "b": {"c": [1, 2], "d": null}}"#).unwrap();
+        let other: Value = serde_json::from_str(r#"{"b": {"d": null, "c": [1, 2]}, "a": 1}"#).unwrap();
+        assert_eq!(content_hash(&[&one]), content_hash(&[&other]));
+    }
+
+    #[test]
+    fn texts_that_only_join_alike_have_different_hashes() {
+        assert_ne!(
+            content_hash(&[&json!(["ab", "c"])]),
+            content_hash(&[&json!(["a", "bc"])])
+        );
+        assert_ne!(content_hash(&[&json!("1")]), content_hash(&[&json!(1)]));
+        assert_ne!(content_hash(&[&json!([[], 1])]), content_hash(&[&json!([[1]])]));
+    }
+
+    #[test]
+    fn properties_with_nul_or_of_great_depth_are_refused() {
+        let nul = json!({"a": [{"b": "x\0y"}]});
+        assert!(
+            checked_properties(nul.as_object().unwrap())
+                .unwrap_err()
+                .contains("NUL")
+        );
+        let mut deep = json!(1);
+        for _ in 0..MAX_PROPERTIES_DEPTH {
+            deep = json!([deep]);
+        }
+        let deep = json!({ "a": deep });
+        assert!(
+            checked_properties(deep.as_object().unwrap())
+                .unwrap_err()
+                .contains("nested")
+        );
+    }
+
+    #[test]
+    fn labels_are_sorted_and_each_once() {
+        let labels = ["b", "a", "b"].map(str::to_owned);
+        assert_eq!(checked_labels(&labels).unwrap(), ["a", "b"]);
+    }
+}

@@ -1,3 +1,60 @@
 //! The worker: claims jobs from the queue and runs agents. Stateless; any number of them share one database.
+//!
+//! # Layout
+//! - `config`       settings, each an option and an environment variable
+//! - `services`     what every part is given: database, bus, event writer, models, tools
+//! - `claimer`      claims due jobs into bounded slots; heartbeat, cancellation, drain
+//! - `executor`     one claimed run from its start to `done`; recovery; the outcome of the job
+//! - `run`          the step loop: model call, tool calls, limits
+//! - `models`       providers behind one trait
+//! - `tools`        what a model may call
+//! - `maintenance`  sweeps: expired leases, dead jobs, stranded keys, retention
+//!
+//! Where a token is born: `run/answer.rs` reads it from the model, `publish.rs` hands it to the event writer.
+
+pub mod claimer;
+pub mod config;
+pub mod executor;
+pub mod maintenance;
 pub mod models;
+pub mod publish;
+pub mod run;
+pub mod services;
 pub mod tools;
+
+use rejoin_shared::db::ConnectError;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+pub use config::WorkerConfig;
+pub use services::Services;
+
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error("the model providers can't be set up: {0}")]
+    Models(#[from] models::ModelError),
+    #[error("serving metrics on {address} failed")]
+    Metrics {
+        address: std::net::SocketAddr,
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// Runs a worker until `drain` is cancelled; then running work is handed over and the function returns.
+pub async fn work(config: WorkerConfig, drain: CancellationToken) -> Result<(), WorkerError> {
+    let services = Services::start(config).await?;
+    services.serve_metrics(drain.clone()).await?;
+    info!(worker = %services.worker.id, slots = services.config.slots, "working");
+    work_with(services, drain).await;
+    Ok(())
+}
+
+/// The same with services of the caller's making (tests).
+pub async fn work_with(services: Services, drain: CancellationToken) {
+    let sweeping = tokio::spawn(maintenance::run(services.clone(), drain.clone()));
+    claimer::run(services.clone(), drain).await;
+    sweeping.abort();
+}

@@ -3,10 +3,18 @@
 //! The executor builds a [`ModelRequest`] per step and reads a [`ModelStream`]. Providers live in the files beside:
 //!
 //! - `name`      `provider:model` names, bare well-known names, and where keys and base URLs come from
+//! - `registry`  from a definition's model to a provider that is ready to be called
+//! - `retry`     repeats a call that failed before it said anything
 //! - `genai`     OpenAI-compatible servers, Anthropic, Gemini, Vertex and Ollama, through the genai crate
 //! - `demo`      `demo:graph`, the rule-based stand-in of `rejoin dev`
 //!
 //! The message types here are also what `kb.agent_run_messages.content` stores, so that a run can be rebuilt exactly.
+
+pub mod demo;
+pub mod genai;
+pub mod name;
+pub mod registry;
+pub mod retry;
 
 use std::time::Duration;
 
@@ -108,8 +116,8 @@ pub trait Provider: Send + Sync {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {
-    /// Stable word for clients: `model_key_missing`, `model_rate_limited`, `model_unavailable`, `model_rejected`,
-    /// `model_stream_cut`, `model_protocol`, `model_unknown`.
+    /// Stable word for clients: `model_key_missing`, `model_key_rejected`, `model_rate_limited`, `model_unavailable`,
+    /// `model_rejected`, `model_stream_cut`, `model_protocol`, `model_unknown`, `model_misconfigured`.
     pub code: &'static str,
     /// What was attempted and what to do, without secrets.
     pub message: String,

@@ -4,6 +4,7 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::Command;
 use crate::events::kinds::{DoneStatus, Event, Kind};
 use crate::events::log;
 use crate::queue::{self, settle};
@@ -14,9 +15,12 @@ pub struct CancelRun {
     pub run_id: Uuid,
 }
 
-impl CancelRun {
+impl Command for CancelRun {
+    type Output = Wake;
+    type Error = sqlx::Error;
+
     /// Idempotent: a run that has ended, or is ending, stays as it is. Returns what to wake after the commit.
-    pub async fn apply(self, db: &mut PgConnection) -> Result<Wake, sqlx::Error> {
+    async fn apply(&self, db: &mut PgConnection) -> Result<Wake, sqlx::Error> {
         let run_id = self.run_id;
         let Some(log_id) = sqlx::query_scalar!("select log_id from kb.agent_runs where id = $1", run_id)
             .fetch_optional(&mut *db)

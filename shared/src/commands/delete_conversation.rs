@@ -4,6 +4,7 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::Command;
 use crate::conversations::Owner;
 use crate::events::log;
 
@@ -13,9 +14,12 @@ pub struct DeleteConversation {
     pub id: Uuid,
 }
 
-impl DeleteConversation {
+impl Command for DeleteConversation {
+    type Output = bool;
+    type Error = sqlx::Error;
+
     /// False: not there, or not the owner's.
-    pub async fn apply(self, db: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    async fn apply(&self, db: &mut PgConnection) -> Result<bool, sqlx::Error> {
         if crate::conversations::get(db, self.owner, self.id).await?.is_none() {
             return Ok(false);
         }

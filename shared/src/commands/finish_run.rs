@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{FencedError, wire_time};
+use super::{Command, FencedError, wire_time};
 use crate::events::kinds::{DoneStatus, Event, Kind, MessageBody};
 use crate::events::log;
 use crate::messages::{self, NewMessage, Role};
@@ -37,13 +37,18 @@ pub struct FinishRun<'a> {
     pub usage: &'a Value,
 }
 
-impl FinishRun<'_> {
-    pub async fn apply(self, db: &mut PgConnection) -> Result<Wake, FencedError> {
+impl Command for FinishRun<'_> {
+    type Output = Wake;
+    type Error = FencedError;
+
+    async fn apply(&self, db: &mut PgConnection) -> Result<Wake, FencedError> {
         let failed = FencedError::database("finishing the run");
         self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
     }
+}
 
-    async fn try_apply(self, db: &mut PgConnection) -> Result<Option<Wake>, sqlx::Error> {
+impl FinishRun<'_> {
+    async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<Wake>, sqlx::Error> {
         let run = self.run;
         let Some(job_id) = settle::fence(db, run.id, self.attempt).await? else { return Ok(None) };
         let mut events = Vec::new();

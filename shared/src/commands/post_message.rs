@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{CancelRun, wire_time};
+use super::{CancelRun, Command, wire_time};
 use crate::conversations::{self, Owner};
 use crate::events::kinds::{Event, Kind, MessageBody};
 use crate::events::log;
@@ -73,8 +73,11 @@ pub enum PostError {
     Database(#[from] sqlx::Error),
 }
 
-impl PostMessage {
-    pub async fn apply(self, db: &mut PgConnection) -> Result<Posted, PostError> {
+impl Command for PostMessage {
+    type Output = Posted;
+    type Error = PostError;
+
+    async fn apply(&self, db: &mut PgConnection) -> Result<Posted, PostError> {
         let (message_id, run_id) = (ids::new(), ids::new());
         if let Some(idempotency) = &self.idempotency
             && let Some(earlier) = claim_key(db, self.owner, idempotency, run_id).await?

@@ -5,7 +5,7 @@ use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::FencedError;
+use super::{Command, FencedError};
 use crate::events::kinds::{Event, Kind};
 use crate::events::log;
 use crate::queue::settle;
@@ -39,13 +39,18 @@ pub struct RecordStep<'a> {
     pub usage_json: &'a Value,
 }
 
-impl RecordStep<'_> {
-    pub async fn apply(self, db: &mut PgConnection) -> Result<Wake, FencedError> {
+impl Command for RecordStep<'_> {
+    type Output = Wake;
+    type Error = FencedError;
+
+    async fn apply(&self, db: &mut PgConnection) -> Result<Wake, FencedError> {
         let failed = FencedError::database("storing the step");
         self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
     }
+}
 
-    async fn try_apply(self, db: &mut PgConnection) -> Result<Option<Wake>, sqlx::Error> {
+impl RecordStep<'_> {
+    async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<Wake>, sqlx::Error> {
         let run = self.run;
         if settle::fence(db, run.id, self.attempt).await?.is_none() {
             return Ok(None);
@@ -69,7 +74,7 @@ impl RecordStep<'_> {
             )
             .await?;
         }
-        let seq = log::append(db, run.log_id, Some(run.root_run_id), &[Event::of(run.id, self.usage)]).await?;
+        let seq = log::append(db, run.log_id, Some(run.root_run_id), &[Event::of(run.id, self.usage.clone())]).await?;
         sqlx::query!(
             "update kb.agent_runs
              set step_count = $2, total_steps = greatest(total_steps, $2), usage = $3, safe_seq = $4

@@ -5,7 +5,7 @@ use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::FencedError;
+use super::{Command, FencedError};
 use crate::events::kinds::{Event, Kind, ToolStatus};
 use crate::events::log;
 use crate::queue::settle;
@@ -24,16 +24,23 @@ pub struct ToolStarted<'a> {
     pub call_id: &'a str,
     pub tool: &'a str,
     pub input: &'a Value,
+    /// Whether readers are told: not without a stream callback, and not again when a new attempt repeats the call.
+    pub publish: bool,
 }
 
-impl ToolStarted<'_> {
+impl Command for ToolStarted<'_> {
+    type Output = (bool, Wake);
+    type Error = FencedError;
+
     /// False: the run was cancelled meanwhile, and the call must not act (invariant I13).
-    pub async fn apply(self, db: &mut PgConnection) -> Result<(bool, Wake), FencedError> {
+    async fn apply(&self, db: &mut PgConnection) -> Result<(bool, Wake), FencedError> {
         let failed = FencedError::database("recording the tool call");
         self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
     }
+}
 
-    async fn try_apply(self, db: &mut PgConnection) -> Result<Option<(bool, Wake)>, sqlx::Error> {
+impl ToolStarted<'_> {
+    async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<(bool, Wake)>, sqlx::Error> {
         let run = self.run;
         if settle::fence(db, run.id, self.attempt).await?.is_none() {
             return Ok(None);
@@ -58,7 +65,9 @@ impl ToolStarted<'_> {
             error: None,
             duration_ms: None,
         };
-        append_and_move_safe_point(db, run, started).await?;
+        if self.publish {
+            append_and_move_safe_point(db, run, started).await?;
+        }
         Ok(Some((true, Wake::log(run.log_id))))
     }
 }
@@ -81,15 +90,22 @@ pub struct ToolEnded<'a> {
     /// Whether to tell of the call's start first: it never acted (unknown tool, bad arguments, doom loop), so that nothing
     /// has told of it yet, and readers see every call begin before it ends.
     pub announce: Option<&'a Value>,
+    /// Whether readers are told at all.
+    pub publish: bool,
 }
 
-impl ToolEnded<'_> {
-    pub async fn apply(self, db: &mut PgConnection) -> Result<Wake, FencedError> {
+impl Command for ToolEnded<'_> {
+    type Output = Wake;
+    type Error = FencedError;
+
+    async fn apply(&self, db: &mut PgConnection) -> Result<Wake, FencedError> {
         let failed = FencedError::database("storing the tool's result");
         self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
     }
+}
 
-    async fn try_apply(self, db: &mut PgConnection) -> Result<Option<Wake>, sqlx::Error> {
+impl ToolEnded<'_> {
+    async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<Wake>, sqlx::Error> {
         let run = self.run;
         if settle::fence(db, run.id, self.attempt).await?.is_none() {
             return Ok(None);
@@ -97,6 +113,9 @@ impl ToolEnded<'_> {
         let duration = i32::try_from(self.duration_ms).unwrap_or(i32::MAX);
         tool_calls::mark_ended(db, self.id, self.status, self.output, self.error, Some(duration)).await?;
         run_messages::append(db, run.id, ids::new(), "tool_result", self.result_message, self.step_number).await?;
+        if !self.publish {
+            return Ok(Some(Wake::default()));
+        }
         if let Some(input) = self.announce {
             let started = Kind::McpTool {
                 call_id: self.call_id.to_owned(),

@@ -4,7 +4,7 @@
 use serde_json::Value;
 use sqlx::PgConnection;
 
-use super::FencedError;
+use super::{Command, FencedError};
 use crate::events::kinds::{Event, Kind};
 use crate::events::log;
 use crate::queue::settle;
@@ -38,13 +38,18 @@ pub enum Started {
     Resumed,
 }
 
-impl StartRun<'_> {
-    pub async fn apply(self, db: &mut PgConnection) -> Result<(Started, Wake), FencedError> {
+impl Command for StartRun<'_> {
+    type Output = (Started, Wake);
+    type Error = FencedError;
+
+    async fn apply(&self, db: &mut PgConnection) -> Result<(Started, Wake), FencedError> {
         let failed = FencedError::database("starting the run");
         self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
     }
+}
 
-    async fn try_apply(self, db: &mut PgConnection) -> Result<Option<(Started, Wake)>, sqlx::Error> {
+impl StartRun<'_> {
+    async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<(Started, Wake)>, sqlx::Error> {
         let run = self.run;
         if settle::fence(db, run.id, self.attempt).await?.is_none() {
             return Ok(None);
@@ -59,7 +64,7 @@ impl StartRun<'_> {
                 for (role, content) in &self.opening {
                     run_messages::append(db, run.id, ids::new(), role, content, 0).await?;
                 }
-                (Started::Fresh, self.meta)
+                (Started::Fresh, self.meta.clone())
             }
             Some(safe_seq) => {
                 let reset =

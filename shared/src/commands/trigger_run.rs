@@ -4,6 +4,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::Command;
 use crate::agents::AgentDefinition;
 use crate::events::log;
 use crate::queue::{self, NewJob};
@@ -17,9 +18,12 @@ pub struct TriggerRun<'a> {
     pub input: String,
 }
 
-impl TriggerRun<'_> {
+impl Command for TriggerRun<'_> {
+    type Output = (Uuid, Wake);
+    type Error = sqlx::Error;
+
     /// Returns the run's id (which is its log's, too) and what to wake after the commit. Its cursor is 0.
-    pub async fn apply(self, db: &mut PgConnection) -> Result<(Uuid, Wake), sqlx::Error> {
+    async fn apply(&self, db: &mut PgConnection) -> Result<(Uuid, Wake), sqlx::Error> {
         let id = ids::new();
         log::create(db, id).await?;
         let run = runs::NewRun {

@@ -1,0 +1,181 @@
+//! The command line: what `rejoin` understands, and the help that teaches it.
+//!
+//! `main` parses it; each verb's own arguments are in the verb's file.
+use clap::{Args, Parser, Subcommand};
+
+use crate::{api, chat, completions, dev, doctor, exit, graph, keys, migrate, openapi, queue, runs, tail, worker};
+
+/// Agent runs that you can leave and rejoin.
+///
+/// A chat message becomes a job in PostgreSQL; any worker of a fleet runs the agent; everything that happens is an
+/// event of one log per conversation, which any number of readers follow from any point. Close the tab, kill the
+/// worker, restart the database: the conversation goes on where it was.
+///
+/// On a terminal the output is for people. With --json, stdout is for machines: data only, one JSON value a line;
+/// progress and advice are on stderr.
+#[derive(Debug, Parser)]
+#[command(
+    name = "rejoin",
+    version,
+    propagate_version = true,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_long_help = long_help(),
+    after_help = "`rejoin --help` says more: how to begin, exit codes."
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// How to begin, then the exit codes.
+fn long_help() -> String {
+    format!("{BEGIN}\n\n{}", exit::HELP)
+}
+
+const BEGIN: &str = "\
+To begin:
+  rejoin dev                    everything on this machine, with a demo project
+  rejoin chat \"What is there?\"  in another terminal, with the key that `dev` shows
+
+To run a fleet:
+  rejoin migrate up             once for each release, before it starts
+  rejoin api                    one or many, behind any balancer
+  rejoin worker                 one or many, on any machine";
+
+/// What every command understands.
+#[derive(Debug, Clone, Args)]
+pub struct Global {
+    /// Print JSON on stdout, one value a line.
+    #[arg(long, global = true)]
+    pub json: bool,
+
+    /// The database, for commands that talk to it: postgres://user:password@host/database
+    #[arg(
+        long,
+        global = true,
+        env = "DATABASE_URL",
+        hide_env_values = true,
+        value_name = "URL"
+    )]
+    pub database_url: Option<String>,
+
+    /// The API, for commands that talk to it.
+    #[arg(
+        long,
+        global = true,
+        env = "REJOIN_URL",
+        default_value = "http://127.0.0.1:7420",
+        value_name = "URL"
+    )]
+    pub url: String,
+
+    /// The key for the API. Better in the environment than in the shell's history.
+    #[arg(
+        long,
+        global = true,
+        env = "REJOIN_API_KEY",
+        hide_env_values = true,
+        value_name = "KEY"
+    )]
+    pub api_key: Option<String>,
+}
+
+impl Global {
+    /// An empty variable is as good as none.
+    pub fn database_url(&self) -> Option<&str> {
+        self.database_url.as_deref().filter(|url| !url.is_empty())
+    }
+
+    /// # Errors
+    /// No database was named; the message says how to.
+    pub fn need_database_url(&self) -> anyhow::Result<&str> {
+        let missing = "this command needs a database: set DATABASE_URL or give --database-url \
+                       (`rejoin dev` prints the URL of its own)";
+        self.database_url().ok_or_else(|| anyhow::anyhow!(missing))
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Dev(dev::Args),
+    Api(api::Args),
+    Worker(worker::Args),
+    Migrate(migrate::Args),
+    Chat(chat::Args),
+    Tail(tail::Args),
+    Runs(runs::Args),
+    Queue(queue::Args),
+    Graph(graph::Args),
+    Keys(keys::Args),
+    Doctor(doctor::Args),
+    Openapi(openapi::Args),
+    Completions(completions::Args),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_long_help_teaches_how_to_begin_and_lists_the_exit_codes() {
+        let help = Cli::command().render_long_help().to_string();
+        assert!(help.contains("rejoin dev"), "{help}");
+        assert!(help.contains(exit::HELP), "{help}");
+    }
+
+    #[test]
+    fn every_command_says_what_it_does_and_shows_an_example() {
+        for command in Cli::command().get_subcommands_mut() {
+            let name = command.get_name().to_owned();
+            let help = command.render_long_help().to_string();
+            assert!(
+                help.contains(&format!("rejoin {name}")),
+                "no example of `rejoin {name}`:\n{help}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_the_wire_contract_promises_is_understood() {
+        for line in [
+            "rejoin dev --port 7420 --workers 3 --data-dir /tmp/x --database-url postgres://h/d --json",
+            "rejoin api",
+            "rejoin worker",
+            "rejoin migrate up",
+            "rejoin migrate down",
+            "rejoin migrate status --json",
+            "rejoin chat hello --agent graph --conversation 0192",
+            "rejoin chat",
+            "rejoin tail 0192 --after 7",
+            "rejoin runs list",
+            "rejoin runs show 0192",
+            "rejoin runs cancel 0192",
+            "rejoin queue stats",
+            "rejoin queue retry 7",
+            "rejoin queue pause default",
+            "rejoin queue resume default",
+            "rejoin graph import demo.ndjson",
+            "rejoin graph export",
+            "rejoin keys create --name laptop",
+            "rejoin keys list",
+            "rejoin keys revoke 0192",
+            "rejoin doctor",
+            "rejoin openapi",
+            "rejoin completions bash",
+        ] {
+            if let Err(error) = Cli::try_parse_from(line.split(' ')) {
+                panic!("{line}: {error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! `rejoin completions`: the shell learns the verbs.
+use anyhow::Result;
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::{
+    args::{Cli, Global},
+    exit::Exit,
+    out::Out,
+};
+
+/// Print a completion script for a shell.
+///
+/// Examples:
+///   rejoin completions bash > /etc/bash_completion.d/rejoin
+///   rejoin completions zsh > ~/.zfunc/_rejoin
+///   rejoin completions fish > ~/.config/fish/completions/rejoin.fish
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    pub shell: Shell,
+}
+
+/// # Errors
+/// stdout is closed.
+pub async fn run(_global: &Global, args: Args, out: Out) -> Result<Exit> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "rejoin", &mut script);
+    out.piece(&String::from_utf8(script)?)?;
+    Ok(Exit::Done)
+}

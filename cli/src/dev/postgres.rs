@@ -1,0 +1,455 @@
+//! A private PostgreSQL: found, made, started, stopped, and gone when its owner is gone.
+//!
+//! `rejoin dev` and the integration tests start one. It listens on a unix socket that only we and root can reach, on
+//! no TCP port, and keeps its data in a directory of the caller's choice. Works as root, too, where PostgreSQL itself
+//! refuses to: the server then runs as another user.
+//!
+//! - `binaries`  where the server's programs are
+//! - `place`     the directories: lock, cluster, socket
+//!
+//! Invariant: no server outlives the process that started it, even when that is killed with SIGKILL.
+use std::{
+    fs::File,
+    io::{Read, Seek, SeekFrom},
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    str::FromStr,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, postgres::PgConnectOptions};
+use tokio::time::{Instant, sleep};
+
+use self::{binaries::Binaries, place::Place};
+use super::{
+    process::{self, Signal, User},
+    watchdog::Watchdog,
+};
+
+pub mod binaries;
+mod place;
+
+const SUPERUSER: &str = "rejoin";
+/// From the start of the program until it answers a query; a recovery after a crash is part of it.
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// Fast shutdown, before it becomes an immediate one.
+const STOP_LIMIT: Duration = Duration::from_secs(20);
+/// Immediate shutdown, before the server is killed.
+const QUIT_LIMIT: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How much of the log an error shows.
+const LOG_TAIL_BYTES: u64 = 4 * 1024;
+/// A log that is longer than this at a start begins anew.
+const LOG_MAX_BYTES: u64 = 16 * 1024 * 1024;
+
+/// What to start.
+#[derive(Debug, Clone)]
+pub struct PostgresOptions {
+    /// Made if it is not there; found again with its data at the next start.
+    pub data_dir: PathBuf,
+    /// Created at the first start. Letters, digits and `_`.
+    pub database: String,
+    /// `false`: a crash of the machine may lose everything (of the server alone, nothing). For tests.
+    pub durable: bool,
+    /// Remove the data directory at the end, also when the owner is killed.
+    pub ephemeral: bool,
+    /// Settings of PostgreSQL by name; they win over ours.
+    pub extra_settings: Vec<(String, String)>,
+}
+
+impl PostgresOptions {
+    /// A database to keep, as `rejoin dev` has it.
+    pub fn durable(data_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            data_dir: data_dir.into(),
+            database: "rejoin".to_owned(),
+            durable: true,
+            ephemeral: false,
+            extra_settings: Vec::new(),
+        }
+    }
+
+    /// A database in a directory of its own below the temporary one, fast, and gone with its owner.
+    pub fn ephemeral() -> Self {
+        let name = format!("rejoin-pg-{}", uuid::Uuid::now_v7().simple());
+        Self {
+            durable: false,
+            ephemeral: true,
+            ..Self::durable(std::env::temp_dir().join(name))
+        }
+    }
+}
+
+/// A running private PostgreSQL. Dropping it stops the server and waits for that.
+#[derive(Debug)]
+pub struct PrivatePostgres {
+    setup: Arc<Setup>,
+    /// std's child, not tokio's: tests share one server among runtimes that come and go.
+    server: Mutex<Option<Child>>,
+    watchdog: Watchdog,
+}
+
+#[derive(Debug)]
+struct Setup {
+    options: PostgresOptions,
+    place: Place,
+    binaries: Binaries,
+}
+
+impl PrivatePostgres {
+    /// Finds the programs, makes the cluster if there is none, starts it, and waits until the database answers.
+    ///
+    /// # Errors
+    /// No usable server on this machine (the message says the ways out), the directory is in use, or the server does
+    /// not come up within a minute (the message ends with its log).
+    pub async fn start(options: PostgresOptions) -> Result<Self> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        ensure!(
+            !options.database.is_empty() && options.database.chars().all(plain),
+            "a database's name has letters, digits and _ only: {:?}",
+            options.database
+        );
+        let setup = tokio::task::spawn_blocking(move || Setup::prepare(options))
+            .await
+            .context("the set-up of PostgreSQL ended early")??;
+        let watchdog = Watchdog::start().context("can't start the watchdog")?;
+        let postgres = Self {
+            setup: Arc::new(setup),
+            server: Mutex::new(None),
+            watchdog,
+        };
+        postgres.launch().await?;
+        Ok(postgres)
+    }
+
+    /// The URL of the database, in the form that sqlx, tokio-postgres and libpq all read: the socket's directory,
+    /// percent-encoded, as the host. It holds nothing that a shell would touch.
+    pub fn url(&self) -> String {
+        self.admin_url(&self.setup.options.database)
+    }
+
+    /// The same server, another database. The user is a superuser.
+    pub fn admin_url(&self, database: &str) -> String {
+        let host = self.setup.place.socket_dir.to_string_lossy().replace('/', "%2F");
+        format!("postgres://{SUPERUSER}@{host}/{database}")
+    }
+
+    /// The server's process, while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        let mut server = self.server();
+        let child = server.as_mut()?;
+        // Once it was waited for, it is gone.
+        matches!(child.try_wait(), Ok(None)).then(|| child.id())
+    }
+
+    /// Where the data is; differs from the directory that was asked for if the server's user can't reach that.
+    pub fn cluster_dir(&self) -> &Path {
+        &self.setup.place.cluster
+    }
+
+    pub fn log_file(&self) -> &Path {
+        &self.setup.place.log
+    }
+
+    /// The version of the server, its major number.
+    pub fn major(&self) -> u32 {
+        self.setup.binaries.major
+    }
+
+    /// Fast shutdown: rolls back what is open, writes a checkpoint, ends. [`Self::restart`] brings it back.
+    ///
+    /// # Errors
+    /// The process can't be signalled.
+    pub async fn stop(&self) -> Result<()> {
+        self.end(&[
+            (Signal::Interrupt, STOP_LIMIT),
+            (Signal::Quit, QUIT_LIMIT),
+            (Signal::Kill, QUIT_LIMIT),
+        ])
+        .await?;
+        if self.setup.options.ephemeral {
+            self.setup.remove_everything();
+            self.watchdog.keep();
+        }
+        Ok(())
+    }
+
+    /// Immediate shutdown: what a crash of the server is to its clients, with a recovery at the next start.
+    ///
+    /// # Errors
+    /// The process can't be signalled.
+    pub async fn stop_immediate(&self) -> Result<()> {
+        self.end(&[(Signal::Quit, QUIT_LIMIT), (Signal::Kill, QUIT_LIMIT)])
+            .await
+    }
+
+    /// Stops it if it runs (fast), and starts it again on the same data, at the same URL.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn restart(&self) -> Result<()> {
+        self.end(&[
+            (Signal::Interrupt, STOP_LIMIT),
+            (Signal::Quit, QUIT_LIMIT),
+            (Signal::Kill, QUIT_LIMIT),
+        ])
+        .await?;
+        self.launch().await
+    }
+
+    /// Returns when the server is not running (any more), with how it ended if it ended by itself.
+    pub async fn exited(&self) -> Option<ExitStatus> {
+        loop {
+            match self.server().as_mut().map(Child::try_wait) {
+                None => return None,
+                Some(Ok(Some(status))) => return Some(status),
+                Some(Ok(None)) => {}
+                Some(Err(error)) => tracing::warn!(%error, "can't look after PostgreSQL"),
+            }
+            sleep(LOOK_EVERY * 10).await;
+        }
+    }
+
+    /// Starts the program and waits for its first answer.
+    async fn launch(&self) -> Result<()> {
+        let give_up = Instant::now() + START_LIMIT;
+        let setup = &self.setup;
+        setup.place.make_socket_dir()?;
+        // Not the socket's directory of a durable one: the next owner may already use it when this watchdog is done.
+        if setup.options.ephemeral {
+            setup
+                .place
+                .everything()
+                .iter()
+                .for_each(|dir| self.watchdog.remove(dir));
+        }
+        let mut log_start = self.spawn()?;
+        loop {
+            let error = match setup.first_answer().await {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            let ended = self.server().as_mut().map(Child::try_wait).transpose()?.flatten();
+            if let Some(status) = ended {
+                self.forget();
+                let tail = setup.log_tail(log_start);
+                // After a SIGKILL of the server its last children need a moment to see that it is gone.
+                let not_yet = tail.contains("is still in use") || tail.contains("\"postmaster.pid\" already exists");
+                if !not_yet || Instant::now() > give_up {
+                    bail!(
+                        "PostgreSQL ended while it started ({status}); its log {}:\n{tail}",
+                        self.log_file().display()
+                    );
+                }
+                sleep(LOOK_EVERY * 10).await;
+                log_start = self.spawn()?;
+            } else if Instant::now() > give_up {
+                let tail = setup.log_tail(log_start);
+                self.stop_immediate().await?;
+                return Err(error).with_context(|| {
+                    format!(
+                        "PostgreSQL does not answer after {START_LIMIT:?}; its log {}:\n{tail}",
+                        self.log_file().display()
+                    )
+                });
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Returns where in the log the new server's lines begin.
+    fn spawn(&self) -> Result<u64> {
+        let (mut command, log_start) = self.setup.command()?;
+        let child = command.spawn().context("can't start postgres")?;
+        self.watchdog.guard(child.id(), Signal::Interrupt, Signal::Quit);
+        *self.server() = Some(child);
+        Ok(log_start)
+    }
+
+    /// Sends each signal in turn, until the server ended within that signal's time.
+    async fn end(&self, signals: &[(Signal, Duration)]) -> Result<()> {
+        for (signal, limit) in signals {
+            // One that ended by itself has no process to signal: its number may be somebody else's.
+            let Some(pid) = self.pid() else { break };
+            process::send(pid, *signal).with_context(|| format!("can't send {} to PostgreSQL", signal.name()))?;
+            if tokio::time::timeout(*limit, self.exited()).await.is_ok() {
+                break;
+            }
+            tracing::warn!(pid, signal = signal.name(), "PostgreSQL did not stop in time");
+        }
+        self.forget();
+        Ok(())
+    }
+
+    fn forget(&self) {
+        if let Some(child) = self.server().take() {
+            self.watchdog.forget(child.id());
+        }
+        self.setup.place.remove_socket_dir();
+    }
+
+    fn server(&self) -> MutexGuard<'_, Option<Child>> {
+        // Nothing awaits while it is held, and a child is a child whoever panicked.
+        self.server.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Drop for PrivatePostgres {
+    fn drop(&mut self) {
+        let server = self.server.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(mut server) = server.take() {
+            // Blocking, so that the directory is free again when the owner goes on. The watchdog stops the server,
+            // first fast, then, when that takes too long, at once.
+            self.watchdog.release();
+            if let Err(error) = server.wait() {
+                tracing::warn!(%error, "could not wait for PostgreSQL to stop");
+            }
+            self.setup.place.remove_socket_dir();
+            if self.setup.options.ephemeral {
+                self.setup.remove_everything();
+            }
+        }
+    }
+}
+
+impl Setup {
+    /// Everything up to the start of the server. Blocking: `initdb` takes a second or two.
+    fn prepare(options: PostgresOptions) -> Result<Self> {
+        let place = Place::take(&options.data_dir)?;
+        let binaries = make_ready(&place, options.durable);
+        if binaries.is_err() && options.ephemeral {
+            remove_all(&place.everything());
+        }
+        Ok(Self {
+            binaries: binaries?,
+            options,
+            place,
+        })
+    }
+
+    /// The server, in a process group of its own: Ctrl-C is its owner's to handle.
+    fn command(&self) -> Result<(Command, u64)> {
+        let path = &self.place.log;
+        let open = || -> std::io::Result<(File, u64)> {
+            let log = File::options().create(true).append(true).open(path)?;
+            if log.metadata()?.len() > LOG_MAX_BYTES {
+                log.set_len(0)?;
+            }
+            let start = log.metadata()?.len();
+            Ok((log, start))
+        };
+        let (log, log_start) = open().with_context(|| format!("can't write the log {}", path.display()))?;
+        let mut command = Command::new(self.binaries.program("postgres"));
+        command.arg("-D").arg(&self.place.cluster);
+        for (name, value) in self.settings() {
+            command.arg("-c").arg(format!("{name}={value}"));
+        }
+        place::quiet_environment(&mut command);
+        User::run(self.place.user.as_ref(), &mut command);
+        command
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().context("can't share the log")?)
+            .stderr(log);
+        Ok((command, log_start))
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        let mut settings: Vec<(&str, &str)> = vec![
+            ("cluster_name", "rejoin"),
+            // No TCP. The port is a part of the socket's name only.
+            ("listen_addresses", ""),
+            ("port", "5432"),
+            ("max_connections", "200"),
+            ("shared_buffers", "128MB"),
+            ("timezone", "UTC"),
+            ("log_timezone", "UTC"),
+            ("log_checkpoints", "off"),
+            // Short statements, all of them: compiling one takes longer than running it.
+            ("jit", "off"),
+        ];
+        if !self.options.durable {
+            settings.extend([
+                ("fsync", "off"),
+                ("synchronous_commit", "off"),
+                ("full_page_writes", "off"),
+            ]);
+        }
+        let mut settings: Vec<(String, String)> = settings
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        settings.push((
+            "unix_socket_directories".to_owned(),
+            self.place.socket_dir.to_string_lossy().into_owned(),
+        ));
+        settings.extend(self.options.extra_settings.iter().cloned());
+        settings
+    }
+
+    /// Connects once, and creates the database if it is missing.
+    async fn first_answer(&self) -> Result<()> {
+        let options = PgConnectOptions::from_str(&format!("postgres://{SUPERUSER}@localhost/postgres"))
+            .context("can't read our own URL")?
+            .socket(&self.place.socket_dir);
+        let mut connection = PgConnection::connect_with(&options).await?;
+        let database = &self.options.database;
+        let there: bool = sqlx::query_scalar("select exists (select from pg_database where datname = $1)")
+            .bind(database)
+            .fetch_one(&mut connection)
+            .await?;
+        if !there {
+            // The name was checked to be plain when the options came in.
+            sqlx::raw_sql(AssertSqlSafe(format!("create database \"{database}\"")))
+                .execute(&mut connection)
+                .await
+                .with_context(|| format!("can't create the database {database}"))?;
+        }
+        connection.close().await?;
+        Ok(())
+    }
+
+    /// The end of what the server said since `start`.
+    fn log_tail(&self, start: u64) -> String {
+        let read = || -> std::io::Result<String> {
+            let mut log = File::open(&self.place.log)?;
+            let from = start.max(log.metadata()?.len().saturating_sub(LOG_TAIL_BYTES));
+            log.seek(SeekFrom::Start(from))?;
+            let mut tail = Vec::new();
+            log.read_to_end(&mut tail)?;
+            Ok(String::from_utf8_lossy(&tail).trim().to_owned())
+        };
+        read().unwrap_or_else(|error| format!("(the log can't be read: {error})"))
+    }
+
+    fn remove_everything(&self) {
+        remove_all(&self.place.everything());
+    }
+}
+
+/// A cluster that a server of these programs can run on.
+fn make_ready(place: &Place, durable: bool) -> Result<Binaries> {
+    let made_by = place.major()?;
+    let binaries = binaries::find(made_by, place.user.as_ref())?;
+    match made_by {
+        Some(_) => place.clear_leftover()?,
+        None => place.initialise(&binaries, SUPERUSER, durable)?,
+    }
+    Ok(binaries)
+}
+
+fn remove_all(dirs: &[PathBuf]) {
+    for dir in dirs {
+        if let Err(error) = std::fs::remove_dir_all(dir)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, dir = %dir.display(), "could not remove the directory");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

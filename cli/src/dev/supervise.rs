@@ -1,0 +1,333 @@
+//! Supervision of child processes: they start, they are started again, they stop together.
+//!
+//! `rejoin dev` runs its API and its workers with it. Children get a process group of their own, so Ctrl-C reaches
+//! the parent alone, which sends SIGTERM and lets them drain. What children write, on stdout and stderr, comes out on
+//! our stderr with a prefix: our stdout is for data.
+//!
+//! Invariants: each child has one keeper, a spawned future that waits for it, starts it again, and stops it; no child
+//! outlives us, even when we are killed with SIGKILL (see `watchdog`).
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fmt,
+    future::Future,
+    io::Write,
+    path::PathBuf,
+    process::{ExitStatus, Stdio},
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader},
+    process::{Child, Command},
+    sync::watch,
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
+
+use super::{
+    process::{self, Signal},
+    watchdog::Watchdog,
+};
+
+/// How long a child may drain after SIGTERM, before SIGKILL. Longer than the children's own limit.
+pub const DRAIN_LIMIT: Duration = Duration::from_secs(35);
+/// Pause before a child that had lived is started again; it doubles with each child that dies young.
+const RESTART_DELAY: Duration = Duration::from_millis(100);
+const RESTART_DELAY_MAX: Duration = Duration::from_secs(10);
+/// A child that lived this long did not die of how it was started.
+const YOUNG: Duration = Duration::from_secs(10);
+/// A longer line of a child is passed on in pieces.
+const LINE_MAX_BYTES: u64 = 64 * 1024;
+/// How long the last lines of a child that ended are waited for: a grandchild may hold the pipe open.
+const LAST_LINES_LIMIT: Duration = Duration::from_millis(500);
+
+/// What a child is, and how it is called in messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    Api,
+    /// Numbered from 1.
+    Worker(usize),
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Role::Api => write!(f, "api"),
+            Role::Worker(number) => write!(f, "worker {number}"),
+        }
+    }
+}
+
+/// Where the lines go.
+type Output = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Owns the children.
+pub struct Supervisor {
+    shared: Arc<Shared>,
+    keepers: JoinSet<()>,
+    stopping: watch::Sender<Stopping>,
+}
+
+struct Shared {
+    program: PathBuf,
+    output: Output,
+    pids: Mutex<BTreeMap<Role, u32>>,
+    drain_limit: Duration,
+    watchdog: Watchdog,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
+enum Stopping {
+    No,
+    /// SIGTERM, and time to drain.
+    Drain,
+    /// SIGKILL.
+    Now,
+}
+
+/// How to start one child, again and again.
+struct Recipe {
+    role: Role,
+    args: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+}
+
+impl Supervisor {
+    /// Children are this very program with other arguments.
+    ///
+    /// # Errors
+    /// The program can't tell where it is, or `/bin/sh` can't be started.
+    pub fn new() -> Result<Self> {
+        let program = std::env::current_exe().context("can't find this program's own file")?;
+        Self::with(program, DRAIN_LIMIT, Arc::new(to_stderr))
+    }
+
+    /// Any program, any limit, any place for the lines.
+    ///
+    /// # Errors
+    /// `/bin/sh` can't be started.
+    pub fn with(program: impl Into<PathBuf>, drain_limit: Duration, output: Output) -> Result<Self> {
+        let watchdog = Watchdog::start().context("can't start the watchdog")?;
+        let shared = Shared {
+            program: program.into(),
+            output,
+            pids: Mutex::new(BTreeMap::new()),
+            drain_limit,
+            watchdog,
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+            keepers: JoinSet::new(),
+            stopping: watch::Sender::new(Stopping::No),
+        })
+    }
+
+    /// Starts a child and keeps it running until [`Self::stop`]. `env` is added to our own environment.
+    ///
+    /// # Errors
+    /// The program can't be started at all; later failures are told on the output and tried again.
+    pub fn spawn<A, E, K, V>(&mut self, role: Role, args: A, env: E) -> Result<u32>
+    where
+        A: IntoIterator<Item: Into<OsString>>,
+        E: IntoIterator<Item = (K, V)>,
+        K: Into<OsString>,
+        V: Into<OsString>,
+    {
+        let recipe = Recipe {
+            role,
+            args: args.into_iter().map(Into::into).collect(),
+            env: env
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+        };
+        let (child, pid) = self
+            .shared
+            .start(&recipe)
+            .with_context(|| format!("can't start {role}"))?;
+        self.keepers.spawn(keep(
+            Arc::clone(&self.shared),
+            recipe,
+            child,
+            pid,
+            self.stopping.subscribe(),
+        ));
+        Ok(pid)
+    }
+
+    /// The children that run now. One that is about to be started again is missing.
+    pub fn pids(&self) -> Vec<(Role, u32)> {
+        self.shared.pids().iter().map(|(role, pid)| (*role, *pid)).collect()
+    }
+
+    /// Keeps the children running until `shutdown`, then stops them: they drain, unless `hurry` (a second Ctrl-C)
+    /// comes before they are done.
+    pub async fn run_until(self, shutdown: impl Future<Output = ()>, hurry: impl Future<Output = ()>) {
+        shutdown.await;
+        self.stop(hurry).await;
+    }
+
+    /// SIGTERM for all; SIGKILL for what is left after the drain limit, or once `hurry` returns.
+    pub async fn stop(mut self, hurry: impl Future<Output = ()>) {
+        self.stopping.send_replace(Stopping::Drain);
+        let drained = async { while self.keepers.join_next().await.is_some() {} };
+        tokio::select! {
+            () = drained => return,
+            () = hurry => {}
+        }
+        self.stopping.send_replace(Stopping::Now);
+        while self.keepers.join_next().await.is_some() {}
+    }
+}
+
+impl Shared {
+    fn start(&self, recipe: &Recipe) -> Result<(Child, u32)> {
+        let child = Command::new(&self.program)
+            .args(&recipe.args)
+            .envs(recipe.env.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            // Should a keeper be dropped with its runtime, its child goes with it.
+            .kill_on_drop(true)
+            .spawn()?;
+        let pid = child.id().context("the child ended before it began")?;
+        self.watchdog.guard(pid, Signal::Terminate, Signal::Kill);
+        self.pids().insert(recipe.role, pid);
+        Ok((child, pid))
+    }
+
+    fn say(&self, line: &str) {
+        (self.output)(line);
+    }
+
+    fn pids(&self) -> MutexGuard<'_, BTreeMap<Role, u32>> {
+        // Nothing awaits while it is held.
+        self.pids.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// The life of one child and its successors.
+async fn keep(
+    shared: Arc<Shared>,
+    recipe: Recipe,
+    mut child: Child,
+    mut pid: u32,
+    mut stopping: watch::Receiver<Stopping>,
+) {
+    let role = recipe.role;
+    let mut delay = RESTART_DELAY;
+    loop {
+        let born = Instant::now();
+        let lines = pass_lines(&shared, role, &mut child);
+        let status = tokio::select! {
+            status = child.wait() => Some(status),
+            _ = stopping.wait_for(|now| *now > Stopping::No) => None,
+        };
+        let died = match status {
+            Some(status) => status,
+            None => end(&shared, role, &mut child, pid, &mut stopping).await,
+        };
+        shared.watchdog.forget(pid);
+        shared.pids().remove(&role);
+        finish_lines(lines).await;
+        if *stopping.borrow() > Stopping::No {
+            return;
+        }
+        let how = match died {
+            Ok(status) => how(status),
+            Err(error) => error.to_string(),
+        };
+        delay = if born.elapsed() < YOUNG { delay } else { RESTART_DELAY };
+        // Until a start succeeds or we are told to stop.
+        loop {
+            tokio::select! {
+                () = sleep(delay) => {}
+                _ = stopping.wait_for(|now| *now > Stopping::No) => return,
+            }
+            delay = (delay * 2).min(RESTART_DELAY_MAX);
+            match shared.start(&recipe) {
+                Ok(started) => {
+                    (child, pid) = started;
+                    shared.say(&format!("{role} died ({how}); started again with pid {pid}"));
+                    break;
+                }
+                Err(error) => shared.say(&format!(
+                    "{role} died ({how}) and can't be started again yet: {error:#}"
+                )),
+            }
+        }
+    }
+}
+
+/// Lets the child drain; kills it at the limit, or when told to hurry.
+async fn end(
+    shared: &Shared,
+    role: Role,
+    child: &mut Child,
+    pid: u32,
+    stopping: &mut watch::Receiver<Stopping>,
+) -> std::io::Result<ExitStatus> {
+    // It may have ended in this moment; then the wait below returns at once.
+    let _gone = process::send(pid, Signal::Terminate);
+    tokio::select! {
+        ended = timeout(shared.drain_limit, child.wait()) => match ended {
+            Ok(status) => return status,
+            Err(_) => shared.say(&format!("{role} did not drain within {:?}; killed", shared.drain_limit)),
+        },
+        _ = stopping.wait_for(|now| *now == Stopping::Now) => shared.say(&format!("{role} was killed before it drained")),
+    }
+    child.start_kill()?;
+    child.wait().await
+}
+
+/// Reads what the child says and passes it on, line by line.
+fn pass_lines(shared: &Arc<Shared>, role: Role, child: &mut Child) -> JoinSet<()> {
+    let mut lines = JoinSet::new();
+    if let Some(stdout) = child.stdout.take() {
+        lines.spawn(pass(Arc::clone(shared), role, stdout));
+    }
+    if let Some(stderr) = child.stderr.take() {
+        lines.spawn(pass(Arc::clone(shared), role, stderr));
+    }
+    lines
+}
+
+async fn pass(shared: Arc<Shared>, role: Role, from: impl AsyncRead + Unpin) {
+    let mut from = BufReader::new(from);
+    let mut line = Vec::new();
+    // A pipe that breaks is a child that ended; its keeper sees that, too.
+    while let Ok(1..) = (&mut from).take(LINE_MAX_BYTES).read_until(b'\n', &mut line).await {
+        shared.say(&format!("[{role}] {}", String::from_utf8_lossy(&line).trim_end()));
+        line.clear();
+    }
+}
+
+async fn finish_lines(mut lines: JoinSet<()>) {
+    let all = async { while lines.join_next().await.is_some() {} };
+    if timeout(LAST_LINES_LIMIT, all).await.is_err() {
+        lines.abort_all();
+    }
+}
+
+/// `signal 9` or `exit code 1`: part of a sentence that scripts may read.
+fn how(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => status.to_string(),
+    }
+}
+
+fn to_stderr(line: &str) {
+    // A closed stderr is no reason to stop the children.
+    let _closed = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+#[cfg(test)]
+mod tests;

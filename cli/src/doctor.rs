@@ -1,0 +1,359 @@
+//! `rejoin doctor`: what is there, what is missing, and what to do about it.
+//!
+//! Also the health check of the container image (`--only api`). Invariant: it changes nothing, and each finding that
+//! is not good says the next step.
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use serde::Serialize;
+use sqlx::{Connection, PgConnection};
+
+use crate::{
+    args::Global,
+    dev::{
+        postgres::binaries::{self, OLDEST_MAJOR},
+        process,
+    },
+    exit::Exit,
+    migrate::{self, State},
+    out::Out,
+};
+
+/// Longest that one answer of the database or the API is waited for.
+const ANSWER_LIMIT: Duration = Duration::from_secs(3);
+
+/// Check this machine, the database, the API and the model keys, and say what to do about each finding.
+///
+/// Ends with 0 if nothing that is needed is missing. Keys are looked for, not shown and not used.
+///
+/// Examples:
+///   rejoin doctor
+///   rejoin doctor --only api --url http://127.0.0.1:7420     a health check
+///   rejoin doctor --json
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// Only these checks; what they look at then counts as needed.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub only: Vec<Check>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Check {
+    /// Server programs for `rejoin dev` and the tests.
+    Postgres,
+    /// DATABASE_URL: reachable, new enough, migrated, extensions.
+    Database,
+    /// REJOIN_URL: an API that is ready.
+    Api,
+    /// Keys of model providers.
+    Models,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Verdict {
+    Good,
+    /// Something is less than it could be.
+    Note,
+    /// Something that is needed is missing.
+    Bad,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct Finding {
+    check: Check,
+    verdict: Verdict,
+    found: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    todo: Option<String>,
+}
+
+/// # Errors
+/// stdout is closed.
+pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
+    let asked = |check: Check| args.only.is_empty() || args.only.contains(&check);
+    let mut findings = Vec::new();
+    if asked(Check::Postgres) {
+        findings.push(postgres(global.database_url().is_none() || !args.only.is_empty()));
+    }
+    if asked(Check::Database) {
+        findings.extend(database(global.database_url(), !args.only.is_empty()).await);
+    }
+    if asked(Check::Api) {
+        findings.push(api(&global.url, !args.only.is_empty()).await);
+    }
+    if asked(Check::Models) {
+        findings.push(models(|name| {
+            std::env::var(name).ok().filter(|value| !value.is_empty())
+        }));
+    }
+    for finding in &findings {
+        if out.is_json() {
+            out.json(finding)?;
+            continue;
+        }
+        let mark = match finding.verdict {
+            Verdict::Good => "ok  ",
+            Verdict::Note => "note",
+            Verdict::Bad => "BAD ",
+        };
+        out.line(&format!("{mark}  {}", finding.found))?;
+        if let Some(todo) = &finding.todo {
+            out.line(&format!("      -> {}", todo.replace('\n', "\n         ")))?;
+        }
+    }
+    let bad = findings.iter().any(|finding| finding.verdict == Verdict::Bad);
+    Ok(if bad { Exit::Failed } else { Exit::Done })
+}
+
+fn good(check: Check, found: impl Into<String>) -> Finding {
+    Finding {
+        check,
+        verdict: Verdict::Good,
+        found: found.into(),
+        todo: None,
+    }
+}
+
+/// Bad if it is needed, else a note.
+fn lacking(check: Check, needed: bool, found: impl Into<String>, todo: impl Into<String>) -> Finding {
+    let verdict = if needed { Verdict::Bad } else { Verdict::Note };
+    Finding {
+        check,
+        verdict,
+        found: found.into(),
+        todo: Some(todo.into()),
+    }
+}
+
+fn postgres(needed: bool) -> Finding {
+    let found = process::server_user().and_then(|user| binaries::find(None, user.as_ref()));
+    match found {
+        Ok(found) => good(
+            Check::Postgres,
+            format!(
+                "PostgreSQL {} to start privately, in {}",
+                found.major,
+                found.dir.display()
+            ),
+        ),
+        Err(error) => {
+            let message = format!("{error:#}");
+            let (found, todo) = message.split_once('\n').unwrap_or((&message, ""));
+            lacking(Check::Postgres, needed, found, todo)
+        }
+    }
+}
+
+async fn database(url: Option<&str>, needed: bool) -> Vec<Finding> {
+    let Some(url) = url else {
+        return vec![lacking(
+            Check::Database,
+            needed,
+            "no DATABASE_URL: fine for `rejoin dev`, which starts its own",
+            "for `rejoin api`, `worker` and `migrate`: export DATABASE_URL=postgres://user:password@host/database",
+        )];
+    };
+    let connection = match tokio::time::timeout(ANSWER_LIMIT, PgConnection::connect(url)).await {
+        Ok(Ok(connection)) => Ok(connection),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("no answer within {ANSWER_LIMIT:?}")),
+    };
+    match connection {
+        Ok(mut connection) => match ask_database(&mut connection, url).await {
+            Ok(findings) => findings,
+            Err(error) => {
+                let found = format!("the database answers, but not as it should: {error:#}");
+                vec![lacking(
+                    Check::Database,
+                    true,
+                    found,
+                    "look at its log, and at the rights of its user",
+                )]
+            }
+        },
+        Err(error) => vec![lacking(
+            Check::Database,
+            true,
+            format!("the database of DATABASE_URL can't be reached: {error}"),
+            "check host, port, user, password and firewall: psql \"$DATABASE_URL\" -c 'select 1'",
+        )],
+    }
+}
+
+async fn ask_database(connection: &mut PgConnection, url: &str) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    let version: i32 = sqlx::query_scalar("select current_setting('server_version_num')::int")
+        .fetch_one(&mut *connection)
+        .await?;
+    let major = version / 10_000;
+    findings.push(if major >= OLDEST_MAJOR.cast_signed() {
+        good(
+            Check::Database,
+            format!("the database of DATABASE_URL answers: PostgreSQL {major}"),
+        )
+    } else {
+        let found = format!("the database of DATABASE_URL is PostgreSQL {major}");
+        lacking(
+            Check::Database,
+            true,
+            found,
+            format!("upgrade it to {OLDEST_MAJOR} or newer"),
+        )
+    });
+
+    let lines = migrate::status(url).await?;
+    let count = |state: State| lines.iter().filter(|line| line.state == state).count();
+    let (pending, changed, newer) = (count(State::Pending), count(State::Changed), count(State::Newer));
+    findings.push(if changed > 0 {
+        let found = format!("{changed} applied migrations differ from this binary's");
+        lacking(
+            Check::Database,
+            true,
+            found,
+            "rejoin migrate status; use the binary that applied them",
+        )
+    } else if pending > 0 {
+        let found = format!("{pending} of {} migrations are not applied", lines.len());
+        lacking(Check::Database, true, found, "rejoin migrate up")
+    } else if newer > 0 {
+        let found = format!("the schema is {newer} migrations ahead of this binary");
+        lacking(
+            Check::Database,
+            false,
+            found,
+            "fine in a roll-over; else upgrade this binary",
+        )
+    } else {
+        good(Check::Database, format!("all {} migrations are applied", lines.len()))
+    });
+
+    let extensions: Vec<String> =
+        sqlx::query_scalar("select name::text from pg_available_extensions where name in ('pg_trgm', 'vector')")
+            .fetch_all(&mut *connection)
+            .await?;
+    let has = |name: &str| extensions.iter().any(|extension| extension == name);
+    findings.push(if has("pg_trgm") {
+        let vector = if has("vector") {
+            ", vector"
+        } else {
+            "; vector is not (similarity is computed exactly)"
+        };
+        good(
+            Check::Database,
+            format!("extensions that are available: pg_trgm{vector}"),
+        )
+    } else {
+        let todo = "install the server's contrib package (postgresql-contrib) for fuzzy search";
+        lacking(Check::Database, false, "the extension pg_trgm is not available", todo)
+    });
+    Ok(findings)
+}
+
+async fn api(url: &str, needed: bool) -> Finding {
+    let ready = format!("{}/readyz", url.trim_end_matches('/'));
+    let ask = async {
+        let client = reqwest::Client::builder().timeout(ANSWER_LIMIT).no_proxy().build()?;
+        client.get(&ready).send().await
+    };
+    match ask.await {
+        Ok(response) if response.status().is_success() => good(Check::Api, format!("the API at {url} is ready")),
+        Ok(response) => {
+            let found = format!("the API at {url} is not ready: {} answers {}", ready, response.status());
+            lacking(
+                Check::Api,
+                needed,
+                found,
+                "it may be draining, or lack its database: rejoin doctor --only database",
+            )
+        }
+        Err(error) => {
+            let found = format!("no API at {url}: {}", anyhow::Error::from(error).root_cause());
+            lacking(
+                Check::Api,
+                needed,
+                found,
+                "start one (`rejoin dev`, `rejoin api`), or name it: export REJOIN_URL=…",
+            )
+        }
+    }
+}
+
+fn models(variable: impl Fn(&str) -> Option<String>) -> Finding {
+    let providers: Vec<&str> = [
+        ("openai", "OPENAI_API_KEY"),
+        ("anthropic", "ANTHROPIC_API_KEY"),
+        ("gemini", "GEMINI_API_KEY"),
+        ("ollama", "OLLAMA_HOST"),
+    ]
+    .into_iter()
+    .filter(|(_, name)| variable(name).is_some())
+    .map(|(provider, _)| provider)
+    .collect();
+    let mut notes = String::new();
+    if let Some(base) = variable("OPENAI_BASE_URL") {
+        notes.push_str(&format!("; openai's calls go to {base}"));
+    }
+    if let Some(model) = variable("REJOIN_MODEL") {
+        notes.push_str(&format!("; REJOIN_MODEL={model} overrides every definition's model"));
+    }
+    if providers.is_empty() {
+        let todo = "export OPENAI_API_KEY=… (with OPENAI_BASE_URL for a compatible server), ANTHROPIC_API_KEY=…, \
+                    GEMINI_API_KEY=… or OLLAMA_HOST=…";
+        let found = format!("no model provider: `rejoin dev` uses its rule-based stand-in demo:graph{notes}");
+        return lacking(Check::Models, false, found, todo);
+    }
+    good(
+        Check::Models,
+        format!("model providers: {}{notes}", providers.join(", ")),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dev::postgres::{PostgresOptions, PrivatePostgres};
+
+    #[test]
+    fn a_missing_model_key_names_the_variables_and_a_present_one_is_not_shown() {
+        let none = models(|_| None);
+        assert_eq!(none.verdict, Verdict::Note);
+        assert!(none.todo.unwrap().contains("OPENAI_API_KEY"));
+        let one = models(|name| (name == "ANTHROPIC_API_KEY").then(|| "secret".to_owned()));
+        assert_eq!(
+            (one.verdict, one.found.as_str()),
+            (Verdict::Good, "model providers: anthropic")
+        );
+    }
+
+    #[tokio::test]
+    async fn a_database_is_bad_until_it_is_migrated_and_an_absent_one_says_how_to_look() {
+        let postgres = PrivatePostgres::start(PostgresOptions::ephemeral()).await.unwrap();
+        let url = postgres.url();
+        let bad = |findings: &[Finding]| {
+            findings
+                .iter()
+                .filter(|finding| finding.verdict == Verdict::Bad)
+                .map(|f| f.todo.clone().unwrap())
+                .collect()
+        };
+        let before: Vec<String> = bad(&database(Some(&url), false).await);
+        assert_eq!(before, ["rejoin migrate up"]);
+        migrate::up(&url).await.unwrap();
+        let after: Vec<String> = bad(&database(Some(&url), false).await);
+        assert_eq!(after, Vec::<String>::new());
+        postgres.stop().await.unwrap();
+        let gone = database(Some(&url), false).await;
+        assert_eq!(gone.len(), 1);
+        assert!(gone[0].found.contains("can't be reached"), "{gone:?}");
+    }
+
+    #[tokio::test]
+    async fn an_api_that_is_not_there_is_a_note_unless_it_was_asked_for() {
+        assert_eq!(api("http://127.0.0.1:9", false).await.verdict, Verdict::Note);
+        assert_eq!(api("http://127.0.0.1:9", true).await.verdict, Verdict::Bad);
+    }
+}

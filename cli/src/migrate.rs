@@ -1,0 +1,325 @@
+//! `rejoin migrate`: the schema up, down, and where it stands. The migrations are built into the binary.
+//!
+//! `rejoin dev` and the tests call [`up`] and [`down`] directly. Invariant: one migrator at a time (an advisory lock
+//! of the database), and no migration that was applied is ever applied in another wording (checksums).
+use anyhow::{Context, Result, ensure};
+use chrono::{DateTime, Utc};
+use clap::Subcommand;
+use serde::Serialize;
+use sqlx::{
+    Connection, PgConnection, Row,
+    migrate::{Migrate, Migrator},
+};
+
+use crate::{args::Global, exit::Exit, out::Out};
+
+pub static MIGRATOR: Migrator = sqlx::migrate!("../migrations");
+
+/// Bring the database's schema up, take it back, or show where it stands.
+///
+/// Run `up` once for each release, before its API and workers start: a release only adds to the schema, so the old
+/// ones keep working meanwhile.
+///
+/// Examples:
+///   rejoin migrate status
+///   rejoin migrate up --database-url postgres://rejoin@db.internal/rejoin
+///   rejoin migrate down --steps 2
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(subcommand)]
+    pub action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Apply what is missing.
+    Up,
+    /// Take the newest migrations back. What they stored is lost.
+    Down {
+        /// How many.
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..), conflicts_with = "all")]
+        steps: u16,
+        /// All of them: an empty database.
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show each migration and whether it is applied. Changes nothing.
+    Status,
+}
+
+/// A migration, here and in the database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Line {
+    pub version: i64,
+    pub name: String,
+    pub state: State,
+    pub applied_at: Option<DateTime<Utc>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    Applied,
+    Pending,
+    /// Applied in another wording than this binary's.
+    Changed,
+    /// Applied by a newer binary.
+    Newer,
+}
+
+impl State {
+    fn word(self) -> &'static str {
+        match self {
+            State::Applied => "applied",
+            State::Pending => "pending",
+            State::Changed => "CHANGED since it was applied",
+            State::Newer => "newer than this binary",
+        }
+    }
+}
+
+/// # Errors
+/// No database was named, it can't be reached, or a migration fails.
+pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
+    let url = global.need_database_url()?;
+    let changed = match args.action {
+        Action::Up => up(url).await?,
+        Action::Down { all: true, .. } => down(url, usize::MAX).await?,
+        Action::Down { steps, .. } => down(url, usize::from(steps)).await?,
+        Action::Status => return show(&status(url).await?, out),
+    };
+    if out.is_json() {
+        out.json(&serde_json::json!({ "changed": changed }))?;
+    } else if changed.is_empty() {
+        out.line("nothing to do")?;
+    } else {
+        for version in changed {
+            out.line(&format!(
+                "{} {}",
+                named(version),
+                if matches!(args.action, Action::Up) {
+                    "applied"
+                } else {
+                    "taken back"
+                }
+            ))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn show(lines: &[Line], out: Out) -> Result<Exit> {
+    if out.is_json() {
+        out.json(&lines)?;
+    } else {
+        let rows: Vec<[String; 3]> = lines
+            .iter()
+            .map(|line| {
+                let at = line.applied_at.map(|at| at.format("%Y-%m-%d %H:%M:%S UTC").to_string());
+                [
+                    format!("{:04} {}", line.version, line.name),
+                    line.state.word().to_owned(),
+                    at.unwrap_or_default(),
+                ]
+            })
+            .collect();
+        out.table(["MIGRATION", "STATE", "AT"], &rows)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Applies what is missing; the versions that were.
+///
+/// # Errors
+/// The database can't be reached, a migration fails (it leaves nothing behind), or an applied one has changed.
+pub async fn up(url: &str) -> Result<Vec<i64>> {
+    let mut connection = connect(url).await?;
+    let before = applied(&mut connection).await?;
+    MIGRATOR
+        .run(&mut connection)
+        .await
+        .context("can't bring the schema up")?;
+    let after = applied(&mut connection).await?;
+    connection.close().await?;
+    Ok(after.into_iter().filter(|version| !before.contains(version)).collect())
+}
+
+/// Takes the newest `steps` migrations back; their versions, the newest first.
+///
+/// # Errors
+/// The database can't be reached, a migration can't be taken back, or it is not one of this binary.
+pub async fn down(url: &str, steps: usize) -> Result<Vec<i64>> {
+    let mut connection = connect(url).await?;
+    let mut newest_first = applied(&mut connection).await?;
+    newest_first.reverse();
+    let target = newest_first.get(steps).copied().unwrap_or(0);
+    newest_first.truncate(steps);
+    for version in &newest_first {
+        ensure!(
+            MIGRATOR.version_exists(*version),
+            "migration {version:04} was applied by a newer binary; only that one can take it back"
+        );
+    }
+    if !newest_first.is_empty() {
+        MIGRATOR
+            .undo(&mut connection, target)
+            .await
+            .context("can't take the schema back")?;
+    }
+    connection.close().await?;
+    Ok(newest_first)
+}
+
+/// Every migration that this binary or the database knows, the oldest first.
+///
+/// # Errors
+/// The database can't be reached.
+pub async fn status(url: &str) -> Result<Vec<Line>> {
+    let mut connection = connect(url).await?;
+    let mut lines: Vec<Line> = MIGRATOR
+        .iter()
+        .filter(|migration| migration.migration_type.is_up_migration())
+        .map(|migration| Line {
+            version: migration.version,
+            name: migration.description.replace(' ', "_"),
+            state: State::Pending,
+            applied_at: None,
+        })
+        .collect();
+    if has_table(&mut connection).await? {
+        let rows =
+            sqlx::query("select version, description, checksum, installed_on from _sqlx_migrations order by version")
+                .fetch_all(&mut connection)
+                .await
+                .context("can't read the list of applied migrations")?;
+        for row in rows {
+            let version: i64 = row.try_get("version")?;
+            let checksum: Vec<u8> = row.try_get("checksum")?;
+            let applied_at = Some(row.try_get("installed_on")?);
+            let ours = MIGRATOR
+                .iter()
+                .find(|ours| ours.version == version && ours.migration_type.is_up_migration());
+            match (lines.iter_mut().find(|line| line.version == version), ours) {
+                (Some(line), Some(ours)) => {
+                    line.applied_at = applied_at;
+                    line.state = if *ours.checksum == *checksum {
+                        State::Applied
+                    } else {
+                        State::Changed
+                    };
+                }
+                _ => {
+                    let name: String = row.try_get("description")?;
+                    lines.push(Line {
+                        version,
+                        name: name.replace(' ', "_"),
+                        state: State::Newer,
+                        applied_at,
+                    });
+                }
+            }
+        }
+    }
+    connection.close().await?;
+    Ok(lines)
+}
+
+/// The versions that are applied, the oldest first.
+async fn applied(connection: &mut PgConnection) -> Result<Vec<i64>> {
+    if !has_table(connection).await? {
+        return Ok(Vec::new());
+    }
+    let applied = connection
+        .list_applied_migrations("_sqlx_migrations")
+        .await
+        .context("can't read the list of applied migrations")?;
+    Ok(applied.into_iter().map(|migration| migration.version).collect())
+}
+
+/// A database that was never migrated has no list, and looking must not make one.
+async fn has_table(connection: &mut PgConnection) -> Result<bool> {
+    Ok(sqlx::query_scalar("select to_regclass('_sqlx_migrations') is not null")
+        .fetch_one(connection)
+        .await?)
+}
+
+async fn connect(url: &str) -> Result<PgConnection> {
+    PgConnection::connect(url)
+        .await
+        .context("can't connect to the database")
+}
+
+fn named(version: i64) -> String {
+    let name = MIGRATOR.iter().find(|migration| migration.version == version);
+    format!(
+        "{version:04} {}",
+        name.map_or_else(String::new, |migration| migration.description.replace(' ', "_"))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dev::postgres::{PostgresOptions, PrivatePostgres};
+
+    #[test]
+    fn every_migration_has_its_way_back_and_a_number_of_its_own() {
+        let mut versions: Vec<i64> = Vec::new();
+        for up in MIGRATOR
+            .iter()
+            .filter(|migration| migration.migration_type.is_up_migration())
+        {
+            let down = MIGRATOR
+                .iter()
+                .any(|down| down.version == up.version && down.migration_type.is_down_migration());
+            assert!(down, "{:04} {} has no .down.sql", up.version, up.description);
+            versions.push(up.version);
+        }
+        let count = versions.len();
+        versions.dedup();
+        assert_eq!(versions.len(), count, "two migrations have the same number");
+    }
+
+    #[tokio::test]
+    async fn the_schema_goes_up_one_step_down_all_the_way_down_and_up_again() {
+        let postgres = PrivatePostgres::start(PostgresOptions::ephemeral()).await.unwrap();
+        let url = postgres.url();
+        let states = |lines: &[Line]| lines.iter().map(|line| line.state).collect::<Vec<_>>();
+        let before = status(&url).await.unwrap();
+        assert!(states(&before).iter().all(|state| *state == State::Pending));
+        let all = up(&url).await.unwrap();
+        assert_eq!(all, before.iter().map(|line| line.version).collect::<Vec<_>>());
+        assert_eq!(up(&url).await.unwrap(), Vec::<i64>::new());
+        assert!(
+            states(&status(&url).await.unwrap())
+                .iter()
+                .all(|state| *state == State::Applied)
+        );
+
+        assert_eq!(down(&url, 1).await.unwrap(), [*all.last().unwrap()]);
+        assert_eq!(states(&status(&url).await.unwrap()).last(), Some(&State::Pending));
+        assert_eq!(down(&url, usize::MAX).await.unwrap().len(), all.len() - 1);
+        assert_eq!(up(&url).await.unwrap(), all);
+
+        let mut connection = connect(&url).await.unwrap();
+        sqlx::raw_sql(
+            "update _sqlx_migrations set checksum = 'x' where version = (select min(version) from _sqlx_migrations)",
+        )
+        .execute(&mut connection)
+        .await
+        .unwrap();
+        sqlx::raw_sql("insert into _sqlx_migrations values (9999, 'of tomorrow', now(), true, 'y', 1)")
+            .execute(&mut connection)
+            .await
+            .unwrap();
+        let lines = status(&url).await.unwrap();
+        assert_eq!(lines.first().unwrap().state, State::Changed);
+        assert_eq!(
+            (lines.last().unwrap().state, lines.last().unwrap().name.as_str()),
+            (State::Newer, "of_tomorrow")
+        );
+        assert!(format!("{:#}", down(&url, 1).await.unwrap_err()).contains("newer binary"));
+    }
+}

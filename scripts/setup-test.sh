@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Also what a few tests need beside `make setup`: a browser. A test whose tool is missing says so and is skipped.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+setup_browser() {
+    local browser
+    for browser in chromium chromium-browser google-chrome; do
+        if have "$browser"; then
+            return
+        fi
+    done
+    if ! can_apt || ! apt_install chromium; then
+        say "no chromium, and it can't be installed here: the browser test will say SKIPPED"
+    fi
+}
+
+setup_browser

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# The cache of checked queries, .sqlx: `write` refreshes it, `check` says whether it is fresh.
+# sqlx's macros write it themselves while they compile against a database; so this starts one, applies the migrations
+# and compiles the members that use them. No further tool is needed. (Which columns may be null is told by the
+# server's plans, so two versions of PostgreSQL can disagree about a file.)
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+mode=${1:-write}
+# Its own, whatever DATABASE_URL names: that database may be behind or ahead of the migrations here.
+unset DATABASE_URL
+setup_postgres
+
+dir=$(mktemp -d /tmp/rejoin-sqlx.XXXXXX)
+fresh=$PWD/.cache/sqlx
+trap 'postgres_stop "$dir"' EXIT
+url=$(postgres_start "$dir")
+psql=$(postgres_psql)
+for migration in migrations/*.up.sql; do
+    "$psql" "$url" --no-psqlrc --quiet --single-transaction -v ON_ERROR_STOP=1 -f - <"$migration" >/dev/null ||
+        die "$migration failed"
+done
+
+rm -rf "$fresh"
+mkdir -p "$fresh"
+# Only what is compiled anew writes its part of the cache.
+grep -rlE 'sqlx::(query|query_as|query_scalar|query_file\w*)(_unchecked)?!|\bquery(_as|_scalar)?!' \
+    --include='*.rs' shared api worker cli tests | xargs -r touch
+DATABASE_URL=$url SQLX_OFFLINE=false SQLX_OFFLINE_DIR=$fresh cargo check --locked --workspace --tests
+
+case $mode in
+    write)
+        rm -rf .sqlx
+        if [ -n "$(ls -A "$fresh")" ]; then
+            mv "$fresh" .sqlx
+        fi
+        say ".sqlx holds $(find .sqlx -name '*.json' 2>/dev/null | wc -l) queries"
+        ;;
+    check)
+        mkdir -p .sqlx
+        diff -r .sqlx "$fresh" >&2 || die ".sqlx is not what the queries and the migrations say: run make sqlx, and commit it"
+        say ".sqlx is fresh"
+        ;;
+    *) die "usage: scripts/sqlx.sh write|check" ;;
+esac

@@ -1,0 +1,536 @@
+//! Objects of the graph: types and SQL of `kb.graph_objects`.
+//!
+//! Called by the API's graph routes, the write and read tools, and `relationships`. Invariant: an object has exactly one head;
+//! only the head is shown, except in `history`.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgExecutor, PgPool};
+use uuid::Uuid;
+
+use super::{
+    Actor, Error, MAX_KEY_BYTES, MAX_TYPE_BYTES, checked_labels, checked_properties, checked_word, content_hash,
+};
+
+/// Objects on a page of [`list`] or [`query`].
+pub const MAX_PAGE: i64 = 1000;
+/// Objects that [`resolve`] names when a reference fits several.
+const MAX_AMBIGUOUS: i64 = 6;
+
+/// One version of an object; outside `history` always its head.
+#[derive(Debug, Clone, PartialEq, Serialize, sqlx::FromRow)]
+#[serde(rename_all = "camelCase")]
+pub struct Object {
+    /// The canonical id: the same in all versions.
+    pub id: Uuid,
+    pub version: i32,
+    #[serde(rename = "type")]
+    #[sqlx(rename = "type")]
+    pub object_type: String,
+    pub key: String,
+    /// Property `name` or `title`, else the key.
+    pub name: String,
+    pub status: Option<String>,
+    pub labels: Vec<String>,
+    pub properties: Value,
+    pub change_summary: Option<String>,
+    pub schema_version: Option<String>,
+    pub actor_type: String,
+    pub actor_id: Option<Uuid>,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+    pub deleted_at: Option<DateTime<Utc>>,
+}
+
+/// The columns of [`Object`], for the statements that are built at run time; `o` is the table.
+pub(crate) const COLUMNS: &str = "o.canonical_id as id, o.version, o.type, o.key, o.name, o.status, o.labels, o.properties, \
+    o.change_summary, o.schema_version, o.actor_type, o.actor_id, o.created_at, o.updated_at, o.deleted_at";
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewObject {
+    #[serde(rename = "type")]
+    pub object_type: String,
+    /// Absent: the object's id becomes its key.
+    #[serde(default)]
+    pub key: Option<String>,
+    #[serde(default)]
+    pub status: Option<String>,
+    #[serde(default)]
+    pub labels: Vec<String>,
+    #[serde(default)]
+    pub properties: Map<String, Value>,
+    #[serde(default)]
+    pub schema_version: Option<String>,
+}
+
+/// What an update changes; what is absent stays.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectChange {
+    /// Merged into the properties, at the top level; null deletes one.
+    #[serde(default)]
+    pub properties: Map<String, Value>,
+    #[serde(default)]
+    pub status: Option<String>,
+    #[serde(default)]
+    pub labels: Option<Vec<String>>,
+    /// Labels take the place of those there are, instead of joining them.
+    #[serde(default)]
+    pub replace_labels: bool,
+    /// The version that the change was made for; another head: [`Error::VersionConflict`].
+    #[serde(default)]
+    pub expected_version: Option<i32>,
+    #[serde(default)]
+    pub change_summary: Option<String>,
+}
+
+/// Which live objects a list holds. Empty lists don't filter.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    pub types: Vec<String>,
+    /// Any of these.
+    pub labels: Vec<String>,
+    pub status: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SortBy {
+    #[default]
+    CreatedAt,
+    UpdatedAt,
+    Name,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SortOrder {
+    Asc,
+    #[default]
+    Desc,
+}
+
+/// What a reference in words led to.
+#[derive(Debug)]
+pub enum Resolved {
+    One(Box<Object>),
+    Nothing,
+    /// Several fit; the first few of them.
+    Several(Vec<Object>),
+}
+
+pub(crate) fn object_hash(
+    object_type: &str,
+    key: &str,
+    status: Option<&str>,
+    labels: &[String],
+    properties: &Value,
+) -> Vec<u8> {
+    content_hash(&[&json!([object_type, key, status, labels]), properties])
+}
+
+pub async fn create(db: &mut PgConnection, project_id: Uuid, new: &NewObject, actor: Actor) -> Result<Object, Error> {
+    let id = Uuid::now_v7();
+    let key = new.key.clone().unwrap_or_else(|| id.to_string());
+    checked_word("type", &new.object_type, MAX_TYPE_BYTES).map_err(Error::Invalid)?;
+    checked_word("key", &key, MAX_KEY_BYTES).map_err(Error::Invalid)?;
+    if let Some(status) = &new.status {
+        checked_word("status", status, MAX_TYPE_BYTES).map_err(Error::Invalid)?;
+    }
+    let labels = checked_labels(&new.labels).map_err(Error::Invalid)?;
+    checked_properties(&new.properties).map_err(Error::Invalid)?;
+    let properties = Value::Object(new.properties.clone());
+    let hash = object_hash(&new.object_type, &key, new.status.as_deref(), &labels, &properties);
+    sqlx::query_as!(
+        Object,
+        r#"insert into kb.graph_objects
+               (id, project_id, canonical_id, version, type, key, status, labels, properties, content_hash, schema_version,
+                actor_type, actor_id)
+           values ($1, $2, $1, 1, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+           on conflict do nothing
+           returning canonical_id as id, version, type as object_type, key, name, status, labels, properties, change_summary,
+               schema_version, actor_type, actor_id, created_at, updated_at, deleted_at"#,
+        id,
+        project_id,
+        new.object_type,
+        key,
+        new.status,
+        &labels,
+        properties,
+        hash,
+        new.schema_version,
+        actor.kind.as_str(),
+        actor.id,
+    )
+    .fetch_optional(db)
+    .await
+    .map_err(Error::database("create an object"))?
+    .ok_or_else(|| key_taken(&new.object_type, &key))
+}
+
+/// The live object, by its canonical id.
+pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<Object, Error> {
+    sqlx::query_as!(
+        Object,
+        r#"select canonical_id as id, version, type as object_type, key, name, status, labels, properties, change_summary,
+               schema_version, actor_type, actor_id, created_at, updated_at, deleted_at
+           from kb.graph_objects
+           where project_id = $1 and canonical_id = $2 and superseded_at is null and deleted_at is null"#,
+        project_id,
+        id,
+    )
+    .fetch_optional(db)
+    .await
+    .map_err(Error::database("read an object"))?
+    .ok_or_else(|| Error::not_found("object", id))
+}
+
+/// Writes a new version with the change merged in. A change that changes nothing writes none and returns the head.
+pub async fn update(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    id: Uuid,
+    change: &ObjectChange,
+    actor: Actor,
+) -> Result<Object, Error> {
+    let mut tx = db
+        .begin()
+        .await
+        .map_err(Error::database("begin the update of an object"))?;
+    let head = lock_head(&mut tx, project_id, id).await?;
+    if head.deleted_at.is_some() {
+        return Err(Error::not_found("object", id));
+    }
+    if let Some(expected) = change.expected_version
+        && expected != head.version
+    {
+        return Err(Error::VersionConflict {
+            expected,
+            actual: head.version,
+        });
+    }
+    let mut next = head.clone();
+    next.properties = Value::Object(merged(&head.properties, &change.properties));
+    checked_properties(next.properties.as_object().unwrap_or(&Map::new())).map_err(Error::Invalid)?;
+    if let Some(status) = &change.status {
+        checked_word("status", status, MAX_TYPE_BYTES).map_err(Error::Invalid)?;
+        next.status = Some(status.clone());
+    }
+    if let Some(labels) = &change.labels {
+        let mut labels = labels.clone();
+        if !change.replace_labels {
+            labels.extend(head.labels.iter().cloned());
+        }
+        next.labels = checked_labels(&labels).map_err(Error::Invalid)?;
+    }
+    next.change_summary = change.change_summary.clone();
+    let changes_nothing =
+        next.properties == head.properties && next.status == head.status && next.labels == head.labels;
+    if changes_nothing {
+        return Ok(head);
+    }
+    let written = write_version(&mut tx, project_id, &next, actor).await?;
+    tx.commit()
+        .await
+        .map_err(Error::database("commit the update of an object"))?;
+    Ok(written)
+}
+
+/// Soft: a new version that is deleted. Its relationships stay, and show again when it is restored.
+pub async fn delete(db: &mut PgConnection, project_id: Uuid, id: Uuid, actor: Actor) -> Result<Object, Error> {
+    set_deleted(db, project_id, id, true, actor).await
+}
+
+/// Undoes [`delete`]; refused when another object took the key meanwhile. Of a live object: no change.
+pub async fn restore(db: &mut PgConnection, project_id: Uuid, id: Uuid, actor: Actor) -> Result<Object, Error> {
+    set_deleted(db, project_id, id, false, actor).await
+}
+
+async fn set_deleted(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    id: Uuid,
+    deleted: bool,
+    actor: Actor,
+) -> Result<Object, Error> {
+    let mut tx = db
+        .begin()
+        .await
+        .map_err(Error::database("begin the deletion of an object"))?;
+    let head = lock_head(&mut tx, project_id, id).await?;
+    if head.deleted_at.is_some() == deleted {
+        return if deleted {
+            Err(Error::not_found("object", id))
+        } else {
+            Ok(head)
+        };
+    }
+    let mut next = head;
+    next.deleted_at = deleted.then(Utc::now);
+    next.change_summary = Some(if deleted { "deleted" } else { "restored" }.to_owned());
+    let written = write_version(&mut tx, project_id, &next, actor).await?;
+    tx.commit()
+        .await
+        .map_err(Error::database("commit the deletion of an object"))?;
+    Ok(written)
+}
+
+/// All versions, the newest first; also of a deleted object.
+pub async fn history(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid, limit: i64) -> Result<Vec<Object>, Error> {
+    let versions = sqlx::query_as!(
+        Object,
+        r#"select canonical_id as id, version, type as object_type, key, name, status, labels, properties, change_summary,
+               schema_version, actor_type, actor_id, created_at, updated_at, deleted_at
+           from kb.graph_objects
+           where project_id = $1 and canonical_id = $2
+           order by version desc
+           limit $3"#,
+        project_id,
+        id,
+        limit.clamp(1, MAX_PAGE),
+    )
+    .fetch_all(db)
+    .await
+    .map_err(Error::database("read an object's versions"))?;
+    if versions.is_empty() {
+        Err(Error::not_found("object", id))
+    } else {
+        Ok(versions)
+    }
+}
+
+/// Live objects in the order of their creation, after the object `after`.
+pub async fn list(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    filter: &Filter,
+    after: Option<Uuid>,
+    limit: i64,
+) -> Result<Vec<Object>, Error> {
+    sqlx::query_as!(
+        Object,
+        r#"select canonical_id as id, version, type as object_type, key, name, status, labels, properties, change_summary,
+               schema_version, actor_type, actor_id, created_at, updated_at, deleted_at
+           from kb.graph_objects
+           where project_id = $1 and superseded_at is null and deleted_at is null
+             and (cardinality($2::text[]) = 0 or type = any($2))
+             and (cardinality($3::text[]) = 0 or labels && $3)
+             and ($4::text is null or status = $4)
+             and ($5::uuid is null or canonical_id > $5)
+           order by canonical_id
+           limit $6"#,
+        project_id,
+        &filter.types,
+        &filter.labels,
+        filter.status,
+        after,
+        limit.clamp(1, MAX_PAGE),
+    )
+    .fetch_all(db)
+    .await
+    .map_err(Error::database("list objects"))
+}
+
+/// Live objects of one type in the asked order, and how many there are in all.
+pub async fn query(
+    pool: &PgPool,
+    project_id: Uuid,
+    object_type: &str,
+    sort: (SortBy, SortOrder),
+    limit: i64,
+    offset: i64,
+) -> Result<(Vec<Object>, i64), Error> {
+    let column = match sort.0 {
+        SortBy::CreatedAt => "o.created_at",
+        SortBy::UpdatedAt => "o.updated_at",
+        SortBy::Name => "lower(o.name)",
+    };
+    let order = match sort.1 {
+        SortOrder::Asc => "asc",
+        SortOrder::Desc => "desc",
+    };
+    let sql = format!(
+        "select {COLUMNS}
+         from kb.graph_objects o
+         where o.project_id = $1 and o.type = $2 and o.superseded_at is null and o.deleted_at is null
+         order by {column} {order}, o.canonical_id {order}
+         limit $3 offset $4"
+    );
+    // Built from our own words only.
+    let objects = sqlx::query_as::<_, Object>(AssertSqlSafe(sql))
+        .bind(project_id)
+        .bind(object_type)
+        .bind(limit.clamp(1, MAX_PAGE))
+        .bind(offset.max(0))
+        .fetch_all(pool)
+        .await
+        .map_err(Error::database("query objects"))?;
+    let total = sqlx::query_scalar!(
+        r#"select count(*) as "count!" from kb.graph_objects
+           where project_id = $1 and type = $2 and superseded_at is null and deleted_at is null"#,
+        project_id,
+        object_type,
+    )
+    .fetch_one(pool)
+    .await
+    .map_err(Error::database("count objects"))?;
+    Ok((objects, total))
+}
+
+/// Finds the live object that a person or a model means: a canonical id, `Type:key`, a key, or a name (any case).
+/// An exact key goes before other spellings, so that a name elsewhere does not make a good key ambiguous.
+pub async fn resolve(pool: &PgPool, project_id: Uuid, reference: &str) -> Result<Resolved, Error> {
+    let reference = reference.trim();
+    if let Ok(id) = Uuid::parse_str(reference) {
+        return match get(pool, project_id, id).await {
+            Ok(object) => Ok(Resolved::One(Box::new(object))),
+            Err(Error::NotFound { .. }) => Ok(Resolved::Nothing),
+            Err(other) => Err(other),
+        };
+    }
+    let (type_part, key_part) = match reference.split_once(':') {
+        Some((before, after)) => (before.trim(), after.trim()),
+        None => ("", reference),
+    };
+    let mut found = sqlx::query_as!(
+        Object,
+        r#"select canonical_id as id, version, type as object_type, key, name, status, labels, properties, change_summary,
+               schema_version, actor_type, actor_id, created_at, updated_at, deleted_at
+           from kb.graph_objects
+           where project_id = $1 and superseded_at is null and deleted_at is null
+             and (lower(key) = lower($2) or lower(name) = lower($2)
+                  or (lower(type) = lower($3) and (lower(key) = lower($4) or lower(name) = lower($4))))
+           order by (key = $2) desc, (key = $4 and lower(type) = lower($3)) desc, (lower(key) = lower($2)) desc, canonical_id
+           limit $5"#,
+        project_id,
+        reference,
+        type_part,
+        key_part,
+        MAX_AMBIGUOUS,
+    )
+    .fetch_all(pool)
+    .await
+    .map_err(Error::database("find an object by its key or name"))?;
+    let exact_keys = found
+        .iter()
+        .filter(|object| object.key == reference || object.key == key_part)
+        .count();
+    Ok(match (found.len(), exact_keys) {
+        (0, _) => Resolved::Nothing,
+        (1, _) | (_, 1) => Resolved::One(Box::new(found.swap_remove(0))),
+        _ => Resolved::Several(found),
+    })
+}
+
+/// The head, deleted or not, locked until the transaction ends.
+async fn lock_head(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Object, Error> {
+    sqlx::query_as!(
+        Object,
+        r#"select canonical_id as id, version, type as object_type, key, name, status, labels, properties, change_summary,
+               schema_version, actor_type, actor_id, created_at, updated_at, deleted_at
+           from kb.graph_objects
+           where project_id = $1 and canonical_id = $2
+           order by version desc
+           limit 1
+           for update"#,
+        project_id,
+        id,
+    )
+    .fetch_optional(db)
+    .await
+    .map_err(Error::database("lock an object"))?
+    .ok_or_else(|| Error::not_found("object", id))
+}
+
+/// Puts `next` in the place of the head that it was made from (its `version`).
+async fn write_version(db: &mut PgConnection, project_id: Uuid, next: &Object, actor: Actor) -> Result<Object, Error> {
+    // The head may have been superseded while we waited for its lock: then this changes no row.
+    let superseded = sqlx::query!(
+        "update kb.graph_objects set superseded_at = now()
+         where project_id = $1 and canonical_id = $2 and version = $3 and superseded_at is null",
+        project_id,
+        next.id,
+        next.version,
+    )
+    .execute(&mut *db)
+    .await
+    .map_err(Error::database("supersede an object's version"))?;
+    if superseded.rows_affected() == 0 {
+        return Err(Error::VersionConflict {
+            expected: next.version,
+            actual: next.version + 1,
+        });
+    }
+    let hash = object_hash(
+        &next.object_type,
+        &next.key,
+        next.status.as_deref(),
+        &next.labels,
+        &next.properties,
+    );
+    sqlx::query_as!(
+        Object,
+        r#"insert into kb.graph_objects
+               (id, project_id, canonical_id, version, type, key, status, labels, properties, change_summary, content_hash,
+                schema_version, actor_type, actor_id, created_at, deleted_at)
+           values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
+                   case when $16 then now() end)
+           on conflict do nothing
+           returning canonical_id as id, version, type as object_type, key, name, status, labels, properties, change_summary,
+               schema_version, actor_type, actor_id, created_at, updated_at, deleted_at"#,
+        Uuid::now_v7(),
+        project_id,
+        next.id,
+        next.version + 1,
+        next.object_type,
+        next.key,
+        next.status,
+        &next.labels,
+        next.properties,
+        next.change_summary,
+        hash,
+        next.schema_version,
+        actor.kind.as_str(),
+        actor.id,
+        next.created_at,
+        next.deleted_at.is_some(),
+    )
+    .fetch_optional(db)
+    .await
+    .map_err(Error::database("write an object's version"))?
+    .ok_or_else(|| key_taken(&next.object_type, &next.key))
+}
+
+/// Properties with a change merged in at the top level: null deletes.
+pub(crate) fn merged(properties: &Value, change: &Map<String, Value>) -> Map<String, Value> {
+    let mut merged = properties.as_object().cloned().unwrap_or_default();
+    for (name, value) in change {
+        if value.is_null() {
+            merged.remove(name);
+        } else {
+            merged.insert(name.clone(), value.clone());
+        }
+    }
+    merged
+}
+
+fn key_taken(object_type: &str, key: &str) -> Error {
+    Error::Conflict(format!(
+        "there is already an object of type {object_type} with the key {key}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_merge_replaces_adds_and_deletes_with_null() {
+        let properties = json!({"a": 1, "b": 2});
+        let change = json!({"b": null, "c": 3, "d": null});
+        let merged = merged(&properties, change.as_object().unwrap());
+        assert_eq!(Value::Object(merged), json!({"a": 1, "c": 3}));
+    }
+}

@@ -1,0 +1,363 @@
+//! Lexical search over live objects, and objects like a given one. Called by the search tools and routes.
+//!
+//! Candidates come from three sides: full text with every word, full text with any word (only where the first found too
+//! little), and trigrams of key and name for typing errors and parts of names. All are scored by one formula, 0 to 1:
+//! 0.8 x the mean of the words' scores + 0.2 x text rank. A word scores 1 where it is the key or name, up to 0.9 where it is
+//! near it, 0.6 where it is in the text. A key or name that is the whole query scores 1. Types and labels filter before any
+//! limit. Without pg_trgm no word is near.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use sqlx::{AssertSqlSafe, FromRow as _, PgPool, Row as _};
+use uuid::Uuid;
+
+use super::objects::{self, COLUMNS, Object};
+use super::query::Query;
+use super::{Error, relationships};
+
+/// Objects in an answer.
+pub const MAX_LIMIT: i64 = 100;
+/// Objects that each of the three sides may put up for scoring, its best first.
+const MAX_CANDIDATES: i64 = 300;
+/// Edges of an object, in each direction, that [`similar`] looks at.
+const MAX_NEIGHBOURS: i64 = 50;
+/// A neighbour with more edges than this says nothing about who is like whom (everything depends on libc6).
+const HUB_EDGES: i64 = 150;
+/// Bytes of a text property that [`similar`] takes words from; longer ones are prose.
+const MAX_SIMILAR_TEXT_BYTES: usize = 300;
+
+/// What to look among. Empty lists don't filter.
+#[derive(Debug, Clone, Default)]
+pub struct Scope {
+    pub types: Vec<String>,
+    /// Any of these.
+    pub labels: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hit {
+    pub object: Object,
+    /// 0 to 1.
+    pub score: f64,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hits {
+    /// The best first.
+    pub hits: Vec<Hit>,
+    /// How many objects were scored.
+    pub total: i64,
+}
+
+pub async fn search(pool: &PgPool, project_id: Uuid, text: &str, scope: &Scope, limit: i64) -> Result<Hits, Error> {
+    let query = Query::parse(text);
+    if query.is_empty() {
+        return Ok(Hits {
+            hits: Vec::new(),
+            total: 0,
+        });
+    }
+    let trigrams = has_trigrams(pool).await?;
+    run(
+        pool,
+        project_id,
+        &query,
+        scope,
+        limit,
+        if trigrams { Reach::Near } else { Reach::Words },
+    )
+    .await
+}
+
+/// How far a word reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// Objects that contain it.
+    Words,
+    /// And objects whose key or name is nearly it, or contains it nearly; needs pg_trgm.
+    Near,
+}
+
+async fn run(
+    pool: &PgPool,
+    project_id: Uuid,
+    query: &Query,
+    scope: &Scope,
+    limit: i64,
+    reach: Reach,
+) -> Result<Hits, Error> {
+    let limit = limit.clamp(1, MAX_LIMIT);
+    // Built from our own words only.
+    let rows = sqlx::query(AssertSqlSafe(statement(reach)))
+        .bind(project_id)
+        .bind(&query.websearch)
+        .bind(&query.words)
+        .bind(&query.text)
+        .bind(&scope.types)
+        .bind(&scope.labels)
+        .bind(limit)
+        .bind(MAX_CANDIDATES)
+        .fetch_all(pool)
+        .await
+        .map_err(Error::database("search the graph"))?;
+    let mut hits = Vec::with_capacity(rows.len());
+    let mut total = 0;
+    for row in &rows {
+        let hit = Object::from_row(row).and_then(|object| {
+            Ok(Hit {
+                object,
+                score: row.try_get("score")?,
+            })
+        });
+        hits.push(hit.map_err(Error::database("read a search result"))?);
+        total = row.try_get("total").map_err(Error::database("read a search result"))?;
+    }
+    Ok(Hits { hits, total })
+}
+
+/// Objects like this one: in the words of its name and short texts (0.6), in whom it is connected to (0.3), in its labels
+/// (0.1). Never the object itself.
+pub async fn similar(
+    pool: &PgPool,
+    project_id: Uuid,
+    id: Uuid,
+    types: &[String],
+    limit: i64,
+) -> Result<Vec<Hit>, Error> {
+    let limit = limit.clamp(1, MAX_LIMIT);
+    let object = objects::get(pool, project_id, id).await?;
+    let scope = Scope {
+        types: types.to_vec(),
+        labels: Vec::new(),
+    };
+    let by_words = run(
+        pool,
+        project_id,
+        &Query::parse(&own_text(&object)),
+        &scope,
+        MAX_LIMIT,
+        Reach::Words,
+    )
+    .await?;
+    let by_neighbours = shared_neighbours(pool, project_id, id, types).await?;
+
+    let mut found: HashMap<Uuid, Hit> = HashMap::new();
+    for hit in by_words.hits {
+        found.insert(
+            hit.object.id,
+            Hit {
+                score: 0.6 * hit.score,
+                ..hit
+            },
+        );
+    }
+    for (other, share) in by_neighbours {
+        let object = other.id;
+        found
+            .entry(object)
+            .or_insert(Hit {
+                object: other,
+                score: 0.0,
+            })
+            .score += 0.3 * share;
+    }
+    found.remove(&id);
+    let mut hits: Vec<Hit> = found.into_values().collect();
+    for hit in &mut hits {
+        let shared = hit
+            .object
+            .labels
+            .iter()
+            .filter(|label| object.labels.contains(label))
+            .count();
+        let all = object.labels.len() + hit.object.labels.len() - shared;
+        if all > 0 {
+            hit.score += 0.1 * shared as f64 / all as f64;
+        }
+    }
+    hits.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.object.id.cmp(&b.object.id)));
+    hits.truncate(limit as usize);
+    Ok(hits)
+}
+
+/// Whether the trigram operators can be used on this connection's search path.
+async fn has_trigrams(pool: &PgPool) -> Result<bool, Error> {
+    sqlx::query_scalar!(r#"select to_regoperator('<%(text,text)') is not null as "there!""#)
+        .fetch_one(pool)
+        .await
+        .map_err(Error::database("look for pg_trgm"))
+}
+
+/// $1 project, $2 websearch text, $3 words, $4 whole text, $5 types, $6 labels, $7 limit, $8 candidates a side.
+fn statement(reach: Reach) -> String {
+    const LIVE: &str = "o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
+              and (cardinality($5::text[]) = 0 or o.type = any($5))
+              and (cardinality($6::text[]) = 0 or o.labels && $6)";
+    // The index is on this very expression.
+    const NAMES: &str = "(o.key || ' ' || o.name)";
+    let by_trigrams = match reach {
+        Reach::Near => format!(
+            "union
+            (select o.id
+             from unnest($3::text[]) as word
+             cross join lateral (
+                 select o.id, similarity(o.key, word) as nearness
+                 from kb.graph_objects o
+                 where {LIVE} and word <% {NAMES}
+                 order by nearness desc, o.id
+                 limit $8
+             ) o
+             order by o.nearness desc, o.id
+             limit $8)"
+        ),
+        Reach::Words => String::new(),
+    };
+    // A part of a name is worth a little less than a name that is nearly equal.
+    let nearness = match reach {
+        Reach::Near => format!("greatest(similarity(o.key, word), 0.8 * word_similarity(word, {NAMES}))"),
+        Reach::Words => "0.0".to_owned(),
+    };
+    format!(
+        "with
+        -- Any of the words; a word of punctuation only has no lexeme and drops out.
+        any_word as materialized (
+            select coalesce(string_agg('(' || lexemes || ')', ' | '), '')::tsquery as query
+            from (select plainto_tsquery('simple', word)::text as lexemes from unnest($3::text[]) as word) parsed
+            where lexemes <> ''
+        ),
+        every_match as materialized (
+            select o.id
+            from kb.graph_objects o
+            where {LIVE} and o.fts @@ websearch_to_tsquery('simple', $2)
+            order by ts_rank(o.fts, websearch_to_tsquery('simple', $2)) desc, o.id
+            limit $8
+        ),
+        candidates as (
+            select id from every_match
+            union
+            (select o.id
+             from kb.graph_objects o
+             where {LIVE}
+               and (select count(*) from every_match) < $7
+               and o.fts @@ (select query from any_word)
+             order by ts_rank(o.fts, (select query from any_word)) desc, o.id
+             limit $8)
+            {by_trigrams}
+        )
+        select {COLUMNS},
+            count(*) over () as total,
+            (case
+                when lower(o.key) = lower($4) or lower(o.name) = lower($4) then 1.0
+                else least(0.99, 0.8 * words.score + 0.2 * ts_rank(o.fts, (select query from any_word), 32))
+            end)::double precision as score
+        from candidates
+        join kb.graph_objects o on o.id = candidates.id
+        cross join lateral (
+            select avg(
+                case
+                    when lower(o.key) = word or lower(o.name) = word then 1.0
+                    else greatest(
+                        case when o.fts @@ plainto_tsquery('simple', word) then 0.6 else 0.0 end,
+                        0.9 * {nearness})
+                end) as score
+            from unnest($3::text[]) as word
+        ) words
+        order by score desc, length(o.name), o.name, o.id
+        limit $7"
+    )
+}
+
+/// The words that say what an object is: its key, name and short texts, without addresses.
+fn own_text(object: &Object) -> String {
+    let mut text = format!("{} {}", object.key, object.name);
+    for value in object
+        .properties
+        .as_object()
+        .into_iter()
+        .flat_map(|properties| properties.values())
+    {
+        if let Value::String(value) = value
+            && value.len() <= MAX_SIMILAR_TEXT_BYTES
+            && value.contains(' ')
+            && !value.contains("://")
+        {
+            text.push(' ');
+            text.push_str(value);
+        }
+    }
+    text.replace('"', " ")
+}
+
+/// Objects that are connected to the same objects in the same direction and by the same type, with the share of the
+/// object's telling neighbours that they have in common.
+async fn shared_neighbours(
+    pool: &PgPool,
+    project_id: Uuid,
+    id: Uuid,
+    types: &[String],
+) -> Result<Vec<(Object, f64)>, Error> {
+    let sql = format!(
+        "with
+        neighbours as materialized (
+            (select target_id as neighbour, type, true as outgoing
+             from kb.graph_relationships
+             where project_id = $1 and source_id = $2 and superseded_at is null and deleted_at is null
+             order by canonical_id limit $4)
+            union all
+            (select source_id, type, false
+             from kb.graph_relationships
+             where project_id = $1 and target_id = $2 and superseded_at is null and deleted_at is null
+             order by canonical_id limit $4)
+        ),
+        -- Each neighbour's other edges of the same type and direction, one more than a hub has.
+        theirs as materialized (
+            select n.neighbour, n.type, n.outgoing, others.other, count(*) over (partition by n.neighbour, n.type, n.outgoing) as edges
+            from neighbours n
+            cross join lateral (
+                (select r.source_id as other
+                 from kb.graph_relationships r
+                 where n.outgoing and r.project_id = $1 and r.target_id = n.neighbour and r.type = n.type
+                   and r.superseded_at is null and r.deleted_at is null
+                 limit $5 + 1)
+                union all
+                (select r.target_id
+                 from kb.graph_relationships r
+                 where not n.outgoing and r.project_id = $1 and r.source_id = n.neighbour and r.type = n.type
+                   and r.superseded_at is null and r.deleted_at is null
+                 limit $5 + 1)
+            ) others
+        ),
+        telling as (
+            select greatest(1, count(distinct (neighbour, type, outgoing))) as count from theirs where edges <= $5
+        ),
+        shared as (
+            select other, count(distinct (neighbour, type, outgoing)) as count
+            from theirs
+            where edges <= $5 and other <> $2
+            group by other
+        )
+        select {COLUMNS}, shared.count::double precision / telling.count as share
+        from shared
+        cross join telling
+        join kb.graph_objects o
+          on o.canonical_id = shared.other and o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
+        where cardinality($3::text[]) = 0 or o.type = any($3)
+        order by shared.count desc, o.canonical_id
+        limit $6"
+    );
+    let rows = sqlx::query(AssertSqlSafe(sql))
+        .bind(project_id)
+        .bind(id)
+        .bind(types)
+        .bind(MAX_NEIGHBOURS)
+        .bind(HUB_EDGES)
+        .bind(relationships::MAX_PAGE.min(MAX_CANDIDATES))
+        .fetch_all(pool)
+        .await
+        .map_err(Error::database("look for shared neighbours"))?;
+    rows.iter()
+        .map(|row| Ok((Object::from_row(row)?, row.try_get("share")?)))
+        .collect::<Result<_, sqlx::Error>>()
+        .map_err(Error::database("read shared neighbours"))
+}

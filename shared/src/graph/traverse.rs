@@ -1,0 +1,198 @@
+//! Breadth-first walk from an object. Called by the tool `traverse_graph` and the API's graph routes.
+//!
+//! One statement a level, never one a node. Invariant: every edge of an answer has both its ends among the answer's nodes.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+use sqlx::{AssertSqlSafe, PgPool};
+use uuid::Uuid;
+
+use super::objects::{self, COLUMNS, Object};
+use super::query::Query;
+use super::{Direction, Error};
+
+/// Relationships from the start to the farthest node.
+pub const MAX_DEPTH: u32 = 5;
+/// Nodes in an answer, the start included.
+pub const MAX_NODES: usize = 200;
+/// Edges in an answer, and read for a level.
+pub const MAX_EDGES: usize = 1000;
+
+#[derive(Debug, Clone, Default)]
+pub struct Walk {
+    /// 1 to [`MAX_DEPTH`]; clamped.
+    pub max_depth: u32,
+    /// Empty: all.
+    pub relationship_types: Vec<String>,
+    pub direction: Direction,
+    /// Words: nodes that have some of them go first where not all find room.
+    pub prefer: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// Relationships from the start.
+    pub depth: u32,
+    pub object: Object,
+}
+
+#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
+pub struct Edge {
+    pub id: Uuid,
+    #[sqlx(rename = "type")]
+    pub relationship_type: String,
+    pub source_id: Uuid,
+    pub target_id: Uuid,
+    pub properties: Value,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Walked {
+    /// By depth, the start first.
+    pub nodes: Vec<Node>,
+    pub edges: Vec<Edge>,
+    /// A limit left nodes or edges out.
+    pub truncated: bool,
+}
+
+pub async fn traverse(pool: &PgPool, project_id: Uuid, start: Uuid, walk: &Walk) -> Result<Walked, Error> {
+    let root = objects::get(pool, project_id, start).await?;
+    let prefer = walk
+        .prefer
+        .as_deref()
+        .map(Query::parse)
+        .map(|query| query.words)
+        .unwrap_or_default();
+    let mut depths = HashMap::from([(start, 0)]);
+    let mut order = Vec::new();
+    let mut edges: Vec<Edge> = Vec::new();
+    let mut seen_edges = HashSet::new();
+    let mut frontier = vec![start];
+    let mut truncated = false;
+
+    for depth in 1..=walk.max_depth.clamp(1, MAX_DEPTH) {
+        let found = level(pool, project_id, &frontier, walk, &prefer).await?;
+        truncated |= found.len() > MAX_EDGES;
+        let mut next = Vec::new();
+        for edge in found.into_iter().take(MAX_EDGES) {
+            for end in [edge.source_id, edge.target_id] {
+                if depths.contains_key(&end) {
+                    continue;
+                }
+                if depths.len() < MAX_NODES {
+                    depths.insert(end, depth);
+                    order.push(end);
+                    next.push(end);
+                } else {
+                    truncated = true;
+                }
+            }
+            if depths.contains_key(&edge.source_id)
+                && depths.contains_key(&edge.target_id)
+                && seen_edges.insert(edge.id)
+            {
+                if edges.len() < MAX_EDGES {
+                    edges.push(edge);
+                } else {
+                    truncated = true;
+                }
+            }
+        }
+        frontier = next;
+        if frontier.is_empty() {
+            break;
+        }
+    }
+
+    let mut nodes = vec![Node { depth: 0, object: root }];
+    let mut objects = by_ids(pool, project_id, &order).await?;
+    nodes.extend(order.iter().filter_map(|id| {
+        objects.remove(id).map(|object| Node {
+            depth: depths[id],
+            object,
+        })
+    }));
+    if nodes.len() < depths.len() {
+        // Deleted since its level was read: its edges must not dangle.
+        let there: HashSet<Uuid> = nodes.iter().map(|node| node.object.id).collect();
+        edges.retain(|edge| there.contains(&edge.source_id) && there.contains(&edge.target_id));
+    }
+    Ok(Walked {
+        nodes,
+        edges,
+        truncated,
+    })
+}
+
+/// Live edges at the frontier with live other ends, one more than [`MAX_EDGES`]: preferred objects first, then by type and name.
+async fn level(
+    pool: &PgPool,
+    project_id: Uuid,
+    frontier: &[Uuid],
+    walk: &Walk,
+    prefer: &[String],
+) -> Result<Vec<Edge>, Error> {
+    let (outgoing, incoming) = match walk.direction {
+        Direction::Outgoing => (true, false),
+        Direction::Incoming => (false, true),
+        Direction::Both => (true, true),
+    };
+    sqlx::query_as!(
+        Edge,
+        r#"select e.canonical_id as "id!", e.type as "relationship_type!", e.source_id as "source_id!",
+               e.target_id as "target_id!", e.properties as "properties!"
+           from unnest($2::uuid[]) as frontier (id)
+           -- Laterals: one index scan a node and an edge, even where the planner has no statistics yet.
+           cross join lateral (
+               (select r.*, r.target_id as other
+                from kb.graph_relationships r
+                where $3 and r.project_id = $1 and r.source_id = frontier.id
+                  and r.superseded_at is null and r.deleted_at is null
+                  and (cardinality($5::text[]) = 0 or r.type = any($5))
+                limit $7)
+               union all
+               (select r.*, r.source_id
+                from kb.graph_relationships r
+                where $4 and r.project_id = $1 and r.target_id = frontier.id
+                  and r.superseded_at is null and r.deleted_at is null
+                  and (cardinality($5::text[]) = 0 or r.type = any($5))
+                limit $7)
+           ) e
+           cross join lateral (
+               select o.name,
+                   (select count(*) from unnest($6::text[]) as word where o.fts @@ plainto_tsquery('simple', word)) as preferred
+               from kb.graph_objects o
+               where o.canonical_id = e.other and o.superseded_at is null and o.project_id = $1 and o.deleted_at is null
+               limit 1
+           ) o
+           order by o.preferred desc, e.type, lower(o.name), e.canonical_id
+           limit $7"#,
+        project_id,
+        frontier,
+        outgoing,
+        incoming,
+        &walk.relationship_types,
+        prefer,
+        MAX_EDGES as i64 + 1,
+    )
+    .fetch_all(pool)
+    .await
+    .map_err(Error::database("read a level of the graph"))
+}
+
+async fn by_ids(pool: &PgPool, project_id: Uuid, ids: &[Uuid]) -> Result<HashMap<Uuid, Object>, Error> {
+    let sql = format!(
+        "select {COLUMNS}
+         from kb.graph_objects o
+         where o.project_id = $1 and o.canonical_id = any($2) and o.superseded_at is null and o.deleted_at is null"
+    );
+    // Built from our own words only.
+    let objects = sqlx::query_as::<_, Object>(AssertSqlSafe(sql))
+        .bind(project_id)
+        .bind(ids)
+        .fetch_all(pool)
+        .await
+        .map_err(Error::database("read the nodes of a walk"))?;
+    Ok(objects.into_iter().map(|object| (object.id, object)).collect())
+}

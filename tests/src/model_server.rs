@@ -1,0 +1,317 @@
+//! A model that says what the test tells it to: OpenAI's chat completions protocol on 127.0.0.1, streamed or whole.
+//!
+//! Tests start one per test ([`ModelServer::start`]), point `OPENAI_BASE_URL` at [`ModelServer::base_url`] and script
+//! [`Reply`]s. It is as strict as a real provider: a conversation in which a tool call has no answer, or an answer no call,
+//! is refused with 400 and remembered in [`ModelServer::violations`]. A server that is dropped is stopped.
+//!
+//! - `reply`     what can be said, and how it goes wrong
+//! - `protocol`  the frames, and the check of requests
+
+mod protocol;
+mod reply;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+pub use self::reply::Reply;
+use self::reply::Action;
+
+type Predicate = Box<dyn Fn(&Value) -> bool + Send + Sync>;
+
+/// A scripted model server.
+pub struct ModelServer {
+    base_url: String,
+    state: Arc<Script>,
+    server: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Script {
+    inner: Mutex<Inner>,
+    counts: watch::Sender<Counts>,
+}
+
+#[derive(Default)]
+struct Inner {
+    queue: VecDeque<Reply>,
+    rules: Vec<Rule>,
+    requests: Vec<Value>,
+    violations: Vec<String>,
+    replies: u64,
+}
+
+struct Rule {
+    applies: Predicate,
+    replies: VecDeque<Reply>,
+    /// Gives its one reply for ever.
+    repeats: bool,
+}
+
+/// What became of the calls so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Calls that arrived, refused ones counted.
+    pub requests: usize,
+    /// Answers that were sent to their scripted end.
+    pub finished: usize,
+    /// Answers whose reader went away before their end.
+    pub abandoned: usize,
+}
+
+impl ModelServer {
+    pub async fn start() -> Result<Self> {
+        Self::start_on("127.0.0.1:0").await
+    }
+
+    pub async fn start_on(address: &str) -> Result<Self> {
+        let listener = TcpListener::bind(address)
+            .await
+            .with_context(|| format!("binding the scripted model server to {address}"))?;
+        let base_url = format!("http://{}/v1", listener.local_addr()?);
+        let state = Arc::new(Script::default());
+        let router = Router::new()
+            .route("/v1/chat/completions", post(complete))
+            .with_state(state.clone());
+        let server = tokio::spawn(async move {
+            // Serving ends only with the process or with the abort of this task.
+            let _ = axum::serve(listener, router).await;
+        });
+        Ok(Self { base_url, state, server })
+    }
+
+    /// With `/v1`, without a last slash: what `OPENAI_BASE_URL` takes.
+    pub fn base_url(&self) -> &str {
+        &self.base_url
+    }
+
+    /// Replies for whoever asks, in this order, after the rules of [`Self::on`] found nothing.
+    pub fn script(&self, replies: impl IntoIterator<Item = Reply>) {
+        self.state.lock().queue.extend(replies);
+    }
+
+    /// Replies, in this order, for requests whose last user message holds `text`: parallel conversations keep theirs apart.
+    pub fn on(&self, text: &str, replies: impl IntoIterator<Item = Reply>) {
+        self.rule(holds(text), replies, false);
+    }
+
+    /// This reply for each request whose last user message holds `text`.
+    pub fn always(&self, text: &str, reply: Reply) {
+        self.rule(holds(text), [reply], true);
+    }
+
+    /// Replies, in this order, for requests whose body fits.
+    pub fn on_request(
+        &self,
+        applies: impl Fn(&Value) -> bool + Send + Sync + 'static,
+        replies: impl IntoIterator<Item = Reply>,
+    ) {
+        self.rule(Box::new(applies), replies, false);
+    }
+
+    fn rule(&self, applies: Predicate, replies: impl IntoIterator<Item = Reply>, repeats: bool) {
+        self.state.lock().rules.push(Rule {
+            applies,
+            replies: replies.into_iter().collect(),
+            repeats,
+        });
+    }
+
+    /// Bodies of all requests so far, refused ones included.
+    pub fn requests(&self) -> Vec<Value> {
+        self.state.lock().requests.clone()
+    }
+
+    /// What a strict provider would have refused.
+    pub fn violations(&self) -> Vec<String> {
+        self.state.lock().violations.clone()
+    }
+
+    /// Replies of queue and rules that nobody has taken.
+    pub fn left(&self) -> usize {
+        let inner = self.state.lock();
+        let ruled: usize = inner.rules.iter().filter(|rule| !rule.repeats).map(|rule| rule.replies.len()).sum();
+        inner.queue.len() + ruled
+    }
+
+    pub fn counts(&self) -> Counts {
+        *self.state.counts.borrow()
+    }
+
+    /// Waits until the calls so far fit the condition.
+    pub async fn wait_for(&self, limit: Duration, condition: impl Fn(Counts) -> bool) -> Result<Counts> {
+        let mut counts = self.state.counts.subscribe();
+        let reached = tokio::time::timeout(limit, counts.wait_for(|counts| condition(*counts))).await;
+        match reached {
+            Ok(Ok(counts)) => Ok(*counts),
+            Ok(Err(_)) => bail!("the scripted model server is gone"),
+            Err(_) => bail!("the scripted model server saw only {:?} within {limit:?}", self.counts()),
+        }
+    }
+}
+
+impl Drop for ModelServer {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+fn holds(text: &str) -> Predicate {
+    let text = text.to_owned();
+    Box::new(move |body| protocol::last_user_message(body).contains(&text))
+}
+
+impl Script {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        // A panic of one test thread must not hide what the others find.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn take(&mut self, body: &Value) -> Reply {
+        let rule = self
+            .rules
+            .iter_mut()
+            .find(|rule| !rule.replies.is_empty() && (rule.applies)(body));
+        let scripted = match rule {
+            Some(rule) if rule.repeats => rule.replies.front().cloned(),
+            Some(rule) => rule.replies.pop_front(),
+            None => self.queue.pop_front(),
+        };
+        scripted.unwrap_or_else(|| Reply::text(format!("unscripted: {}", protocol::last_user_message(body))))
+    }
+}
+
+async fn complete(State(script): State<Arc<Script>>, headers: HeaderMap, body: Bytes) -> Response {
+    let body: Value = match serde_json::from_slice(&body) {
+        Ok(body) => body,
+        Err(error) => return refuse(StatusCode::BAD_REQUEST, &format!("the body is not JSON: {error}")),
+    };
+    let mut violations = protocol::violations(&body);
+    if !headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|value| value.len() > "Bearer ".len() && value.starts_with("Bearer "))
+    {
+        violations.push("there is no bearer key".to_owned());
+    }
+    let taken = {
+        let mut inner = script.lock();
+        inner.requests.push(body.clone());
+        inner.violations.extend(violations.iter().cloned());
+        inner.replies += 1;
+        violations.is_empty().then(|| (inner.take(&body), inner.replies))
+    };
+    script.counts.send_modify(|counts| counts.requests += 1);
+    let Some((reply, number)) = taken else {
+        return refuse(StatusCode::BAD_REQUEST, &violations.join("; "));
+    };
+    if let Some((status, retry_after_s)) = reply.failure() {
+        let mut response = refuse(
+            StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            "scripted failure",
+        );
+        if let Some(seconds) = retry_after_s {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        return response;
+    }
+    let reading = Reading {
+        script: script.clone(),
+        finished: false,
+    };
+    if body["stream"] == json!(true) {
+        stream(reading, reply.actions(&body, number))
+    } else {
+        whole(reading, &reply, &body, number).await
+    }
+}
+
+/// Tells, when it is dropped, whether the reader stayed to the end.
+struct Reading {
+    script: Arc<Script>,
+    finished: bool,
+}
+
+impl Reading {
+    fn finish(&mut self) {
+        self.finished = true;
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        let finished = self.finished;
+        self.script.counts.send_modify(|counts| {
+            if finished {
+                counts.finished += 1;
+            } else {
+                counts.abandoned += 1;
+            }
+        });
+    }
+}
+
+fn stream(reading: Reading, actions: VecDeque<Action>) -> Response {
+    let frames = futures::stream::unfold((reading, actions), |(mut reading, mut actions)| async move {
+        loop {
+            let Some(action) = actions.pop_front() else {
+                reading.finish();
+                return None;
+            };
+            match action {
+                Action::Send(frame) => {
+                    reading.finished = actions.is_empty();
+                    return Some((Ok(Bytes::from(frame)), (reading, actions)));
+                }
+                Action::Wait(pause) => tokio::time::sleep(pause).await,
+                Action::Gate(gate) => gate.notified().await,
+                Action::Hang => std::future::pending().await,
+                // An error of the body makes hyper close the socket without the last chunk, and forget what it had not
+                // written yet; it writes when the body has nothing to give, so give nothing once.
+                Action::Cut => {
+                    tokio::task::yield_now().await;
+                    reading.finish();
+                    return Some((Err(std::io::Error::other("scripted cut")), (reading, VecDeque::new())));
+                }
+            }
+        }
+    });
+    (
+        [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")],
+        Body::from_stream(frames),
+    )
+        .into_response()
+}
+
+async fn whole(mut reading: Reading, reply: &Reply, request: &Value, number: u64) -> Response {
+    for action in reply.actions(request, number) {
+        match action {
+            Action::Send(_) => {}
+            Action::Wait(pause) => tokio::time::sleep(pause).await,
+            Action::Gate(gate) => gate.notified().await,
+            Action::Hang => std::future::pending().await,
+            Action::Cut => return refuse(StatusCode::BAD_GATEWAY, "scripted cut"),
+        }
+    }
+    reading.finish();
+    axum::Json(protocol::completion(reply, request, number)).into_response()
+}
+
+fn refuse(status: StatusCode, message: &str) -> Response {
+    let body = json!({"error": {"message": message, "type": "scripted_model", "code": status.as_u16()}});
+    (status, axum::Json(body)).into_response()
+}

@@ -1,0 +1,240 @@
+//! One scripted answer: what the model says and calls, at what pace, and how it goes wrong.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use super::protocol;
+
+/// An answer. Built by chaining; `Clone` repeats it (its gate is shared).
+#[derive(Debug, Clone)]
+pub struct Reply {
+    pub(super) reasoning: String,
+    pub(super) words: Vec<String>,
+    pub(super) tools: Vec<(String, String)>,
+    pub(super) finish: Option<&'static str>,
+    delay: Duration,
+    pace: Duration,
+    gate: Option<Arc<Notify>>,
+    trouble: Trouble,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trouble {
+    None,
+    /// Refused with this status before the answer begins.
+    Status { status: u16, retry_after_s: Option<u64> },
+    /// The socket closes after the contents.
+    Cut,
+    /// The answer stops after the contents without its end marker, but HTTP's framing is whole.
+    EndEarly,
+    /// A chunk in the middle is not JSON.
+    Malformed,
+    /// Nothing comes after the contents, and the connection stays.
+    Hang,
+}
+
+/// What the server does next while it answers.
+pub(super) enum Action {
+    Send(String),
+    Wait(Duration),
+    Gate(Arc<Notify>),
+    Hang,
+    Cut,
+}
+
+impl Reply {
+    fn new() -> Self {
+        Self {
+            reasoning: String::new(),
+            words: Vec::new(),
+            tools: Vec::new(),
+            finish: None,
+            delay: Duration::ZERO,
+            pace: Duration::ZERO,
+            gate: None,
+            trouble: Trouble::None,
+        }
+    }
+
+    /// A text, one chunk a word.
+    pub fn text(text: impl AsRef<str>) -> Self {
+        Self {
+            words: text.as_ref().split_inclusive(' ').map(str::to_owned).collect(),
+            ..Self::new()
+        }
+    }
+
+    /// `t0 t1 … ` up to `n` chunks, at full speed.
+    pub fn tokens(n: usize) -> Self {
+        Self {
+            words: (0..n).map(|number| format!("t{number} ")).collect(),
+            ..Self::new()
+        }
+    }
+
+    /// One tool call.
+    pub fn tool(name: &str, arguments: Value) -> Self {
+        Self::new().then_tool(name, arguments)
+    }
+
+    /// Parallel tool calls.
+    pub fn tools<'a>(calls: impl IntoIterator<Item = (&'a str, Value)>) -> Self {
+        calls
+            .into_iter()
+            .fold(Self::new(), |reply, (name, arguments)| reply.then_tool(name, arguments))
+    }
+
+    /// A tool call whose arguments are this text, JSON or not.
+    pub fn tool_text(name: &str, arguments: &str) -> Self {
+        let mut reply = Self::new();
+        reply.tools.push((name.to_owned(), arguments.to_owned()));
+        reply
+    }
+
+    /// One more tool call, after the text.
+    pub fn then_tool(mut self, name: &str, arguments: Value) -> Self {
+        self.tools.push((name.to_owned(), arguments.to_string()));
+        self
+    }
+
+    /// Reasoning before the text.
+    pub fn reasoning(mut self, text: &str) -> Self {
+        text.clone_into(&mut self.reasoning);
+        self
+    }
+
+    /// Another `finish_reason` than the one that fits.
+    pub fn finish(mut self, reason: &'static str) -> Self {
+        self.finish = Some(reason);
+        self
+    }
+
+    /// Pause after each chunk, ms.
+    pub fn words_every(mut self, ms: u64) -> Self {
+        self.pace = Duration::from_millis(ms);
+        self
+    }
+
+    /// Pause before the first chunk, ms.
+    pub fn delay_ms(mut self, ms: u64) -> Self {
+        self.delay = Duration::from_millis(ms);
+        self
+    }
+
+    /// Waits in the middle of its chunks until the test calls `notify_one`.
+    pub fn gate(mut self, gate: Arc<Notify>) -> Self {
+        self.gate = Some(gate);
+        self
+    }
+
+    /// Says so much, then the socket closes: no finish, no `[DONE]`, no last HTTP chunk.
+    pub fn cut_after(chunks: usize) -> Self {
+        Self {
+            trouble: Trouble::Cut,
+            ..Self::tokens(chunks)
+        }
+    }
+
+    /// Says so much, then the response ends as if it were complete, without finish and `[DONE]`.
+    pub fn end_early_after(chunks: usize) -> Self {
+        Self {
+            trouble: Trouble::EndEarly,
+            ..Self::tokens(chunks)
+        }
+    }
+
+    /// HTTP status instead of an answer.
+    pub fn status(status: u16) -> Self {
+        Self {
+            trouble: Trouble::Status { status, retry_after_s: None },
+            ..Self::new()
+        }
+    }
+
+    /// `Retry-After` of a [`Self::status`], seconds.
+    pub fn retry_after(mut self, seconds: u64) -> Self {
+        if let Trouble::Status { retry_after_s, .. } = &mut self.trouble {
+            *retry_after_s = Some(seconds);
+        }
+        self
+    }
+
+    /// A good chunk, then one that is not JSON.
+    pub fn malformed() -> Self {
+        Self {
+            trouble: Trouble::Malformed,
+            ..Self::tokens(2)
+        }
+    }
+
+    /// Accepts the call, and nothing comes.
+    pub fn hang() -> Self {
+        Self::hang_after(0)
+    }
+
+    /// Says so much, then nothing comes.
+    pub fn hang_after(chunks: usize) -> Self {
+        Self {
+            trouble: Trouble::Hang,
+            ..Self::tokens(chunks)
+        }
+    }
+
+    pub(super) fn failure(&self) -> Option<(u16, Option<u64>)> {
+        match self.trouble {
+            Trouble::Status { status, retry_after_s } => Some((status, retry_after_s)),
+            Trouble::None | Trouble::Cut | Trouble::EndEarly | Trouble::Malformed | Trouble::Hang => None,
+        }
+    }
+
+    pub(super) fn finish_reason(&self) -> &'static str {
+        self.finish.unwrap_or(if self.tools.is_empty() { "stop" } else { "tool_calls" })
+    }
+
+    pub(super) fn actions(&self, request: &Value, number: u64) -> VecDeque<Action> {
+        let frame = |delta: Value| protocol::chunk(request, number, delta, None);
+        let mut contents: Vec<String> = Vec::new();
+        if !self.reasoning.is_empty() {
+            contents.push(frame(json!({"reasoning_content": self.reasoning})));
+        }
+        contents.extend(self.words.iter().map(|word| frame(json!({"content": word}))));
+        contents.extend(protocol::tool_deltas(&self.tools, number).into_iter().map(frame));
+        let mut end = vec![protocol::chunk(request, number, json!({}), Some(self.finish_reason()))];
+        end.extend(protocol::usage_chunk(self, request, number));
+        end.push(protocol::DONE.to_owned());
+
+        let mut actions = VecDeque::new();
+        if !self.delay.is_zero() {
+            actions.push_back(Action::Wait(self.delay));
+        }
+        actions.push_back(Action::Send(frame(json!({"role": "assistant", "content": ""}))));
+        let middle = contents.len() / 2;
+        for (position, content) in contents.into_iter().enumerate() {
+            if position == middle && self.trouble == Trouble::Malformed {
+                actions.push_back(Action::Send("data: {\"choices\":[{\"delta\":{\"content\":\"x\n\n".to_owned()));
+            }
+            if position == middle
+                && let Some(gate) = &self.gate
+            {
+                actions.push_back(Action::Gate(gate.clone()));
+            }
+            actions.push_back(Action::Send(content));
+            if !self.pace.is_zero() {
+                actions.push_back(Action::Wait(self.pace));
+            }
+        }
+        match self.trouble {
+            Trouble::Cut => actions.push_back(Action::Cut),
+            Trouble::Hang => actions.push_back(Action::Hang),
+            Trouble::EndEarly => {}
+            Trouble::None | Trouble::Malformed | Trouble::Status { .. } => {
+                actions.extend(end.into_iter().map(Action::Send));
+            }
+        }
+        actions
+    }
+}

@@ -1,0 +1,287 @@
+//! Claims due jobs into bounded slots and spawns what runs them; renews their leases; passes cancellations on; drains.
+//!
+//! Wake-up, poll, freed slot and shutdown share one `select!`. A worker that can't reach the database for a whole lease takes
+//! its jobs for lost: somebody else may have them by then.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rejoin_shared::config::POLL_INTERVAL;
+use rejoin_shared::queue::{self, ClaimedJob, Outcome, Settlement, lease};
+use rejoin_shared::runs;
+use rejoin_shared::wakeup::{self, Wake};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{info, warn};
+use uuid::Uuid;
+
+use crate::executor;
+use crate::services::Services;
+
+/// Jobs that one claim takes at most.
+const CLAIM_BATCH: usize = 100;
+/// Settlements that one statement takes at most, and that may wait.
+const SETTLE_BATCH: usize = 500;
+/// Between two tries to settle while the database is away.
+const SETTLE_RETRY: Duration = Duration::from_millis(250);
+/// After the drain: how long the last settlements may take.
+const SETTLE_LIMIT: Duration = Duration::from_secs(5);
+
+/// What stops a job from outside. Each is looked at by every await of the executor.
+#[derive(Debug, Clone)]
+pub struct Signals {
+    /// Somebody asked to cancel the run.
+    pub cancel: CancellationToken,
+    /// The lease was lost: stop, and write nothing.
+    pub lost: CancellationToken,
+    /// The worker is leaving: hand over.
+    pub drain: CancellationToken,
+}
+
+/// A job that this worker holds.
+struct Held {
+    attempt: i32,
+    run_id: Option<Uuid>,
+    signals: Signals,
+}
+
+/// The jobs that this worker holds, by id. A std Mutex: nothing awaits while it is held.
+#[derive(Clone, Default)]
+struct Jobs(Arc<Mutex<HashMap<i64, Held>>>);
+
+impl Jobs {
+    fn with<T>(&self, f: impl FnOnce(&mut HashMap<i64, Held>) -> T) -> T {
+        f(&mut self.0.lock().expect("no holder of this lock panics"))
+    }
+}
+
+/// Runs until `drain` is cancelled and everything that was claimed is settled or handed over.
+pub async fn run(services: Services, drain: CancellationToken) {
+    let jobs = Jobs::default();
+    let tasks = TaskTracker::new();
+    let freed = Arc::new(Notify::new());
+    let (settlements, inbox) = mpsc::channel(SETTLE_BATCH);
+    let settling = tokio::spawn(settle(services.clone(), inbox));
+    let stop = CancellationToken::new();
+    let beating = tokio::spawn(beat(services.clone(), jobs.clone(), drain.clone(), stop.clone()));
+    let watching = tokio::spawn(watch_cancellations(services.clone(), jobs.clone(), stop.clone()));
+
+    let mut wakes = services.bus.subscribe();
+    let mut poll = interval(stagger(POLL_INTERVAL, services.worker.id));
+    poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut served_last = vec![Uuid::nil(); services.config.queues.len()];
+    loop {
+        for (queue, after) in services.config.queues.iter().zip(&mut served_last) {
+            claim_all(&services, queue, after, &jobs, &tasks, &freed, &settlements, &drain).await;
+        }
+        loop {
+            tokio::select! {
+                () = drain.cancelled() => break,
+                _ = poll.tick() => break,
+                () = freed.notified() => break,
+                wake = wakeup::next(&mut wakes) => {
+                    if wake.all || services.config.queues.iter().any(|queue| wake.queues.contains(queue)) {
+                        break;
+                    }
+                }
+            }
+        }
+        if drain.is_cancelled() {
+            break;
+        }
+    }
+
+    info!(running = jobs.with(|jobs| jobs.len()), "draining: handing over what is running");
+    tasks.close();
+    let limit = Duration::from_secs(services.config.drain_s);
+    if tokio::time::timeout(limit, tasks.wait()).await.is_err() {
+        warn!("some jobs did not let go within {} s; their leases will expire", limit.as_secs());
+    }
+    drop(settlements);
+    let _ = tokio::time::timeout(SETTLE_LIMIT, settling).await;
+    stop.cancel();
+    let _ = beating.await;
+    let _ = watching.await;
+    services.bus.publish(Wake { queues: services.config.queues.iter().cloned().collect(), ..Wake::default() });
+    if let Err(error) = lease::leave(&services.db.hot, services.worker.id).await {
+        warn!(%error, "the worker's row could not be removed; it will expire");
+    }
+    // The hand-over's wake-up leaves through the bus's own task.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    info!("drained");
+}
+
+/// Spreads the polls of a fleet, so that workers don't all look at the same moment.
+fn stagger(base: Duration, id: Uuid) -> Duration {
+    base + Duration::from_millis(u64::from(id.as_bytes()[15]) / 2)
+}
+
+/// Claims until slots or jobs run out.
+#[expect(clippy::too_many_arguments, reason = "the claimer's own state, passed once")]
+async fn claim_all(
+    services: &Services,
+    queue: &str,
+    after: &mut Uuid,
+    jobs: &Jobs,
+    tasks: &TaskTracker,
+    freed: &Arc<Notify>,
+    settlements: &mpsc::Sender<Settlement>,
+    drain: &CancellationToken,
+) {
+    loop {
+        let free = services.config.slots.saturating_sub(jobs.with(|jobs| jobs.len()));
+        let limit = free.min(CLAIM_BATCH);
+        if limit == 0 || drain.is_cancelled() {
+            return;
+        }
+        let lease = services.config.lease();
+        let claimed = match queue::claim(&services.db.hot, queue, services.worker.id, lease, limit, *after).await {
+            Ok(claimed) => claimed,
+            Err(error) => {
+                warn!(%error, queue, "claiming failed; trying again");
+                return;
+            }
+        };
+        let full = claimed.len() == limit;
+        if let Some(last) = claimed.iter().map(|job| job.project_id).next_back() {
+            *after = last;
+        }
+        for job in claimed {
+            start(services, job, jobs, tasks, freed, settlements, drain);
+        }
+        if !full {
+            return;
+        }
+    }
+}
+
+fn start(
+    services: &Services,
+    job: ClaimedJob,
+    jobs: &Jobs,
+    tasks: &TaskTracker,
+    freed: &Arc<Notify>,
+    settlements: &mpsc::Sender<Settlement>,
+    drain: &CancellationToken,
+) {
+    metrics::counter!("rejoin_jobs_claimed_total", "kind" => job.kind.clone()).increment(1);
+    let signals =
+        Signals { cancel: CancellationToken::new(), lost: CancellationToken::new(), drain: drain.clone() };
+    let held = Held { attempt: job.attempt, run_id: job.run_id, signals: signals.clone() };
+    jobs.with(|jobs| jobs.insert(job.id, held));
+    metrics::gauge!("rejoin_jobs_running").increment(1.0);
+    let (services, jobs, freed, settlements) = (services.clone(), jobs.clone(), freed.clone(), settlements.clone());
+    tasks.spawn(async move {
+        // In a task of its own: a panic ends this job's attempt and nothing else.
+        let executing = tokio::spawn(executor::execute(services, job.clone(), signals));
+        let outcome = match executing.await {
+            Ok(outcome) => outcome,
+            Err(panic) => Some(Outcome::Retry { error: format!("the job panicked: {panic}"), after: None }),
+        };
+        if let Some(outcome) = outcome {
+            let settlement =
+                Settlement { job_id: job.id, attempt: job.attempt, max_attempts: job.max_attempts, outcome };
+            // The receiver lives until every task has ended.
+            let _ = settlements.send(settlement).await;
+        }
+        jobs.with(|jobs| jobs.remove(&job.id));
+        metrics::gauge!("rejoin_jobs_running").decrement(1.0);
+        freed.notify_one();
+    });
+}
+
+/// Settles what has gathered, in batches, trying as long as it takes: a settlement that is late meets its fence.
+async fn settle(services: Services, mut inbox: mpsc::Receiver<Settlement>) {
+    let keep_completed = services.config.keep_jobs_h > 0;
+    let mut batch = Vec::new();
+    while inbox.recv_many(&mut batch, SETTLE_BATCH).await > 0 {
+        while let Err(error) = queue::settle(&services.db.hot, &batch, keep_completed).await {
+            warn!(%error, jobs = batch.len(), "settling jobs failed; trying again");
+            tokio::time::sleep(SETTLE_RETRY).await;
+        }
+        batch.clear();
+        // Held jobs may have been let go, and others handed over.
+        services.bus.publish(Wake { queues: services.config.queues.iter().cloned().collect(), ..Wake::default() });
+    }
+}
+
+/// Renews all leases with one statement, again and again. What is no longer ours is told to stop.
+async fn beat(services: Services, jobs: Jobs, drain: CancellationToken, stop: CancellationToken) {
+    let lease = services.config.lease();
+    let mut beat = interval(services.config.heartbeat());
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut renewed_at = Instant::now();
+    loop {
+        tokio::select! {
+            _ = beat.tick() => {}
+            () = stop.cancelled() => return,
+        }
+        let holding: Vec<(i64, i32)> = jobs.with(|jobs| jobs.iter().map(|(id, held)| (*id, held.attempt)).collect());
+        let asked_at = Instant::now();
+        let beaten = lease::heartbeat(&services.db.hot, &services.worker, &holding, lease, drain.is_cancelled());
+        match tokio::time::timeout(services.config.heartbeat(), beaten).await {
+            Ok(Ok(ours)) => {
+                renewed_at = asked_at;
+                jobs.with(|jobs| {
+                    for (id, attempt) in &holding {
+                        if let Some(held) = jobs.get(id)
+                            && held.attempt == *attempt
+                            && !ours.contains(id)
+                        {
+                            held.signals.lost.cancel();
+                        }
+                    }
+                });
+            }
+            Ok(Err(error)) => warn!(%error, "the heartbeat failed"),
+            Err(_) => warn!("the heartbeat got no answer"),
+        }
+        if renewed_at.elapsed() >= lease {
+            jobs.with(|jobs| jobs.values().for_each(|held| held.signals.lost.cancel()));
+        }
+    }
+}
+
+/// Passes cancellations on to the executors: at once where a wake-up tells of them, else within the poll interval.
+async fn watch_cancellations(services: Services, jobs: Jobs, stop: CancellationToken) {
+    let mut wakes = services.bus.subscribe();
+    let mut poll = interval(POLL_INTERVAL);
+    poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let look = tokio::select! {
+            () = stop.cancelled() => return,
+            _ = poll.tick() => true,
+            wake = wakeup::next(&mut wakes) => {
+                if !wake.cancels.is_empty() {
+                    cancel(&jobs, wake.cancels.iter().copied());
+                }
+                wake.all
+            }
+        };
+        if !look {
+            continue;
+        }
+        let running: Vec<Uuid> = jobs.with(|jobs| jobs.values().filter_map(|held| held.run_id).collect());
+        if running.is_empty() {
+            continue;
+        }
+        match runs::cancel_requested(&services.db.sql, &running).await {
+            Ok(cancelled) => cancel(&jobs, cancelled.into_iter()),
+            Err(error) => warn!(%error, "looking for cancelled runs failed"),
+        }
+    }
+}
+
+fn cancel(jobs: &Jobs, run_ids: impl Iterator<Item = Uuid>) {
+    let run_ids: Vec<Uuid> = run_ids.collect();
+    jobs.with(|jobs| {
+        for held in jobs.values() {
+            if held.run_id.is_some_and(|run_id| run_ids.contains(&run_id)) {
+                held.signals.cancel.cancel();
+            }
+        }
+    });
+}

@@ -1,0 +1,111 @@
+//! Settings of a worker process.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::Args;
+use rejoin_shared::config::DatabaseArgs;
+use rejoin_shared::events::writer::WriterOptions;
+use rejoin_shared::queue::lease;
+
+#[derive(Debug, Clone, Args)]
+pub struct WorkerConfig {
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+
+    /// Runs at a time
+    #[arg(long, env = "REJOIN_SLOTS", default_value_t = 50)]
+    pub slots: usize,
+
+    /// Queues to serve, separated by commas
+    #[arg(long, env = "REJOIN_QUEUES", value_delimiter = ',', default_value = "default")]
+    pub queues: Vec<String>,
+
+    /// A worker that gives no sign of life for this long loses its jobs [milliseconds]
+    #[arg(long, env = "REJOIN_LEASE_MS", default_value_t = lease::LEASE.as_millis() as u64)]
+    pub lease_ms: u64,
+
+    /// Between two signs of life [milliseconds]
+    #[arg(long, env = "REJOIN_HEARTBEAT_MS", default_value_t = lease::HEARTBEAT.as_millis() as u64)]
+    pub heartbeat_ms: u64,
+
+    /// Messages of a conversation that the model is given, the new one included
+    #[arg(long, env = "REJOIN_HISTORY_MESSAGES", default_value_t = 10)]
+    pub history_messages: i64,
+
+    /// Hits of the graph search that a plain conversation's prompt holds
+    #[arg(long, env = "REJOIN_SEARCH_HITS", default_value_t = 8)]
+    pub search_hits: i64,
+
+    /// A run whose definition gives no timeout ends after this [seconds]
+    #[arg(long, env = "REJOIN_RUN_TIMEOUT_S", default_value_t = 300)]
+    pub run_timeout_s: u64,
+
+    /// From the timeout until the hard stop: time to sum up [seconds]
+    #[arg(long, env = "REJOIN_RUN_GRACE_S", default_value_t = 30)]
+    pub run_grace_s: u64,
+
+    /// A tool call that takes longer is ended with an error [seconds]
+    #[arg(long, env = "REJOIN_TOOL_TIMEOUT_S", default_value_t = 60)]
+    pub tool_timeout_s: u64,
+
+    /// On SIGTERM, tool calls that can't be repeated may go on for this long [seconds]
+    #[arg(long, env = "REJOIN_DRAIN_S", default_value_t = 25)]
+    pub drain_s: u64,
+
+    /// At most one commit of events in this time [milliseconds]
+    #[arg(long, env = "REJOIN_FLUSH_MS", default_value_t = 5)]
+    pub flush_ms: u64,
+
+    /// Completed and cancelled jobs are kept this long [hours]; 0: completed ones are not kept at all
+    #[arg(long, env = "REJOIN_KEEP_JOBS_H", default_value_t = 24)]
+    pub keep_jobs_h: u64,
+
+    /// Dead jobs are kept this long [hours]
+    #[arg(long, env = "REJOIN_KEEP_DEAD_JOBS_H", default_value_t = 24 * 30)]
+    pub keep_dead_jobs_h: u64,
+
+    /// Events of runs that have ended are kept this long [hours]; 0: for ever
+    #[arg(long, env = "REJOIN_KEEP_EVENTS_H", default_value_t = 0)]
+    pub keep_events_h: u64,
+
+    /// Serve Prometheus metrics here, e.g. 127.0.0.1:9464
+    #[arg(long, env = "REJOIN_WORKER_METRICS")]
+    pub metrics: Option<SocketAddr>,
+}
+
+impl WorkerConfig {
+    /// The defaults, for a database at `url`.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            database: DatabaseArgs::new(url),
+            slots: 50,
+            queues: vec!["default".to_owned()],
+            lease_ms: lease::LEASE.as_millis() as u64,
+            heartbeat_ms: lease::HEARTBEAT.as_millis() as u64,
+            history_messages: 10,
+            search_hits: 8,
+            run_timeout_s: 300,
+            run_grace_s: 30,
+            tool_timeout_s: 60,
+            drain_s: 25,
+            flush_ms: 5,
+            keep_jobs_h: 24,
+            keep_dead_jobs_h: 24 * 30,
+            keep_events_h: 0,
+            metrics: None,
+        }
+    }
+
+    pub fn lease(&self) -> Duration {
+        Duration::from_millis(self.lease_ms)
+    }
+
+    pub fn heartbeat(&self) -> Duration {
+        Duration::from_millis(self.heartbeat_ms)
+    }
+
+    pub fn writer(&self) -> WriterOptions {
+        WriterOptions { flush_interval: Duration::from_millis(self.flush_ms), ..WriterOptions::default() }
+    }
+}

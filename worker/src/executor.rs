@@ -1,0 +1,243 @@
+//! One claimed run, from its start to `done`: loads what it needs, opens the turn (or takes it up where an earlier attempt left
+//! it), lets the step loop work, and ends the turn. Returns what is to become of the job, or None where that is settled.
+//!
+//! Invariants: every write is fenced by the attempt (I4); a turn ends with exactly one `done`, in one transaction with its
+//! message and its job (I1); what is stored is not done again (recovery).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rejoin_shared::agents::{self, AgentDefinition};
+use rejoin_shared::commands::{FencedError, FinishRun, RunError, StartRun, Started};
+use rejoin_shared::events::Kind;
+use rejoin_shared::events::kinds::DoneStatus;
+use rejoin_shared::events::writer::RunStream;
+use rejoin_shared::queue::{ClaimedJob, KIND_RUN, Outcome};
+use rejoin_shared::runs::{self, Run};
+use tracing::{Instrument, info_span, warn};
+
+use crate::claimer::Signals;
+use crate::models::{ModelError, Provider};
+use crate::publish;
+use crate::run::history::{self, Opening};
+use crate::run::{End, ExecuteRequest, Execution, Limits};
+use crate::services::Services;
+
+/// Why a run can't go on in this attempt.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    /// Stop, and write nothing.
+    #[error("the lease was lost")]
+    LeaseLost,
+    /// Something of ours or of the database's: another attempt may succeed.
+    #[error("{0}")]
+    Infrastructure(String),
+}
+
+impl From<sqlx::Error> for Trouble {
+    fn from(error: sqlx::Error) -> Self {
+        Trouble::Infrastructure(format!("the database: {error}"))
+    }
+}
+
+impl From<FencedError> for Trouble {
+    fn from(error: FencedError) -> Self {
+        match error {
+            FencedError::LeaseLost => Trouble::LeaseLost,
+            FencedError::Database { attempted, source } => Trouble::Infrastructure(format!("{attempted}: {source}")),
+        }
+    }
+}
+
+/// Executes a claimed job. None: settled already, or no longer ours.
+pub async fn execute(services: Services, job: ClaimedJob, signals: Signals) -> Option<Outcome> {
+    let Some(run_id) = job.run_id.filter(|_| job.kind == KIND_RUN) else {
+        return Some(Outcome::Fail { error: format!("no worker knows jobs of the kind {}", job.kind) });
+    };
+    let span = info_span!("run", run = %run_id, attempt = job.attempt);
+    async {
+        let trouble = match run_job(&services, &job, &signals).await {
+            Ok(outcome) => return outcome,
+            Err(trouble) => trouble,
+        };
+        match trouble {
+            Trouble::LeaseLost => {
+                warn!("the lease was lost; another attempt has the run, or it has ended");
+                None
+            }
+            Trouble::Infrastructure(error) if job.attempt < job.max_attempts => {
+                warn!(error, "the attempt failed; the job will be tried again");
+                Some(Outcome::Retry { error, after: None })
+            }
+            Trouble::Infrastructure(error) => {
+                // The sweep ends the run once the lease has expired: a `done` needs the database that failed us.
+                warn!(error, "the last attempt failed");
+                None
+            }
+        }
+    }
+    .instrument(span)
+    .await
+}
+
+async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Result<Option<Outcome>, Trouble> {
+    let Some(run) = (match job.run_id {
+        Some(id) => runs::get(&services.db.sql, id).await?,
+        None => None,
+    }) else {
+        return Ok(Some(Outcome::Complete));
+    };
+    if run.state().has_ended() {
+        // Its end was committed, and the answer to that lost.
+        return Ok(Some(Outcome::Complete));
+    }
+    let definition = match run.agent_definition_id {
+        Some(id) => {
+            let mut connection = services.db.sql.acquire().await?;
+            agents::get(&mut connection, run.project_id, id).await?
+        }
+        None => None,
+    };
+    let choice = definition.as_ref().and_then(|definition| definition.model.as_ref());
+    let wanted = choice.map(|choice| choice.name.as_str());
+    let resolved = services.models.resolve(wanted);
+
+    let opening = match run.safe_seq {
+        // An earlier attempt has stored it.
+        Some(_) => Opening::default(),
+        None => history::open(services, &run, definition.as_ref()).await?,
+    };
+    let model = match &resolved {
+        Ok((name, _)) => name.clone(),
+        Err(_) => wanted.unwrap_or("unknown").to_owned(),
+    };
+    let agent_name = definition.as_ref().map(|definition| definition.name.clone());
+    let start = StartRun {
+        run: &run,
+        attempt: job.attempt,
+        model: &model,
+        agent_name: agent_name.as_deref(),
+        meta: Kind::Meta {
+            conversation_id: run.conversation_id,
+            agent_definition_id: run.agent_definition_id,
+            agent_name: agent_name.clone(),
+            model: model.clone(),
+            citations: opening.citations.clone(),
+            attempt: job.attempt,
+        },
+        opening: opening.messages.clone(),
+        reason: job.last_error.as_deref().unwrap_or("the worker handed the run over"),
+    };
+    let (started, _) = services.execute(&start).await?;
+    if started == Started::Resumed {
+        metrics::counter!("rejoin_runs_resumed_total").increment(1);
+    }
+    // As the attempt before this one left it.
+    let Some(run) = runs::get(&services.db.sql, run.id).await? else { return Err(Trouble::LeaseLost) };
+
+    let orphaned = definition.is_none() && (run.agent_definition_id.is_some() || run.agent_name.is_some());
+    let end = match resolved {
+        _ if orphaned => {
+            let message = "the agent definition of this run has been deleted".to_owned();
+            End::failed(RunError { code: "agent_definition_gone".to_owned(), message, retryable: false })
+        }
+        Err(error) => End::failed(run_error(&error)),
+        Ok((_, provider)) => go(services, job, signals, &run, definition.as_ref(), provider).await?,
+    };
+    finish(services, job, &run, end).await
+}
+
+/// The step loop, with its events going to the log.
+async fn go(
+    services: &Services,
+    job: &ClaimedJob,
+    signals: &Signals,
+    run: &Run,
+    definition: Option<&AgentDefinition>,
+    provider: Arc<dyn Provider>,
+) -> Result<End, Trouble> {
+    let stream = Arc::new(RunStream {
+        log_id: run.log_id,
+        root_run_id: run.root_run_id,
+        run_id: run.id,
+        attempt: job.attempt,
+        lost: signals.lost.clone(),
+    });
+    let age_s = sqlx::query_scalar!(
+        r#"select extract(epoch from now() - started_at)::float8 as "age!" from kb.agent_runs where id = $1"#,
+        run.id
+    )
+    .fetch_one(&services.db.sql)
+    .await?;
+    let timeout_s = run
+        .timeout_s
+        .or(definition.and_then(|definition| definition.default_timeout))
+        .and_then(|seconds| u64::try_from(seconds).ok())
+        .unwrap_or(services.config.run_timeout_s);
+    let whitelist = definition.map(|definition| definition.tools.as_slice()).unwrap_or_default();
+    let request = ExecuteRequest {
+        services: services.clone(),
+        run: run.clone(),
+        attempt: job.attempt,
+        tools: services.tools.resolve(whitelist),
+        provider,
+        temperature: definition.and_then(|d| d.model.as_ref()).and_then(|model| model.temperature),
+        max_tokens: definition.and_then(|d| d.model.as_ref()).and_then(|model| model.max_tokens),
+        limits: Limits::new(
+            definition.and_then(|definition| definition.max_steps),
+            Duration::from_secs(timeout_s),
+            Duration::from_secs(services.config.run_grace_s),
+            Duration::from_secs_f64(age_s.max(0.0)),
+        ),
+        signals: signals.clone(),
+        callback: Some(publish::to_log(services.writer.clone(), stream.clone())),
+        stream,
+    };
+    Ok(Execution::load(request).await?.run().await)
+}
+
+/// Ends the turn.
+async fn finish(
+    services: &Services,
+    job: &ClaimedJob,
+    run: &Run,
+    end: End,
+) -> Result<Option<Outcome>, Trouble> {
+    let (status, text, error, usage) = match end {
+        End::Finished { status, text, error, usage } => (status, text, error, usage),
+        End::HandOver => return Ok(Some(Outcome::HandOver)),
+        End::LeaseLost => return Err(Trouble::LeaseLost),
+        End::Infrastructure(error) => return Err(Trouble::Infrastructure(error)),
+    };
+    let citations = history::citations(&services.db.sql, run).await?;
+    let usage = usage.unwrap_or_else(|| run.usage.clone());
+    let command = FinishRun {
+        run,
+        attempt: job.attempt,
+        status,
+        text: &text,
+        citations: &citations,
+        error: error.as_ref(),
+        usage: &usage,
+    };
+    services.execute(&command).await?;
+    let status = match status {
+        DoneStatus::Completed => "completed",
+        DoneStatus::Failed => "failed",
+        DoneStatus::Cancelled => "cancelled",
+        DoneStatus::Paused => "paused",
+    };
+    metrics::counter!("rejoin_runs_total", "status" => status).increment(1);
+    Ok(None)
+}
+
+/// A model's failure as clients are told of it.
+pub fn run_error(error: &ModelError) -> RunError {
+    RunError { code: error.code.to_owned(), message: error.message.clone(), retryable: error.retryable }
+}
+
+impl From<crate::run::LoadError> for Trouble {
+    fn from(error: crate::run::LoadError) -> Self {
+        Trouble::Infrastructure(error.to_string())
+    }
+}

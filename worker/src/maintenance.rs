@@ -1,0 +1,114 @@
+//! Sweeps: what any worker does now and then for the whole fleet. Each is idempotent, needs no leader, and takes rows that
+//! nobody else is working on.
+
+use std::time::Duration;
+
+use rejoin_shared::commands::{FencedError, FinishRun, RunError};
+use rejoin_shared::events::kinds::DoneStatus;
+use rejoin_shared::events::retention;
+use rejoin_shared::queue::sweep::{self, DeadJob};
+use rejoin_shared::queue::{self, Outcome, Settlement};
+use rejoin_shared::runs;
+use rejoin_shared::wakeup::Wake;
+use serde_json::json;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::services::Services;
+
+/// Between two looks for expired leases: with the lease, it bounds how long a crash is felt (I6).
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// Between two rounds of retention.
+const RETENTION_EVERY: Duration = Duration::from_secs(60);
+/// Idempotency keys are remembered this long.
+const KEEP_KEYS_H: f64 = 48.0;
+
+/// Sweeps until the worker drains.
+pub async fn run(services: Services, drain: CancellationToken) {
+    let mut tick = interval(SWEEP_EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut retained_at: Option<Instant> = None;
+    loop {
+        tokio::select! {
+            _ = tick.tick() => {}
+            () = drain.cancelled() => return,
+        }
+        if let Err(error) = sweep_once(&services).await {
+            warn!(error, "a sweep failed; trying again");
+        }
+        if retained_at.is_none_or(|at| at.elapsed() >= RETENTION_EVERY) {
+            retained_at = Some(Instant::now());
+            if let Err(error) = retain_once(&services).await {
+                warn!(%error, "retention failed; trying again");
+            }
+        }
+    }
+}
+
+async fn sweep_once(services: &Services) -> Result<(), String> {
+    let db = &services.db.sql;
+    let expired = sweep::expired(db).await.map_err(|error| error.to_string())?;
+    if expired > 0 {
+        info!(jobs = expired, "leases expired; their jobs are available again");
+        metrics::counter!("rejoin_leases_expired_total").increment(expired);
+    }
+    let stranded = sweep::stranded(db).await.map_err(|error| error.to_string())?;
+    if expired > 0 || stranded > 0 {
+        services.bus.publish(Wake::queue(queue::DEFAULT_QUEUE));
+    }
+    for job in sweep::dead(db).await.map_err(|error| error.to_string())? {
+        bury(services, &job).await?;
+    }
+    Ok(())
+}
+
+/// Ends a job whose last attempt was lost, and its run with it: readers get their `error` and `done`.
+async fn bury(services: &Services, job: &DeadJob) -> Result<(), String> {
+    let message = format!("the run was given up after {} attempts: its workers died or hung each time", job.attempt);
+    let run = match job.run_id {
+        Some(id) => runs::get(&services.db.sql, id).await.map_err(|error| error.to_string())?,
+        None => None,
+    };
+    let Some(run) = run else {
+        let settlement = Settlement {
+            job_id: job.id,
+            attempt: job.attempt,
+            max_attempts: job.attempt,
+            outcome: Outcome::Fail { error: message },
+        };
+        return queue::settle(&services.db.hot, &[settlement], true).await.map(|_| ()).map_err(|error| error.to_string());
+    };
+    let error = RunError { code: "attempts_exhausted".to_owned(), message, retryable: true };
+    let finish = FinishRun {
+        run: &run,
+        attempt: job.attempt,
+        status: DoneStatus::Failed,
+        text: "",
+        citations: &[],
+        error: Some(&error),
+        usage: &json!(run.usage),
+    };
+    match services.execute(&finish).await {
+        // Somebody else was faster.
+        Ok(_) | Err(FencedError::LeaseLost) => Ok(()),
+        Err(error @ FencedError::Database { .. }) => Err(error.to_string()),
+    }
+}
+
+async fn retain_once(services: &Services) -> Result<(), sqlx::Error> {
+    let db = &services.db.sql;
+    let hours = |h: u64| h as f64 * 3600.0;
+    sweep::retention(db, hours(services.config.keep_jobs_h), hours(services.config.keep_dead_jobs_h)).await?;
+    if services.config.keep_events_h > 0 {
+        let removed = retention::trim(db, hours(services.config.keep_events_h)).await?;
+        if removed > 0 {
+            info!(events = removed, "old events removed");
+        }
+    }
+    sqlx::query!("delete from kb.idempotency_keys where created_at < now() - make_interval(secs => $1)", KEEP_KEYS_H * 3600.0)
+        .execute(db)
+        .await?;
+    sqlx::query!("delete from kb.stream_tickets where expires_at < now()").execute(db).await?;
+    Ok(())
+}

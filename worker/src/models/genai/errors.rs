@@ -1,0 +1,331 @@
+//! genai's errors in our words: a stable code, whether a repetition may help, and how long the provider wants us to wait.
+//!
+//! Used by the stream of `genai`. Invariant: no message holds a key. The provider's own words are quoted, with the key
+//! struck out, except for a rejected key, where they often quote a part of it.
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use ::genai::Error as GenaiError;
+use ::genai::webc::Error as WebError;
+use chrono::{DateTime, Utc};
+use reqwest::StatusCode;
+use reqwest::header::HeaderMap;
+use serde_json::Value;
+
+use super::super::ModelError;
+use super::super::name::{ModelName, ProviderKind, Secret};
+
+/// Of a provider's own words, this much is quoted.
+const MAX_QUOTE_CHARS: usize = 300;
+/// Shorter keys (placeholders) are not struck out: they would hit ordinary words.
+const MIN_SECRET_CHARS: usize = 6;
+/// Causes of causes are followed to this depth.
+const MAX_CAUSE_DEPTH: usize = 8;
+
+/// What a message must know of the call.
+pub(super) struct ErrorContext {
+    pub(super) name: ModelName,
+    pub(super) host: String,
+    pub(super) key: Option<Secret>,
+}
+
+impl ErrorContext {
+    pub(super) fn classify(&self, error: &GenaiError) -> ModelError {
+        if let Some(status) = error.status() {
+            return self.status(status, error.headers(), body(error));
+        }
+        match error {
+            GenaiError::WebStream { error, .. } => self.transport(error.as_ref()),
+            GenaiError::WebModelCall { webc_error, .. } | GenaiError::WebAdapterCall { webc_error, .. } => match webc_error {
+                WebError::Reqwest(cause) => self.reqwest(cause),
+                WebError::ResponseFailedNotJson { .. }
+                | WebError::ResponseFailedInvalidJson { .. }
+                | WebError::ResponseFailedStatus { .. }
+                | WebError::JsonValueExt(_) => self.protocol("its answer is not the JSON that was expected"),
+            },
+            GenaiError::StreamParse { serde_error, .. } => {
+                self.protocol(&format!("a piece of its stream is not JSON ({serde_error})"))
+            }
+            GenaiError::SerdeJson(_) | GenaiError::JsonValueExt(_) | GenaiError::InvalidJsonResponseElement { .. } => {
+                self.protocol("a piece of its stream lacks a field")
+            }
+            GenaiError::ChatResponse { body, .. } => self.in_stream(body),
+            other => self.error(
+                "model_rejected",
+                format!("the request could not be made: {}", self.quote(&other.to_string())),
+                false,
+            ),
+        }
+    }
+
+    /// The connection closed before the provider had said that the answer is complete.
+    pub(super) fn cut(&self) -> ModelError {
+        self.error(
+            "model_stream_cut",
+            "the connection closed in the middle of the answer".to_owned(),
+            true,
+        )
+    }
+
+    pub(super) fn silent(&self, idle: Duration) -> ModelError {
+        self.error(
+            "model_unavailable",
+            format!(
+                "nothing came for {} s, so the call was given up (REJOIN_MODEL_IDLE_TIMEOUT_MS)",
+                idle.as_secs_f64()
+            ),
+            true,
+        )
+    }
+
+    /// A protocol error may be a broken proxy as well as a server of another kind, so a repetition may help.
+    pub(super) fn protocol(&self, what: &str) -> ModelError {
+        self.error("model_protocol", format!("the answer cannot be understood: {what}"), true)
+    }
+
+    fn error(&self, code: &'static str, what: String, retryable: bool) -> ModelError {
+        ModelError {
+            code,
+            message: format!("calling `{}` at {}: {what}", self.name, self.host),
+            retryable,
+            retry_after: None,
+        }
+    }
+
+    fn status(&self, status: StatusCode, headers: Option<&HeaderMap>, body: &str) -> ModelError {
+        let said = self.quote(&provider_message(body));
+        let said = if said.is_empty() { String::new() } else { format!(": {said}") };
+        let code = status.as_u16();
+        let error = match code {
+            401 | 403 => self.error(
+                "model_key_rejected",
+                format!("the provider refused the key (HTTP {code}); check {}", key_variable(self.name.provider)),
+                false,
+            ),
+            // Not a matter of pace: no repetition helps until somebody pays.
+            429 if body.contains("insufficient_quota") => {
+                self.error("model_rejected", format!("the account's quota is used up (HTTP 429){said}"), false)
+            }
+            429 => self.error("model_rate_limited", format!("too many requests (HTTP 429){said}"), true),
+            404 => self.error(
+                "model_unknown",
+                format!("there is no such model or path (HTTP 404){said}"),
+                false,
+            ),
+            408 | 409 | 425 | 500.. => self.error("model_unavailable", format!("HTTP {code}{said}"), true),
+            _ => self.error("model_rejected", format!("the request was refused (HTTP {code}){said}"), false),
+        };
+        ModelError {
+            retry_after: error
+                .retryable
+                .then(|| headers.and_then(|headers| retry_after(headers, Utc::now())))
+                .flatten(),
+            ..error
+        }
+    }
+
+    fn transport(&self, error: &(dyn StdError + Send + Sync + 'static)) -> ModelError {
+        // The status of a streaming call arrives in here, boxed, after the stream's start.
+        if let Some(inner) = error.downcast_ref::<GenaiError>() {
+            return match inner {
+                // Boxed within itself would be a bug there; do not follow it for ever.
+                GenaiError::WebStream { cause, .. } => self.error("model_unavailable", self.quote(cause), true),
+                other => self.classify(other),
+            };
+        }
+        if let Some(inner) = error.downcast_ref::<reqwest::Error>() {
+            return self.reqwest(inner);
+        }
+        if error.is::<std::string::FromUtf8Error>() || error.is::<std::str::Utf8Error>() {
+            return self.protocol("its stream is not UTF-8");
+        }
+        self.error("model_unavailable", self.quote(&root_cause(error)), true)
+    }
+
+    fn reqwest(&self, error: &reqwest::Error) -> ModelError {
+        // The root cause only: the errors above it print the URL.
+        let cause = self.quote(&root_cause(error));
+        if error.is_timeout() {
+            self.error("model_unavailable", format!("timed out ({cause})"), true)
+        } else if error.is_connect() {
+            self.error("model_unavailable", format!("could not connect ({cause})"), true)
+        } else if error.is_body() || error.is_decode() {
+            self.cut()
+        } else if error.is_builder() {
+            self.error("model_misconfigured", format!("the request could not be made ({cause})"), false)
+        } else {
+            self.error("model_unavailable", format!("the request failed ({cause})"), true)
+        }
+    }
+
+    /// An error event inside a stream that had begun with 200.
+    fn in_stream(&self, body: &Value) -> ModelError {
+        let inner = body.get("error").unwrap_or(body);
+        let word = ["type", "code", "status", "finishReason"]
+            .iter()
+            .filter_map(|field| inner.get(field))
+            .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+            .collect::<Vec<_>>()
+            .join(" ")
+            .to_lowercase();
+        let has = |words: &[&str]| words.iter().any(|part| word.contains(part));
+        let said = self.quote(&provider_message(&body.to_string()));
+        if has(&["insufficient_quota", "invalid_request", "not_found", "permission", "safety", "blocklist", "prohibited"]) {
+            self.error("model_rejected", format!("the request was refused: {said}"), false)
+        } else if has(&["authentication", "invalid_api_key"]) {
+            self.error(
+                "model_key_rejected",
+                format!("the provider refused the key; check {}", key_variable(self.name.provider)),
+                false,
+            )
+        } else if has(&["rate_limit", "429", "resource_exhausted"]) {
+            self.error("model_rate_limited", format!("too many requests: {said}"), true)
+        } else {
+            self.error("model_unavailable", format!("the provider failed while answering: {said}"), true)
+        }
+    }
+
+    fn quote(&self, text: &str) -> String {
+        let text = match &self.key {
+            Some(key) if key.expose().len() >= MIN_SECRET_CHARS => text.replace(key.expose(), "[key]"),
+            Some(_) | None => text.to_owned(),
+        };
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        match text.char_indices().nth(MAX_QUOTE_CHARS) {
+            Some((end, _)) => format!("{}…", &text[..end]),
+            None => text,
+        }
+    }
+}
+
+fn key_variable(provider: ProviderKind) -> &'static str {
+    match provider {
+        ProviderKind::OpenAi => "OPENAI_API_KEY",
+        ProviderKind::Anthropic => "ANTHROPIC_API_KEY",
+        ProviderKind::Gemini => "GEMINI_API_KEY",
+        ProviderKind::Vertex => "VERTEX_API_KEY (an access token, which expires)",
+        ProviderKind::Ollama => "OLLAMA_HOST",
+        ProviderKind::Demo => "nothing: the demo model needs no key",
+    }
+}
+
+fn body(error: &GenaiError) -> &str {
+    match error {
+        GenaiError::HttpError { body, .. }
+        | GenaiError::WebModelCall {
+            webc_error: WebError::ResponseFailedStatus { body, .. },
+            ..
+        }
+        | GenaiError::WebAdapterCall {
+            webc_error: WebError::ResponseFailedStatus { body, .. },
+            ..
+        } => body,
+        _ => "",
+    }
+}
+
+/// `error.message` where the body is such JSON, as with all providers that we know; else the body.
+fn provider_message(body: &str) -> String {
+    let parsed: Option<Value> = serde_json::from_str(body).ok();
+    let message = parsed.as_ref().and_then(|value| {
+        // Gemini wraps its error object in a list.
+        let value = value.get(0).unwrap_or(value);
+        ["/error/message", "/message", "/error", "/finishReason"]
+            .iter()
+            .find_map(|path| value.pointer(path).and_then(Value::as_str))
+    });
+    message.unwrap_or(body).to_owned()
+}
+
+fn root_cause(error: &(dyn StdError + 'static)) -> String {
+    let mut cause = error;
+    for _ in 0..MAX_CAUSE_DEPTH {
+        match cause.source() {
+            Some(source) => cause = source,
+            None => break,
+        }
+    }
+    cause.to_string()
+}
+
+/// `retry-after-ms`, else `Retry-After` in seconds or as an HTTP date (RFC 9110, section 10.2.3).
+fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    let seconds = |text: &str| text.parse::<f64>().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
+    if let Some(ms) = header("retry-after-ms").and_then(|text| text.parse::<u64>().ok()) {
+        return Some(Duration::from_millis(ms));
+    }
+    let text = header("retry-after")?;
+    seconds(text).or_else(|| {
+        let until = DateTime::parse_from_rfc2822(text).ok()?.with_timezone(&Utc);
+        Some((until - now).to_std().unwrap_or_default())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::header::HeaderValue;
+
+    use super::*;
+
+    fn context() -> ErrorContext {
+        ErrorContext {
+            name: ModelName::parse("openai:gpt-4o").expect("a name"),
+            host: "127.0.0.1:1".to_owned(),
+            key: Some(Secret::new("sk-secret-key")),
+        }
+    }
+
+    #[test]
+    fn retry_after_is_read_as_seconds_milliseconds_or_a_date() {
+        let now = DateTime::parse_from_rfc3339("2026-01-01T00:00:00Z").expect("a time").with_timezone(&Utc);
+        let read = |name: &'static str, value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, HeaderValue::from_static(value));
+            retry_after(&headers, now)
+        };
+        assert_eq!(read("retry-after", "7"), Some(Duration::from_secs(7)));
+        assert_eq!(read("retry-after-ms", "250"), Some(Duration::from_millis(250)));
+        assert_eq!(read("retry-after", "Thu, 01 Jan 2026 00:00:30 GMT"), Some(Duration::from_secs(30)));
+        assert_eq!(read("retry-after", "Wed, 31 Dec 2025 00:00:30 GMT"), Some(Duration::ZERO));
+        assert_eq!(read("retry-after", "soon"), None);
+    }
+
+    #[test]
+    fn keys_are_struck_out_of_what_a_provider_says() {
+        let error = context().status(
+            StatusCode::BAD_REQUEST,
+            None,
+            r#"{"error":{"message":"no sk-secret-key here"}}"#,
+        );
+        assert_eq!(
+            error.message,
+            "calling `openai:gpt-4o` at 127.0.0.1:1: the request was refused (HTTP 400): no [key] here"
+        );
+    }
+
+    #[test]
+    fn statuses_say_whether_a_repetition_helps() {
+        let status = |code: u16, body: &str| {
+            let error = context().status(StatusCode::from_u16(code).expect("a status"), None, body);
+            (error.code, error.retryable)
+        };
+        assert_eq!(status(401, ""), ("model_key_rejected", false));
+        assert_eq!(status(403, ""), ("model_key_rejected", false));
+        assert_eq!(status(404, ""), ("model_unknown", false));
+        assert_eq!(status(429, ""), ("model_rate_limited", true));
+        assert_eq!(status(429, r#"{"error":{"code":"insufficient_quota"}}"#), ("model_rejected", false));
+        assert_eq!(status(500, ""), ("model_unavailable", true));
+        assert_eq!(status(529, ""), ("model_unavailable", true));
+        assert_eq!(status(400, ""), ("model_rejected", false));
+    }
+
+    #[test]
+    fn an_overloaded_provider_in_mid_stream_is_unavailable() {
+        let body = serde_json::json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
+        let error = context().in_stream(&body);
+        assert_eq!((error.code, error.retryable), ("model_unavailable", true));
+        assert!(error.message.ends_with("Overloaded"), "{}", error.message);
+    }
+}

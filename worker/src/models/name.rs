@@ -1,0 +1,333 @@
+//! Which model is meant, and where its key and address come from.
+//!
+//! `registry` parses definitions' names with [`ModelName`] and reads [`ModelSettings`] once at start. Keys live in
+//! [`Secret`], whose `Debug` shows nothing, so that no log line and no error can hold one.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::time::Duration;
+
+use super::ModelError;
+
+/// Idle time between two pieces of an answer (or before the first) after which a call counts as hung.
+pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(120);
+/// Time for a connection (TCP and TLS) to a provider.
+pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pause of the demo model between two words.
+pub const DEFAULT_DEMO_WORD_PAUSE: Duration = Duration::from_millis(25);
+/// Model of conversations that have no agent.
+pub const DEFAULT_CHAT_MODEL: &str = "gemini-2.0-flash";
+
+/// Who serves a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ProviderKind {
+    /// OpenAI, and every server that speaks its chat completions API.
+    OpenAi,
+    Anthropic,
+    Gemini,
+    Vertex,
+    Ollama,
+    /// The rule-based stand-in; never the network.
+    Demo,
+}
+
+impl ProviderKind {
+    const ALL: [Self; 6] = [
+        Self::OpenAi,
+        Self::Anthropic,
+        Self::Gemini,
+        Self::Vertex,
+        Self::Ollama,
+        Self::Demo,
+    ];
+
+    /// As written before the colon.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
+            Self::Vertex => "vertex",
+            Self::Ollama => "ollama",
+            Self::Demo => "demo",
+        }
+    }
+}
+
+impl fmt::Display for ProviderKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// `provider:model`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ModelName {
+    pub provider: ProviderKind,
+    /// As the provider knows it; may hold colons itself (`llama3.2:3b`).
+    pub model: String,
+}
+
+impl ModelName {
+    /// Reads `provider:model`, or a bare name that is known to belong to one provider.
+    pub fn parse(text: &str) -> Result<Self, ModelError> {
+        let text = text.trim();
+        if let Some((prefix, model)) = text.split_once(':')
+            && let Some(provider) = ProviderKind::ALL
+                .into_iter()
+                .find(|kind| kind.as_str().eq_ignore_ascii_case(prefix.trim()))
+        {
+            let model = model.trim();
+            if model.is_empty() {
+                return Err(unknown(format!(
+                    "the model name `{text}` has nothing after `{provider}:`; write for example `{provider}:{}`",
+                    example(provider)
+                )));
+            }
+            return Ok(Self {
+                provider,
+                model: model.to_owned(),
+            });
+        }
+        let provider = bare_provider(text).ok_or_else(|| {
+            unknown(format!(
+                "no provider is known for the model `{text}`; write `provider:model`, for example `openai:{text}` or \
+                 `ollama:{text}` (providers: openai, anthropic, gemini, vertex, ollama, demo)",
+            ))
+        })?;
+        Ok(Self {
+            provider,
+            model: text.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for ModelName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.provider, self.model)
+    }
+}
+
+fn bare_provider(name: &str) -> Option<ProviderKind> {
+    let is = |family: &str| name == family || name.strip_prefix(family).is_some_and(|rest| rest.starts_with('-'));
+    if name.starts_with("gemini-") {
+        Some(ProviderKind::Gemini)
+    } else if name.starts_with("claude-") {
+        Some(ProviderKind::Anthropic)
+    } else if name.starts_with("gpt-") || name.starts_with("chatgpt-") || is("o1") || is("o3") || is("o4") {
+        Some(ProviderKind::OpenAi)
+    } else {
+        None
+    }
+}
+
+fn example(provider: ProviderKind) -> &'static str {
+    match provider {
+        ProviderKind::OpenAi => "gpt-4o",
+        ProviderKind::Anthropic => "claude-sonnet-4-5",
+        ProviderKind::Gemini | ProviderKind::Vertex => "gemini-2.0-flash",
+        ProviderKind::Ollama => "llama3.2",
+        ProviderKind::Demo => "graph",
+    }
+}
+
+pub(super) fn unknown(message: String) -> ModelError {
+    ModelError {
+        code: "model_unknown",
+        message,
+        retryable: false,
+        retry_after: None,
+    }
+}
+
+/// A key. Printing it shows that there is one, not what it is.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The key itself: for the request's header, and for striking it out of a provider's error.
+    pub(super) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// Key and address of one provider.
+#[derive(Debug, Clone, Default)]
+pub struct ProviderSettings {
+    pub key: Option<Secret>,
+    /// Instead of the provider's own address.
+    pub base_url: Option<String>,
+}
+
+/// Everything that the model layer reads from its environment.
+#[derive(Debug, Clone)]
+pub struct ModelSettings {
+    /// `OPENAI_API_KEY`, `OPENAI_BASE_URL` (with its `/v1`, with or without a last slash).
+    pub openai: ProviderSettings,
+    /// `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL` (without `/v1`, as Anthropic's SDKs read it).
+    pub anthropic: ProviderSettings,
+    /// `GEMINI_API_KEY`, `GEMINI_BASE_URL` (with its `/v1beta`).
+    pub gemini: ProviderSettings,
+    /// `VERTEX_API_KEY` (an OAuth access token), `VERTEX_BASE_URL` (through to `…/locations/{location}`).
+    pub vertex: ProviderSettings,
+    /// `VERTEX_PROJECT_ID`, else `GOOGLE_CLOUD_PROJECT`.
+    pub vertex_project: Option<String>,
+    /// `VERTEX_LOCATION`, else `GOOGLE_CLOUD_LOCATION`, else `global`.
+    pub vertex_location: String,
+    /// `OLLAMA_HOST`, in the spellings that Ollama itself takes.
+    pub ollama_host: Option<String>,
+    /// `REJOIN_MODEL`: instead of the model of every definition.
+    pub model_override: Option<String>,
+    /// `REJOIN_CHAT_MODEL`: for conversations that have no agent.
+    pub chat_model: String,
+    /// `REJOIN_DEMO_FALLBACK=1`: a provider without a key is replaced by `demo:graph`. Only `rejoin dev` sets it.
+    pub demo_fallback: bool,
+    /// `REJOIN_DEMO_WORD_MS`.
+    pub demo_word_pause: Duration,
+    /// `REJOIN_MODEL_IDLE_TIMEOUT_MS`.
+    pub idle_timeout: Duration,
+    /// `REJOIN_MODEL_CONNECT_TIMEOUT_MS`.
+    pub connect_timeout: Duration,
+}
+
+impl Default for ModelSettings {
+    /// No keys, all limits at their defaults: what an empty environment gives.
+    fn default() -> Self {
+        Self::from_lookup(|_| None)
+    }
+}
+
+impl ModelSettings {
+    pub fn from_env() -> Self {
+        Self::from_lookup(|name| std::env::var(name).ok())
+    }
+
+    pub fn from_map(vars: &HashMap<String, String>) -> Self {
+        Self::from_lookup(|name| vars.get(name).cloned())
+    }
+
+    /// For tests and for tools that bring a server of their own.
+    pub fn openai_compatible(base_url: impl Into<String>) -> Self {
+        let mut settings = Self::default();
+        settings.openai.base_url = Some(base_url.into());
+        settings
+    }
+
+    fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Self {
+        // An empty variable counts as absent: compose files and CI set them so.
+        let var = |name: &str| {
+            lookup(name)
+                .map(|value| value.trim().to_owned())
+                .filter(|value| !value.is_empty())
+        };
+        let provider = |key: &str, base_url: &str| ProviderSettings {
+            key: var(key).map(Secret::new),
+            base_url: var(base_url),
+        };
+        let millis = |name: &str, default: Duration| {
+            var(name).and_then(|value| value.parse().ok()).map_or(default, Duration::from_millis)
+        };
+        Self {
+            openai: provider("OPENAI_API_KEY", "OPENAI_BASE_URL"),
+            anthropic: provider("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
+            gemini: provider("GEMINI_API_KEY", "GEMINI_BASE_URL"),
+            vertex: provider("VERTEX_API_KEY", "VERTEX_BASE_URL"),
+            vertex_project: var("VERTEX_PROJECT_ID").or_else(|| var("GOOGLE_CLOUD_PROJECT")),
+            vertex_location: var("VERTEX_LOCATION")
+                .or_else(|| var("GOOGLE_CLOUD_LOCATION"))
+                .unwrap_or_else(|| "global".to_owned()),
+            ollama_host: var("OLLAMA_HOST"),
+            model_override: var("REJOIN_MODEL"),
+            chat_model: var("REJOIN_CHAT_MODEL").unwrap_or_else(|| DEFAULT_CHAT_MODEL.to_owned()),
+            demo_fallback: var("REJOIN_DEMO_FALLBACK").is_some_and(|value| value == "1" || value == "true"),
+            demo_word_pause: millis("REJOIN_DEMO_WORD_MS", DEFAULT_DEMO_WORD_PAUSE),
+            idle_timeout: millis("REJOIN_MODEL_IDLE_TIMEOUT_MS", DEFAULT_IDLE_TIMEOUT),
+            connect_timeout: millis("REJOIN_MODEL_CONNECT_TIMEOUT_MS", DEFAULT_CONNECT_TIMEOUT),
+        }
+    }
+
+    /// The variable that must be set before this provider can be called, if one is missing.
+    pub fn missing_variable(&self, provider: ProviderKind) -> Option<&'static str> {
+        match provider {
+            // A base URL of one's own without a key: many local servers need none.
+            ProviderKind::OpenAi if self.openai.base_url.is_some() => None,
+            ProviderKind::OpenAi => self.openai.key.is_none().then_some("OPENAI_API_KEY"),
+            ProviderKind::Anthropic => self.anthropic.key.is_none().then_some("ANTHROPIC_API_KEY"),
+            ProviderKind::Gemini => self.gemini.key.is_none().then_some("GEMINI_API_KEY"),
+            ProviderKind::Vertex if self.vertex.key.is_none() => Some("VERTEX_API_KEY"),
+            ProviderKind::Vertex if self.vertex.base_url.is_none() && self.vertex_project.is_none() => {
+                Some("VERTEX_PROJECT_ID")
+            }
+            ProviderKind::Vertex | ProviderKind::Ollama | ProviderKind::Demo => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> String {
+        ModelName::parse(text).expect(text).to_string()
+    }
+
+    #[test]
+    fn a_provider_is_read_up_to_the_first_colon() {
+        assert_eq!(parsed("openai:gpt-4o"), "openai:gpt-4o");
+        assert_eq!(parsed(" OpenAI : gpt-4o "), "openai:gpt-4o");
+        assert_eq!(parsed("ollama:llama3.2:3b"), "ollama:llama3.2:3b");
+        assert_eq!(parsed("vertex:gemini-2.0-flash"), "vertex:gemini-2.0-flash");
+        assert_eq!(parsed("demo:graph"), "demo:graph");
+    }
+
+    #[test]
+    fn well_known_bare_names_find_their_provider() {
+        assert_eq!(parsed("gemini-2.0-flash"), "gemini:gemini-2.0-flash");
+        assert_eq!(parsed("gpt-4o"), "openai:gpt-4o");
+        assert_eq!(parsed("chatgpt-4o-latest"), "openai:chatgpt-4o-latest");
+        assert_eq!(parsed("o3"), "openai:o3");
+        assert_eq!(parsed("o4-mini"), "openai:o4-mini");
+        assert_eq!(parsed("claude-sonnet-4-5"), "anthropic:claude-sonnet-4-5");
+    }
+
+    #[test]
+    fn other_names_are_an_error_that_says_what_to_write() {
+        for name in ["llama3:8b", "o35", "mystery", ""] {
+            let error = ModelName::parse(name).expect_err(name);
+            assert_eq!(error.code, "model_unknown");
+            assert!(error.message.contains(&format!("ollama:{name}")), "{}", error.message);
+            assert!(!error.retryable);
+        }
+        let error = ModelName::parse("openai:").expect_err("nothing after the colon");
+        assert!(error.message.contains("openai:gpt-4o"), "{}", error.message);
+    }
+
+    #[test]
+    fn settings_never_show_a_key() {
+        let vars = HashMap::from([
+            ("OPENAI_API_KEY".to_owned(), "sk-very-secret".to_owned()),
+            ("GEMINI_API_KEY".to_owned(), " ".to_owned()),
+        ]);
+        let settings = ModelSettings::from_map(&vars);
+        assert!(!format!("{settings:?}").contains("very-secret"));
+        assert_eq!(settings.missing_variable(ProviderKind::OpenAi), None);
+        assert_eq!(settings.missing_variable(ProviderKind::Gemini), Some("GEMINI_API_KEY"));
+    }
+
+    #[test]
+    fn an_own_base_url_needs_no_key() {
+        let settings = ModelSettings::openai_compatible("http://127.0.0.1:1/v1");
+        assert_eq!(settings.missing_variable(ProviderKind::OpenAi), None);
+        assert_eq!(ModelSettings::default().missing_variable(ProviderKind::OpenAi), Some("OPENAI_API_KEY"));
+    }
+}

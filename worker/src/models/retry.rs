@@ -1,0 +1,105 @@
+//! Repeating a model call that failed before it said anything.
+//!
+//! The executor calls [`stream_with_retry`] for each step. A call is repeated only while nothing of it has been received:
+//! after the first chunk somebody may have read it, so that errors pass through and the executor decides.
+
+use std::time::Duration;
+
+use backoff::{BackoffBuilder, ExponentialBuilder};
+use futures::StreamExt;
+
+use super::{ModelError, ModelRequest, ModelStream, Provider};
+
+/// How often, and after which pauses.
+#[derive(Debug, Clone)]
+pub struct RetryPolicy {
+    /// Calls in all, the first one counted.
+    pub max_attempts: usize,
+    /// Before the first repetition; doubles from one to the next.
+    pub min_delay: Duration,
+    pub max_delay: Duration,
+    /// A provider's `Retry-After` is followed up to this.
+    pub retry_after_cap: Duration,
+    /// Spreads repetitions of many runs; tests switch it off.
+    pub jitter: bool,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            max_attempts: 4,
+            min_delay: Duration::from_millis(500),
+            max_delay: Duration::from_secs(20),
+            retry_after_cap: Duration::from_secs(60),
+            jitter: true,
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// The pauses between the attempts: one fewer than attempts.
+    fn delays(&self) -> impl Iterator<Item = Duration> + Send {
+        let builder = ExponentialBuilder::new()
+            .with_min_delay(self.min_delay)
+            .with_max_delay(self.max_delay)
+            .with_max_times(self.max_attempts.saturating_sub(1));
+        if self.jitter { builder.with_jitter() } else { builder }.build()
+    }
+}
+
+/// A repetition that is about to happen.
+#[derive(Debug, Clone)]
+pub struct Retry {
+    /// The attempt that failed, from 1.
+    pub attempt: usize,
+    pub error: ModelError,
+    /// Until the next attempt.
+    pub delay: Duration,
+}
+
+/// Starts a call and waits for its first chunk, repeating it as `policy` says; `on_retry` hears of each repetition before
+/// its pause. Dropping the future stops everything.
+pub async fn stream_with_retry(
+    provider: &dyn Provider,
+    request: ModelRequest,
+    policy: &RetryPolicy,
+    mut on_retry: impl FnMut(&Retry) + Send,
+) -> Result<ModelStream, ModelError> {
+    let mut delays = policy.delays();
+    let mut attempt = 1;
+    loop {
+        let error = match first_chunk(provider, request.clone()).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => error,
+        };
+        if !error.retryable {
+            return Err(error);
+        }
+        let Some(backoff) = delays.next() else {
+            return Err(error);
+        };
+        let wished = error.retry_after.unwrap_or_default().min(policy.retry_after_cap);
+        let retry = Retry {
+            attempt,
+            error,
+            delay: backoff.max(wished),
+        };
+        on_retry(&retry);
+        tokio::time::sleep(retry.delay).await;
+        attempt += 1;
+    }
+}
+
+async fn first_chunk(provider: &dyn Provider, request: ModelRequest) -> Result<ModelStream, ModelError> {
+    let mut stream = provider.stream(request).await?;
+    match stream.next().await {
+        Some(Ok(first)) => Ok(futures::stream::iter([Ok(first)]).chain(stream).boxed()),
+        Some(Err(error)) => Err(error),
+        None => Err(ModelError {
+            code: "model_stream_cut",
+            message: "the model's answer ended before it began".to_owned(),
+            retryable: true,
+            retry_after: None,
+        }),
+    }
+}

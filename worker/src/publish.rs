@@ -1,0 +1,47 @@
+//! From what the step loop does to what the wire says: `TextDelta` -> `token`, and so on, through the process's event writer.
+//!
+//! Tool calls are told of by the commands that record them, in the same transaction; the callback hears of them too, and has
+//! nothing left to write.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use rejoin_shared::events::writer::{LeaseLost, RunStream};
+use rejoin_shared::events::{Event, EventWriter, Kind};
+use serde_json::Value;
+
+/// What a caller of the executor may watch as it happens.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StreamEvent {
+    /// An increment of the reply.
+    TextDelta { text: String },
+    /// An increment of the model's reasoning.
+    ReasoningDelta { text: String },
+    /// A call is about to act.
+    ToolCallStart { call_id: String, tool: String, input: Value },
+    /// A call is over; `error` where it failed.
+    ToolCallEnd { call_id: String, tool: String, output: Option<Value>, error: Option<String> },
+    /// The execution failed.
+    Error { error: String },
+}
+
+/// Optional: without one, the executor runs in batch and tells nobody. An error stops the run.
+pub type StreamCallback = Arc<dyn Fn(StreamEvent) -> BoxFuture<'static, Result<(), LeaseLost>> + Send + Sync>;
+
+/// The callback that writes to the run's log.
+pub fn to_log(writer: EventWriter, stream: Arc<RunStream>) -> StreamCallback {
+    Arc::new(move |event| {
+        let (writer, stream) = (writer.clone(), stream.clone());
+        Box::pin(async move {
+            let kind = match event {
+                StreamEvent::TextDelta { text } => Kind::Token { token: text },
+                StreamEvent::ReasoningDelta { text } => Kind::Reasoning { text },
+                // Written with the record of the call, or with the run's end.
+                StreamEvent::ToolCallStart { .. } | StreamEvent::ToolCallEnd { .. } | StreamEvent::Error { .. } => {
+                    return Ok(());
+                }
+            };
+            writer.append(&stream, &Event::of(stream.run_id, kind)).await
+        })
+    })
+}

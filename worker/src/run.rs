@@ -1,0 +1,308 @@
+//! The step loop: model call, tool calls, next step, under its limits, until there is an answer or a reason to stop.
+//!
+//! - `answer`   one model call, streamed
+//! - `calls`    the tool calls of a step, on record before they act
+//! - `limits`   steps, time, the same call over and over
+//! - `history`  what the model is given at first; what a new attempt rebuilds
+//!
+//! The loop has no state of its own that isn't stored: [`Execution::load`] rebuilds it from `kb.agent_run_messages` and
+//! `kb.agent_run_tool_calls`, so that a new attempt goes on after the last thing that was recorded.
+
+pub mod answer;
+pub mod calls;
+pub mod history;
+pub mod limits;
+
+use std::sync::Arc;
+
+use rejoin_shared::commands::{AskedCall, FencedError, RecordStep, RunError};
+use rejoin_shared::events::Kind;
+use rejoin_shared::events::kinds::DoneStatus;
+use rejoin_shared::events::writer::{LeaseLost, RunStream};
+use rejoin_shared::ids;
+use rejoin_shared::runs::Run;
+use rejoin_shared::tool_calls::ToolCallRow;
+use serde_json::{Value, json};
+
+use crate::claimer::Signals;
+use crate::models::{Message, Provider, ToolCall};
+use crate::publish::{StreamCallback, StreamEvent};
+use crate::services::Services;
+use crate::tools::SharedTool;
+
+use answer::AnswerError;
+pub use history::LoadError;
+pub use limits::Limits;
+use limits::{Repeats, StopReason};
+
+/// What is to be executed.
+pub struct ExecuteRequest {
+    pub services: Services,
+    pub run: Run,
+    pub attempt: i32,
+    pub tools: Vec<SharedTool>,
+    pub provider: Arc<dyn Provider>,
+    pub temperature: Option<f64>,
+    pub max_tokens: Option<u32>,
+    pub limits: Limits,
+    pub signals: Signals,
+    pub stream: Arc<RunStream>,
+    /// None: in batch; nothing is told to anybody until the run's end.
+    pub callback: Option<StreamCallback>,
+}
+
+/// How the loop ended.
+#[derive(Debug)]
+pub enum End {
+    /// The turn is over.
+    Finished { status: DoneStatus, text: String, error: Option<RunError>, usage: Option<Value> },
+    /// The worker is leaving; another one goes on.
+    HandOver,
+    LeaseLost,
+    /// Another attempt may succeed.
+    Infrastructure(String),
+}
+
+impl End {
+    /// Failed before anything was done.
+    pub fn failed(error: RunError) -> Self {
+        End::Finished { status: DoneStatus::Failed, text: String::new(), error: Some(error), usage: None }
+    }
+}
+
+/// Why an await was given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interrupt {
+    Cancelled,
+    LeaseLost,
+    Drain,
+    /// The hard end of the run's time.
+    Timeout,
+}
+
+/// Tokens and calls of the run so far.
+#[derive(Debug, Clone, Copy, Default)]
+struct Totals {
+    input_tokens: u64,
+    output_tokens: u64,
+}
+
+/// A run being executed.
+pub struct Execution {
+    request: ExecuteRequest,
+    system: String,
+    messages: Vec<Message>,
+    /// Calls of the last assistant's message, as they are on record.
+    open_calls: Vec<ToolCallRow>,
+    step: i32,
+    repeats: Repeats,
+    totals: Totals,
+    /// The reply so far: what readers who apply resets have on their screens.
+    reply: String,
+    /// The last step has begun: tools are off, and the run pauses after it.
+    stopping: Option<StopReason>,
+}
+
+/// What comes after a step.
+enum Next {
+    Step,
+    End(End),
+}
+
+impl Execution {
+    /// Rebuilds the run as it is on record.
+    pub async fn load(request: ExecuteRequest) -> Result<Self, LoadError> {
+        let stored = history::rebuild(&request.services.db.sql, &request.run).await?;
+        Ok(Self {
+            system: stored.system,
+            messages: stored.messages,
+            open_calls: stored.open_calls,
+            step: stored.step,
+            repeats: stored.repeats,
+            totals: Totals { input_tokens: stored.input_tokens, output_tokens: stored.output_tokens },
+            reply: stored.reply,
+            stopping: stored.stopping.then_some(StopReason::Steps),
+            request,
+        })
+    }
+
+    /// Steps until the end.
+    pub async fn run(mut self) -> End {
+        loop {
+            let next = match self.messages.last() {
+                // A step whose calls are not all answered, a stored answer, or a question: in this order a new attempt meets them.
+                _ if !self.open_calls.is_empty() => self.answer_calls().await,
+                Some(Message::Assistant { .. }) => Next::End(self.finished(DoneStatus::Completed, None)),
+                Some(Message::User { .. } | Message::ToolResult { .. }) | None => self.next_step().await,
+            };
+            match next {
+                Next::Step => {}
+                Next::End(end) => {
+                    if let End::Finished { error: Some(error), .. } = &end {
+                        // Told for completeness' sake: the run is over, whatever the callback says.
+                        let _ = self.tell(StreamEvent::Error { error: error.message.clone() }).await;
+                    }
+                    return end;
+                }
+            }
+        }
+    }
+
+    /// One model call, stored before anything of it is acted upon.
+    async fn next_step(&mut self) -> Next {
+        if let Some(interrupt) = self.interrupted_already() {
+            return Next::End(self.interrupted(interrupt));
+        }
+        let mut injected = Vec::new();
+        if self.stopping.is_none()
+            && let Some(reason) = self.request.limits.reached(self.step, self.request.run.total_steps)
+        {
+            self.stopping = Some(reason);
+            metrics::counter!("rejoin_limits_total", "limit" => reason.name()).increment(1);
+            let message = Message::User { text: reason.instruction() };
+            injected.push(("user", json!(message)));
+            self.messages.push(message);
+        }
+        let tools = if self.stopping.is_some() { Vec::new() } else { self.request.tools.clone() };
+
+        let answer = match self.ask(&tools).await {
+            Ok(answer) => answer,
+            Err(AnswerError::Interrupted(interrupt)) => return Next::End(self.interrupted(interrupt)),
+            Err(AnswerError::LeaseLost) => return Next::End(End::LeaseLost),
+            Err(AnswerError::Model(error)) => {
+                let error = crate::executor::run_error(&error);
+                return Next::End(self.finished(DoneStatus::Failed, Some(error)));
+            }
+        };
+        self.step += 1;
+        self.totals.input_tokens += answer.usage.input_tokens;
+        self.totals.output_tokens += answer.usage.output_tokens;
+        // Calls that were not offered any more are refused as a whole: the answer is what there is of text.
+        let calls = if self.stopping.is_some() { Vec::new() } else { answer.calls };
+        if answer.text.is_empty() && calls.is_empty() && self.stopping.is_none() {
+            let message = "the model gave an empty answer; ask again, or choose another model".to_owned();
+            let error = RunError { code: "model_empty_answer".to_owned(), message, retryable: true };
+            return Next::End(self.finished(DoneStatus::Failed, Some(error)));
+        }
+        if let Err(end) = self.record(answer.text, calls, &injected).await {
+            return Next::End(end);
+        }
+        match self.stopping {
+            Some(reason) => Next::End(self.paused(reason)),
+            None => Next::Step,
+        }
+    }
+
+    /// Stores the step: the assistant's message, its calls as pending, the counters, `usage`.
+    async fn record(
+        &mut self,
+        text: String,
+        calls: Vec<ToolCall>,
+        injected: &[(&'static str, Value)],
+    ) -> Result<(), End> {
+        let ids: Vec<_> = calls.iter().map(|_| ids::new()).collect();
+        let message = Message::Assistant { text, tool_calls: calls.clone() };
+        // What was streamed is committed before the step is: `reset` has nothing of it to take back.
+        if let Err(LeaseLost) = self.request.services.writer.flush(&self.request.stream).await {
+            return Err(End::LeaseLost);
+        }
+        let asked: Vec<AskedCall<'_>> = calls
+            .iter()
+            .zip(&ids)
+            .map(|(call, id)| AskedCall { id: *id, call_id: &call.id, tool_name: &call.name, input: &call.arguments })
+            .collect();
+        let usage_json = self.usage();
+        let command = RecordStep {
+            run: &self.request.run,
+            attempt: self.request.attempt,
+            step_number: self.step,
+            injected,
+            assistant: &json!(message),
+            calls: &asked,
+            usage: Kind::Usage {
+                input_tokens: self.totals.input_tokens,
+                output_tokens: self.totals.output_tokens,
+                total_tokens: self.totals.input_tokens + self.totals.output_tokens,
+                cost_usd: None,
+                steps: self.step,
+            },
+            usage_json: &usage_json,
+        };
+        self.request.services.execute(&command).await.map_err(|error| self.infrastructure(error))?;
+        self.open_calls = history::as_rows(&self.request.run, self.step, &calls, &ids);
+        self.messages.push(message);
+        Ok(())
+    }
+
+    /// The run's usage, as stored and as `done` carries it.
+    fn usage(&self) -> Value {
+        json!({
+            "inputTokens": self.totals.input_tokens,
+            "outputTokens": self.totals.output_tokens,
+            "totalTokens": self.totals.input_tokens + self.totals.output_tokens,
+            "steps": self.step,
+        })
+    }
+
+    async fn tell(&self, event: StreamEvent) -> Result<(), LeaseLost> {
+        match &self.request.callback {
+            Some(callback) => callback(event).await,
+            None => Ok(()),
+        }
+    }
+
+    fn finished(&self, status: DoneStatus, error: Option<RunError>) -> End {
+        End::Finished { status, text: self.reply.clone(), error, usage: Some(self.usage()) }
+    }
+
+    fn paused(&self, reason: StopReason) -> End {
+        let error = RunError { code: reason.name().to_owned(), message: reason.explanation(), retryable: true };
+        End::Finished {
+            status: DoneStatus::Paused,
+            text: self.reply.clone(),
+            error: Some(error),
+            usage: Some(self.usage()),
+        }
+    }
+
+    fn interrupted(&self, interrupt: Interrupt) -> End {
+        match interrupt {
+            Interrupt::Cancelled => self.finished(DoneStatus::Cancelled, None),
+            Interrupt::LeaseLost => End::LeaseLost,
+            Interrupt::Drain => End::HandOver,
+            Interrupt::Timeout => self.paused(StopReason::Time),
+        }
+    }
+
+    fn infrastructure(&self, error: FencedError) -> End {
+        match error {
+            FencedError::LeaseLost => End::LeaseLost,
+            FencedError::Database { attempted, source } => End::Infrastructure(format!("{attempted}: {source}")),
+        }
+    }
+
+    /// An interrupt that has come already.
+    fn interrupted_already(&self) -> Option<Interrupt> {
+        let signals = &self.request.signals;
+        if signals.lost.is_cancelled() {
+            Some(Interrupt::LeaseLost)
+        } else if signals.cancel.is_cancelled() {
+            Some(Interrupt::Cancelled)
+        } else if signals.drain.is_cancelled() {
+            Some(Interrupt::Drain)
+        } else {
+            None
+        }
+    }
+
+    /// Resolves when the run has to let go of whatever it awaits. A drain only counts where giving up loses nothing.
+    async fn interrupt(signals: &Signals, limits: &Limits, heed_drain: bool) -> Interrupt {
+        tokio::select! {
+            biased;
+            () = signals.lost.cancelled() => Interrupt::LeaseLost,
+            () = signals.cancel.cancelled() => Interrupt::Cancelled,
+            () = signals.drain.cancelled(), if heed_drain => Interrupt::Drain,
+            () = tokio::time::sleep_until(limits.hard_end()) => Interrupt::Timeout,
+        }
+    }
+}

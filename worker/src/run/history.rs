@@ -1,0 +1,194 @@
+//! What a model is given at first, and what a new attempt rebuilds from the records.
+
+use rejoin_shared::agents::AgentDefinition;
+use rejoin_shared::graph::search;
+use rejoin_shared::runs::Run;
+use rejoin_shared::tool_calls::{CallStatus, ToolCallRow};
+use rejoin_shared::{messages, run_messages, tool_calls};
+use serde_json::{Value, json};
+use sqlx::PgPool;
+use tracing::warn;
+use uuid::Uuid;
+
+use super::answer::STEP_SEPARATOR;
+use super::limits::{Repeats, StopReason, Verdict};
+use crate::models::{Message, ToolCall};
+use crate::services::Services;
+
+/// The heading of the search results in a plain conversation's prompt.
+pub const CONTEXT_HEADING: &str = "Context from the knowledge graph";
+/// Characters of one entity's properties in that prompt.
+const CONTEXT_ENTITY_CHARS: usize = 600;
+
+/// The first messages of a run, with what the search found for a plain conversation.
+#[derive(Debug, Clone, Default)]
+pub struct Opening {
+    pub messages: Vec<(&'static str, Value)>,
+    pub citations: Vec<Value>,
+}
+
+/// The records of a run could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("reading the run's records: {0}")]
+    Database(#[from] sqlx::Error),
+    #[error("a stored message of the run can't be read: {0}")]
+    Message(#[from] serde_json::Error),
+}
+
+/// System prompt, the newest messages of the conversation, and the message to answer, sent once.
+pub async fn open(services: &Services, run: &Run, definition: Option<&AgentDefinition>) -> Result<Opening, sqlx::Error> {
+    let (system, citations) = match definition {
+        Some(definition) => (definition.system_prompt.clone(), Vec::new()),
+        None => plain_prompt(services, run).await,
+    };
+    let mut opening = Opening { messages: vec![("system", json!({ "kind": "system", "text": system }))], citations };
+    if let (Some(conversation_id), Some(message_id)) = (run.conversation_id, run.message_id) {
+        // The new message counts as one of them.
+        let earlier = services.config.history_messages.max(1) - 1;
+        for message in messages::history(&services.db.sql, conversation_id, message_id, earlier).await? {
+            let (role, content) = match message.role.as_str() {
+                "assistant" => ("assistant", Message::Assistant { text: message.content, tool_calls: Vec::new() }),
+                _ => ("user", Message::User { text: message.content }),
+            };
+            opening.messages.push((role, json!(content)));
+        }
+    }
+    opening.messages.push(("user", json!(Message::User { text: run.input.clone() })));
+    Ok(opening)
+}
+
+/// One search pass over the graph, its hits in the prompt. A search that fails costs the context, not the answer.
+async fn plain_prompt(services: &Services, run: &Run) -> (String, Vec<Value>) {
+    let scope = search::Scope::default();
+    let found = search::search(&services.db.sql, run.project_id, &run.input, &scope, services.config.search_hits).await;
+    let hits = match found {
+        Ok(found) => found.hits,
+        Err(error) => {
+            warn!(%error, "the search for context failed; answering without");
+            Vec::new()
+        }
+    };
+    let mut prompt = "You answer a user's questions. Where the context below fits the question, rest your answer on it and \
+                      cite its entities as [Type:key]. Where it does not, say so, and never make up entities."
+        .to_owned();
+    prompt.push_str(&format!("\n\n{CONTEXT_HEADING}:\n"));
+    if hits.is_empty() {
+        prompt.push_str("(nothing was found)\n");
+    }
+    let mut citations = Vec::with_capacity(hits.len());
+    for hit in hits {
+        let object = &hit.object;
+        let properties: String = object.properties.to_string().chars().take(CONTEXT_ENTITY_CHARS).collect();
+        prompt.push_str(&format!("- [{}:{}] {} {}\n", object.object_type, object.key, object.name, properties));
+        citations.push(json!({
+            "id": object.id,
+            "type": object.object_type,
+            "key": object.key,
+            "name": object.name,
+            "score": hit.score,
+        }));
+    }
+    (prompt, citations)
+}
+
+/// The citations that the turn's `meta` gave: the assistant's message keeps them.
+pub async fn citations(db: &PgPool, run: &Run) -> Result<Vec<Value>, sqlx::Error> {
+    let meta = sqlx::query_scalar!(
+        "select data from stream.events where log_id = $1 and seq > $2 and run_id = $3 and type = 'meta' order by seq limit 1",
+        run.log_id,
+        run.first_seq,
+        run.root_run_id
+    )
+    .fetch_optional(db)
+    .await?;
+    let meta: Option<Value> = meta.and_then(|data| serde_json::from_str(&data).ok());
+    Ok(meta.and_then(|meta| meta["citations"].as_array().cloned()).unwrap_or_default())
+}
+
+/// A run as its records tell of it.
+pub struct Stored {
+    pub system: String,
+    pub messages: Vec<Message>,
+    /// Calls of the last assistant's message that have no result yet.
+    pub open_calls: Vec<ToolCallRow>,
+    pub step: i32,
+    pub repeats: Repeats,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    pub reply: String,
+    /// The model has been told to stop, and had its last word or not.
+    pub stopping: bool,
+}
+
+pub async fn rebuild(db: &PgPool, run: &Run) -> Result<Stored, LoadError> {
+    let mut stored = Stored {
+        system: String::new(),
+        messages: Vec::new(),
+        open_calls: Vec::new(),
+        step: run.step_count,
+        repeats: Repeats::default(),
+        input_tokens: run.usage["inputTokens"].as_u64().unwrap_or_default(),
+        output_tokens: run.usage["outputTokens"].as_u64().unwrap_or_default(),
+        reply: String::new(),
+        stopping: false,
+    };
+    let told_to_stop = [StopReason::Steps, StopReason::Time].map(StopReason::instruction);
+    for row in run_messages::all(db, run.id).await? {
+        if row.role == "system" {
+            stored.system = row.content["text"].as_str().unwrap_or_default().to_owned();
+            continue;
+        }
+        let message: Message = serde_json::from_value(row.content)?;
+        match &message {
+            Message::Assistant { text, .. } if row.step_number > 0 && !text.is_empty() => {
+                if !stored.reply.is_empty() {
+                    stored.reply.push_str(STEP_SEPARATOR);
+                }
+                stored.reply.push_str(text);
+            }
+            Message::User { text } if row.step_number > 0 => stored.stopping |= told_to_stop.contains(text),
+            Message::Assistant { .. } | Message::User { .. } | Message::ToolResult { .. } => {}
+        }
+        stored.messages.push(message);
+    }
+    for call in tool_calls::all(db, run.id).await? {
+        match call.status() {
+            CallStatus::Pending | CallStatus::Running => stored.open_calls.push(call),
+            CallStatus::Completed | CallStatus::Error | CallStatus::OutcomeUnknown => {
+                if stored.repeats.ask(&call.tool_name, &call.input) == Verdict::Go {
+                    let content = stored.messages.iter().find_map(|message| match message {
+                        Message::ToolResult { call_id, content, .. } if *call_id == call.call_id => Some(content),
+                        Message::ToolResult { .. } | Message::User { .. } | Message::Assistant { .. } => None,
+                    });
+                    stored.repeats.answered(content.map(String::as_str).unwrap_or_default());
+                }
+            }
+        }
+    }
+    Ok(stored)
+}
+
+/// Calls that have just been stored as pending.
+pub fn as_rows(run: &Run, step: i32, calls: &[ToolCall], ids: &[Uuid]) -> Vec<ToolCallRow> {
+    (0..)
+        .zip(calls.iter().zip(ids))
+        .map(|(position, (call, id))| ToolCallRow {
+            id: *id,
+            run_id: run.id,
+            message_id: Uuid::nil(),
+            call_id: call.id.clone(),
+            step_number: step,
+            position,
+            tool_name: call.name.clone(),
+            input: call.arguments.clone(),
+            output: None,
+            error: None,
+            status: CallStatus::Pending.as_str().to_owned(),
+            duration_ms: None,
+            created_at: run.created_at,
+            started_at: None,
+            completed_at: None,
+        })
+        .collect()
+}

@@ -1,0 +1,126 @@
+//! What every part of a worker is given. Made once per process; cheap to clone.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::get;
+use metrics_exporter_prometheus::PrometheusBuilder;
+use rejoin_shared::db::Db;
+use rejoin_shared::events::EventWriter;
+use rejoin_shared::queue::lease::WorkerInfo;
+use rejoin_shared::wakeup::{self, SharedBus};
+use rejoin_shared::{commands, ids};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::WorkerConfig;
+use crate::models::name::ModelSettings;
+use crate::models::registry::Models;
+use crate::models::retry::RetryPolicy;
+use crate::tools::registry::Registry;
+use crate::{WorkerError, models::ModelError};
+
+#[derive(Clone)]
+pub struct Services {
+    pub config: Arc<WorkerConfig>,
+    pub db: Db,
+    pub bus: SharedBus,
+    pub writer: EventWriter,
+    pub models: Models,
+    pub retry: RetryPolicy,
+    pub tools: Arc<Registry>,
+    pub worker: Arc<WorkerInfo>,
+}
+
+impl Services {
+    /// Connects, waiting for a database that is not up yet, with the models that the environment gives.
+    pub async fn start(config: WorkerConfig) -> Result<Self, WorkerError> {
+        let db = Db::connect_lazy(&config.database, "rejoin-worker")?;
+        db.wait_until_up().await;
+        let bus = wakeup::start(config.database.bus, &db);
+        Ok(Self::with(config, db, bus, ModelSettings::from_env(), Registry::builtin())?)
+    }
+
+    /// The same from parts.
+    pub fn with(
+        config: WorkerConfig,
+        db: Db,
+        bus: SharedBus,
+        models: ModelSettings,
+        tools: Registry,
+    ) -> Result<Self, ModelError> {
+        let worker = WorkerInfo {
+            id: ids::new(),
+            hostname: hostname(),
+            pid: i32::try_from(std::process::id()).unwrap_or_default(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            queues: config.queues.clone(),
+            slots: i32::try_from(config.slots).unwrap_or(i32::MAX),
+        };
+        Ok(Self {
+            writer: EventWriter::start(db.clone(), bus.clone(), config.writer()),
+            models: Models::new(models)?,
+            retry: RetryPolicy::default(),
+            tools: Arc::new(tools),
+            worker: Arc::new(worker),
+            config: Arc::new(config),
+            db,
+            bus,
+        })
+    }
+
+    /// Serves `/metrics` where the configuration says so, until the worker drains.
+    pub async fn serve_metrics(&self, drain: CancellationToken) -> Result<(), WorkerError> {
+        let Some(address) = self.config.metrics else { return Ok(()) };
+        let Ok(handle) = PrometheusBuilder::new().install_recorder() else { return Ok(()) };
+        let failed = |source| WorkerError::Metrics { address, source };
+        let listener = tokio::net::TcpListener::bind(address).await.map_err(failed)?;
+        let router = Router::new()
+            .route("/metrics", get(move || std::future::ready(handle.render())))
+            .route("/livez", get(|| std::future::ready("ok\n")));
+        tokio::spawn(async move {
+            let serving = axum::serve(listener, router).with_graceful_shutdown(drain.cancelled_owned());
+            // Metrics are a convenience: the worker goes on without them.
+            let _ = serving.await;
+        });
+        Ok(())
+    }
+
+    /// Runs a command, and wakes whom it concerns.
+    pub async fn execute<C>(&self, command: &C) -> Result<C::Output, C::Error>
+    where
+        C: commands::Command,
+        C::Output: Wakes,
+    {
+        let output = commands::execute(&self.db.sql, command).await?;
+        let wake = output.wake();
+        if !wake.is_empty() {
+            self.bus.publish(wake);
+        }
+        Ok(output)
+    }
+}
+
+/// What a command's outcome wakes.
+pub trait Wakes {
+    fn wake(&self) -> wakeup::Wake;
+}
+
+impl Wakes for wakeup::Wake {
+    fn wake(&self) -> wakeup::Wake {
+        self.clone()
+    }
+}
+
+impl<T> Wakes for (T, wakeup::Wake) {
+    fn wake(&self) -> wakeup::Wake {
+        self.1.clone()
+    }
+}
+
+/// For the fleet's list only.
+fn hostname() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map(|name| name.trim().to_owned())
+        .or_else(|_| std::env::var("HOSTNAME"))
+        .unwrap_or_else(|_| "unknown".to_owned())
+}
