@@ -11,7 +11,7 @@ use rejoin_shared::commands::DeleteConversation;
 use rejoin_shared::conversations::{self, Conversation};
 use rejoin_shared::messages::{self, ChatMessage};
 use rejoin_shared::wakeup::Wake;
-use rejoin_shared::{agents, ids};
+use rejoin_shared::{agents, commands, ids};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -227,10 +227,7 @@ async fn update(
     params(("id" = Uuid, Path, description = "The conversation")),
     responses((status = 204, description = "Gone"), Refused))]
 async fn delete(State(state): State<AppState>, caller: Caller, Segments(id): Segments<Uuid>) -> Result<StatusCode, Problem> {
-    let mut tx = state.db.sql.begin().await?;
-    let deleted = DeleteConversation { owner: caller.owner(), id }.apply(&mut tx).await?;
-    tx.commit().await?;
-    if !deleted {
+    if !commands::execute(&state.db.sql, &DeleteConversation { owner: caller.owner(), id }).await? {
         return Err(not_found());
     }
     state.bus.publish(Wake::log(id));

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use chrono::{DateTime, Utc};
 use rejoin_shared::auth::Scope;
-use rejoin_shared::commands::CancelRun;
+use rejoin_shared::commands::{self, CancelRun};
 use rejoin_shared::runs::{self, Run};
 use serde::Serialize;
 use serde_json::Value;
@@ -160,10 +160,7 @@ async fn cancel(
     Segments(id): Segments<Uuid>,
 ) -> Result<(StatusCode, Json<Cancelled>), Problem> {
     visible(&state, &caller, id).await?;
-    let mut tx = state.db.sql.begin().await?;
-    let wake = CancelRun { run_id: id }.apply(&mut tx).await?;
-    tx.commit().await?;
-    state.bus.publish(wake);
+    state.bus.publish(commands::execute(&state.db.sql, &CancelRun { run_id: id }).await?);
     let run = runs::get(&state.db.sql, id).await?.ok_or_else(not_found)?;
     let cancelled = Cancelled { run_id: id, status: run.state.clone(), state: run.state };
     Ok((StatusCode::ACCEPTED, Json(cancelled)))

@@ -3,6 +3,11 @@
 
 use rejoin_tests::support;
 
+mod auth;
+mod conversations;
+mod definitions;
+mod history;
 mod models;
 mod queue;
+mod sse;
 mod writer;
