@@ -7,8 +7,8 @@ use axum::http::header::{ACCEPT, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rejoin_shared::commands::post_message::Idempotency;
-use rejoin_shared::commands::{self, OnBusy, PostError, PostMessage, Posted};
-use rejoin_shared::runs;
+use rejoin_shared::commands::{OnBusy, PostError, PostMessage, Posted};
+use rejoin_shared::{commands, runs};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -268,12 +268,13 @@ fn canonical(value: &Value, out: &mut String) {
 
 /// Stores the message, its run and its job; then wakes the workers.
 async fn post(state: &AppState, command: &PostMessage) -> Result<Posted, Problem> {
-    let posted = commands::execute(&state.db.sql, command).await.map_err(|error| match error {
-        PostError::DefinitionNotFound => {
-            definition_not_found(&command.agent_definition_id.map(|id| id.to_string()).unwrap_or_default())
+    let posted = match commands::execute(&state.db.sql, command).await {
+        Ok(posted) => posted,
+        Err(PostError::DefinitionNotFound) => {
+            return Err(definition_not_found(&command.agent_definition_id.map(|id| id.to_string()).unwrap_or_default()));
         }
-        error => error.into(),
-    })?;
+        Err(error) => return Err(error.into()),
+    };
     state.bus.publish(posted.wake.clone());
     if posted.fresh {
         metrics::counter!("rejoin_messages_posted_total").increment(1);

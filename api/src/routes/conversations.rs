@@ -7,11 +7,11 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use chrono::{DateTime, Utc};
 use rejoin_shared::auth::Scope;
-use rejoin_shared::commands::{self, DeleteConversation};
+use rejoin_shared::commands::DeleteConversation;
 use rejoin_shared::conversations::{self, Conversation};
 use rejoin_shared::messages::{self, ChatMessage};
 use rejoin_shared::wakeup::Wake;
-use rejoin_shared::{agents, ids};
+use rejoin_shared::{agents, commands, ids};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -134,11 +134,9 @@ fn not_found() -> Problem {
 }
 
 fn check(title: Option<&str>, metadata: Option<&Value>) -> Result<(), Problem> {
-    if let Some(title) = title {
-        if title.trim().is_empty() || title.chars().count() > TITLE_MAX_CHARS {
-            let detail = format!("title must have 1 to {TITLE_MAX_CHARS} characters");
-            return Err(Problem::bad_request("invalid_title", detail));
-        }
+    if title.is_some_and(|title| title.trim().is_empty() || title.chars().count() > TITLE_MAX_CHARS) {
+        let detail = format!("title must have 1 to {TITLE_MAX_CHARS} characters");
+        return Err(Problem::bad_request("invalid_title", detail));
     }
     if metadata.is_some_and(|metadata| !metadata.is_object()) {
         return Err(Problem::bad_request("invalid_metadata", "metadata must be an object"));
@@ -229,8 +227,7 @@ async fn update(
     params(("id" = Uuid, Path, description = "The conversation")),
     responses((status = 204, description = "Gone"), Refused))]
 async fn delete(State(state): State<AppState>, caller: Caller, Segments(id): Segments<Uuid>) -> Result<StatusCode, Problem> {
-    let deleted = commands::execute(&state.db.sql, &DeleteConversation { owner: caller.owner(), id }).await?;
-    if !deleted {
+    if !commands::execute(&state.db.sql, &DeleteConversation { owner: caller.owner(), id }).await? {
         return Err(not_found());
     }
     state.bus.publish(Wake::log(id));

@@ -160,8 +160,7 @@ async fn cancel(
     Segments(id): Segments<Uuid>,
 ) -> Result<(StatusCode, Json<Cancelled>), Problem> {
     visible(&state, &caller, id).await?;
-    let wake = commands::execute(&state.db.sql, &CancelRun { run_id: id }).await?;
-    state.bus.publish(wake);
+    state.bus.publish(commands::execute(&state.db.sql, &CancelRun { run_id: id }).await?);
     let run = runs::get(&state.db.sql, id).await?.ok_or_else(not_found)?;
     let cancelled = Cancelled { run_id: id, status: run.state.clone(), state: run.state };
     Ok((StatusCode::ACCEPTED, Json(cancelled)))
