@@ -23,6 +23,8 @@ pub const MAX_LINE_BYTES: usize = 1024 * 1024;
 pub const MAX_REPORTED_BAD_LINES: usize = 100;
 /// Bytes of staged rows that are collected before a COPY.
 const COPY_BUFFER_BYTES: usize = 1024 * 1024;
+/// Rows written by an import from which on it renews the planner's statistics.
+const ANALYZE_FROM_ROWS: u64 = 500;
 /// Lines between two reports of progress.
 const PROGRESS_EVERY_LINES: u64 = 1000;
 
@@ -183,6 +185,14 @@ async fn merge(
     report.relationships.unchanged = count(db, "select count(*) from import_resolved").await?
         - report.relationships.updated
         - report.relationships.created;
+    let Report { objects, relationships, .. } = report;
+    if objects.created + objects.updated + relationships.created + relationships.updated >= ANALYZE_FROM_ROWS {
+        // Until autovacuum comes by, the planner would take the tables for empty and walk them in nested loops: minutes, not
+        // milliseconds. Where the tables belong to somebody else, this is only a warning of the server's.
+        db.execute("analyze kb.graph_objects, kb.graph_relationships")
+            .await
+            .map_err(Error::database("analyze the graph after an import"))?;
+    }
     Ok(())
 }
 

@@ -117,28 +117,33 @@ async fn level(pool: &PgPool, project_id: Uuid, frontier: &[Uuid], walk: &Walk, 
     };
     sqlx::query_as!(
         Edge,
-        r#"with
-           edges as (
-               select r.canonical_id, r.type, r.source_id, r.target_id, r.properties, r.target_id as other
-               from kb.graph_relationships r
-               where $3 and r.project_id = $1 and r.source_id = any($2)
-                 and r.superseded_at is null and r.deleted_at is null
-                 and (cardinality($5::text[]) = 0 or r.type = any($5))
-               union all
-               select r.canonical_id, r.type, r.source_id, r.target_id, r.properties, r.source_id
-               from kb.graph_relationships r
-               where $4 and r.project_id = $1 and r.target_id = any($2)
-                 and r.superseded_at is null and r.deleted_at is null
-                 and (cardinality($5::text[]) = 0 or r.type = any($5))
-           )
-           select e.canonical_id as "id!", e.type as "relationship_type!", e.source_id as "source_id!",
+        r#"select e.canonical_id as "id!", e.type as "relationship_type!", e.source_id as "source_id!",
                e.target_id as "target_id!", e.properties as "properties!"
-           from edges e
-           join kb.graph_objects o
-             on o.canonical_id = e.other and o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
-           order by
-               (select count(*) from unnest($6::text[]) as word where o.fts @@ plainto_tsquery('simple', word)) desc,
-               e.type, lower(o.name), e.canonical_id
+           from unnest($2::uuid[]) as frontier (id)
+           -- Laterals: one index scan a node and an edge, even where the planner has no statistics yet.
+           cross join lateral (
+               (select r.*, r.target_id as other
+                from kb.graph_relationships r
+                where $3 and r.project_id = $1 and r.source_id = frontier.id
+                  and r.superseded_at is null and r.deleted_at is null
+                  and (cardinality($5::text[]) = 0 or r.type = any($5))
+                limit $7)
+               union all
+               (select r.*, r.source_id
+                from kb.graph_relationships r
+                where $4 and r.project_id = $1 and r.target_id = frontier.id
+                  and r.superseded_at is null and r.deleted_at is null
+                  and (cardinality($5::text[]) = 0 or r.type = any($5))
+                limit $7)
+           ) e
+           cross join lateral (
+               select o.name,
+                   (select count(*) from unnest($6::text[]) as word where o.fts @@ plainto_tsquery('simple', word)) as preferred
+               from kb.graph_objects o
+               where o.canonical_id = e.other and o.superseded_at is null and o.project_id = $1 and o.deleted_at is null
+               limit 1
+           ) o
+           order by o.preferred desc, e.type, lower(o.name), e.canonical_id
            limit $7"#,
         project_id,
         frontier,
