@@ -62,17 +62,11 @@ pub struct Global {
     )]
     pub database_url: Option<String>,
 
-    /// The API, for commands that talk to it.
-    #[arg(
-        long,
-        global = true,
-        env = "REJOIN_URL",
-        default_value = "http://127.0.0.1:7420",
-        value_name = "URL"
-    )]
-    pub url: String,
+    /// The API, for commands that talk to it. Without it: the one that `rejoin dev` runs on this machine.
+    #[arg(long, global = true, env = "REJOIN_URL", value_name = "URL")]
+    pub url: Option<String>,
 
-    /// The key for the API. Better in the environment than in the shell's history.
+    /// The key for the API. Better in the environment than in the shell's history. Without it: the key of `rejoin dev`.
     #[arg(
         long,
         global = true,
@@ -93,8 +87,18 @@ impl Global {
     /// No database was named; the message says how to.
     pub fn need_database_url(&self) -> anyhow::Result<&str> {
         let missing = "this command needs a database: set DATABASE_URL or give --database-url \
-                       (`rejoin dev` prints the URL of its own)";
+                       (`rejoin dev --json` prints the URL of its own)";
         self.database_url().ok_or_else(|| anyhow::anyhow!(missing))
+    }
+
+    /// The URL of the API that was asked for, if one was.
+    pub fn url(&self) -> Option<&str> {
+        self.url.as_deref().filter(|url| !url.is_empty())
+    }
+
+    /// The key that was given, if one was.
+    pub fn api_key(&self) -> Option<&str> {
+        self.api_key.as_deref().filter(|key| !key.is_empty())
     }
 }
 
