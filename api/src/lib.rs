@@ -1,1 +1,147 @@
-//! stub
+//! The HTTP API: stateless, any number of processes. Takes messages in, streams logs out; agents run elsewhere (the worker).
+//!
+//! # Layout
+//! - `config`    options of `rejoin api`
+//! - `state`     what every handler may use
+//! - `caller`    who calls: API key, project, scope, rate
+//! - `extract`   body, query, path and page of a request
+//! - `problem`   refusals, as RFC 9457
+//! - `openapi`   the document of `GET /openapi.json`
+//! - `routes/`   one file a noun: DTOs and handlers
+//! - `sse/`      streams of events to any number of readers
+//!
+//! Imports go one way: routes -> sse -> caller, problem, state -> config.
+
+pub mod caller;
+pub mod config;
+pub mod extract;
+pub mod openapi;
+pub mod problem;
+pub mod routes;
+pub mod sse;
+pub mod state;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::Router;
+use rejoin_shared::db::{ConnectError, Db};
+use rejoin_shared::wakeup;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+pub use config::ApiConfig;
+pub use state::AppState;
+
+use sse::socket::GuardedListener;
+
+/// How often what has piled up is tidied.
+const TIDY_EVERY: Duration = Duration::from_secs(30);
+
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error("listening on {addr} failed")]
+    Listen {
+        addr: SocketAddr,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("serving failed")]
+    Serve(#[source] std::io::Error),
+    #[error("the server's spawned future failed")]
+    Join(#[from] tokio::task::JoinError),
+}
+
+/// Serves until `shutdown` is cancelled and the drain is over. The database need not be up.
+pub async fn serve(config: ApiConfig, shutdown: CancellationToken) -> Result<(), ServeError> {
+    let server = Server::start(config, shutdown).await?;
+    info!(addr = %server.addr, "listening");
+    server.ended().await
+}
+
+/// The whole application over `state`.
+pub fn router(state: AppState) -> Router {
+    routes::router(state)
+}
+
+/// A server that runs: its address is known, and it can be stopped.
+pub struct Server {
+    /// Where it listens, also when the configured port was 0.
+    pub addr: SocketAddr,
+    /// What its handlers use.
+    pub state: AppState,
+    shutdown: CancellationToken,
+    serving: JoinHandle<Result<(), ServeError>>,
+}
+
+impl Server {
+    /// Binds and begins to serve.
+    pub async fn start(config: ApiConfig, shutdown: CancellationToken) -> Result<Self, ServeError> {
+        let db = Db::connect_lazy(&config.database, "rejoin-api")?;
+        let bus = wakeup::start(config.database.bus, &db);
+        let asked = config.listen;
+        let failed = |source| ServeError::Listen { addr: asked, source };
+        let listener = TcpListener::bind(asked).await.map_err(failed)?;
+        let addr = listener.local_addr().map_err(failed)?;
+        let listener = GuardedListener::new(listener, config.stall_timeout());
+        // The token that its streams see, cancelled by nobody else: a server in a bigger process drains by itself.
+        let shutdown = shutdown.child_token();
+        let state = AppState::new(config, db, bus, CancellationToken::new());
+        let serving = tokio::spawn(run(listener, state.clone(), shutdown.clone()));
+        Ok(Self { addr, state, shutdown, serving })
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
+    /// Drains, and waits until that is over.
+    pub async fn stop(self) -> Result<(), ServeError> {
+        self.shutdown.cancel();
+        self.ended().await
+    }
+
+    /// Waits until it has been stopped.
+    pub async fn ended(self) -> Result<(), ServeError> {
+        self.serving.await?
+    }
+}
+
+async fn run(listener: GuardedListener, state: AppState, shutdown: CancellationToken) -> Result<(), ServeError> {
+    let stop_accepting = CancellationToken::new();
+    let serving = axum::serve(listener, router(state.clone()))
+        .with_graceful_shutdown(stop_accepting.clone().cancelled_owned())
+        .into_future();
+    let mut serving = std::pin::pin!(serving);
+    loop {
+        tokio::select! {
+            result = &mut serving => return result.map_err(ServeError::Serve),
+            () = shutdown.cancelled() => break,
+            () = sleep(TIDY_EVERY) => {
+                state.keys.tidy();
+                state.metrics.run_upkeep();
+            }
+        }
+    }
+    // Streams end, and the server is not ready; then no new connections; then what is under way may finish.
+    state.draining.cancel();
+    tokio::select! {
+        result = &mut serving => return result.map_err(ServeError::Serve),
+        () = sleep(Duration::from_millis(state.config.drain_grace_ms)) => {}
+    }
+    stop_accepting.cancel();
+    let drained = timeout(Duration::from_millis(state.config.drain_limit_ms), serving).await;
+    state.hub.stop();
+    match drained {
+        Ok(result) => result.map_err(ServeError::Serve),
+        Err(_) => {
+            warn!("some requests did not finish in time and were cut");
+            Ok(())
+        }
+    }
+}

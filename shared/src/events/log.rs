@@ -1,7 +1,7 @@
 //! Appending within a command's transaction, and reading. The worker's stream of deltas goes through `writer` instead.
 
 use bytes::Bytes;
-use deadpool_postgres::Pool;
+use deadpool_postgres::{Object, Pool};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -51,39 +51,83 @@ pub async fn lock(db: &mut PgConnection, log_id: Uuid) -> Result<Option<i64>, sq
     sqlx::query_scalar!("select last_seq from stream.logs where log_id = $1 for update", log_id).fetch_optional(db).await
 }
 
+/// A connection that leaves the pool unless its query was answered: whoever gives up waiting must not hand a connection that
+/// answers no more to the next one.
+struct Lent(Option<Object>);
+
+impl Lent {
+    async fn from(pool: &Pool) -> Result<Self, HotError> {
+        Ok(Self(Some(pool.get().await?)))
+    }
+
+    fn client(&self) -> &Object {
+        self.0.as_ref().expect("a lent connection is there until its query was answered")
+    }
+
+    /// Back to the pool.
+    fn answered(mut self) {
+        self.0.take();
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(object) = self.0.take() {
+            drop(Object::take(object));
+        }
+    }
+}
+
 pub async fn ends(pool: &Pool, log_id: Uuid) -> Result<Option<LogEnds>, HotError> {
-    let client = pool.get().await?;
+    let lent = Lent::from(pool).await?;
+    let client = lent.client();
     let statement = client.prepare_cached("select last_seq, oldest_seq from stream.logs where log_id = $1").await?;
     let row = client.query_opt(&statement, &[&log_id]).await?;
+    lent.answered();
     Ok(row.map(|row| LogEnds { last_seq: row.get(0), oldest_seq: row.get(1) }))
 }
 
 /// A page of one log after `after`.
 pub async fn read(pool: &Pool, log_id: Uuid, after: i64) -> Result<Vec<StoredEvent>, HotError> {
-    let client = pool.get().await?;
+    let lent = Lent::from(pool).await?;
+    let client = lent.client();
     let statement = client
         .prepare_cached("select seq, run_id, type, data from stream.events where log_id = $1 and seq > $2 order by seq limit $3")
         .await?;
     let rows = client.query(&statement, &[&log_id, &after, &PAGE]).await?;
+    lent.answered();
     Ok(rows.iter().map(|row| stored(row, 0)).collect())
 }
 
 /// What is new in many logs at once: for each (log, after) up to [`TAIL_PAGE`] events, with the log's index in `logs`.
 pub async fn tail(pool: &Pool, logs: &[(Uuid, i64)]) -> Result<Vec<(usize, StoredEvent)>, HotError> {
-    let client = pool.get().await?;
+    let lent = Lent::from(pool).await?;
+    let client = lent.client();
     let statement = client
         .prepare_cached(
             "select c.i, e.seq, e.run_id, e.type, e.data
              from unnest($1::int[], $2::uuid[], $3::bigint[]) c(i, log, after)
              cross join lateral (
                  select seq, run_id, type, data from stream.events where log_id = c.log and seq > c.after order by seq limit $4
-             ) e",
+             ) e
+             order by c.i, e.seq",
         )
         .await?;
     let index: Vec<i32> = (0..i32::try_from(logs.len()).unwrap_or(i32::MAX)).collect();
     let (ids, after): (Vec<Uuid>, Vec<i64>) = logs.iter().copied().unzip();
     let rows = client.query(&statement, &[&index, &ids, &after, &TAIL_PAGE]).await?;
+    lent.answered();
     Ok(rows.iter().map(|row| (usize::try_from(row.get::<_, i32>(0)).unwrap_or_default(), stored(row, 1))).collect())
+}
+
+/// Which of `logs` are still there.
+pub async fn existing(pool: &Pool, logs: &[Uuid]) -> Result<Vec<Uuid>, HotError> {
+    let lent = Lent::from(pool).await?;
+    let client = lent.client();
+    let statement = client.prepare_cached("select log_id from stream.logs where log_id = any($1)").await?;
+    let rows = client.query(&statement, &[&logs]).await?;
+    lent.answered();
+    Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
 fn stored(row: &tokio_postgres::Row, first: usize) -> StoredEvent {

@@ -1,0 +1,170 @@
+//! Who calls: the API key, the project, the scope, and the key's rate. Every handler that needs a key takes a [`Caller`].
+//!
+//! Invariant: a key that was revoked opens nothing [`CACHE_LIFETIME`] later.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::FromRequestParts;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use governor::clock::Clock;
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use rejoin_shared::auth::{self, Scope};
+use rejoin_shared::conversations::Owner;
+use std::num::NonZeroU32;
+use uuid::Uuid;
+
+use crate::problem::Problem;
+use crate::state::AppState;
+
+/// How long a key that was looked up is not looked up again.
+const CACHE_LIFETIME: Duration = Duration::from_secs(3);
+/// Keys that are remembered.
+const CACHE_KEYS: u64 = 10_000;
+/// The header that chooses among several projects.
+const PROJECT_HEADER: &str = "x-project-id";
+
+/// An authenticated caller.
+#[derive(Debug, Clone)]
+pub struct Caller(Arc<auth::Caller>);
+
+impl Deref for Caller {
+    type Target = auth::Caller;
+
+    fn deref(&self) -> &auth::Caller {
+        &self.0
+    }
+}
+
+impl From<auth::Caller> for Caller {
+    fn from(caller: auth::Caller) -> Self {
+        Self(Arc::new(caller))
+    }
+}
+
+impl Caller {
+    pub fn owner(&self) -> Owner {
+        Owner { project_id: self.project_id, user_id: self.user_id }
+    }
+
+    /// For routes that name a project in their path: it must be the caller's.
+    pub fn in_project(&self, project_id: Uuid) -> Result<(), Problem> {
+        if self.project_id == project_id {
+            Ok(())
+        } else {
+            Err(Problem::not_found("project_not_found", "The project"))
+        }
+    }
+}
+
+/// What is remembered of keys, and how fast each may go.
+pub struct Keys {
+    known: moka::future::Cache<(Vec<u8>, Option<Uuid>), Caller>,
+    rate: DefaultKeyedRateLimiter<Uuid>,
+}
+
+impl Keys {
+    pub fn new(rate_per_s: u32) -> Self {
+        let per_second = NonZeroU32::new(rate_per_s).unwrap_or(NonZeroU32::MIN);
+        let burst = per_second.saturating_mul(NonZeroU32::MIN.saturating_add(1));
+        Self {
+            known: moka::future::Cache::builder().max_capacity(CACHE_KEYS).time_to_live(CACHE_LIFETIME).build(),
+            rate: RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst)),
+        }
+    }
+
+    /// Forgets the pace of keys that have been quiet.
+    pub fn tidy(&self) {
+        self.rate.retain_recent();
+    }
+
+    fn pace(&self, key_id: Uuid) -> Result<(), Problem> {
+        self.rate.check_key(&key_id).map_err(|until| {
+            let wait = until.wait_time_from(governor::clock::DefaultClock::default().now());
+            Problem::too_many("this API key makes too many requests", wait.as_secs() + 1)
+        })
+    }
+}
+
+/// Finds out who sends these headers, and whether they may do what needs `scope`.
+pub async fn authenticate(state: &AppState, headers: &HeaderMap, uri: &Uri, scope: Scope) -> Result<Caller, Problem> {
+    let needed = || Problem::unauthorized("unauthorized", "an API key is needed: Authorization: Bearer <key>");
+    let value = headers.get(AUTHORIZATION).ok_or_else(needed)?.to_str().map_err(|_| needed())?;
+    let (scheme, key) = value.split_once(' ').ok_or_else(needed)?;
+    let key = key.trim();
+    if !scheme.eq_ignore_ascii_case("bearer") || key.is_empty() {
+        return Err(needed());
+    }
+    let project = match headers.get(PROJECT_HEADER) {
+        None => project_of_path(uri.path()),
+        Some(value) => {
+            let id = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+            Some(id.ok_or_else(|| Problem::not_found("project_not_found", "The project"))?)
+        }
+    };
+    let known_as = (auth::hash_secret(key), project);
+    let caller = match state.keys.known.get(&known_as).await {
+        Some(caller) => caller,
+        None => {
+            let caller = Caller::from(auth::authenticate(&state.db.sql, key, project).await?);
+            state.keys.known.insert(known_as, caller.clone()).await;
+            caller
+        }
+    };
+    state.keys.pace(caller.key_id)?;
+    if !caller.may(scope) {
+        let detail = format!("the API key lacks the scope `{}`", scope.as_str());
+        return Err(Problem::new(StatusCode::FORBIDDEN, "scope_missing", detail));
+    }
+    Ok(caller)
+}
+
+/// The project that a path names, so that a key of several projects needs no header there.
+fn project_of_path(path: &str) -> Option<Uuid> {
+    let rest = path.strip_prefix("/api/projects/").or_else(|| path.strip_prefix("/api/admin/projects/"))?;
+    rest.split('/').next()?.parse().ok()
+}
+
+/// What a request needs.
+fn scope_of(method: &Method, path: &str) -> Scope {
+    if path.starts_with("/api/admin/") {
+        Scope::Admin
+    } else if method == Method::GET || method == Method::HEAD || path == crate::routes::tickets::PATH {
+        // A ticket lets its holder read what the caller may read anyway.
+        Scope::Read
+    } else {
+        Scope::Write
+    }
+}
+
+impl FromRequestParts<AppState> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        let scope = scope_of(&parts.method, parts.uri.path());
+        authenticate(state, &parts.headers, &parts.uri, scope).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn admin_paths_need_the_admin_scope_even_to_read() {
+        assert_eq!(scope_of(&Method::GET, "/api/admin/projects/x/agent-definitions"), Scope::Admin);
+        assert_eq!(scope_of(&Method::GET, "/api/conversations"), Scope::Read);
+        assert_eq!(scope_of(&Method::POST, "/api/chat/stream"), Scope::Write);
+    }
+
+    #[test]
+    fn the_path_names_its_project() {
+        let id = Uuid::now_v7();
+        assert_eq!(project_of_path(&format!("/api/projects/{id}/agent-runs")), Some(id));
+        assert_eq!(project_of_path(&format!("/api/admin/projects/{id}/agent-definitions")), Some(id));
+        assert_eq!(project_of_path("/api/conversations"), None);
+    }
+}

@@ -1,0 +1,85 @@
+//! The API's own settings: command-line options of `rejoin api`, each with an environment variable.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::Args;
+use rejoin_shared::config::DatabaseArgs;
+
+#[derive(Debug, Clone, Args)]
+pub struct ApiConfig {
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+
+    /// Address to listen on; port 0 takes a free one
+    #[arg(long, env = "REJOIN_LISTEN", default_value = "127.0.0.1:7420")]
+    pub listen: SocketAddr,
+
+    /// Requests a second that one API key may make; twice as many in a burst
+    #[arg(long, env = "REJOIN_RATE_PER_S", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rate_per_s: u32,
+
+    /// Largest request body [bytes]
+    #[arg(long, env = "REJOIN_MAX_BODY_BYTES", default_value_t = 1024 * 1024)]
+    pub max_body_bytes: usize,
+
+    /// Longest chat message [characters]
+    #[arg(long, env = "REJOIN_MAX_MESSAGE_CHARS", default_value_t = rejoin_shared::messages::CONTENT_MAX_CHARS)]
+    pub max_message_chars: usize,
+
+    /// A silent stream says that it is alive this often [seconds]
+    #[arg(long, env = "REJOIN_HEARTBEAT_S", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=10))]
+    pub heartbeat_s: u64,
+
+    /// A connection whose peer takes nothing for this long is cut [milliseconds]
+    #[arg(long, env = "REJOIN_STALL_TIMEOUT_MS", default_value_t = 10_000)]
+    pub stall_timeout_ms: u64,
+
+    /// Streams that one user may have open at this process
+    #[arg(long, env = "REJOIN_MAX_STREAMS_PER_USER", default_value_t = 2_000)]
+    pub max_streams_per_user: usize,
+
+    /// Items of a list's page, unless the request says otherwise
+    #[arg(long, env = "REJOIN_PAGE_SIZE", default_value_t = 50)]
+    pub page_size: u32,
+
+    /// Items of a list's page, at most
+    #[arg(long, env = "REJOIN_MAX_PAGE_SIZE", default_value_t = 200)]
+    pub max_page_size: u32,
+
+    /// When stopping: not ready, but still taking requests, so that a load balancer can look away [milliseconds]
+    #[arg(long, env = "REJOIN_DRAIN_GRACE_MS", default_value_t = 250)]
+    pub drain_grace_ms: u64,
+
+    /// When stopping: requests that are not finished after this are cut [milliseconds]
+    #[arg(long, env = "REJOIN_DRAIN_LIMIT_MS", default_value_t = 10_000)]
+    pub drain_limit_ms: u64,
+}
+
+impl ApiConfig {
+    /// The defaults, over `database`.
+    pub fn new(database: DatabaseArgs) -> Self {
+        Self {
+            database,
+            listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
+            rate_per_s: 200,
+            max_body_bytes: 1024 * 1024,
+            max_message_chars: rejoin_shared::messages::CONTENT_MAX_CHARS,
+            heartbeat_s: 8,
+            stall_timeout_ms: 10_000,
+            max_streams_per_user: 2_000,
+            page_size: 50,
+            max_page_size: 200,
+            drain_grace_ms: 250,
+            drain_limit_ms: 10_000,
+        }
+    }
+
+    pub fn heartbeat(&self) -> Duration {
+        Duration::from_secs(self.heartbeat_s)
+    }
+
+    pub fn stall_timeout(&self) -> Duration {
+        Duration::from_millis(self.stall_timeout_ms)
+    }
+}

@@ -1,0 +1,161 @@
+//! Extractors whose rejections are problems: the body, the query, the path, and a list's page.
+
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::IntoResponse;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use utoipa::IntoParams;
+
+use crate::problem::Problem;
+use crate::state::AppState;
+
+/// A JSON body.
+pub struct Body<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<AppState> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
+        if !is_json(request.headers()) {
+            return Err(Problem::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported_media_type",
+                "the body must be application/json",
+            ));
+        }
+        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| body_problem(&rejection, state))?;
+        serde_json::from_slice(&bytes).map(Body).map_err(|error| json_problem(&error))
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(kind) = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()) else { return false };
+    let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+}
+
+fn body_problem(rejection: &BytesRejection, state: &AppState) -> Problem {
+    if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
+        let limit = state.config.max_body_bytes;
+        return Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", format!("the body is larger than {limit} bytes"));
+    }
+    Problem::bad_request("body_unreadable", "the body could not be read")
+}
+
+/// What is wrong with a body, with the name of the field that nobody knows.
+fn json_problem(error: &serde_json::Error) -> Problem {
+    let detail = error.to_string();
+    let code = match error.classify() {
+        serde_json::error::Category::Data if detail.starts_with("unknown field") => "unknown_field",
+        serde_json::error::Category::Data => "invalid_body",
+        _ => "malformed_json",
+    };
+    Problem::bad_request(code, detail)
+}
+
+/// The query string.
+pub struct Params<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequestParts<AppState> for Params<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        match Query::<T>::from_request_parts(parts, state).await {
+            Ok(Query(params)) => Ok(Params(params)),
+            Err(rejection) => Err(Problem::bad_request("invalid_query", rejection.body_text())),
+        }
+    }
+}
+
+/// Segments of the path. One that is not an id names nothing: 404.
+pub struct Segments<T>(pub T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<AppState> for Segments<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        match Path::<T>::from_request_parts(parts, state).await {
+            Ok(Path(segments)) => Ok(Segments(segments)),
+            Err(rejection) if rejection.status().is_server_error() => Err(rejection_is_ours(rejection)),
+            Err(_) => Err(Problem::not_found("not_found", "What the path names")),
+        }
+    }
+}
+
+fn rejection_is_ours(rejection: impl IntoResponse + std::fmt::Debug) -> Problem {
+    tracing::error!(?rejection, "a route's path does not fit its handler");
+    Problem::internal()
+}
+
+/// Which page of a list.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct PageParams {
+    /// Items of the page
+    pub limit: Option<u32>,
+    /// `nextCursor` of the page before
+    pub cursor: Option<String>,
+}
+
+impl PageParams {
+    /// How many items the page has.
+    pub fn limit(&self, state: &AppState) -> Result<i64, Problem> {
+        match self.limit {
+            Some(0) => Err(Problem::bad_request("invalid_query", "limit must be at least 1")),
+            Some(limit) => Ok(i64::from(limit.min(state.config.max_page_size))),
+            None => Ok(i64::from(state.config.page_size)),
+        }
+    }
+
+    /// Where the page begins.
+    pub fn after<K: DeserializeOwned>(&self) -> Result<Option<K>, Problem> {
+        let Some(cursor) = &self.cursor else { return Ok(None) };
+        let malformed = || Problem::bad_request("cursor_malformed", "the cursor is not one of ours");
+        let json = URL_SAFE_NO_PAD.decode(cursor).map_err(|_| malformed())?;
+        serde_json::from_slice(&json).map(Some).map_err(|_| malformed())
+    }
+}
+
+/// A page, from one item more than it holds: that one tells whether there is a next page.
+pub fn page<Row, Item, K: Serialize>(
+    mut rows: Vec<Row>,
+    limit: i64,
+    key: impl Fn(&Row) -> K,
+    item: impl Fn(Row) -> Item,
+) -> (Vec<Item>, Option<String>) {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let next_cursor = rows.last().filter(|_| more).map(|last| {
+        let json = serde_json::to_vec(&key(last)).expect("a cursor is plain data");
+        URL_SAFE_NO_PAD.encode(json)
+    });
+    (rows.into_iter().map(item).collect(), next_cursor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_names_the_next_one_only_if_there_is_one() {
+        let (items, next) = page(vec![1, 2, 3], 2, |n| *n, |n| n);
+        let params = PageParams { limit: None, cursor: next };
+        assert_eq!((items, params.after::<i32>().unwrap()), (vec![1, 2], Some(2)));
+        let (items, next) = page(vec![1, 2], 2, |n| *n, |n| n);
+        assert_eq!((items, next), (vec![1, 2], None));
+    }
+
+    #[test]
+    fn a_cursor_that_is_not_ours_is_refused() {
+        let params = PageParams { limit: None, cursor: Some("%%%".into()) };
+        assert_eq!(params.after::<i32>().unwrap_err().code, "cursor_malformed");
+    }
+}

@@ -1,0 +1,38 @@
+//! The OpenAPI document: what utoipa gathers from the routes, with title and security scheme.
+
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{ComponentsBuilder, InfoBuilder, OpenApi, OpenApiBuilder};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::problem::ProblemBody;
+
+/// The name of the one security scheme.
+const API_KEY: &str = "apiKey";
+
+/// What the routes' descriptions are merged into.
+pub fn base() -> OpenApi {
+    let bearer = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some("An API key (`rejoin keys create`). `X-Project-ID` chooses among several projects."))
+        .build();
+    let components = ComponentsBuilder::new()
+        .security_scheme(API_KEY, SecurityScheme::Http(bearer))
+        .schema(ProblemBody::name(), ProblemBody::schema())
+        .build();
+    OpenApiBuilder::new()
+        .info(
+            InfoBuilder::new()
+                .title("Rejoin")
+                .version(env!("CARGO_PKG_VERSION"))
+                .description(Some("Agent runs that you can leave and rejoin."))
+                .build(),
+        )
+        .components(Some(components))
+        .security(Some([SecurityRequirement::new(API_KEY, Vec::<String>::new())]))
+        .build()
+}
+
+/// The whole document, as `rejoin openapi` prints it.
+pub fn document() -> OpenApi {
+    crate::routes::all().into_openapi()
+}

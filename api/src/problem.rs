@@ -1,0 +1,226 @@
+//! Every refusal of the API, as RFC 9457 `application/problem+json`. Handlers return it; causes are logged here, once, and
+//! never told to the caller.
+
+use std::collections::BTreeMap;
+
+use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use rejoin_shared::auth::AuthError;
+use rejoin_shared::commands::PostError;
+use rejoin_shared::db;
+use rejoin_shared::queue::settle::HotError;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use tracing::{error, warn};
+use utoipa::openapi::response::ResponseBuilder;
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as ApiResponse};
+use utoipa::ToSchema;
+
+/// When the database is away, callers may come back after this.
+const RETRY_AFTER_S: u64 = 1;
+/// The start of a problem's `type`.
+const TYPE_PREFIX: &str = "urn:rejoin:problem:";
+
+/// How a refusal looks, for the OpenAPI document.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub struct ProblemBody {
+    /// `urn:rejoin:problem:` and the code
+    pub r#type: String,
+    /// What kind of problem it is, in words
+    pub title: String,
+    pub status: u16,
+    /// What went wrong this time
+    pub detail: String,
+    /// A stable word for programs
+    pub code: String,
+}
+
+#[derive(Debug)]
+pub struct Problem {
+    pub status: StatusCode,
+    pub code: &'static str,
+    pub detail: String,
+    /// Members beyond the usual ones.
+    pub extra: Map<String, Value>,
+    pub retry_after_s: Option<u64>,
+}
+
+impl Problem {
+    pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+        Self { status, code, detail: detail.into(), extra: Map::new(), retry_after_s: None }
+    }
+
+    pub fn bad_request(code: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, detail)
+    }
+
+    pub fn conflict(code: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, code, detail)
+    }
+
+    pub fn unauthorized(code: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, code, detail)
+    }
+
+    /// `what` begins the sentence: "The run".
+    pub fn not_found(code: &'static str, what: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, code, format!("{what} was not found"))
+    }
+
+    pub fn too_many(detail: impl Into<String>, retry_after_s: u64) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", detail).retry_after(retry_after_s)
+    }
+
+    pub fn draining() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "draining", "this server is stopping; connect again")
+            .retry_after(RETRY_AFTER_S)
+    }
+
+    pub fn database_away() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "database_unavailable", "the database does not answer; try again")
+            .retry_after(RETRY_AFTER_S)
+    }
+
+    /// For what must not happen. Says nothing of the cause: log it before.
+    pub fn internal() -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "something went wrong on our side")
+    }
+
+    pub fn with(mut self, name: &str, value: Value) -> Self {
+        self.extra.insert(name.to_owned(), value);
+        self
+    }
+
+    pub fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after_s = Some(seconds);
+        self
+    }
+
+    /// The code in words.
+    fn title(&self) -> String {
+        let words = self.code.replace('_', " ");
+        let mut chars = words.chars();
+        chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut body = Map::new();
+        body.insert("type".into(), json!(format!("{TYPE_PREFIX}{}", self.code)));
+        body.insert("title".into(), json!(self.title()));
+        body.insert("status".into(), json!(self.status.as_u16()));
+        body.insert("detail".into(), json!(self.detail));
+        body.insert("code".into(), json!(self.code));
+        body.extend(self.extra);
+        let mut response = (self.status, Value::Object(body).to_string()).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some(seconds) = self.retry_after_s {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(r#"Bearer realm="rejoin""#));
+        }
+        response
+    }
+}
+
+impl From<sqlx::Error> for Problem {
+    fn from(error: sqlx::Error) -> Self {
+        if db::is_transient(&error) || matches!(error, sqlx::Error::PoolClosed) {
+            warn!(%error, "the database could not serve a request");
+            return Self::database_away();
+        }
+        let code = error.as_database_error().and_then(|error| error.code());
+        match code.as_deref() {
+            // Text that PostgreSQL can't hold: the character NUL, or half of a surrogate pair.
+            Some("22021" | "22P05" | "22P02") => {
+                Self::bad_request("invalid_text", "the request holds characters that can't be stored")
+            }
+            _ => {
+                error!(error = &error as &dyn std::error::Error, "a statement failed");
+                Self::internal()
+            }
+        }
+    }
+}
+
+impl From<HotError> for Problem {
+    fn from(error: HotError) -> Self {
+        if error.is_transient() {
+            warn!(%error, "the database could not serve a request");
+            return Self::database_away();
+        }
+        error!(error = &error as &dyn std::error::Error, "a statement failed");
+        Self::internal()
+    }
+}
+
+impl From<AuthError> for Problem {
+    fn from(error: AuthError) -> Self {
+        match error {
+            AuthError::UnknownKey => Self::unauthorized("unauthorized", "the API key is unknown, expired or revoked"),
+            AuthError::UnknownProject => Self::not_found("project_not_found", "The project"),
+            AuthError::ProjectNeeded => Self::bad_request("project_needed", error.to_string()),
+            AuthError::Database(error) => error.into(),
+        }
+    }
+}
+
+impl From<PostError> for Problem {
+    fn from(error: PostError) -> Self {
+        match error {
+            PostError::ConversationNotFound => Self::not_found("conversation_not_found", "The conversation"),
+            PostError::DefinitionNotFound => {
+                Self::bad_request("agent_definition_not_found", "Agent definition was not found")
+            }
+            PostError::Busy { run_id } => {
+                Self::conflict("conversation_busy", "a run of this conversation is active").with("runId", json!(run_id))
+            }
+            PostError::KeyReused => Self::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "idempotency_key_reused",
+                "the idempotency key was used before, with another body",
+            ),
+            PostError::Database(error) => error.into(),
+        }
+    }
+}
+
+fn described(description: &str) -> RefOr<ApiResponse> {
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+    RefOr::T(ResponseBuilder::new().description(description).content("application/problem+json", content).build())
+}
+
+fn responses_of(all: &[(&str, &str)]) -> BTreeMap<String, RefOr<ApiResponse>> {
+    all.iter().map(|(status, description)| ((*status).to_owned(), described(description))).collect()
+}
+
+/// The refusals of every route that needs a key, for the OpenAPI document.
+pub struct Refused;
+
+impl utoipa::IntoResponses for Refused {
+    fn responses() -> BTreeMap<String, RefOr<ApiResponse>> {
+        responses_of(&[
+            ("400", "The request is malformed"),
+            ("401", "Not authenticated"),
+            ("403", "The key lacks the scope"),
+            ("404", "Not there, or not yours"),
+            ("429", "Too many requests; see Retry-After"),
+            ("500", "Something went wrong on the server's side"),
+            ("503", "The database is away, or the server is stopping; see Retry-After"),
+        ])
+    }
+}
+
+/// The refusals that a request body can meet.
+pub struct BodyRefused;
+
+impl utoipa::IntoResponses for BodyRefused {
+    fn responses() -> BTreeMap<String, RefOr<ApiResponse>> {
+        responses_of(&[("413", "The body is too large"), ("415", "The body is not application/json")])
+    }
+}

@@ -1,0 +1,101 @@
+//! The routes: one file a noun, each with its DTOs and handlers, gathered here with what surrounds them all.
+//!
+//! - `chat`           a message in, its turn out
+//! - `conversations`  what a chat UI lists, their messages and events
+//! - `runs`           one run: its state, its events, its end
+//! - `agent_definitions`  configuration of agents (admin)
+//! - `history`        the audit trail of runs, in three levels of detail
+//! - `trigger`        runs outside conversations
+//! - `tickets`        passes for a browser's EventSource
+//! - `health` `metrics`   for whoever operates it
+//!
+//! To add an endpoint: write it with `#[utoipa::path]`, add it to its file's `routes()`. Which scope it needs follows from
+//! its method and path (`caller`).
+
+pub mod agent_definitions;
+pub mod chat;
+pub mod conversations;
+pub mod health;
+pub mod history;
+pub mod metrics;
+pub mod runs;
+pub mod tickets;
+pub mod trigger;
+
+use std::any::Any;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::header::{CONTENT_TYPE, HeaderValue};
+use axum::http::StatusCode;
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tokio::time::timeout;
+use tower_http::catch_panic::CatchPanicLayer;
+use tracing::error;
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::openapi;
+use crate::problem::Problem;
+use crate::state::AppState;
+
+/// Until a response begins. A stream's own length has no limit.
+const REQUEST_LIMIT: Duration = Duration::from_secs(25);
+
+/// All documented routes.
+pub fn all() -> OpenApiRouter<AppState> {
+    OpenApiRouter::with_openapi(openapi::base())
+        .merge(chat::routes())
+        .merge(conversations::routes())
+        .merge(runs::routes())
+        .merge(agent_definitions::routes())
+        .merge(history::routes())
+        .merge(trigger::routes())
+        .merge(tickets::routes())
+        .merge(health::routes())
+        .merge(metrics::routes())
+}
+
+/// The application: the routes, and what surrounds them.
+pub fn router(state: AppState) -> Router {
+    let (router, document) = all().split_for_parts();
+    let document = document.to_json().expect("the OpenAPI document is plain data");
+    let max_body_bytes = state.config.max_body_bytes;
+    router
+        .route(
+            "/openapi.json",
+            get(async move || ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], document.clone())),
+        )
+        .fallback(async || Problem::not_found("not_found", "The path"))
+        .method_not_allowed_fallback(async || {
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "the path does not take this method")
+        })
+        .layer(DefaultBodyLimit::max(max_body_bytes))
+        .layer(middleware::from_fn(limited))
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(middleware::from_fn(metrics::count))
+        .with_state(state)
+}
+
+/// Gives a request up whose answer does not begin: the database may be there and not answer.
+async fn limited(request: Request, next: Next) -> Response {
+    match timeout(REQUEST_LIMIT, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => {
+            error!("a request took longer than {} s and was given up", REQUEST_LIMIT.as_secs());
+            Problem::database_away().into_response()
+        }
+    }
+}
+
+fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
+    let said = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("nothing");
+    error!(said, "a handler panicked");
+    Problem::internal().into_response()
+}

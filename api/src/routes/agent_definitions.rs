@@ -1,0 +1,403 @@
+//! Agent definitions of a project (admin), and the installation of the default ones. Accepts the snake_case spelling of every
+//! field, too.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderName, StatusCode};
+use chrono::{DateTime, Utc};
+use rejoin_shared::agents::{self, AgentDefinition, DefinitionContent, FLOW_TYPES, ModelChoice, VISIBILITIES};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::extract::{Body, PageParams, Params, Segments, page};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+const NAME_MAX_CHARS: usize = 200;
+const SYSTEM_PROMPT_MAX_CHARS: usize = 200_000;
+/// Entries of a whitelist.
+const MAX_TOOLS: usize = 500;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(list, create))
+        .routes(routes!(get, update, delete))
+        .routes(routes!(install_defaults))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DefinitionBody {
+    pub id: Uuid,
+    pub project_id: Uuid,
+    pub name: String,
+    pub description: String,
+    pub system_prompt: String,
+    /// `{name, temperature?, maxTokens?}`; none: the deployment's default
+    #[schema(value_type = Option<Object>)]
+    pub model: Option<ModelChoice>,
+    /// Whitelist with globs; empty means none
+    pub tools: Vec<String>,
+    /// `single`, `sequential`, `loop` or `parallel`
+    pub flow_type: String,
+    pub is_default: bool,
+    pub max_steps: Option<i32>,
+    /// Seconds
+    pub default_timeout: Option<i32>,
+    /// `external`, `project` or `internal`
+    pub visibility: String,
+    pub max_depth: Option<i32>,
+    pub config: Value,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+impl From<AgentDefinition> for DefinitionBody {
+    fn from(d: AgentDefinition) -> Self {
+        Self {
+            id: d.id,
+            project_id: d.project_id,
+            name: d.name,
+            description: d.description,
+            system_prompt: d.system_prompt,
+            model: d.model,
+            tools: d.tools,
+            flow_type: d.flow_type,
+            is_default: d.is_default,
+            max_steps: d.max_steps,
+            default_timeout: d.default_timeout,
+            visibility: d.visibility,
+            max_depth: d.max_depth,
+            config: d.config,
+            created_at: d.created_at,
+            updated_at: d.updated_at,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DefinitionPage {
+    pub items: Vec<DefinitionBody>,
+    pub next_cursor: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Installed {
+    /// Names of the definitions that were added now
+    pub installed: Vec<String>,
+    /// Names of those that were there before; they stay as they are
+    pub existing: Vec<String>,
+    /// All default definitions as they are now
+    pub items: Vec<DefinitionBody>,
+}
+
+/// Tells a field that is null from one that is absent.
+fn present<'de, T, D>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    Option::deserialize(deserializer).map(Some)
+}
+
+/// What a request says of a definition. Absent: the default, or in a PATCH, as it is; null: none.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DefinitionRequest {
+    pub name: Option<String>,
+    pub description: Option<String>,
+    #[serde(alias = "system_prompt")]
+    pub system_prompt: Option<String>,
+    /// `{name, temperature?, maxTokens?}`; none: the deployment's default
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<Object>)]
+    pub model: Option<Option<ModelChoice>>,
+    /// Whitelist with globs (`["*"]`, `["list_*"]`); empty means none
+    pub tools: Option<Vec<String>>,
+    #[serde(alias = "flow_type")]
+    pub flow_type: Option<String>,
+    #[serde(alias = "is_default")]
+    pub is_default: Option<bool>,
+    #[serde(default, alias = "max_steps", deserialize_with = "present")]
+    #[schema(value_type = Option<i32>)]
+    pub max_steps: Option<Option<i32>>,
+    /// Seconds
+    #[serde(default, alias = "default_timeout", deserialize_with = "present")]
+    #[schema(value_type = Option<i32>)]
+    pub default_timeout: Option<Option<i32>>,
+    pub visibility: Option<String>,
+    #[serde(default, alias = "max_depth", deserialize_with = "present")]
+    #[schema(value_type = Option<i32>)]
+    pub max_depth: Option<Option<i32>>,
+    pub config: Option<Value>,
+}
+
+impl DefinitionRequest {
+    /// Puts what the request says over `content`.
+    fn apply(self, content: &mut DefinitionContent) {
+        fn set<T>(field: &mut T, value: Option<T>) {
+            if let Some(value) = value {
+                *field = value;
+            }
+        }
+        set(&mut content.name, self.name);
+        set(&mut content.description, self.description);
+        set(&mut content.system_prompt, self.system_prompt);
+        set(&mut content.model, self.model);
+        set(&mut content.tools, self.tools);
+        set(&mut content.flow_type, self.flow_type);
+        set(&mut content.is_default, self.is_default);
+        set(&mut content.max_steps, self.max_steps);
+        set(&mut content.default_timeout, self.default_timeout);
+        set(&mut content.visibility, self.visibility);
+        set(&mut content.max_depth, self.max_depth);
+        set(&mut content.config, self.config);
+    }
+}
+
+/// A definition of which nothing was said.
+fn blank() -> DefinitionContent {
+    DefinitionContent {
+        name: String::new(),
+        description: String::new(),
+        system_prompt: String::new(),
+        model: None,
+        tools: vec![],
+        flow_type: "single".to_owned(),
+        is_default: false,
+        max_steps: None,
+        default_timeout: None,
+        visibility: "project".to_owned(),
+        max_depth: None,
+        config: json!({}),
+    }
+}
+
+fn check(content: &DefinitionContent) -> Result<(), Problem> {
+    let refused = |detail: String| Err(Problem::bad_request("invalid_agent_definition", detail));
+    if content.name.trim().is_empty() || content.name.chars().count() > NAME_MAX_CHARS {
+        return refused(format!("name must have 1 to {NAME_MAX_CHARS} characters"));
+    }
+    if content.system_prompt.chars().count() > SYSTEM_PROMPT_MAX_CHARS {
+        return refused(format!("systemPrompt must have at most {SYSTEM_PROMPT_MAX_CHARS} characters"));
+    }
+    if !FLOW_TYPES.contains(&content.flow_type.as_str()) {
+        return refused(format!("flowType must be one of {}", FLOW_TYPES.join(", ")));
+    }
+    if !VISIBILITIES.contains(&content.visibility.as_str()) {
+        return refused(format!("visibility must be one of {}", VISIBILITIES.join(", ")));
+    }
+    if content.max_steps.is_some_and(|steps| steps <= 0) {
+        return refused("maxSteps must be greater than 0".to_owned());
+    }
+    if content.default_timeout.is_some_and(|seconds| seconds <= 0) {
+        return refused("defaultTimeout must be greater than 0 (seconds)".to_owned());
+    }
+    if content.max_depth.is_some_and(|depth| depth < 0) {
+        return refused("maxDepth must not be negative".to_owned());
+    }
+    if content.tools.len() > MAX_TOOLS || content.tools.iter().any(|tool| tool.trim().is_empty()) {
+        return refused(format!("tools must be at most {MAX_TOOLS} names or globs, none of them empty"));
+    }
+    if !content.config.is_object() {
+        return refused("config must be an object".to_owned());
+    }
+    if let Some(model) = &content.model {
+        if model.name.trim().is_empty() {
+            return refused("model.name must not be empty".to_owned());
+        }
+        if model.temperature.is_some_and(|temperature| !(0.0..=2.0).contains(&temperature)) {
+            return refused("model.temperature must be between 0 and 2".to_owned());
+        }
+        if model.max_tokens == Some(0) {
+            return refused("model.maxTokens must be greater than 0".to_owned());
+        }
+    }
+    Ok(())
+}
+
+fn not_found() -> Problem {
+    Problem::not_found("agent_definition_not_found", "The agent definition")
+}
+
+fn name_taken(name: &str) -> Problem {
+    Problem::conflict("name_taken", format!("the project has an agent definition named {name} already"))
+}
+
+/// The project's agent definitions, by name
+#[utoipa::path(get, path = "/api/admin/projects/{p}/agent-definitions", tag = "agent definitions",
+    params(PageParams, ("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "A page", body = DefinitionPage), Refused))]
+async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Params(params): Params<PageParams>,
+) -> Result<Json<DefinitionPage>, Problem> {
+    caller.in_project(project_id)?;
+    let limit = params.limit(&state)?;
+    let after: Option<String> = params.after()?;
+    let rows = agents::list(&state.db.sql, project_id, after.as_deref(), limit + 1).await?;
+    let (items, next_cursor) = page(rows, limit, |row| row.name.clone(), DefinitionBody::from);
+    Ok(Json(DefinitionPage { items, next_cursor }))
+}
+
+/// Add an agent definition
+#[utoipa::path(post, path = "/api/admin/projects/{p}/agent-definitions", tag = "agent definitions",
+    request_body = DefinitionRequest, params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 201, description = "Added", body = DefinitionBody),
+        (status = 409, description = "The name is taken", body = crate::problem::ProblemBody), Refused, BodyRefused))]
+async fn create(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Body(request): Body<DefinitionRequest>,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<DefinitionBody>), Problem> {
+    caller.in_project(project_id)?;
+    let mut content = blank();
+    request.apply(&mut content);
+    check(&content)?;
+    let mut db = state.db.sql.acquire().await?;
+    let made = agents::insert(&mut db, project_id, &content).await?.ok_or_else(|| name_taken(&content.name))?;
+    let location = format!("/api/admin/projects/{project_id}/agent-definitions/{}", made.id);
+    Ok((StatusCode::CREATED, [(LOCATION, location)], Json(made.into())))
+}
+
+/// One agent definition
+#[utoipa::path(get, path = "/api/admin/projects/{p}/agent-definitions/{id}", tag = "agent definitions",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The definition")),
+    responses((status = 200, description = "It", body = DefinitionBody), Refused))]
+async fn get(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<Json<DefinitionBody>, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = state.db.sql.acquire().await?;
+    let found = agents::get(&mut db, project_id, id).await?.ok_or_else(not_found)?;
+    Ok(Json(found.into()))
+}
+
+/// Change parts of an agent definition
+#[utoipa::path(patch, path = "/api/admin/projects/{p}/agent-definitions/{id}", tag = "agent definitions",
+    request_body = DefinitionRequest,
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The definition")),
+    responses((status = 200, description = "As it is now", body = DefinitionBody),
+        (status = 409, description = "The name is taken", body = crate::problem::ProblemBody), Refused, BodyRefused))]
+async fn update(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Body(request): Body<DefinitionRequest>,
+) -> Result<Json<DefinitionBody>, Problem> {
+    caller.in_project(project_id)?;
+    let mut tx = state.db.sql.begin().await?;
+    let mut content = DefinitionContent::from(agents::get(&mut tx, project_id, id).await?.ok_or_else(not_found)?);
+    request.apply(&mut content);
+    check(&content)?;
+    let updated = match agents::update(&mut tx, project_id, id, &content).await {
+        Ok(updated) => updated.ok_or_else(not_found)?,
+        Err(sqlx::Error::Database(error)) if error.is_unique_violation() => return Err(name_taken(&content.name)),
+        Err(error) => return Err(error.into()),
+    };
+    tx.commit().await?;
+    Ok(Json(updated.into()))
+}
+
+/// Delete an agent definition that no conversation is bound to
+#[utoipa::path(delete, path = "/api/admin/projects/{p}/agent-definitions/{id}", tag = "agent definitions",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The definition")),
+    responses((status = 204, description = "Gone"),
+        (status = 409, description = "Conversations are bound to it", body = crate::problem::ProblemBody), Refused))]
+async fn delete(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<StatusCode, Problem> {
+    caller.in_project(project_id)?;
+    match agents::delete(&state.db.sql, project_id, id).await {
+        Ok(true) => Ok(StatusCode::NO_CONTENT),
+        Ok(false) => Err(not_found()),
+        Err(sqlx::Error::Database(error)) if error.is_foreign_key_violation() => {
+            Err(Problem::conflict("definition_in_use", "conversations are bound to this agent definition"))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Install the default agent definitions. Idempotent: those that are there stay as they are
+#[utoipa::path(post, path = "/api/admin/projects/{p}/install-default-agents", tag = "agent definitions",
+    params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "They are there", body = Installed), Refused))]
+async fn install_defaults(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+) -> Result<Json<Installed>, Problem> {
+    caller.in_project(project_id)?;
+    let mut answer = Installed { installed: vec![], existing: vec![], items: vec![] };
+    let mut db = state.db.sql.acquire().await?;
+    for content in agents::defaults() {
+        let item = match agents::insert(&mut db, project_id, &content).await? {
+            Some(made) => {
+                answer.installed.push(content.name);
+                Some(made)
+            }
+            None => {
+                let found = agents::find_by_name(&state.db.sql, project_id, &content.name).await?;
+                answer.existing.push(content.name);
+                found
+            }
+        };
+        answer.items.extend(item.map(DefinitionBody::from));
+    }
+    Ok(Json(answer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_spellings_say_the_same() {
+        let camel = r#"{"name": "a", "systemPrompt": "p", "model": {"name": "m", "maxTokens": 5}, "flowType": "loop",
+                        "isDefault": true, "maxSteps": 3, "defaultTimeout": 60, "maxDepth": 1}"#;
+        let snake = r#"{"name": "a", "system_prompt": "p", "model": {"name": "m", "max_tokens": 5}, "flow_type": "loop",
+                        "is_default": true, "max_steps": 3, "default_timeout": 60, "max_depth": 1}"#;
+        let [camel, snake] = [camel, snake].map(|json| {
+            let mut content = blank();
+            serde_json::from_str::<DefinitionRequest>(json).unwrap().apply(&mut content);
+            content
+        });
+        assert_eq!(camel, snake);
+        assert_eq!((camel.max_steps, camel.default_timeout), (Some(3), Some(60)));
+    }
+
+    #[test]
+    fn a_patch_with_null_clears_and_without_leaves() {
+        let mut content = DefinitionContent { max_steps: Some(3), max_depth: Some(1), ..blank() };
+        serde_json::from_str::<DefinitionRequest>(r#"{"maxSteps": null}"#).unwrap().apply(&mut content);
+        assert_eq!((content.max_steps, content.max_depth), (None, Some(1)));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_a_reason() {
+        let named = DefinitionContent { name: "a".into(), ..blank() };
+        assert!(check(&named).is_ok());
+        for wrong in [
+            blank(),
+            DefinitionContent { flow_type: "zigzag".into(), ..named.clone() },
+            DefinitionContent { visibility: "secret".into(), ..named.clone() },
+            DefinitionContent { max_steps: Some(0), ..named.clone() },
+        ] {
+            assert_eq!(check(&wrong).unwrap_err().code, "invalid_agent_definition");
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! `POST /api/chat/stream`: a message in, its turn out. The message is stored, with its run, before anything is answered; from
+//! then on the turn happens whether or not anybody reads.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::{ACCEPT, LOCATION};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use rejoin_shared::commands::post_message::Idempotency;
+use rejoin_shared::commands::{OnBusy, PostError, PostMessage, Posted};
+use rejoin_shared::{db, runs};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+use tracing::debug;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::extract::{Body, Params};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::sse::start::{self, Start, StreamParams, Target};
+use crate::state::AppState;
+
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// Longest key of a client's own.
+const KEY_MAX_CHARS: usize = 255;
+/// How often a post is tried while the database chooses us as a victim or loses connections, and the first wait between.
+const TRIES: u32 = 4;
+const RETRY: Duration = Duration::from_millis(50);
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(post_message))
+}
+
+#[derive(Debug, Clone, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ChatRequest {
+    /// What the user says
+    pub message: String,
+    /// None: a new conversation
+    pub conversation_id: Option<String>,
+    /// For a new conversation: the agent that it is bound to for its whole life. An existing one keeps its own.
+    pub agent_definition_id: Option<String>,
+    pub context_type: Option<String>,
+    pub project_focus: Option<Value>,
+    /// Consoles that are attached to the message
+    pub consoles: Option<Value>,
+    pub console_id: Option<String>,
+    /// The client's own name for this turn: posting it again gives the same run
+    pub client_turn_id: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub struct ChatParams {
+    /// While a run of the conversation is active: `enqueue` (default), `reject` or `interrupt`
+    pub on_busy: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Accepted {
+    pub conversation_id: Uuid,
+    pub message_id: Uuid,
+    pub run_id: Uuid,
+    /// A reader that starts after this number sees the whole turn
+    pub cursor: i64,
+}
+
+impl ChatParams {
+    fn on_busy(&self) -> Result<OnBusy, Problem> {
+        match self.on_busy.as_deref() {
+            None | Some("enqueue") => Ok(OnBusy::Enqueue),
+            Some("reject") => Ok(OnBusy::Reject),
+            Some("interrupt") => Ok(OnBusy::Interrupt),
+            Some(other) => Err(Problem::bad_request(
+                "invalid_query",
+                format!("onBusy={other} is not known; it may be enqueue, reject or interrupt"),
+            )),
+        }
+    }
+}
+
+/// Send a message and stream the turn that answers it
+#[utoipa::path(post, path = "/api/chat/stream", tag = "chat", request_body = ChatRequest,
+    params(ChatParams, ("Idempotency-Key" = Option<String>, Header, description = "The same key and body: the same run")),
+    responses(
+        (status = 200, description = "The turn's events, until its `done`", body = String, content_type = "text/event-stream"),
+        (status = 202, description = "Accepted (with `Accept: application/json`)", body = Accepted),
+        (status = 409, description = "A run of the conversation is active, and onBusy=reject", body = crate::problem::ProblemBody),
+        (status = 410, description = "The key's run was streamed long ago; its events are gone", body = crate::problem::ProblemBody),
+        (status = 422, description = "The idempotency key was used with another body", body = crate::problem::ProblemBody),
+        Refused, BodyRefused))]
+async fn post_message(
+    State(state): State<AppState>,
+    caller: Caller,
+    headers: HeaderMap,
+    Params(params): Params<ChatParams>,
+    Body(request): Body<ChatRequest>,
+) -> Result<Response, Problem> {
+    let command = command(&state, &caller, &headers, &params, request)?;
+    // Before anything is stored: whoever can't be streamed to is told so.
+    let permit = if wants_json(&headers) { None } else { Some(start::admit(&state, &caller)?) };
+    let posted = post(&state, &command).await?;
+    let mut response = match permit {
+        None => (StatusCode::ACCEPTED, Json(accepted(&posted))).into_response(),
+        Some(permit) if posted.fresh => start::open_turn(&state, permit, &posted),
+        Some(permit) => {
+            let run = runs::get_visible(&state.db.sql, caller.owner(), posted.run_id).await?;
+            let run = run.ok_or_else(|| Problem::not_found("run_not_found", "The run"))?;
+            let target = Target::Run(Box::new(run));
+            start::open(&state, permit, target, Start::Beginning, &StreamParams::default()).await?
+        }
+    };
+    let headers = response.headers_mut();
+    for (name, value) in [
+        ("x-conversation-id", posted.conversation_id.to_string()),
+        ("x-run-id", posted.run_id.to_string()),
+        (LOCATION.as_str(), format!("/api/runs/{}/events", posted.run_id)),
+    ] {
+        headers.insert(name, HeaderValue::try_from(value).expect("an id is a header value"));
+    }
+    Ok(response)
+}
+
+fn accepted(posted: &Posted) -> Accepted {
+    Accepted {
+        conversation_id: posted.conversation_id,
+        message_id: posted.message_id,
+        run_id: posted.run_id,
+        cursor: posted.cursor,
+    }
+}
+
+/// Asked for JSON by name, and not for a stream.
+fn wants_json(headers: &HeaderMap) -> bool {
+    let mut json = false;
+    for value in headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()) {
+        for range in value.split(',') {
+            match range.split(';').next().unwrap_or_default().trim() {
+                "text/event-stream" => return false,
+                "application/json" => json = true,
+                _ => {}
+            }
+        }
+    }
+    json
+}
+
+/// Checks the request and makes the command of it.
+fn command(
+    state: &AppState,
+    caller: &Caller,
+    headers: &HeaderMap,
+    params: &ChatParams,
+    request: ChatRequest,
+) -> Result<PostMessage, Problem> {
+    check_message(&request.message, state.config.max_message_chars)?;
+    let conversation_id = match &request.conversation_id {
+        None => None,
+        Some(text) => {
+            let id = text.parse::<Uuid>();
+            Some(id.map_err(|_| Problem::bad_request("invalid_conversation_id", "conversationId is not an id"))?)
+        }
+    };
+    let agent_definition_id = match (&request.agent_definition_id, conversation_id) {
+        (Some(text), None) => Some(text.parse::<Uuid>().map_err(|_| definition_not_found(text))?),
+        // An existing conversation keeps what it is bound to.
+        (Some(_), Some(_)) | (None, _) => None,
+    };
+    Ok(PostMessage {
+        owner: caller.owner(),
+        conversation_id,
+        agent_definition_id,
+        on_busy: params.on_busy()?,
+        idempotency: idempotency(headers, &request)?,
+        attached_context: attached_context(&request),
+        message: request.message,
+    })
+}
+
+fn check_message(message: &str, max_chars: usize) -> Result<(), Problem> {
+    if message.trim().is_empty() {
+        return Err(Problem::bad_request("message_empty", "the message is empty"));
+    }
+    // Bytes first: counting characters of something huge is not free.
+    if message.len() > max_chars && message.chars().count() > max_chars {
+        let detail = format!("the message is longer than {max_chars} characters");
+        return Err(Problem::bad_request("message_too_long", detail));
+    }
+    if message.contains('\0') {
+        return Err(Problem::bad_request("invalid_text", "the message holds a NUL character"));
+    }
+    Ok(())
+}
+
+fn definition_not_found(id: &str) -> Problem {
+    let shown: String = id.chars().take(KEY_MAX_CHARS).collect();
+    Problem::bad_request("agent_definition_not_found", format!("Agent definition {shown} was not found"))
+}
+
+/// What the client told of its surroundings, as it is stored with the message.
+fn attached_context(request: &ChatRequest) -> Option<Value> {
+    let mut context = Map::new();
+    let parts = [
+        ("contextType", request.context_type.as_ref().map(|text| json!(text))),
+        ("projectFocus", request.project_focus.clone()),
+        ("consoles", request.consoles.clone()),
+        ("consoleId", request.console_id.as_ref().map(|text| json!(text))),
+    ];
+    for (name, value) in parts {
+        if let Some(value) = value {
+            context.insert(name.to_owned(), value);
+        }
+    }
+    (!context.is_empty()).then_some(Value::Object(context))
+}
+
+/// The key under which the post happens once: the header's, else the client's name for the turn, each in a space of its own.
+fn idempotency(headers: &HeaderMap, request: &ChatRequest) -> Result<Option<Idempotency>, Problem> {
+    let malformed =
+        || Problem::bad_request("invalid_idempotency_key", format!("an idempotency key has 1 to {KEY_MAX_CHARS} characters"));
+    let (space, key) = match (headers.get(IDEMPOTENCY_KEY), &request.client_turn_id) {
+        (Some(value), _) => ("header", value.to_str().map_err(|_| malformed())?),
+        (None, Some(id)) => ("turn", id.as_str()),
+        (None, None) => return Ok(None),
+    };
+    if key.is_empty() || key.chars().count() > KEY_MAX_CHARS || key.contains('\0') {
+        return Err(malformed());
+    }
+    Ok(Some(Idempotency { key: format!("{space}:{key}"), body_hash: body_hash(request) }))
+}
+
+/// SHA-256 of the request's canonical JSON: the same whatever the order of its fields was.
+fn body_hash(request: &ChatRequest) -> Vec<u8> {
+    let value = serde_json::to_value(request).expect("a request is plain data");
+    let mut text = String::new();
+    canonical(&value, &mut text);
+    Sha256::digest(text.as_bytes()).to_vec()
+}
+
+/// Writes JSON with the fields of every object in order.
+fn canonical(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(object) => {
+            let mut fields: Vec<(&String, &Value)> = object.iter().filter(|(_, value)| !value.is_null()).collect();
+            fields.sort_unstable_by_key(|(name, _)| *name);
+            out.push('{');
+            for (name, value) in fields {
+                out.push_str(&json!(name).to_string());
+                out.push(':');
+                canonical(value, out);
+                out.push(',');
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for item in items {
+                canonical(item, out);
+                out.push(',');
+            }
+            out.push(']');
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => out.push_str(&value.to_string()),
+    }
+}
+
+/// Stores the message, its run and its job, trying again where that is safe; then wakes the workers.
+async fn post(state: &AppState, command: &PostMessage) -> Result<Posted, Problem> {
+    let mut tries = 1;
+    loop {
+        let error = match try_post(state, command).await {
+            Ok(posted) => {
+                state.bus.publish(posted.wake.clone());
+                if posted.fresh {
+                    metrics::counter!("rejoin_messages_posted_total").increment(1);
+                }
+                return Ok(posted);
+            }
+            Err(Failed::Refused(PostError::DefinitionNotFound)) => {
+                return Err(definition_not_found(&command.agent_definition_id.map(|id| id.to_string()).unwrap_or_default()));
+            }
+            Err(Failed::Refused(PostError::Database(error))) if db::is_transient(&error) => error,
+            Err(Failed::Refused(error)) => return Err(error.into()),
+            // Lost in the middle of its commit it may have happened: only a key makes it safe to try again.
+            Err(Failed::Commit(error)) if was_rolled_back(&error) || command.idempotency.is_some() => error,
+            Err(Failed::Commit(error)) => return Err(error.into()),
+        };
+        if tries >= TRIES {
+            return Err(error.into());
+        }
+        debug!(%error, tries, "storing a message failed; trying again");
+        tokio::time::sleep(RETRY * 2_u32.pow(tries - 1)).await;
+        tries += 1;
+    }
+}
+
+enum Failed {
+    /// Nothing was stored.
+    Refused(PostError),
+    /// The commit was sent.
+    Commit(sqlx::Error),
+}
+
+async fn try_post(state: &AppState, command: &PostMessage) -> Result<Posted, Failed> {
+    let refused = |error: sqlx::Error| Failed::Refused(error.into());
+    let mut tx = state.db.sql.begin().await.map_err(refused)?;
+    let posted = command.clone().apply(&mut tx).await.map_err(Failed::Refused)?;
+    tx.commit().await.map_err(Failed::Commit)?;
+    Ok(posted)
+}
+
+/// The server answered the commit, with a refusal.
+fn was_rolled_back(error: &sqlx::Error) -> bool {
+    error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code.starts_with("40"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(json: &str) -> ChatRequest {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn the_hash_does_not_depend_on_the_order_of_fields() {
+        let a = request(r#"{"message": "hi", "projectFocus": {"a": 1, "b": [1, {"x": 1, "y": 2}]}}"#);
+        let b = request(r#"{"projectFocus": {"b": [1, {"y": 2, "x": 1}], "a": 1}, "message": "hi"}"#);
+        let c = request(r#"{"projectFocus": {"b": [1, {"y": 2, "x": 3}], "a": 1}, "message": "hi"}"#);
+        assert_eq!(body_hash(&a), body_hash(&b));
+        assert_ne!(body_hash(&a), body_hash(&c));
+    }
+
+    #[test]
+    fn a_key_of_the_header_and_a_name_of_a_turn_never_meet() {
+        let mut headers = HeaderMap::new();
+        let by_turn = idempotency(&headers, &request(r#"{"message": "hi", "clientTurnId": "k"}"#)).unwrap().unwrap();
+        headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_static("k"));
+        let by_header = idempotency(&headers, &request(r#"{"message": "hi"}"#)).unwrap().unwrap();
+        assert_eq!((by_turn.key.as_str(), by_header.key.as_str()), ("turn:k", "header:k"));
+    }
+
+    #[test]
+    fn only_an_explicit_wish_for_json_gets_no_stream() {
+        let wants = |accept: &'static str| wants_json(&HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]));
+        assert!(wants("application/json"));
+        assert!(!wants("*/*"));
+        assert!(!wants("application/json, text/event-stream"));
+        assert!(!wants_json(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn a_message_is_counted_in_characters() {
+        assert!(check_message(&"é".repeat(10), 10).is_ok());
+        assert_eq!(check_message(&"é".repeat(11), 10).unwrap_err().code, "message_too_long");
+        assert_eq!(check_message(" \n", 10).unwrap_err().code, "message_empty");
+    }
+}

@@ -1,0 +1,283 @@
+//! Conversations: what a chat UI lists, their messages, and their events. Nobody sees another owner's.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::Response;
+use chrono::{DateTime, Utc};
+use rejoin_shared::auth::Scope;
+use rejoin_shared::commands::DeleteConversation;
+use rejoin_shared::conversations::{self, Conversation};
+use rejoin_shared::messages::{self, ChatMessage};
+use rejoin_shared::wakeup::Wake;
+use rejoin_shared::{agents, ids};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::tickets;
+use crate::caller::Caller;
+use crate::extract::{Body, PageParams, Params, Segments, page};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::sse::start::{self, StreamParams, Target};
+use crate::state::AppState;
+
+/// Longest title [characters].
+const TITLE_MAX_CHARS: usize = 500;
+/// What a conversation is called that has neither title nor message yet.
+const UNTITLED: &str = "New conversation";
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(list, create))
+        .routes(routes!(get, update, delete))
+        .routes(routes!(list_messages))
+        .routes(routes!(events))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ConversationBody {
+    pub id: Uuid,
+    pub title: String,
+    pub agent_definition_id: Option<Uuid>,
+    pub metadata: Value,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+impl From<Conversation> for ConversationBody {
+    fn from(conversation: Conversation) -> Self {
+        Self {
+            id: conversation.id,
+            title: conversation.title,
+            agent_definition_id: conversation.agent_definition_id,
+            metadata: conversation.metadata,
+            created_at: conversation.created_at,
+            updated_at: conversation.updated_at,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ConversationPage {
+    pub items: Vec<ConversationBody>,
+    pub next_cursor: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MessageBody {
+    pub id: Uuid,
+    pub conversation_id: Uuid,
+    /// `user`, `assistant` or `system`
+    pub role: String,
+    pub content: String,
+    pub citations: Option<Value>,
+    /// On an assistant's message: the run that wrote it
+    pub retrieval_context: Option<Value>,
+    /// What the client had attached to a user's message
+    pub attached_context: Option<Value>,
+    pub metadata: Value,
+    /// The number of its event
+    pub seq: i64,
+    pub created_at: DateTime<Utc>,
+}
+
+impl MessageBody {
+    fn of(conversation_id: Uuid, message: ChatMessage) -> Self {
+        Self {
+            id: message.id,
+            conversation_id,
+            role: message.role,
+            content: message.content,
+            citations: message.citations,
+            retrieval_context: message.retrieval_context,
+            attached_context: message.metadata.get("attachedContext").cloned(),
+            metadata: message.metadata,
+            seq: message.seq,
+            created_at: message.created_at,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MessagePage {
+    pub items: Vec<MessageBody>,
+    pub next_cursor: Option<String>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NewConversation {
+    pub title: Option<String>,
+    /// The agent that it is bound to for its whole life; none: plain chat
+    pub agent_definition_id: Option<String>,
+    pub metadata: Option<Value>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConversationPatch {
+    pub title: Option<String>,
+    pub metadata: Option<Value>,
+}
+
+fn not_found() -> Problem {
+    Problem::not_found("conversation_not_found", "The conversation")
+}
+
+fn check(title: Option<&str>, metadata: Option<&Value>) -> Result<(), Problem> {
+    if let Some(title) = title {
+        if title.trim().is_empty() || title.chars().count() > TITLE_MAX_CHARS {
+            let detail = format!("title must have 1 to {TITLE_MAX_CHARS} characters");
+            return Err(Problem::bad_request("invalid_title", detail));
+        }
+    }
+    if metadata.is_some_and(|metadata| !metadata.is_object()) {
+        return Err(Problem::bad_request("invalid_metadata", "metadata must be an object"));
+    }
+    Ok(())
+}
+
+/// The caller's conversation of this id.
+pub async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<Conversation, Problem> {
+    let mut db = state.db.sql.acquire().await?;
+    conversations::get(&mut db, caller.owner(), id).await?.ok_or_else(not_found)
+}
+
+/// The caller's conversations, the most recently used first
+#[utoipa::path(get, path = "/api/conversations", tag = "conversations", params(PageParams),
+    responses((status = 200, description = "A page", body = ConversationPage), Refused))]
+async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    Params(params): Params<PageParams>,
+) -> Result<Json<ConversationPage>, Problem> {
+    let limit = params.limit(&state)?;
+    let rows = conversations::list(&state.db.sql, caller.owner(), params.after()?, limit + 1).await?;
+    let (items, next_cursor) = page(rows, limit, |row| (row.updated_at, row.id), ConversationBody::from);
+    Ok(Json(ConversationPage { items, next_cursor }))
+}
+
+/// Begin a conversation without a message
+#[utoipa::path(post, path = "/api/conversations", tag = "conversations", request_body = NewConversation,
+    responses((status = 201, description = "Made", body = ConversationBody), Refused, BodyRefused))]
+async fn create(
+    State(state): State<AppState>,
+    caller: Caller,
+    Body(request): Body<NewConversation>,
+) -> Result<(StatusCode, [(axum::http::HeaderName, String); 1], Json<ConversationBody>), Problem> {
+    check(request.title.as_deref(), request.metadata.as_ref())?;
+    let mut tx = state.db.sql.begin().await?;
+    let agent_definition_id = match &request.agent_definition_id {
+        None => None,
+        Some(text) => {
+            let found = match text.parse() {
+                Ok(id) => agents::get(&mut tx, caller.project_id, id).await?,
+                Err(_) => None,
+            };
+            let missing = || Problem::bad_request("agent_definition_not_found", format!("Agent definition {text} was not found"));
+            Some(found.ok_or_else(missing)?.id)
+        }
+    };
+    let id = ids::new();
+    let title = request.title.as_deref().unwrap_or(UNTITLED);
+    let metadata = request.metadata.unwrap_or_else(|| json!({}));
+    conversations::create(&mut tx, id, caller.owner(), title, agent_definition_id, &metadata).await?;
+    let made = conversations::get(&mut tx, caller.owner(), id).await?.ok_or_else(Problem::internal)?;
+    tx.commit().await?;
+    Ok((StatusCode::CREATED, [(LOCATION, format!("/api/conversations/{id}"))], Json(made.into())))
+}
+
+/// One conversation
+#[utoipa::path(get, path = "/api/conversations/{id}", tag = "conversations",
+    params(("id" = Uuid, Path, description = "The conversation")),
+    responses((status = 200, description = "It", body = ConversationBody), Refused))]
+async fn get(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+) -> Result<Json<ConversationBody>, Problem> {
+    Ok(Json(visible(&state, &caller, id).await?.into()))
+}
+
+/// Change title or metadata
+#[utoipa::path(patch, path = "/api/conversations/{id}", tag = "conversations", request_body = ConversationPatch,
+    params(("id" = Uuid, Path, description = "The conversation")),
+    responses((status = 200, description = "As it is now", body = ConversationBody), Refused, BodyRefused))]
+async fn update(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+    Body(patch): Body<ConversationPatch>,
+) -> Result<Json<ConversationBody>, Problem> {
+    check(patch.title.as_deref(), patch.metadata.as_ref())?;
+    let (title, metadata) = (patch.title.as_deref(), patch.metadata.as_ref());
+    let updated = conversations::update(&state.db.sql, caller.owner(), id, title, metadata).await?;
+    Ok(Json(updated.ok_or_else(not_found)?.into()))
+}
+
+/// Delete a conversation with its messages, runs and events
+#[utoipa::path(delete, path = "/api/conversations/{id}", tag = "conversations",
+    params(("id" = Uuid, Path, description = "The conversation")),
+    responses((status = 204, description = "Gone"), Refused))]
+async fn delete(State(state): State<AppState>, caller: Caller, Segments(id): Segments<Uuid>) -> Result<StatusCode, Problem> {
+    let mut tx = state.db.sql.begin().await?;
+    let deleted = DeleteConversation { owner: caller.owner(), id }.apply(&mut tx).await?;
+    tx.commit().await?;
+    if !deleted {
+        return Err(not_found());
+    }
+    state.bus.publish(Wake::log(id));
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The messages of a conversation, in the order that every reader saw them
+#[utoipa::path(get, path = "/api/conversations/{id}/messages", tag = "conversations",
+    params(PageParams, ("id" = Uuid, Path, description = "The conversation")),
+    responses((status = 200, description = "A page", body = MessagePage), Refused))]
+async fn list_messages(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+    Params(params): Params<PageParams>,
+) -> Result<Json<MessagePage>, Problem> {
+    let limit = params.limit(&state)?;
+    let after = params.after()?.unwrap_or(0);
+    visible(&state, &caller, id).await?;
+    let rows = messages::list(&state.db.sql, id, after, limit + 1).await?;
+    let (items, next_cursor) = page(rows, limit, |row| row.seq, |row| MessageBody::of(id, row));
+    Ok(Json(MessagePage { items, next_cursor }))
+}
+
+/// The whole conversation, all its runs, live, without end
+#[utoipa::path(get, path = "/api/conversations/{id}/events", tag = "conversations",
+    params(StreamParams, ("id" = Uuid, Path, description = "The conversation"),
+        ("Last-Event-ID" = Option<String>, Header, description = "The number of the last event that the reader has")),
+    responses(
+        (status = 200, description = "Events", body = String, content_type = "text/event-stream"),
+        (status = 410, description = "The events after the cursor are gone", body = crate::problem::ProblemBody),
+        Refused))]
+async fn events(
+    State(state): State<AppState>,
+    headers: HeaderMap,
+    uri: Uri,
+    Segments(id): Segments<Uuid>,
+    Params(params): Params<StreamParams>,
+) -> Result<Response, Problem> {
+    let caller = match &params.ticket {
+        Some(ticket) => tickets::redeem(&state, ticket, id).await?,
+        None => crate::caller::authenticate(&state, &headers, &uri, Scope::Read).await?,
+    };
+    let start = params.start(&headers)?;
+    visible(&state, &caller, id).await?;
+    let permit = start::admit(&state, &caller)?;
+    start::open(&state, permit, Target::Conversation(id), start, &params).await
+}

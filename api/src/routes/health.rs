@@ -1,0 +1,78 @@
+//! `GET /livez`: the process answers. `GET /readyz`: send it requests.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::Serialize;
+use tokio::time::timeout;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::state::AppState;
+
+/// What the migrations must have made.
+const NEEDED_TABLES: [&str; 6] = [
+    "queue.jobs",
+    "stream.events",
+    "kb.api_keys",
+    "kb.chat_conversations",
+    "kb.agent_runs",
+    "kb.agent_run_tool_calls",
+];
+/// The database has this long to answer.
+const QUERY_LIMIT: Duration = Duration::from_secs(2);
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(live)).routes(routes!(ready))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Health {
+    /// `ok` or `unavailable`
+    pub status: &'static str,
+    /// Why it is not ready
+    pub reasons: Vec<String>,
+}
+
+impl Health {
+    fn of(reasons: Vec<String>) -> (StatusCode, Json<Health>) {
+        if reasons.is_empty() {
+            (StatusCode::OK, Json(Health { status: "ok", reasons }))
+        } else {
+            (StatusCode::SERVICE_UNAVAILABLE, Json(Health { status: "unavailable", reasons }))
+        }
+    }
+}
+
+/// Whether the process answers
+#[utoipa::path(get, path = "/livez", tag = "operation", security(()),
+    responses((status = 200, description = "It does", body = Health)))]
+async fn live() -> (StatusCode, Json<Health>) {
+    Health::of(vec![])
+}
+
+/// Whether requests should be sent here
+#[utoipa::path(get, path = "/readyz", tag = "operation", security(()),
+    responses((status = 200, description = "Yes", body = Health), (status = 503, description = "No, for these reasons", body = Health)))]
+async fn ready(State(state): State<AppState>) -> (StatusCode, Json<Health>) {
+    let mut reasons = Vec::new();
+    if state.draining.is_cancelled() {
+        reasons.push("draining: the server is stopping".to_owned());
+    }
+    let missing = sqlx::query_scalar::<_, String>("select name from unnest($1::text[]) name where to_regclass(name) is null")
+        .bind(&NEEDED_TABLES[..])
+        .fetch_all(&state.db.sql);
+    match timeout(QUERY_LIMIT, missing).await {
+        Ok(Ok(missing)) if missing.is_empty() => {}
+        Ok(Ok(missing)) => reasons.push(format!("schema: migrations are missing ({})", missing.join(", "))),
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "not ready: the database can't be asked");
+            reasons.push("database: it does not answer".to_owned());
+        }
+        Err(_) => reasons.push(format!("database: no answer within {} s", QUERY_LIMIT.as_secs())),
+    }
+    Health::of(reasons)
+}

@@ -1,0 +1,336 @@
+//! The audit trail of a project's runs: lists, and each thing in full. Six endpoints, three levels of detail.
+
+use axum::Json;
+use axum::extract::State;
+use chrono::{DateTime, Utc};
+use rejoin_shared::run_messages::{self, RunMessage};
+use rejoin_shared::runs::{self, Run, RunFilter, RunState};
+use rejoin_shared::tool_calls::{self, ToolCallRow};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::runs::{RunBody, RunDetail, detail, visible};
+use crate::caller::Caller;
+use crate::extract::{PageParams, Params, Segments, page};
+use crate::problem::{Problem, Refused};
+use crate::state::AppState;
+
+/// Characters of a message that lists show.
+const PREVIEW_CHARS: usize = 200;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(list_runs))
+        .routes(routes!(get_run))
+        .routes(routes!(list_messages))
+        .routes(routes!(get_message))
+        .routes(routes!(list_tool_calls))
+        .routes(routes!(get_tool_call))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunPage {
+    pub items: Vec<RunBody>,
+    pub next_cursor: Option<String>,
+}
+
+/// Which runs, and which page of them.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub struct RunParams {
+    /// Items of the page
+    pub limit: Option<u32>,
+    /// `nextCursor` of the page before
+    pub cursor: Option<String>,
+    /// Only runs that stand so
+    pub state: Option<String>,
+    /// The same as `state`
+    pub status: Option<String>,
+    /// Only runs of this conversation
+    pub conversation_id: Option<Uuid>,
+    /// Only runs of this agent
+    pub agent_definition_id: Option<Uuid>,
+}
+
+impl RunParams {
+    fn filter(&self) -> Result<RunFilter, Problem> {
+        let state = match self.state.as_deref().or(self.status.as_deref()) {
+            None => None,
+            Some(text) => {
+                let unknown = || Problem::bad_request("invalid_query", format!("state={text} is not known"));
+                Some(RunState::parse(text).ok_or_else(unknown)?)
+            }
+        };
+        Ok(RunFilter {
+            state,
+            conversation_id: self.conversation_id,
+            agent_definition_id: self.agent_definition_id,
+            root_run_id: None,
+        })
+    }
+}
+
+/// A message of a run as lists show it.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunMessageBody {
+    pub id: Uuid,
+    pub run_id: Uuid,
+    /// `system`, `user`, `assistant` or `tool_result`
+    pub role: String,
+    pub step_number: i32,
+    /// The beginning of it
+    pub content: String,
+    /// Whether there is more
+    pub truncated: bool,
+    pub created_at: DateTime<Utc>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunMessagePage {
+    pub items: Vec<RunMessageBody>,
+    pub next_cursor: Option<String>,
+}
+
+/// A message of a run in full.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunMessageDetail {
+    pub id: Uuid,
+    pub run_id: Uuid,
+    pub role: String,
+    pub step_number: i32,
+    /// As it is stored
+    pub content: Value,
+    pub created_at: DateTime<Utc>,
+}
+
+/// A tool call as lists show it.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolCallBody {
+    pub id: Uuid,
+    pub run_id: Uuid,
+    /// The assistant's message that asked for it
+    pub message_id: Uuid,
+    /// The model's id of the call
+    pub call_id: String,
+    pub step_number: i32,
+    pub tool: String,
+    /// The same as `tool`
+    pub tool_name: String,
+    /// `pending`, `running`, `completed`, `error` or `outcome_unknown`
+    pub status: String,
+    pub duration_ms: Option<i32>,
+    pub created_at: DateTime<Utc>,
+    pub started_at: Option<DateTime<Utc>>,
+    pub completed_at: Option<DateTime<Utc>>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolCallPage {
+    pub items: Vec<ToolCallBody>,
+    pub next_cursor: Option<String>,
+}
+
+/// A tool call in full.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolCallDetail {
+    #[serde(flatten)]
+    pub call: ToolCallBody,
+    pub input: Value,
+    pub output: Option<Value>,
+    pub error: Option<String>,
+}
+
+impl From<ToolCallRow> for ToolCallBody {
+    fn from(row: ToolCallRow) -> Self {
+        Self {
+            id: row.id,
+            run_id: row.run_id,
+            message_id: row.message_id,
+            call_id: row.call_id,
+            step_number: row.step_number,
+            tool: row.tool_name.clone(),
+            tool_name: row.tool_name,
+            status: row.status,
+            duration_ms: row.duration_ms,
+            created_at: row.created_at,
+            started_at: row.started_at,
+            completed_at: row.completed_at,
+        }
+    }
+}
+
+impl From<RunMessage> for RunMessageBody {
+    fn from(message: RunMessage) -> Self {
+        let (content, truncated) = preview(&message.content);
+        Self {
+            id: message.id,
+            run_id: message.run_id,
+            role: message.role,
+            step_number: message.step_number,
+            content,
+            truncated,
+            created_at: message.created_at,
+        }
+    }
+}
+
+/// The beginning of a stored message, and whether there is more: its text, or else its JSON.
+fn preview(content: &Value) -> (String, bool) {
+    let text = match content {
+        Value::String(text) => text.clone(),
+        Value::Object(object) => match object.get("text").or_else(|| object.get("content")) {
+            Some(Value::String(text)) if !text.is_empty() => text.clone(),
+            _ => content.to_string(),
+        },
+        other => other.to_string(),
+    };
+    match text.char_indices().nth(PREVIEW_CHARS) {
+        Some((end, _)) => (text[..end].to_owned(), true),
+        None => (text, false),
+    }
+}
+
+/// The run, if the caller may see it in this project.
+async fn run_of(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<Run, Problem> {
+    caller.in_project(project_id)?;
+    visible(state, caller, id).await
+}
+
+/// The project's runs, newest first
+#[utoipa::path(get, path = "/api/projects/{p}/agent-runs", tag = "history",
+    params(RunParams, ("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "A page", body = RunPage), Refused))]
+async fn list_runs(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Params(params): Params<RunParams>,
+) -> Result<Json<RunPage>, Problem> {
+    caller.in_project(project_id)?;
+    let filter = params.filter()?;
+    let paging = PageParams { limit: params.limit, cursor: params.cursor };
+    let limit = paging.limit(&state)?;
+    let rows = runs::list_visible(&state.db.sql, caller.owner(), &filter, paging.after()?, limit + 1).await?;
+    let (items, next_cursor) = page(rows, limit, |row| (row.created_at, row.id), RunBody::from);
+    Ok(Json(RunPage { items, next_cursor }))
+}
+
+/// One run: summary, agent, parent and children
+#[utoipa::path(get, path = "/api/projects/{p}/agent-runs/{run}", tag = "history",
+    params(("p" = Uuid, Path, description = "The project"), ("run" = Uuid, Path, description = "The run")),
+    responses((status = 200, description = "It", body = RunDetail), Refused))]
+async fn get_run(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, run)): Segments<(Uuid, Uuid)>,
+) -> Result<Json<RunDetail>, Problem> {
+    let run = run_of(&state, &caller, project_id, run).await?;
+    Ok(Json(detail(&state, run).await?))
+}
+
+/// The messages of a run as the model saw them, shortened
+#[utoipa::path(get, path = "/api/projects/{p}/agent-runs/{run}/messages", tag = "history",
+    params(PageParams, ("p" = Uuid, Path, description = "The project"), ("run" = Uuid, Path, description = "The run")),
+    responses((status = 200, description = "A page", body = RunMessagePage), Refused))]
+async fn list_messages(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, run)): Segments<(Uuid, Uuid)>,
+    Params(params): Params<PageParams>,
+) -> Result<Json<RunMessagePage>, Problem> {
+    let limit = params.limit(&state)?;
+    let after = params.after()?.unwrap_or(0);
+    let run = run_of(&state, &caller, project_id, run).await?;
+    let rows = run_messages::list(&state.db.sql, run.id, after, limit + 1).await?;
+    let (items, next_cursor) = page(rows, limit, |row| row.position, RunMessageBody::from);
+    Ok(Json(RunMessagePage { items, next_cursor }))
+}
+
+/// One message of a run in full
+#[utoipa::path(get, path = "/api/projects/{p}/agent-runs/{run}/messages/{m}", tag = "history",
+    params(("p" = Uuid, Path, description = "The project"), ("run" = Uuid, Path, description = "The run"),
+        ("m" = Uuid, Path, description = "The message")),
+    responses((status = 200, description = "It", body = RunMessageDetail), Refused))]
+async fn get_message(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, run, id)): Segments<(Uuid, Uuid, Uuid)>,
+) -> Result<Json<RunMessageDetail>, Problem> {
+    let run = run_of(&state, &caller, project_id, run).await?;
+    let message = run_messages::get(&state.db.sql, run.id, id).await?;
+    let message = message.ok_or_else(|| Problem::not_found("message_not_found", "The message"))?;
+    Ok(Json(RunMessageDetail {
+        id: message.id,
+        run_id: message.run_id,
+        role: message.role,
+        step_number: message.step_number,
+        content: message.content,
+        created_at: message.created_at,
+    }))
+}
+
+/// The tool calls of a run
+#[utoipa::path(get, path = "/api/projects/{p}/agent-runs/{run}/tool-calls", tag = "history",
+    params(PageParams, ("p" = Uuid, Path, description = "The project"), ("run" = Uuid, Path, description = "The run")),
+    responses((status = 200, description = "A page", body = ToolCallPage), Refused))]
+async fn list_tool_calls(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, run)): Segments<(Uuid, Uuid)>,
+    Params(params): Params<PageParams>,
+) -> Result<Json<ToolCallPage>, Problem> {
+    let limit = params.limit(&state)?;
+    // Before the first: steps and positions are not negative.
+    let after = params.after()?.unwrap_or((-1, -1));
+    let run = run_of(&state, &caller, project_id, run).await?;
+    let rows = tool_calls::list(&state.db.sql, run.id, after, limit + 1).await?;
+    let (items, next_cursor) = page(rows, limit, |row| (row.step_number, row.position), ToolCallBody::from);
+    Ok(Json(ToolCallPage { items, next_cursor }))
+}
+
+/// One tool call with its full input and output
+#[utoipa::path(get, path = "/api/projects/{p}/agent-runs/{run}/tool-calls/{c}", tag = "history",
+    params(("p" = Uuid, Path, description = "The project"), ("run" = Uuid, Path, description = "The run"),
+        ("c" = Uuid, Path, description = "The call")),
+    responses((status = 200, description = "It", body = ToolCallDetail), Refused))]
+async fn get_tool_call(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, run, id)): Segments<(Uuid, Uuid, Uuid)>,
+) -> Result<Json<ToolCallDetail>, Problem> {
+    let run = run_of(&state, &caller, project_id, run).await?;
+    let row = tool_calls::get(&state.db.sql, run.id, id).await?;
+    let row = row.ok_or_else(|| Problem::not_found("tool_call_not_found", "The tool call"))?;
+    Ok(Json(ToolCallDetail {
+        input: row.input.clone(),
+        output: row.output.clone(),
+        error: row.error.clone(),
+        call: row.into(),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_preview_is_cut_between_characters() {
+        let (text, truncated) = preview(&json!("é".repeat(201)));
+        assert_eq!((text.chars().count(), truncated), (200, true));
+        assert_eq!(preview(&json!({"text": "short"})), ("short".to_owned(), false));
+        assert_eq!(preview(&json!({"calls": []})), (r#"{"calls":[]}"#.to_owned(), false));
+    }
+}

@@ -1,0 +1,196 @@
+//! One run: how it stands, its events, its end. A run of a conversation is its owner's alone; one outside is its project's.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::Response;
+use chrono::{DateTime, Utc};
+use rejoin_shared::auth::Scope;
+use rejoin_shared::commands::CancelRun;
+use rejoin_shared::runs::{self, Run};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::tickets;
+use crate::caller::Caller;
+use crate::extract::{Params, Segments};
+use crate::problem::{Problem, Refused};
+use crate::sse::start::{self, StreamParams, Target};
+use crate::state::AppState;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(get)).routes(routes!(cancel)).routes(routes!(events))
+}
+
+/// A run as lists show it.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunBody {
+    pub id: Uuid,
+    /// `queued`, `running`, `waiting`, `paused`, `completed`, `failed` or `cancelled`
+    pub state: String,
+    /// The same as `state`
+    pub status: String,
+    pub conversation_id: Option<Uuid>,
+    pub agent_definition_id: Option<Uuid>,
+    /// The agent's name, as it was then
+    pub agent: Option<String>,
+    pub parent_run_id: Option<Uuid>,
+    pub root_run_id: Uuid,
+    pub depth: i32,
+    pub model: Option<String>,
+    pub step_count: i32,
+    /// Over all resumes
+    pub total_steps: i32,
+    pub attempt: i32,
+    /// From its start to its end; none while it goes on
+    pub duration_ms: Option<i64>,
+    pub error: Option<String>,
+    pub error_code: Option<String>,
+    /// Tokens and cost
+    pub usage: Value,
+    pub created_at: DateTime<Utc>,
+    pub started_at: Option<DateTime<Utc>>,
+    pub finished_at: Option<DateTime<Utc>>,
+    pub cancel_requested_at: Option<DateTime<Utc>>,
+}
+
+/// A run in detail.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunDetail {
+    #[serde(flatten)]
+    pub run: RunBody,
+    /// What it was asked
+    pub input: String,
+    /// What came out of it
+    pub summary: Option<String>,
+    /// The user's message that it answers
+    pub message_id: Option<Uuid>,
+    /// The assistant's message that it ended with
+    pub final_message_id: Option<Uuid>,
+    /// The runs that it started
+    pub children: Vec<Uuid>,
+    /// A reader that starts after this number sees all of it
+    pub cursor: i64,
+    /// The number of its `done`
+    pub done_seq: Option<i64>,
+}
+
+impl From<Run> for RunBody {
+    fn from(run: Run) -> Self {
+        Self {
+            id: run.id,
+            status: run.state.clone(),
+            state: run.state,
+            conversation_id: run.conversation_id,
+            agent_definition_id: run.agent_definition_id,
+            agent: run.agent_name,
+            parent_run_id: run.parent_run_id,
+            root_run_id: run.root_run_id,
+            depth: run.depth,
+            model: run.model,
+            step_count: run.step_count,
+            total_steps: run.total_steps,
+            attempt: run.attempt,
+            duration_ms: run.started_at.zip(run.finished_at).map(|(start, end)| (end - start).num_milliseconds()),
+            error: run.error,
+            error_code: run.error_code,
+            usage: run.usage,
+            created_at: run.created_at,
+            started_at: run.started_at,
+            finished_at: run.finished_at,
+            cancel_requested_at: run.cancel_requested_at,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Cancelled {
+    pub run_id: Uuid,
+    /// How it stands now: `running` until its worker has stopped it
+    pub state: String,
+    /// The same as `state`
+    pub status: String,
+}
+
+fn not_found() -> Problem {
+    Problem::not_found("run_not_found", "The run")
+}
+
+/// The run of this id, if the caller may see it.
+pub async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<Run, Problem> {
+    runs::get_visible(&state.db.sql, caller.owner(), id).await?.ok_or_else(not_found)
+}
+
+/// All that there is to say of a run.
+pub async fn detail(state: &AppState, run: Run) -> Result<RunDetail, Problem> {
+    let children = runs::children(&state.db.sql, run.id).await?;
+    Ok(RunDetail {
+        input: run.input.clone(),
+        summary: run.summary.clone(),
+        message_id: run.message_id,
+        final_message_id: run.final_message_id,
+        children,
+        cursor: run.first_seq,
+        done_seq: run.done_seq,
+        run: run.into(),
+    })
+}
+
+/// One run
+#[utoipa::path(get, path = "/api/runs/{id}", tag = "runs", params(("id" = Uuid, Path, description = "The run")),
+    responses((status = 200, description = "It", body = RunDetail), Refused))]
+async fn get(State(state): State<AppState>, caller: Caller, Segments(id): Segments<Uuid>) -> Result<Json<RunDetail>, Problem> {
+    let run = visible(&state, &caller, id).await?;
+    Ok(Json(detail(&state, run).await?))
+}
+
+/// Stop a run. Idempotent: one that has ended stays as it is
+#[utoipa::path(post, path = "/api/runs/{id}/cancel", tag = "runs", params(("id" = Uuid, Path, description = "The run")),
+    responses((status = 202, description = "It has stopped, or will at its next step", body = Cancelled), Refused))]
+async fn cancel(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+) -> Result<(StatusCode, Json<Cancelled>), Problem> {
+    visible(&state, &caller, id).await?;
+    let mut tx = state.db.sql.begin().await?;
+    let wake = CancelRun { run_id: id }.apply(&mut tx).await?;
+    tx.commit().await?;
+    state.bus.publish(wake);
+    let run = runs::get(&state.db.sql, id).await?.ok_or_else(not_found)?;
+    let cancelled = Cancelled { run_id: id, status: run.state.clone(), state: run.state };
+    Ok((StatusCode::ACCEPTED, Json(cancelled)))
+}
+
+/// The events of one run and its sub-agents, until its `done`
+#[utoipa::path(get, path = "/api/runs/{id}/events", tag = "runs",
+    params(StreamParams, ("id" = Uuid, Path, description = "The run"),
+        ("Last-Event-ID" = Option<String>, Header, description = "The number of the last event that the reader has")),
+    responses(
+        (status = 200, description = "Events", body = String, content_type = "text/event-stream"),
+        (status = 204, description = "The cursor is at the end of the finished run"),
+        (status = 410, description = "The events after the cursor are gone", body = crate::problem::ProblemBody),
+        Refused))]
+async fn events(
+    State(state): State<AppState>,
+    headers: HeaderMap,
+    uri: Uri,
+    Segments(id): Segments<Uuid>,
+    Params(params): Params<StreamParams>,
+) -> Result<Response, Problem> {
+    let caller = match &params.ticket {
+        Some(ticket) => tickets::redeem(&state, ticket, id).await?,
+        None => crate::caller::authenticate(&state, &headers, &uri, Scope::Read).await?,
+    };
+    let start = params.start(&headers)?;
+    let run = visible(&state, &caller, id).await?;
+    let permit = start::admit(&state, &caller)?;
+    start::open(&state, permit, Target::Run(Box::new(run)), start, &params).await
+}

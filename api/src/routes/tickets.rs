@@ -1,0 +1,66 @@
+//! `POST /api/stream-tickets`: a pass for one stream, once, for a browser's EventSource, which can't send headers.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use chrono::{DateTime, Utc};
+use rejoin_shared::auth;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::{conversations, runs};
+use crate::caller::Caller;
+use crate::extract::Body;
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+pub const PATH: &str = "/api/stream-tickets";
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(create))
+}
+
+/// Exactly one of both.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TicketRequest {
+    pub conversation_id: Option<Uuid>,
+    pub run_id: Option<Uuid>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Ticket {
+    /// For `?ticket=`
+    pub ticket: String,
+    pub expires_at: DateTime<Utc>,
+}
+
+/// Make a ticket
+#[utoipa::path(post, path = "/api/stream-tickets", tag = "streams", request_body = TicketRequest,
+    responses((status = 201, description = "Made", body = Ticket), Refused, BodyRefused))]
+async fn create(
+    State(state): State<AppState>,
+    caller: Caller,
+    Body(request): Body<TicketRequest>,
+) -> Result<(StatusCode, Json<Ticket>), Problem> {
+    let target = match (request.conversation_id, request.run_id) {
+        (Some(id), None) => conversations::visible(&state, &caller, id).await?.id,
+        (None, Some(id)) => runs::visible(&state, &caller, id).await?.id,
+        (Some(_), Some(_)) | (None, None) => {
+            return Err(Problem::bad_request("invalid_body", "either conversationId or runId is needed"));
+        }
+    };
+    let (ticket, expires_at) = auth::create_ticket(&state.db.sql, &caller, target).await?;
+    Ok((StatusCode::CREATED, Json(Ticket { ticket, expires_at })))
+}
+
+/// Uses a ticket up: the caller that it was made for.
+pub async fn redeem(state: &AppState, ticket: &str, target: Uuid) -> Result<Caller, Problem> {
+    let caller = auth::redeem_ticket(&state.db.sql, ticket, target).await?;
+    let refused = || Problem::unauthorized("ticket_invalid", "the ticket is unknown, used, expired or for another stream");
+    Ok(caller.ok_or_else(refused)?.into())
+}

@@ -1,0 +1,87 @@
+//! `POST /api/projects/{p}/agents/{definition}/trigger`: a run without a conversation.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderName, StatusCode};
+use rejoin_shared::agents::{self, AgentDefinition};
+use rejoin_shared::commands::TriggerRun;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::extract::{Body, Segments};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(trigger))
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TriggerRequest {
+    /// What the agent is asked: text, or any JSON, which it is given as text
+    pub input: Value,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Triggered {
+    pub run_id: Uuid,
+    /// A reader that starts after this number sees all of it
+    pub cursor: i64,
+}
+
+/// Run an agent outside any conversation
+#[utoipa::path(post, path = "/api/projects/{p}/agents/{definition}/trigger", tag = "runs", request_body = TriggerRequest,
+    params(("p" = Uuid, Path, description = "The project"),
+        ("definition" = String, Path, description = "An agent definition's id or name")),
+    responses((status = 202, description = "Accepted", body = Triggered), Refused, BodyRefused))]
+async fn trigger(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, definition)): Segments<(Uuid, String)>,
+    Body(request): Body<TriggerRequest>,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Triggered>), Problem> {
+    caller.in_project(project_id)?;
+    let input = input_text(request.input)?;
+    if input.chars().count() > state.config.max_message_chars {
+        let detail = format!("the input is longer than {} characters", state.config.max_message_chars);
+        return Err(Problem::bad_request("message_too_long", detail));
+    }
+    let definition = find(&state, project_id, &definition).await?;
+    let mut tx = state.db.sql.begin().await?;
+    let command = TriggerRun { definition: &definition, user_id: Some(caller.user_id), input };
+    let (run_id, wake) = command.apply(&mut tx).await?;
+    tx.commit().await?;
+    state.bus.publish(wake);
+    let location = format!("/api/runs/{run_id}/events");
+    Ok((StatusCode::ACCEPTED, [(LOCATION, location)], Json(Triggered { run_id, cursor: 0 })))
+}
+
+fn input_text(input: Value) -> Result<String, Problem> {
+    match input {
+        Value::String(text) if text.trim().is_empty() => Err(Problem::bad_request("message_empty", "the input is empty")),
+        Value::String(text) => Ok(text),
+        Value::Null => Err(Problem::bad_request("message_empty", "the input is empty")),
+        other => Ok(other.to_string()),
+    }
+}
+
+/// By id or, failing that, by name.
+async fn find(state: &AppState, project_id: Uuid, text: &str) -> Result<AgentDefinition, Problem> {
+    if let Ok(id) = text.parse() {
+        let mut db = state.db.sql.acquire().await?;
+        if let Some(found) = agents::get(&mut db, project_id, id).await? {
+            return Ok(found);
+        }
+    }
+    agents::find_by_name(&state.db.sql, project_id, text)
+        .await?
+        .ok_or_else(|| Problem::not_found("agent_definition_not_found", "The agent definition"))
+}

@@ -1,0 +1,102 @@
+//! Frames of the native dialect: data only, one line of JSON each.
+
+use bytes::Bytes;
+use rejoin_shared::events::log::StoredEvent;
+use rejoin_shared::events::snapshot::Snapshot;
+use serde::Deserialize;
+use serde_json::json;
+use uuid::Uuid;
+
+/// First in every stream: a client that loses it waits this long before it connects again.
+pub const RETRY: &[u8] = b"retry: 2000\n\n";
+/// Sent when there is nothing else to say, so that nobody between thinks the connection dead.
+pub const HEARTBEAT: &[u8] = b":hb\n\n";
+/// The server is stopping: connect again, elsewhere.
+pub const GOAWAY: &[u8] = b"data: {\"type\":\"goaway\"}\n\n";
+
+/// An event, rendered once and shared by all of its readers.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    pub seq: i64,
+    /// The run whose readers see it.
+    pub run_id: Option<Uuid>,
+    /// The run whose turn it ends.
+    pub done_of: Option<Uuid>,
+    pub bytes: Bytes,
+}
+
+/// Of a `done` event, what we look at.
+#[derive(Deserialize)]
+struct DoneEvent {
+    #[serde(rename = "runId")]
+    run_id: Option<Uuid>,
+}
+
+impl Frame {
+    pub fn of(event: &StoredEvent) -> Self {
+        let done_of = if event.kind == "done" {
+            serde_json::from_slice::<DoneEvent>(&event.data).ok().and_then(|done| done.run_id).or(event.run_id)
+        } else {
+            None
+        };
+        Self { seq: event.seq, run_id: event.run_id, done_of, bytes: numbered(event.seq, &event.data) }
+    }
+}
+
+/// A frame that moves its reader's cursor to `seq`.
+fn numbered(seq: i64, data: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(data.len() + 32);
+    out.extend_from_slice(format!("id: {seq}\ndata: ").as_bytes());
+    // Line ends within JSON text are blanks between its tokens, and would end the frame's line.
+    out.extend(data.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
+    out.extend_from_slice(b"\n\n");
+    out.into()
+}
+
+/// The past has been sent, through this number.
+pub fn caught_up(through: i64) -> Bytes {
+    unnumbered(&json!({ "type": "caught_up", "through": through }))
+}
+
+/// Events between the cursor and `oldest` are gone.
+pub fn gap(after: i64, oldest: i64) -> Bytes {
+    unnumbered(&json!({ "type": "gap", "after": after, "oldest": oldest }))
+}
+
+/// The state up to a number, which the reader's cursor moves to.
+pub fn snapshot(snapshot: &Snapshot) -> Bytes {
+    numbered(snapshot.through, &serde_json::to_vec(snapshot).expect("a snapshot is plain data"))
+}
+
+fn unnumbered(data: &serde_json::Value) -> Bytes {
+    format!("data: {data}\n\n").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(kind: &str, data: &str) -> StoredEvent {
+        StoredEvent { seq: 42, run_id: Some(Uuid::nil()), kind: kind.into(), data: Bytes::copy_from_slice(data.as_bytes()) }
+    }
+
+    #[test]
+    fn an_event_is_one_frame_as_the_wire_shows_it() {
+        let frame = Frame::of(&event("token", r#"{"type":"token","token":"Hel"}"#));
+        assert_eq!(frame.bytes, "id: 42\ndata: {\"type\":\"token\",\"token\":\"Hel\"}\n\n");
+        assert_eq!(frame.done_of, None);
+    }
+
+    #[test]
+    fn line_ends_between_tokens_do_not_end_the_frame() {
+        let frame = Frame::of(&event("token", "{\"type\":\"token\",\r\n\"token\":\"a\"}"));
+        assert_eq!(frame.bytes, "id: 42\ndata: {\"type\":\"token\",  \"token\":\"a\"}\n\n");
+    }
+
+    #[test]
+    fn a_sub_agents_done_is_not_the_roots() {
+        let child = Uuid::now_v7();
+        let frame = Frame::of(&event("done", &json!({"type": "done", "runId": child}).to_string()));
+        assert_eq!(frame.done_of, Some(child));
+    }
+}

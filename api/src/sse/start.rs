@@ -1,0 +1,317 @@
+//! Where a reader begins, and the answers that are no stream: 204 at the end of a finished run, 400 for a cursor that can't be,
+//! 410 for one that retention has overtaken.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use bytes::{Bytes, BytesMut};
+use rejoin_shared::commands::Posted;
+use rejoin_shared::events::log::{self, LogEnds};
+use rejoin_shared::events::snapshot;
+use rejoin_shared::runs::{self, Run};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::timeout;
+use utoipa::IntoParams;
+use uuid::Uuid;
+
+use super::frame;
+use super::reader::{Filter, Reader};
+use super::streams::Permit;
+use crate::caller::Caller;
+use crate::problem::Problem;
+use crate::state::AppState;
+
+/// The cursor that a browser sends when it connects again.
+const LAST_EVENT_ID: &str = "last-event-id";
+/// A look at the ends of a log takes no longer.
+const QUERY_LIMIT: Duration = Duration::from_secs(5);
+
+/// How to read a log.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct StreamParams {
+    /// The number of the last event that the reader has, or `now`; the header `Last-Event-ID` goes before it
+    pub after: Option<String>,
+    /// `snapshot`: begin with the state so far instead of all events
+    pub from: Option<String>,
+    /// `event`: where events after the cursor are gone, stream a `gap`, a snapshot, then go on, instead of answering 410
+    pub on_gap: Option<String>,
+    /// A single-use ticket instead of an API key
+    pub ticket: Option<String>,
+}
+
+/// Where to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    Beginning,
+    After(i64),
+    Now,
+    Snapshot,
+}
+
+impl StreamParams {
+    pub fn start(&self, headers: &HeaderMap) -> Result<Start, Problem> {
+        let malformed = || Problem::bad_request("cursor_malformed", "a cursor is the number of an event");
+        if let Some(value) = headers.get(LAST_EVENT_ID).filter(|value| !value.is_empty()) {
+            return Ok(Start::After(cursor(value.to_str().map_err(|_| malformed())?).ok_or_else(malformed)?));
+        }
+        match (self.from.as_deref(), self.after.as_deref()) {
+            (Some("snapshot"), _) => Ok(Start::Snapshot),
+            (Some(other), _) => {
+                Err(Problem::bad_request("invalid_query", format!("from={other} is not known; it may be `snapshot`")))
+            }
+            (None, None) => Ok(Start::Beginning),
+            (None, Some("now")) => Ok(Start::Now),
+            (None, Some(number)) => Ok(Start::After(cursor(number).ok_or_else(malformed)?)),
+        }
+    }
+
+    fn on_gap(&self) -> Result<OnGap, Problem> {
+        match self.on_gap.as_deref() {
+            None => Ok(OnGap::Refuse),
+            Some("event") => Ok(OnGap::Tell),
+            Some(other) => {
+                Err(Problem::bad_request("invalid_query", format!("on_gap={other} is not known; it may be `event`")))
+            }
+        }
+    }
+}
+
+/// What a reader gets where events after its cursor are gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OnGap {
+    Refuse,
+    Tell,
+}
+
+/// A cursor as text: digits, and nothing else.
+fn cursor(text: &str) -> Option<i64> {
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    text.parse().ok()
+}
+
+/// What is read.
+pub enum Target {
+    Conversation(Uuid),
+    Run(Box<Run>),
+}
+
+impl Target {
+    fn log_id(&self) -> Uuid {
+        match self {
+            Target::Conversation(id) => *id,
+            Target::Run(run) => run.log_id,
+        }
+    }
+
+    fn run_id(&self) -> Option<Uuid> {
+        match self {
+            Target::Conversation(_) => None,
+            Target::Run(run) => Some(run.id),
+        }
+    }
+
+    /// The number before its first event.
+    fn first_seq(&self) -> i64 {
+        match self {
+            Target::Conversation(_) => 0,
+            Target::Run(run) => run.first_seq,
+        }
+    }
+
+    /// Whether nothing comes after `cursor` any more.
+    fn is_over_at(&self, cursor: i64) -> bool {
+        match self {
+            Target::Conversation(_) => false,
+            Target::Run(run) => run.state().has_ended() && cursor >= run.done_seq.unwrap_or_default(),
+        }
+    }
+
+    fn filter(&self) -> Filter {
+        match self {
+            Target::Conversation(_) => Filter::Log,
+            Target::Run(run) => {
+                let done_seq = run.done_seq.unwrap_or_default();
+                // A `done` of a run that goes on closed an earlier turn of it.
+                let open_through = if run.state().has_ended() { done_seq - 1 } else { done_seq };
+                Filter::Run { id: run.root_run_id, open_through }
+            }
+        }
+    }
+
+    fn snapshot_url(&self) -> String {
+        match self {
+            Target::Conversation(id) => format!("/api/conversations/{id}/events?from=snapshot"),
+            Target::Run(run) => format!("/api/runs/{}/events?from=snapshot", run.id),
+        }
+    }
+
+    /// Looks again how a run stands.
+    async fn refresh(&mut self, state: &AppState) -> Result<(), Problem> {
+        if let Target::Run(run) = self {
+            let now = runs::get(&state.db.sql, run.id).await?;
+            **run = now.ok_or_else(|| Problem::not_found("run_not_found", "The run"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Answers a request for events. The caller may see the target.
+pub async fn open(
+    state: &AppState,
+    permit: Permit,
+    mut target: Target,
+    start: Start,
+    params: &StreamParams,
+) -> Result<Response, Problem> {
+    let on_gap = params.on_gap()?;
+    let log_id = target.log_id();
+    let ends = ends_of(state, log_id).await?;
+    let cursor = match start {
+        Start::Beginning => target.first_seq(),
+        Start::After(seq) if seq > ends.last_seq => {
+            let detail = format!("the cursor {seq} is ahead of the log, which ends at {}", ends.last_seq);
+            return Err(Problem::bad_request("cursor_ahead", detail).with("lastSeq", json!(ends.last_seq)));
+        }
+        Start::After(seq) => seq.max(target.first_seq()),
+        Start::Now => {
+            // A run may have ended between our looks at it and at its log.
+            target.refresh(state).await?;
+            ends.last_seq
+        }
+        Start::Snapshot => return from_snapshot(state, permit, target, ends, Opening::default()).await,
+    };
+    if target.is_over_at(cursor) {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    if cursor < ends.oldest_seq - 1 {
+        if on_gap == OnGap::Tell {
+            let opening = Opening { gap: Some(frame::gap(cursor, ends.oldest_seq)) };
+            return from_snapshot(state, permit, target, ends, opening).await;
+        }
+        let detail = format!("the events after {cursor} are gone; the oldest that is kept is {}", ends.oldest_seq);
+        return Err(Problem::new(StatusCode::GONE, "cursor_gone", detail)
+            .with("oldest", json!(ends.oldest_seq))
+            .with("snapshotUrl", json!(target.snapshot_url())));
+    }
+    let reader = Reader {
+        caught_up_at: Some(ends.last_seq),
+        ..reader(state, permit, log_id, ends.last_seq, target.filter(), cursor)
+    };
+    Ok(respond(reader))
+}
+
+/// Streams the turn of a message that was stored just now.
+pub fn open_turn(state: &AppState, permit: Permit, posted: &Posted) -> Response {
+    let filter = Filter::Run { id: posted.run_id, open_through: 0 };
+    respond(reader(state, permit, posted.conversation_id, posted.cursor, filter, posted.cursor))
+}
+
+/// What comes before a snapshot.
+#[derive(Default)]
+struct Opening {
+    gap: Option<Bytes>,
+}
+
+async fn from_snapshot(
+    state: &AppState,
+    permit: Permit,
+    mut target: Target,
+    ends: LogEnds,
+    opening: Opening,
+) -> Result<Response, Problem> {
+    let log_id = target.log_id();
+    let snapshot = snapshot::take(&state.db.sql, log_id, target.run_id()).await?.ok_or_else(no_log)?;
+    // After the snapshot: a run that had ended by then has nothing more to say, and one that had not will say it.
+    target.refresh(state).await?;
+    let through = snapshot.through;
+    let mut first = BytesMut::from(frame::RETRY);
+    if let Some(gap) = opening.gap {
+        first.extend_from_slice(&gap);
+    }
+    first.extend_from_slice(&frame::snapshot(&snapshot));
+    let reader = Reader {
+        opening: Some(first.freeze()),
+        ended: target.is_over_at(through),
+        caught_up_at: Some(through),
+        ..reader(state, permit, log_id, ends.last_seq, target.filter(), through)
+    };
+    Ok(respond(reader))
+}
+
+fn reader(state: &AppState, permit: Permit, log_id: Uuid, last_seq: i64, filter: Filter, cursor: i64) -> Reader {
+    Reader {
+        db: state.db.clone(),
+        subscription: state.hub.follow(log_id, last_seq),
+        permit,
+        draining: state.draining.clone(),
+        heartbeat: state.config.heartbeat(),
+        filter,
+        cursor,
+        caught_up_at: None,
+        opening: Some(Bytes::from_static(frame::RETRY)),
+        ended: false,
+    }
+}
+
+fn no_log() -> Problem {
+    Problem::not_found("not_found", "The log")
+}
+
+async fn ends_of(state: &AppState, log_id: Uuid) -> Result<LogEnds, Problem> {
+    match timeout(QUERY_LIMIT, log::ends(&state.db.hot, log_id)).await {
+        Ok(ends) => ends?.ok_or_else(no_log),
+        Err(_) => Err(Problem::database_away()),
+    }
+}
+
+/// A permit for one more stream of this caller, unless the server is stopping.
+pub fn admit(state: &AppState, caller: &Caller) -> Result<Permit, Problem> {
+    if state.draining.is_cancelled() {
+        return Err(Problem::draining());
+    }
+    state.hub.streams.admit(caller)
+}
+
+fn respond(reader: Reader) -> Response {
+    let mut response = Response::new(Body::from_stream(reader.into_body()));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"));
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(after: Option<&str>, from: Option<&str>) -> StreamParams {
+        StreamParams { after: after.map(str::to_owned), from: from.map(str::to_owned), ..StreamParams::default() }
+    }
+
+    #[test]
+    fn the_header_goes_before_the_query() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(params(None, None).start(&headers).unwrap(), Start::Beginning);
+        assert_eq!(params(Some("7"), None).start(&headers).unwrap(), Start::After(7));
+        assert_eq!(params(Some("now"), None).start(&headers).unwrap(), Start::Now);
+        assert_eq!(params(None, Some("snapshot")).start(&headers).unwrap(), Start::Snapshot);
+        headers.insert(LAST_EVENT_ID, HeaderValue::from_static("9"));
+        assert_eq!(params(Some("7"), Some("snapshot")).start(&headers).unwrap(), Start::After(9));
+    }
+
+    #[test]
+    fn a_cursor_is_digits_only() {
+        for text in ["", "-1", "+1", "1.5", " 1", "abc", "99999999999999999999"] {
+            assert_eq!(cursor(text), None, "{text:?}");
+        }
+        assert_eq!(params(Some("-1"), None).start(&HeaderMap::new()).unwrap_err().code, "cursor_malformed");
+    }
+}

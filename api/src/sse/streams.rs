@@ -1,0 +1,92 @@
+//! The open streams of this process: how many each user has, and the token that ends each when its key opens nothing any more.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::problem::Problem;
+
+/// What a user who has too many streams is told to wait.
+const RETRY_AFTER_S: u64 = 5;
+
+pub struct Streams {
+    max_per_user: usize,
+    // A std mutex: nothing awaits while it is held.
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    next_id: u64,
+    streams: HashMap<u64, Stream>,
+    per_user: HashMap<Uuid, usize>,
+}
+
+struct Stream {
+    key_id: Uuid,
+    ended: CancellationToken,
+}
+
+/// The right to have one stream open; dropped with it.
+pub struct Permit {
+    streams: Arc<Streams>,
+    id: u64,
+    user_id: Uuid,
+    /// Cancelled when the stream has to end.
+    pub ended: CancellationToken,
+}
+
+impl Streams {
+    pub fn new(max_per_user: usize) -> Self {
+        Self { max_per_user, open: Mutex::default() }
+    }
+
+    pub fn admit(self: &Arc<Self>, caller: &Caller) -> Result<Permit, Problem> {
+        let mut open = self.open.lock().expect("nothing panics while it is held");
+        let of_user = open.per_user.entry(caller.user_id).or_default();
+        if *of_user >= self.max_per_user {
+            return Err(Problem::too_many("this user has too many open streams", RETRY_AFTER_S));
+        }
+        *of_user += 1;
+        let id = open.next_id;
+        open.next_id += 1;
+        let ended = CancellationToken::new();
+        open.streams.insert(id, Stream { key_id: caller.key_id, ended: ended.clone() });
+        metrics::gauge!("rejoin_open_streams").increment(1.0);
+        Ok(Permit { streams: self.clone(), id, user_id: caller.user_id, ended })
+    }
+
+    /// The keys that hold a stream open.
+    pub fn keys(&self) -> Vec<Uuid> {
+        let open = self.open.lock().expect("nothing panics while it is held");
+        let mut keys: Vec<Uuid> = open.streams.values().map(|stream| stream.key_id).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    /// Ends the streams of these keys.
+    pub fn end(&self, keys: &[Uuid]) {
+        let open = self.open.lock().expect("nothing panics while it is held");
+        for stream in open.streams.values().filter(|stream| keys.contains(&stream.key_id)) {
+            stream.ended.cancel();
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut open = self.streams.open.lock().expect("nothing panics while it is held");
+        open.streams.remove(&self.id);
+        if let Some(of_user) = open.per_user.get_mut(&self.user_id) {
+            *of_user -= 1;
+            if *of_user == 0 {
+                open.per_user.remove(&self.user_id);
+            }
+        }
+        metrics::gauge!("rejoin_open_streams").decrement(1.0);
+    }
+}

@@ -1,0 +1,41 @@
+//! What every handler may use. Cheap to clone.
+
+use std::sync::Arc;
+
+use metrics_exporter_prometheus::PrometheusHandle;
+use rejoin_shared::db::Db;
+use rejoin_shared::wakeup::SharedBus;
+use tokio_util::sync::CancellationToken;
+
+use crate::caller::Keys;
+use crate::config::ApiConfig;
+use crate::routes::metrics;
+use crate::sse::tail::Hub;
+
+#[derive(Clone)]
+pub struct AppState {
+    pub db: Db,
+    pub bus: SharedBus,
+    pub config: Arc<ApiConfig>,
+    /// The live ends of the logs that somebody follows.
+    pub hub: Arc<Hub>,
+    pub keys: Arc<Keys>,
+    pub metrics: PrometheusHandle,
+    /// Cancelled when the process is told to stop.
+    pub draining: CancellationToken,
+}
+
+impl AppState {
+    /// Starts the hub, too.
+    pub fn new(config: ApiConfig, db: Db, bus: SharedBus, draining: CancellationToken) -> Self {
+        Self {
+            hub: Hub::start(db.clone(), bus.clone(), config.max_streams_per_user),
+            keys: Arc::new(Keys::new(config.rate_per_s)),
+            config: Arc::new(config),
+            metrics: metrics::handle(),
+            db,
+            bus,
+            draining,
+        }
+    }
+}
