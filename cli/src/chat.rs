@@ -21,6 +21,8 @@ use crate::{
 
 /// `--agent none`: no agent, a plain conversation.
 const NO_AGENT: &str = "none";
+/// What a shell shows for a program that Ctrl-C ended.
+const INTERRUPTED: i32 = 130;
 
 /// Talk to an agent. Without a message: a conversation until Ctrl-D.
 ///
@@ -43,7 +45,7 @@ pub struct Args {
     /// What to say. `-` reads it from stdin.
     pub message: Option<String>,
     /// The agent of a new conversation, by name or id; `none`: no agent [default: graph-query-agent]
-    #[arg(long, value_name = "NAME", conflicts_with = "conversation")]
+    #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
     /// Go on with this conversation.
     #[arg(long, value_name = "ID")]
@@ -72,7 +74,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     {
         anyhow::bail!("the message is empty");
     }
-    if talk.conversation.is_none() {
+    if talk.conversation.is_none() || args.agent.is_some() {
         talk.agent = talk.find_agent(args.agent.as_deref()).await?;
     }
     let exit = match message {
@@ -90,7 +92,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
 struct Talk {
     client: Client,
     conversation: Option<String>,
-    /// Of a conversation that is new.
+    /// For the next message; a conversation keeps it.
     agent: Option<String>,
     out: Out,
 }
@@ -118,10 +120,11 @@ impl Talk {
     /// One message, and all of its reply.
     async fn say(&mut self, message: &str) -> Result<Exit> {
         let mut body = json!({ "message": message });
-        match (&self.conversation, &self.agent) {
-            (Some(id), _) => body["conversationId"] = json!(id),
-            (None, Some(agent)) => body["agentDefinitionId"] = json!(agent),
-            (None, None) => {}
+        if let Some(id) = &self.conversation {
+            body["conversationId"] = json!(id);
+        }
+        if let Some(agent) = self.agent.take() {
+            body["agentDefinitionId"] = json!(agent);
         }
         let out = self.out;
         let posted = self.client.post_surely("/api/chat/stream", &body, |note| out.note(note)).await?;
@@ -129,7 +132,12 @@ impl Talk {
         self.conversation = Some(word(&posted, "conversationId")?);
         let mut follow = Follow::new(self.client.clone(), format!("/api/runs/{run}/events"), Start::Beginning, out);
         let mut transcript = Transcript::new(out, Some(run.clone()));
-        while let Some(event) = follow.next().await? {
+        loop {
+            let next = tokio::select! {
+                next = follow.next() => next?,
+                _ = tokio::signal::ctrl_c() => leave(out, &run),
+            };
+            let Some(event) = next else { break };
             if out.is_json() {
                 out.line(&event.data)?;
                 if event.kind() == "done" && event.text("runId") == run {
@@ -199,6 +207,12 @@ impl Talk {
             }
         }
     }
+}
+
+/// What Ctrl-C does: the reader goes, the run stays.
+fn leave(out: Out, run: &str) -> ! {
+    out.note(&format!("\nthe run goes on; rejoin it: rejoin tail {run}\nor stop it: rejoin runs cancel {run}"));
+    std::process::exit(INTERRUPTED)
 }
 
 /// How a run ended, as `done` or its state says.
