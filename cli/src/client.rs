@@ -1,7 +1,13 @@
 //! Requests to the API, and its refusals as errors that know their exit code. `chat`, `tail` and `runs` call it.
 //!
 //! Invariant: a request that is tried again carries the same idempotency key, so that trying is safe.
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 use rand::RngExt;
@@ -15,6 +21,8 @@ use crate::{current::Access, exit::Exit};
 
 /// Without a word from the API for this long, we give up. A restart of everything fits in.
 pub const SILENCE_LIMIT: Duration = Duration::from_secs(120);
+/// Of an API that never answered yet: a wrong address, more likely than a restart.
+pub const FIRST_CONTACT_LIMIT: Duration = Duration::from_secs(10);
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// Longest wait for the answer of a request that is no stream.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
@@ -28,6 +36,8 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 pub struct Client {
     http: reqwest::Client,
     access: Access,
+    /// The API has answered something.
+    met: Arc<AtomicBool>,
 }
 
 /// What an error of the API says (RFC 9457).
@@ -65,7 +75,25 @@ impl Client {
         Ok(Self {
             http: builder.build().context("can't set up the HTTP client")?,
             access,
+            met: Arc::new(AtomicBool::new(false)),
         })
+    }
+
+    /// Sends a request, and remembers whether anybody is there.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub async fn send(&self, request: RequestBuilder) -> reqwest::Result<Response> {
+        let answer = request.send().await;
+        if answer.is_ok() {
+            self.met.store(true, Ordering::Relaxed);
+        }
+        answer
+    }
+
+    /// Nobody answered yet, and it is time to say so.
+    pub fn is_nobody_there(&self, since: Instant) -> bool {
+        !self.met.load(Ordering::Relaxed) && since.elapsed() > FIRST_CONTACT_LIMIT
     }
 
     pub fn url(&self) -> &str {
@@ -107,7 +135,7 @@ impl Client {
     }
 
     async fn json(&self, request: RequestBuilder, path: &str) -> Result<Value> {
-        let answer = request.timeout(ANSWER_LIMIT).send().await;
+        let answer = self.send(request.timeout(ANSWER_LIMIT)).await;
         let response = answer.with_context(|| self.unreachable())?;
         if !response.status().is_success() {
             return Err(Refusal::read(response).await.into_error(path));
@@ -133,7 +161,7 @@ impl Client {
                 .header("accept", "application/json")
                 .json(body)
                 .timeout(ANSWER_LIMIT);
-            let (why, wait) = match request.send().await {
+            let (why, wait) = match self.send(request).await {
                 Ok(response) if response.status().is_success() => match response.json().await {
                     Ok(answer) => return Ok(answer),
                     // It arrived; only its answer did not. The key brings the same answer again.
@@ -146,8 +174,7 @@ impl Client {
                     }
                     (refusal.to_string(), refusal.retry_after)
                 }
-                Err(error) if began.elapsed() > SILENCE_LIMIT || (pauses.count == 0 && error.is_connect()) => {
-                    // Nobody there from the first moment on: more likely a wrong address than a restart.
+                Err(error) if self.is_nobody_there(began) => {
                     return Err(error).with_context(|| self.unreachable());
                 }
                 Err(error) => (root_cause(&error), None),

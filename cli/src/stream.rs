@@ -229,11 +229,10 @@ impl Follow {
             (None, Start::Snapshot) => request.query(&[("from", "snapshot")]),
             (None, Start::Beginning) => request,
         };
-        let answer = match timeout(CONNECTION_SILENCE_LIMIT, request.send()).await {
+        let answer = match timeout(CONNECTION_SILENCE_LIMIT, self.client.send(request)).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) if error.is_builder() => return Err(error).context("can't make the request"),
-            // Before the first success: a wrong address, more likely than a restart.
-            Ok(Err(error)) if error.is_connect() && self.last_seq.is_none() && self.pauses.count > 3 => {
+            Ok(Err(error)) if self.client.is_nobody_there(self.heard) => {
                 return Err(error).with_context(|| self.client.unreachable());
             }
             Ok(Err(error)) => return Ok(Dialled::Later(root_cause(&error), None)),
