@@ -78,7 +78,7 @@ create index graph_objects_live_labels on kb.graph_objects using gin (labels)
 do $$
 begin
     if exists (select from pg_opclass where opcname = 'gin_trgm_ops' and pg_opclass_is_visible(oid)) then
-        create index graph_objects_live_trigrams on kb.graph_objects using gin (key gin_trgm_ops, name gin_trgm_ops)
+        create index graph_objects_live_trigrams on kb.graph_objects using gin ((key || ' ' || name) gin_trgm_ops)
             where superseded_at is null and deleted_at is null;
     end if;
 end

@@ -20,8 +20,22 @@ setup_rust() {
 }
 
 # aws-lc (TLS) is C; everything needs a linker.
+compiler_works() {
+    local dir
+    have cc || return 1
+    # Not -o /dev/null: a linker that runs as root may replace it.
+    dir=$(mktemp -d)
+    printf '#include <stdlib.h>\nint main(void) { return 0; }\n' >"$dir/try.c"
+    if cc -o "$dir/try" "$dir/try.c" 2>/dev/null; then
+        rm -rf "$dir"
+    else
+        rm -rf "$dir"
+        return 1
+    fi
+}
+
 setup_compiler() {
-    if have cc && printf '#include <stdlib.h>\nint main(void) { return 0; }\n' | cc -x c -o /dev/null - 2>/dev/null; then
+    if compiler_works; then
         return
     fi
     can_apt || die "a C compiler with its headers is missing. On Debian: apt-get install gcc libc6-dev pkg-config make"

@@ -21,7 +21,7 @@ use crate::problem::Problem;
 use crate::state::AppState;
 
 /// How long a key that was looked up is not looked up again.
-const CACHE_LIFETIME: Duration = Duration::from_secs(3);
+const CACHE_LIFETIME: Duration = Duration::from_secs(2);
 /// Keys that are remembered.
 const CACHE_KEYS: u64 = 10_000;
 /// The header that chooses among several projects.

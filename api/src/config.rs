@@ -16,7 +16,7 @@ pub struct ApiConfig {
     pub listen: SocketAddr,
 
     /// Requests a second that one API key may make; twice as many in a burst
-    #[arg(long, env = "REJOIN_RATE_PER_S", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, env = "REJOIN_RATE_PER_S", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub rate_per_s: u32,
 
     /// Largest request body [bytes]
@@ -36,7 +36,7 @@ pub struct ApiConfig {
     pub stall_timeout_ms: u64,
 
     /// Streams that one user may have open at this process
-    #[arg(long, env = "REJOIN_MAX_STREAMS_PER_USER", default_value_t = 2_000)]
+    #[arg(long, env = "REJOIN_MAX_STREAMS_PER_USER", default_value_t = 10_000)]
     pub max_streams_per_user: usize,
 
     /// Items of a list's page, unless the request says otherwise
@@ -62,12 +62,12 @@ impl ApiConfig {
         Self {
             database,
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
-            rate_per_s: 200,
+            rate_per_s: 2_000,
             max_body_bytes: 1024 * 1024,
             max_message_chars: rejoin_shared::messages::CONTENT_MAX_CHARS,
             heartbeat_s: 8,
             stall_timeout_ms: 10_000,
-            max_streams_per_user: 2_000,
+            max_streams_per_user: 10_000,
             page_size: 50,
             max_page_size: 200,
             drain_grace_ms: 250,

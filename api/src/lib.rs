@@ -89,7 +89,7 @@ impl Server {
         let listener = TcpListener::bind(asked).await.map_err(failed)?;
         let addr = listener.local_addr().map_err(failed)?;
         let listener = GuardedListener::new(listener, config.stall_timeout());
-        // The token that its streams see, cancelled by nobody else: a server in a bigger process drains by itself.
+        // Of a server's own: stopping it stops nothing else.
         let shutdown = shutdown.child_token();
         let state = AppState::new(config, db, bus, CancellationToken::new());
         let serving = tokio::spawn(run(listener, state.clone(), shutdown.clone()));

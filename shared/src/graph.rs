@@ -103,7 +103,9 @@ impl Error {
     }
 
     pub(crate) fn not_found(what: &str, id: Uuid) -> Error {
-        Error::NotFound { what: format!("{what} {id}") }
+        Error::NotFound {
+            what: format!("{what} {id}"),
+        }
     }
 }
 
@@ -142,18 +144,24 @@ pub(crate) fn checked_properties(properties: &Map<String, Value>) -> Result<(), 
     }
     let bytes = serde_json::to_vec(properties).map_or(usize::MAX, |json| json.len());
     if bytes > MAX_PROPERTIES_BYTES {
-        return Err(format!("the properties take {bytes} bytes; the limit is {MAX_PROPERTIES_BYTES}"));
+        return Err(format!(
+            "the properties take {bytes} bytes; the limit is {MAX_PROPERTIES_BYTES}"
+        ));
     }
     Ok(())
 }
 
 fn checked_value(key: &str, value: &Value, depth_left: usize) -> Result<(), String> {
     if depth_left == 0 {
-        return Err(format!("property {key} is nested deeper than {MAX_PROPERTIES_DEPTH} levels"));
+        return Err(format!(
+            "property {key} is nested deeper than {MAX_PROPERTIES_DEPTH} levels"
+        ));
     }
     match value {
         Value::String(text) if text.contains('\0') => Err(format!("property {key} contains a NUL character")),
-        Value::Array(items) => items.iter().try_for_each(|item| checked_value(key, item, depth_left - 1)),
+        Value::Array(items) => items
+            .iter()
+            .try_for_each(|item| checked_value(key, item, depth_left - 1)),
         Value::Object(fields) => fields.iter().try_for_each(|(name, item)| {
             if name.contains('\0') {
                 return Err(format!("property {key} contains a NUL character"));
@@ -236,7 +244,10 @@ mod tests {
 
     #[test]
     fn texts_that_only_join_alike_have_different_hashes() {
-        assert_ne!(content_hash(&[&json!(["ab", "c"])]), content_hash(&[&json!(["a", "bc"])]));
+        assert_ne!(
+            content_hash(&[&json!(["ab", "c"])]),
+            content_hash(&[&json!(["a", "bc"])])
+        );
         assert_ne!(content_hash(&[&json!("1")]), content_hash(&[&json!(1)]));
         assert_ne!(content_hash(&[&json!([[], 1])]), content_hash(&[&json!([[1]])]));
     }
@@ -244,13 +255,21 @@ mod tests {
     #[test]
     fn properties_with_nul_or_of_great_depth_are_refused() {
         let nul = json!({"a": [{"b": "x\0y"}]});
-        assert!(checked_properties(nul.as_object().unwrap()).unwrap_err().contains("NUL"));
+        assert!(
+            checked_properties(nul.as_object().unwrap())
+                .unwrap_err()
+                .contains("NUL")
+        );
         let mut deep = json!(1);
         for _ in 0..MAX_PROPERTIES_DEPTH {
             deep = json!([deep]);
         }
         let deep = json!({ "a": deep });
-        assert!(checked_properties(deep.as_object().unwrap()).unwrap_err().contains("nested"));
+        assert!(
+            checked_properties(deep.as_object().unwrap())
+                .unwrap_err()
+                .contains("nested")
+        );
     }
 
     #[test]

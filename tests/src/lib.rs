@@ -1,2 +1,13 @@
-//! stub
+//! What the integration tests stand on: real parts, only the model is scripted.
+//!
+//! - `support`       a fresh migrated database for each test, in one private PostgreSQL for the whole binary
+//! - `app`           the whole product: API, workers, scripted model
+//! - `client`        a plain client of the wire
+//! - `tools`         tools that tests hold by the hand
+//! - `model_server`  a scripted model server that speaks OpenAI's protocol
+
+pub mod app;
+pub mod client;
 pub mod model_server;
+pub mod support;
+pub mod tools;

@@ -1,8 +1,11 @@
 //! Tools: what a model may call. One trait; one file a family; the registry maps names to tools.
 //!
 //! - `registry`  all built-in tools by name, whitelists with globs
+//! - `arguments` schemas of parameters, and reading what a model sent for them
 //! - `graph`     the read tools over the knowledge graph
 
+pub mod arguments;
+pub mod graph;
 pub mod registry;
 
 use std::sync::Arc;

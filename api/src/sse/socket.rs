@@ -15,8 +15,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Sleep, sleep};
 use tracing::{debug, warn};
 
-/// What the kernel keeps for a peer that has not taken it yet.
-const SEND_BUFFER_BYTES: usize = 256 * 1024;
+/// What the kernel keeps for a peer that has not taken it yet; Linux counts its bookkeeping, too, and doubles it.
+const SEND_BUFFER_BYTES: usize = 192 * 1024;
 /// A peer that says nothing is asked whether it is still there after this.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 /// After an accept that failed for want of something (file descriptors, memory).

@@ -35,8 +35,9 @@ const LOGS_PER_QUERY: usize = 256;
 const QUERY_LIMIT: Duration = Duration::from_secs(5);
 /// Between two tries while the database is away.
 const RETRY: Duration = Duration::from_millis(200);
-/// How often keys and logs of open streams are checked. With [`QUERY_LIMIT`]'s usual fraction: within 5 s.
-const CHECK_EVERY: Duration = Duration::from_secs(3);
+/// How often keys and logs of open streams are checked. With the time that a key is remembered for: a stream ends within 5 s
+/// of its key's end.
+const CHECK_EVERY: Duration = Duration::from_secs(2);
 
 pub struct Hub {
     followed: Mutex<HashMap<Uuid, Followed>>,

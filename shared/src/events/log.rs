@@ -10,6 +10,9 @@ use crate::queue::settle::HotError;
 
 /// Events that one read of the past returns at most.
 pub const PAGE: i64 = 500;
+/// Bytes of events that one read of the past returns at most, unless the first event alone is longer: what a reader that does
+/// not read holds is bounded (invariant I10).
+pub const PAGE_BYTES: i64 = 128 * 1024;
 /// Events per log that one look of the tail returns at most.
 pub const TAIL_PAGE: i64 = 500;
 
@@ -92,9 +95,19 @@ pub async fn read(pool: &Pool, log_id: Uuid, after: i64) -> Result<Vec<StoredEve
     let lent = Lent::from(pool).await?;
     let client = lent.client();
     let statement = client
-        .prepare_cached("select seq, run_id, type, data from stream.events where log_id = $1 and seq > $2 order by seq limit $3")
+        .prepare_cached(
+            "select seq, run_id, type, data from (
+                 -- with what each event and those before it take
+                 select *, sum(octet_length(data)) over (order by seq) as bytes from (
+                     select seq, run_id, type, data from stream.events
+                     where log_id = $1 and seq > $2 order by seq limit $3
+                 ) e
+             ) e
+             where bytes <= $4 or seq = $2 + 1
+             order by seq",
+        )
         .await?;
-    let rows = client.query(&statement, &[&log_id, &after, &PAGE]).await?;
+    let rows = client.query(&statement, &[&log_id, &after, &PAGE, &PAGE_BYTES]).await?;
     lent.answered();
     Ok(rows.iter().map(|row| stored(row, 0)).collect())
 }

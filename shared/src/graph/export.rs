@@ -87,8 +87,14 @@ pub async fn export(pool: &PgPool, project_id: Uuid, sink: &mut impl Sink) -> Re
             Line::Relationship(RelationshipLine {
                 id: Some(relationship.id),
                 relationship_type: relationship.relationship_type,
-                source: Some(End { object_type: connected.source.object_type, key: connected.source.key }),
-                target: Some(End { object_type: connected.target.object_type, key: connected.target.key }),
+                source: Some(End {
+                    object_type: connected.source.object_type,
+                    key: connected.source.key,
+                }),
+                target: Some(End {
+                    object_type: connected.target.object_type,
+                    key: connected.target.key,
+                }),
                 source_id: None,
                 target_id: None,
                 properties: relationship.properties.as_object().cloned().unwrap_or_default(),

@@ -4,27 +4,32 @@
 //! Invariants: one transaction, so a file is in the graph whole or not at all (without its bad lines, where those may be
 //! skipped); importing the same file again changes nothing; of lines about the same thing, the last counts. An object that was
 //! deleted is not revived: its line makes a new object.
+//!
+//! - `lines`    reads lines of bounded length
+//! - `staging`  writes parsed lines into the temporary tables
 
-use chrono::{DateTime, Utc};
+mod lines;
+mod staging;
+
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection as _, Executor as _, PgPool};
-use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
+use tokio::io::AsyncBufRead;
 use uuid::Uuid;
 
-use super::ndjson::{self, Parsed, Reference};
-use super::objects::object_hash;
-use super::relationships::relationship_hash;
-use super::{Actor, Error};
+pub use self::lines::MAX_LINE_BYTES;
+use self::lines::{LineRead, Lines};
+use self::staging::Staging;
+use super::{Actor, Error, ndjson};
 
-/// Bytes of one line, its line break not counted.
-pub const MAX_LINE_BYTES: usize = 1024 * 1024;
 /// Bad lines that a report names; more are only counted.
 pub const MAX_REPORTED_BAD_LINES: usize = 100;
 /// Bytes of staged rows that are collected before a COPY.
 const COPY_BUFFER_BYTES: usize = 1024 * 1024;
 /// Rows written by an import from which on it renews the planner's statistics.
 const ANALYZE_FROM_ROWS: u64 = 500;
+/// Lines of an import from which on it is merged in one pass over both sides; a shorter one looks its few rows up.
+const HASH_FROM_LINES: u64 = 1000;
 /// Lines between two reports of progress.
 const PROGRESS_EVERY_LINES: u64 = 1000;
 
@@ -96,7 +101,9 @@ pub async fn import(
 ) -> Result<Report, ImportError> {
     let mut connection = pool.acquire().await.map_err(Error::database("connect for an import"))?;
     let mut tx = connection.begin().await.map_err(Error::database("begin an import"))?;
-    tx.execute(CREATE_STAGING).await.map_err(Error::database("create the staging tables of an import"))?;
+    tx.execute(CREATE_STAGING)
+        .await
+        .map_err(Error::database("create the staging tables of an import"))?;
 
     let mut report = Report::default();
     let mut staging = Staging::default();
@@ -115,11 +122,17 @@ pub async fn import(
         }
         staging.flush(&mut tx, COPY_BUFFER_BYTES).await?;
         if report.lines.is_multiple_of(PROGRESS_EVERY_LINES) {
-            progress(Progress { lines: report.lines, bytes: report.bytes });
+            progress(Progress {
+                lines: report.lines,
+                bytes: report.bytes,
+            });
         }
     }
     staging.flush(&mut tx, 0).await?;
-    progress(Progress { lines: report.lines, bytes: report.bytes });
+    progress(Progress {
+        lines: report.lines,
+        bytes: report.bytes,
+    });
 
     merge(&mut tx, project_id, on_error, actor, &mut report).await?;
     report.imported = report.bad_lines == 0 || on_error == OnError::Skip;
@@ -139,7 +152,10 @@ pub async fn import(
 fn note_bad(report: &mut Report, reason: String) {
     report.bad_lines += 1;
     if report.bad.len() < MAX_REPORTED_BAD_LINES {
-        report.bad.push(BadLine { line: report.lines, reason });
+        report.bad.push(BadLine {
+            line: report.lines,
+            reason,
+        });
     }
 }
 
@@ -158,7 +174,16 @@ async fn merge(
         .execute(&mut *db)
         .await
         .map_err(Error::database("wait for another import into the project"))?;
-    db.execute(PREPARE_OBJECTS).await.map_err(Error::database("prepare the objects of an import"))?;
+    if report.lines >= HASH_FROM_LINES {
+        // The planner takes three equal columns for three independent ones, expects hardly any match, and would look each
+        // staged row up by itself: ten times slower than one pass over both sides. The setting ends with the transaction.
+        db.execute("set local enable_nestloop = off")
+            .await
+            .map_err(Error::database("set up the merge of an import"))?;
+    }
+    db.execute(PREPARE_OBJECTS)
+        .await
+        .map_err(Error::database("prepare the objects of an import"))?;
     // Relationships are resolved even where the import is refused already, so that one run reports all bad lines.
     sqlx::query(RESOLVE_ENDS)
         .bind(project_id)
@@ -166,7 +191,9 @@ async fn merge(
         .await
         .map_err(Error::database("resolve the relationships of an import"))?;
     report_unresolved(db, report).await?;
-    db.execute(PREPARE_RELATIONSHIPS).await.map_err(Error::database("prepare the relationships of an import"))?;
+    db.execute(PREPARE_RELATIONSHIPS)
+        .await
+        .map_err(Error::database("prepare the relationships of an import"))?;
     if refused(report) {
         return Ok(());
     }
@@ -178,14 +205,30 @@ async fn merge(
     report.objects.unchanged =
         count(db, "select count(*) from import_objects").await? - report.objects.updated - report.objects.created;
     report.relationships = Counts {
-        updated: run(db, UPDATE_RELATIONSHIPS, project_id, actor, "update relationships from an import").await?,
-        created: run(db, CREATE_RELATIONSHIPS, project_id, actor, "create relationships from an import").await?,
+        updated: run(
+            db,
+            UPDATE_RELATIONSHIPS,
+            project_id,
+            actor,
+            "update relationships from an import",
+        )
+        .await?,
+        created: run(
+            db,
+            CREATE_RELATIONSHIPS,
+            project_id,
+            actor,
+            "create relationships from an import",
+        )
+        .await?,
         unchanged: 0,
     };
     report.relationships.unchanged = count(db, "select count(*) from import_resolved").await?
         - report.relationships.updated
         - report.relationships.created;
-    let Report { objects, relationships, .. } = report;
+    let Report {
+        objects, relationships, ..
+    } = report;
     if objects.created + objects.updated + relationships.created + relationships.updated >= ANALYZE_FROM_ROWS {
         // Until autovacuum comes by, the planner would take the tables for empty and walk them in nested loops: minutes, not
         // milliseconds. Where the tables belong to somebody else, this is only a warning of the server's.
@@ -214,12 +257,19 @@ async fn run(
 }
 
 async fn count(db: &mut PgConnection, sql: &'static str) -> Result<u64, Error> {
-    let count: i64 = sqlx::query_scalar(sql).fetch_one(db).await.map_err(Error::database("count the lines of an import"))?;
+    let count: i64 = sqlx::query_scalar(sql)
+        .fetch_one(db)
+        .await
+        .map_err(Error::database("count the lines of an import"))?;
     Ok(count as u64)
 }
 
 async fn report_unresolved(db: &mut PgConnection, report: &mut Report) -> Result<(), Error> {
-    let unresolved = count(db, "select count(*) from import_ends where source_id is null or target_id is null").await?;
+    let unresolved = count(
+        db,
+        "select count(*) from import_ends where source_id is null or target_id is null",
+    )
+    .await?;
     let room = MAX_REPORTED_BAD_LINES.saturating_sub(report.bad.len()) as i64;
     let named: Vec<(i64, String)> = sqlx::query_as(
         "select line,
@@ -235,9 +285,14 @@ async fn report_unresolved(db: &mut PgConnection, report: &mut Report) -> Result
     .bind(room)
     .fetch_all(db)
     .await
-    .map_err(Error::database("report the relationships of an import that lead nowhere"))?;
+    .map_err(Error::database(
+        "report the relationships of an import that lead nowhere",
+    ))?;
     report.bad_lines += unresolved;
-    report.bad.extend(named.into_iter().map(|(line, reason)| BadLine { line: line as u64, reason }));
+    report.bad.extend(named.into_iter().map(|(line, reason)| BadLine {
+        line: line as u64,
+        reason,
+    }));
     Ok(())
 }
 
@@ -373,225 +428,3 @@ where not exists (
       and r.superseded_at is null and r.deleted_at is null
 )
 order by i.id";
-
-/// Rows on their way into the staging tables, in COPY's text format.
-#[derive(Default)]
-struct Staging {
-    objects: Vec<u8>,
-    relationships: Vec<u8>,
-}
-
-impl Staging {
-    fn push(&mut self, line: u64, parsed: &Parsed) {
-        match parsed {
-            Parsed::Object { id, object_type, key, status, labels, properties } => {
-                let hash = object_hash(object_type, key, status.as_deref(), labels, properties);
-                let mut row = Row::new(&mut self.objects, line);
-                row.text(Some(&Uuid::now_v7().to_string()));
-                row.text(id.map(|id| id.to_string()).as_deref());
-                row.text(Some(object_type));
-                row.text(Some(key));
-                row.text(status.as_deref());
-                row.text(Some(&serde_json::Value::from(labels.as_slice()).to_string()));
-                row.text(Some(&properties.to_string()));
-                row.bytes(&hash);
-                row.end();
-            }
-            Parsed::Relationship { relationship_type, source, target, properties, weight, valid_from, valid_to } => {
-                let hash = relationship_hash(properties, *weight, *valid_from, *valid_to);
-                let time = |time: &Option<DateTime<Utc>>| time.map(|time| time.to_rfc3339());
-                let mut row = Row::new(&mut self.relationships, line);
-                row.text(Some(&Uuid::now_v7().to_string()));
-                row.text(Some(relationship_type));
-                row.reference(source);
-                row.reference(target);
-                row.text(Some(&properties.to_string()));
-                row.text(weight.map(|weight| weight.to_string()).as_deref());
-                row.text(time(valid_from).as_deref());
-                row.text(time(valid_to).as_deref());
-                row.bytes(&hash);
-                row.end();
-            }
-        }
-    }
-
-    /// Sends each buffer that holds more than `threshold_bytes`.
-    async fn flush(&mut self, db: &mut PgConnection, threshold_bytes: usize) -> Result<(), Error> {
-        if self.objects.len() > threshold_bytes {
-            copy(db, "copy import_lines_objects from stdin", &mut self.objects).await?;
-        }
-        if self.relationships.len() > threshold_bytes {
-            copy(db, "copy import_lines_relationships from stdin", &mut self.relationships).await?;
-        }
-        Ok(())
-    }
-}
-
-async fn copy(db: &mut PgConnection, sql: &str, buffer: &mut Vec<u8>) -> Result<(), Error> {
-    let mut copy = db.copy_in_raw(sql).await.map_err(Error::database("begin the staging of an import"))?;
-    copy.send(buffer.as_slice()).await.map_err(Error::database("stage an import"))?;
-    copy.finish().await.map_err(Error::database("finish the staging of an import"))?;
-    buffer.clear();
-    Ok(())
-}
-
-/// Writes one row of COPY's text format: fields between tabs, `\N` for null.
-struct Row<'buffer>(&'buffer mut Vec<u8>);
-
-impl<'buffer> Row<'buffer> {
-    fn new(buffer: &'buffer mut Vec<u8>, line: u64) -> Row<'buffer> {
-        buffer.extend_from_slice(line.to_string().as_bytes());
-        Row(buffer)
-    }
-
-    fn text(&mut self, text: Option<&str>) {
-        self.0.push(b'\t');
-        let Some(text) = text else {
-            return self.0.extend_from_slice(b"\\N");
-        };
-        let mut rest = text;
-        while let Some(at) = rest.find(['\\', '\t', '\n', '\r']) {
-            let (plain, special) = rest.split_at(at);
-            self.0.extend_from_slice(plain.as_bytes());
-            self.0.extend_from_slice(match special.as_bytes()[0] {
-                b'\t' => b"\\t",
-                b'\n' => b"\\n",
-                b'\r' => b"\\r",
-                _ => b"\\\\",
-            });
-            rest = &special[1..];
-        }
-        self.0.extend_from_slice(rest.as_bytes());
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        // Hexadecimal form of bytea, its backslash escaped.
-        self.0.extend_from_slice(b"\t\\\\x");
-        for byte in bytes {
-            const DIGITS: &[u8; 16] = b"0123456789abcdef";
-            self.0.extend([DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-        }
-    }
-
-    fn reference(&mut self, reference: &Reference) {
-        match reference {
-            Reference::Key(end) => {
-                self.text(Some(&end.object_type));
-                self.text(Some(&end.key));
-                self.text(None);
-            }
-            Reference::Id(id) => {
-                self.text(None);
-                self.text(None);
-                self.text(Some(&id.to_string()));
-            }
-        }
-    }
-
-    fn end(self) {
-        self.0.push(b'\n');
-    }
-}
-
-enum LineRead<'lines> {
-    Line(&'lines [u8]),
-    TooLong,
-}
-
-/// Lines of a reader, each at most [`MAX_LINE_BYTES`] in memory; of a longer one the rest is read past.
-struct Lines<R> {
-    source: R,
-    line: Vec<u8>,
-    /// Bytes read so far, line breaks included.
-    bytes: u64,
-}
-
-impl<R: AsyncBufRead + Unpin> Lines<R> {
-    fn new(source: R) -> Lines<R> {
-        Lines { source, line: Vec::new(), bytes: 0 }
-    }
-
-    /// The next line, and how many bytes have been read with it.
-    async fn next(&mut self) -> std::io::Result<Option<(LineRead<'_>, u64)>> {
-        let first = self.bytes == 0;
-        let mut too_long = false;
-        let mut any = false;
-        self.line.clear();
-        loop {
-            let buffer = self.source.fill_buf().await?;
-            if buffer.is_empty() {
-                break;
-            }
-            any = true;
-            let line_end = buffer.iter().position(|byte| *byte == b'\n');
-            let part = &buffer[..line_end.unwrap_or(buffer.len())];
-            too_long |= self.line.len() + part.len() > MAX_LINE_BYTES;
-            if !too_long {
-                self.line.extend_from_slice(part);
-            }
-            let used = part.len() + usize::from(line_end.is_some());
-            self.bytes += used as u64;
-            self.source.consume(used);
-            if line_end.is_some() {
-                break;
-            }
-        }
-        if !any {
-            return Ok(None);
-        }
-        if too_long {
-            return Ok(Some((LineRead::TooLong, self.bytes)));
-        }
-        // Editors on Windows put a byte order mark before the first line.
-        let line = self.line.as_slice();
-        let line = if first { line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line) } else { line };
-        Ok(Some((LineRead::Line(line), self.bytes)))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    async fn read(text: &[u8], capacity: usize) -> Vec<Option<usize>> {
-        let mut lines = Lines::new(tokio::io::BufReader::with_capacity(capacity, text));
-        let mut found = Vec::new();
-        while let Some((line, _)) = lines.next().await.unwrap() {
-            found.push(match line {
-                LineRead::Line(line) => Some(line.len()),
-                LineRead::TooLong => None,
-            });
-        }
-        assert_eq!(lines.bytes, text.len() as u64);
-        found
-    }
-
-    #[tokio::test]
-    async fn lines_are_whole_whatever_the_buffer_and_the_last_needs_no_line_break() {
-        for capacity in [1, 3, 100] {
-            assert_eq!(read(b"ab\n\ncde", capacity).await, [Some(2), Some(0), Some(3)]);
-            assert_eq!(read(b"\xef\xbb\xbfab\n", capacity).await, [Some(2)]);
-            assert!(read(b"", capacity).await.is_empty());
-        }
-    }
-
-    #[tokio::test]
-    async fn a_line_over_the_limit_is_read_past() {
-        let mut text = vec![b'x'; MAX_LINE_BYTES];
-        text.extend_from_slice(b"\n");
-        text.extend(vec![b'y'; MAX_LINE_BYTES + 1]);
-        text.extend_from_slice(b"\nz\n");
-        assert_eq!(read(&text, 8192).await, [Some(MAX_LINE_BYTES), None, Some(1)]);
-    }
-
-    #[test]
-    fn a_row_escapes_what_copy_reads_as_structure() {
-        let mut buffer = Vec::new();
-        let mut row = Row::new(&mut buffer, 7);
-        row.text(Some("a\tb\\c\nd\re"));
-        row.text(None);
-        row.bytes(&[0, 255]);
-        row.end();
-        assert_eq!(String::from_utf8(buffer).unwrap(), "7\ta\\tb\\\\c\\nd\\re\t\\N\t\\\\x00ff\n");
-    }
-}

@@ -207,9 +207,18 @@ mod tests {
     #[test]
     fn a_relationship_names_its_ends_by_key_or_by_id() {
         let id = Uuid::from_u128(7);
-        let line = format!(r#"{{"kind":"relationship","type":"R","source":{{"type":"T","key":"a"}},"target_id":"{id}"}}"#);
-        let Parsed::Relationship { source, target, .. } = parse(line.as_bytes()).unwrap() else { panic!("an object") };
-        assert_eq!(source, Reference::Key(End { object_type: "T".to_owned(), key: "a".to_owned() }));
+        let line =
+            format!(r#"{{"kind":"relationship","type":"R","source":{{"type":"T","key":"a"}},"target_id":"{id}"}}"#);
+        let Parsed::Relationship { source, target, .. } = parse(line.as_bytes()).unwrap() else {
+            panic!("an object")
+        };
+        assert_eq!(
+            source,
+            Reference::Key(End {
+                object_type: "T".to_owned(),
+                key: "a".to_owned()
+            })
+        );
         assert_eq!(target, Reference::Id(id));
     }
 

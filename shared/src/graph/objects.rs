@@ -9,7 +9,9 @@ use serde_json::{Map, Value, json};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
-use super::{Actor, Error, MAX_KEY_BYTES, MAX_TYPE_BYTES, checked_labels, checked_properties, checked_word, content_hash};
+use super::{
+    Actor, Error, MAX_KEY_BYTES, MAX_TYPE_BYTES, checked_labels, checked_properties, checked_word, content_hash,
+};
 
 /// Objects on a page of [`list`] or [`query`].
 pub const MAX_PAGE: i64 = 1000;
@@ -119,7 +121,13 @@ pub enum Resolved {
     Several(Vec<Object>),
 }
 
-pub(crate) fn object_hash(object_type: &str, key: &str, status: Option<&str>, labels: &[String], properties: &Value) -> Vec<u8> {
+pub(crate) fn object_hash(
+    object_type: &str,
+    key: &str,
+    status: Option<&str>,
+    labels: &[String],
+    properties: &Value,
+) -> Vec<u8> {
     content_hash(&[&json!([object_type, key, status, labels]), properties])
 }
 
@@ -187,7 +195,10 @@ pub async fn update(
     change: &ObjectChange,
     actor: Actor,
 ) -> Result<Object, Error> {
-    let mut tx = db.begin().await.map_err(Error::database("begin the update of an object"))?;
+    let mut tx = db
+        .begin()
+        .await
+        .map_err(Error::database("begin the update of an object"))?;
     let head = lock_head(&mut tx, project_id, id).await?;
     if head.deleted_at.is_some() {
         return Err(Error::not_found("object", id));
@@ -195,7 +206,10 @@ pub async fn update(
     if let Some(expected) = change.expected_version
         && expected != head.version
     {
-        return Err(Error::VersionConflict { expected, actual: head.version });
+        return Err(Error::VersionConflict {
+            expected,
+            actual: head.version,
+        });
     }
     let mut next = head.clone();
     next.properties = Value::Object(merged(&head.properties, &change.properties));
@@ -218,7 +232,9 @@ pub async fn update(
         return Ok(head);
     }
     let written = write_version(&mut tx, project_id, &next, actor).await?;
-    tx.commit().await.map_err(Error::database("commit the update of an object"))?;
+    tx.commit()
+        .await
+        .map_err(Error::database("commit the update of an object"))?;
     Ok(written)
 }
 
@@ -232,17 +248,32 @@ pub async fn restore(db: &mut PgConnection, project_id: Uuid, id: Uuid, actor: A
     set_deleted(db, project_id, id, false, actor).await
 }
 
-async fn set_deleted(db: &mut PgConnection, project_id: Uuid, id: Uuid, deleted: bool, actor: Actor) -> Result<Object, Error> {
-    let mut tx = db.begin().await.map_err(Error::database("begin the deletion of an object"))?;
+async fn set_deleted(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    id: Uuid,
+    deleted: bool,
+    actor: Actor,
+) -> Result<Object, Error> {
+    let mut tx = db
+        .begin()
+        .await
+        .map_err(Error::database("begin the deletion of an object"))?;
     let head = lock_head(&mut tx, project_id, id).await?;
     if head.deleted_at.is_some() == deleted {
-        return if deleted { Err(Error::not_found("object", id)) } else { Ok(head) };
+        return if deleted {
+            Err(Error::not_found("object", id))
+        } else {
+            Ok(head)
+        };
     }
     let mut next = head;
     next.deleted_at = deleted.then(Utc::now);
     next.change_summary = Some(if deleted { "deleted" } else { "restored" }.to_owned());
     let written = write_version(&mut tx, project_id, &next, actor).await?;
-    tx.commit().await.map_err(Error::database("commit the deletion of an object"))?;
+    tx.commit()
+        .await
+        .map_err(Error::database("commit the deletion of an object"))?;
     Ok(written)
 }
 
@@ -263,7 +294,11 @@ pub async fn history(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid, limit:
     .fetch_all(db)
     .await
     .map_err(Error::database("read an object's versions"))?;
-    if versions.is_empty() { Err(Error::not_found("object", id)) } else { Ok(versions) }
+    if versions.is_empty() {
+        Err(Error::not_found("object", id))
+    } else {
+        Ok(versions)
+    }
 }
 
 /// Live objects in the order of their creation, after the object `after`.
@@ -378,7 +413,10 @@ pub async fn resolve(pool: &PgPool, project_id: Uuid, reference: &str) -> Result
     .fetch_all(pool)
     .await
     .map_err(Error::database("find an object by its key or name"))?;
-    let exact_keys = found.iter().filter(|object| object.key == reference || object.key == key_part).count();
+    let exact_keys = found
+        .iter()
+        .filter(|object| object.key == reference || object.key == key_part)
+        .count();
     Ok(match (found.len(), exact_keys) {
         (0, _) => Resolved::Nothing,
         (1, _) | (_, 1) => Resolved::One(Box::new(found.swap_remove(0))),
@@ -420,9 +458,18 @@ async fn write_version(db: &mut PgConnection, project_id: Uuid, next: &Object, a
     .await
     .map_err(Error::database("supersede an object's version"))?;
     if superseded.rows_affected() == 0 {
-        return Err(Error::VersionConflict { expected: next.version, actual: next.version + 1 });
+        return Err(Error::VersionConflict {
+            expected: next.version,
+            actual: next.version + 1,
+        });
     }
-    let hash = object_hash(&next.object_type, &next.key, next.status.as_deref(), &next.labels, &next.properties);
+    let hash = object_hash(
+        &next.object_type,
+        &next.key,
+        next.status.as_deref(),
+        &next.labels,
+        &next.properties,
+    );
     sqlx::query_as!(
         Object,
         r#"insert into kb.graph_objects
@@ -470,7 +517,9 @@ pub(crate) fn merged(properties: &Value, change: &Map<String, Value>) -> Map<Str
 }
 
 fn key_taken(object_type: &str, key: &str) -> Error {
-    Error::Conflict(format!("there is already an object of type {object_type} with the key {key}"))
+    Error::Conflict(format!(
+        "there is already an object of type {object_type} with the key {key}"
+    ))
 }
 
 #[cfg(test)]

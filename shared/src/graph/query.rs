@@ -10,12 +10,92 @@ pub const MAX_QUERY_BYTES: usize = 1000;
 
 /// Sorted, for the binary search. English only: other languages' words do no harm in a full-text query of names.
 const NOISE: &[&str] = &[
-    "a", "about", "all", "an", "and", "any", "anything", "are", "as", "at", "be", "been", "by", "can", "could", "did", "do",
-    "does", "every", "everything", "find", "for", "from", "get", "give", "had", "has", "have", "how", "i", "if", "in", "into",
-    "is", "it", "its", "know", "list", "look", "many", "me", "most", "much", "my", "need", "needed", "needs", "of", "on", "or",
-    "our", "please", "search", "should", "show", "some", "tell", "than", "that", "the", "their", "them", "there", "these",
-    "they", "this", "those", "to", "up", "us", "was", "we", "were", "what", "when", "where", "which", "who", "whom", "whose",
-    "why", "will", "with", "would", "you", "your",
+    "a",
+    "about",
+    "all",
+    "an",
+    "and",
+    "any",
+    "anything",
+    "are",
+    "as",
+    "at",
+    "be",
+    "been",
+    "by",
+    "can",
+    "could",
+    "did",
+    "do",
+    "does",
+    "every",
+    "everything",
+    "find",
+    "for",
+    "from",
+    "get",
+    "give",
+    "had",
+    "has",
+    "have",
+    "how",
+    "i",
+    "if",
+    "in",
+    "into",
+    "is",
+    "it",
+    "its",
+    "know",
+    "list",
+    "look",
+    "many",
+    "me",
+    "most",
+    "much",
+    "my",
+    "need",
+    "needed",
+    "needs",
+    "of",
+    "on",
+    "or",
+    "our",
+    "please",
+    "search",
+    "should",
+    "show",
+    "some",
+    "tell",
+    "than",
+    "that",
+    "the",
+    "their",
+    "them",
+    "there",
+    "these",
+    "they",
+    "this",
+    "those",
+    "to",
+    "up",
+    "us",
+    "was",
+    "we",
+    "were",
+    "what",
+    "when",
+    "where",
+    "which",
+    "who",
+    "whom",
+    "whose",
+    "why",
+    "will",
+    "with",
+    "would",
+    "you",
+    "your",
 ];
 
 /// A query, taken apart.
@@ -32,7 +112,11 @@ pub struct Query {
 impl Query {
     pub fn parse(text: &str) -> Query {
         let text = cut(text.trim(), MAX_QUERY_BYTES).replace('\0', " ");
-        let all: Vec<String> = text.split(is_separator).map(trimmed).filter(|word| !word.is_empty()).collect();
+        let all: Vec<String> = text
+            .split(is_separator)
+            .map(trimmed)
+            .filter(|word| !word.is_empty())
+            .collect();
         let mut words: Vec<String> = Vec::new();
         for word in all.iter().filter(|word| NOISE.binary_search(&word.as_str()).is_err()) {
             if !words.contains(word) && words.len() < MAX_WORDS {
@@ -43,7 +127,11 @@ impl Query {
             words = all.into_iter().take(MAX_WORDS).collect();
         }
         // A minus at a word's start would negate it; words keep none there (see `trimmed`).
-        let websearch = if text.contains('"') { text.clone() } else { words.join(" ") };
+        let websearch = if text.contains('"') {
+            text.clone()
+        } else {
+            words.join(" ")
+        };
         Query { text, words, websearch }
     }
 
@@ -82,8 +170,14 @@ mod tests {
 
     #[test]
     fn a_question_leaves_its_words_that_count() {
-        assert_eq!(Query::parse("Which packages need libssl3, and why?").words, ["packages", "libssl3"]);
-        assert_eq!(Query::parse("What depends on libstdc++6 (>= 12)?").words, ["depends", "libstdc++6", "12"]);
+        assert_eq!(
+            Query::parse("Which packages need libssl3, and why?").words,
+            ["packages", "libssl3"]
+        );
+        assert_eq!(
+            Query::parse("What depends on libstdc++6 (>= 12)?").words,
+            ["depends", "libstdc++6", "12"]
+        );
         assert_eq!(Query::parse("python3.11. -minimal").words, ["python3.11", "minimal"]);
     }
 
@@ -95,7 +189,10 @@ mod tests {
 
     #[test]
     fn quoted_text_is_left_to_the_parser_of_phrases() {
-        assert_eq!(Query::parse("\"secure sockets\" -dev").websearch, "\"secure sockets\" -dev");
+        assert_eq!(
+            Query::parse("\"secure sockets\" -dev").websearch,
+            "\"secure sockets\" -dev"
+        );
     }
 
     #[test]

@@ -123,10 +123,18 @@ pub(crate) fn relationship_hash(
     content_hash(&[properties, &json!([weight, valid_from, valid_to])])
 }
 
-pub async fn create(db: &mut PgConnection, project_id: Uuid, new: &NewRelationship, actor: Actor) -> Result<Relationship, Error> {
+pub async fn create(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    new: &NewRelationship,
+    actor: Actor,
+) -> Result<Relationship, Error> {
     checked_word("type", &new.relationship_type, MAX_TYPE_BYTES).map_err(Error::Invalid)?;
     checked_properties(&new.properties).map_err(Error::Invalid)?;
-    let mut tx = db.begin().await.map_err(Error::database("begin the creation of a relationship"))?;
+    let mut tx = db
+        .begin()
+        .await
+        .map_err(Error::database("begin the creation of a relationship"))?;
     for (end, id) in [("source", new.source_id), ("target", new.target_id)] {
         // Locked against a deletion at the same time.
         let live = sqlx::query_scalar!(
@@ -202,12 +210,18 @@ pub async fn update(
     change: &RelationshipChange,
     actor: Actor,
 ) -> Result<Relationship, Error> {
-    let mut tx = db.begin().await.map_err(Error::database("begin the update of a relationship"))?;
+    let mut tx = db
+        .begin()
+        .await
+        .map_err(Error::database("begin the update of a relationship"))?;
     let mut next = lock_head(&mut tx, project_id, id).await?;
     if let Some(expected) = change.expected_version
         && expected != next.version
     {
-        return Err(Error::VersionConflict { expected, actual: next.version });
+        return Err(Error::VersionConflict {
+            expected,
+            actual: next.version,
+        });
     }
     next.properties = Value::Object(merged(&next.properties, &change.properties));
     checked_properties(next.properties.as_object().unwrap_or(&Map::new())).map_err(Error::Invalid)?;
@@ -215,16 +229,23 @@ pub async fn update(
     next.valid_from = change.valid_from.or(next.valid_from);
     next.valid_to = change.valid_to.or(next.valid_to);
     let written = write_version(&mut tx, project_id, &next, false, actor).await?;
-    tx.commit().await.map_err(Error::database("commit the update of a relationship"))?;
+    tx.commit()
+        .await
+        .map_err(Error::database("commit the update of a relationship"))?;
     Ok(written)
 }
 
 /// Soft: a new version that is deleted.
 pub async fn delete(db: &mut PgConnection, project_id: Uuid, id: Uuid, actor: Actor) -> Result<Relationship, Error> {
-    let mut tx = db.begin().await.map_err(Error::database("begin the deletion of a relationship"))?;
+    let mut tx = db
+        .begin()
+        .await
+        .map_err(Error::database("begin the deletion of a relationship"))?;
     let head = lock_head(&mut tx, project_id, id).await?;
     let written = write_version(&mut tx, project_id, &head, true, actor).await?;
-    tx.commit().await.map_err(Error::database("commit the deletion of a relationship"))?;
+    tx.commit()
+        .await
+        .map_err(Error::database("commit the deletion of a relationship"))?;
     Ok(written)
 }
 
@@ -264,8 +285,18 @@ pub async fn list(
     .await
     .map_err(Error::database("list relationships"))?;
     let connected = rows.into_iter().map(|row| Connected {
-        source: Entity { id: row.source_id, key: row.source_key, object_type: row.source_type, name: row.source_name },
-        target: Entity { id: row.target_id, key: row.target_key, object_type: row.target_type, name: row.target_name },
+        source: Entity {
+            id: row.source_id,
+            key: row.source_key,
+            object_type: row.source_type,
+            name: row.source_name,
+        },
+        target: Entity {
+            id: row.target_id,
+            key: row.target_key,
+            object_type: row.target_type,
+            name: row.target_name,
+        },
         relationship: Relationship {
             id: row.id,
             version: row.version,
@@ -323,7 +354,12 @@ pub async fn edges(pool: &PgPool, project_id: Uuid, object_id: Uuid, limit: i64)
             Edge {
                 relationship_id: $row.relationship_id,
                 relationship_type: $row.relationship_type,
-                connected: Entity { id: $row.id, key: $row.key, object_type: $row.object_type, name: $row.name },
+                connected: Entity {
+                    id: $row.id,
+                    key: $row.key,
+                    object_type: $row.object_type,
+                    name: $row.name,
+                },
                 properties: $row.properties,
                 weight: $row.weight,
             }

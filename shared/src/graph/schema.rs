@@ -138,7 +138,10 @@ pub async fn version(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Versio
     .fetch_one(db)
     .await
     .map_err(Error::database("read the version of the schema"))?;
-    Ok(Version { version: type_set_hash(&row.types, &row.relationship_types), timestamp: row.changed_at })
+    Ok(Version {
+        version: type_set_hash(&row.types, &row.relationship_types),
+        timestamp: row.changed_at,
+    })
 }
 
 /// The first 12 hexadecimal digits of a SHA-256 over both lists.
@@ -151,7 +154,12 @@ fn type_set_hash(types: &[String], relationship_types: &[String]) -> String {
             hasher.update(name);
         }
     }
-    hasher.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    hasher
+        .finalize()
+        .iter()
+        .take(6)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 //!
 //! Candidates come from three sides: full text with every word, full text with any word (only where the first found too
 //! little), and trigrams of key and name for typing errors and parts of names. All are scored by one formula, 0 to 1:
-//! 0.4 x share of the words found + 0.2 x text rank + 0.4 x nearness of key or name to a word; a key or name that IS the
-//! query scores 1. Types and labels filter before any limit. Without pg_trgm only equal names are near.
+//! 0.8 x the mean of the words' scores + 0.2 x text rank. A word scores 1 where it is the key or name, up to 0.9 where it is
+//! near it, 0.6 where it is in the text. A key or name that is the whole query scores 1. Types and labels filter before any
+//! limit. Without pg_trgm no word is near.
 
 use std::collections::HashMap;
 
@@ -52,12 +53,43 @@ pub struct Hits {
 pub async fn search(pool: &PgPool, project_id: Uuid, text: &str, scope: &Scope, limit: i64) -> Result<Hits, Error> {
     let query = Query::parse(text);
     if query.is_empty() {
-        return Ok(Hits { hits: Vec::new(), total: 0 });
+        return Ok(Hits {
+            hits: Vec::new(),
+            total: 0,
+        });
     }
-    let sql = statement(has_trigrams(pool).await?);
+    let trigrams = has_trigrams(pool).await?;
+    run(
+        pool,
+        project_id,
+        &query,
+        scope,
+        limit,
+        if trigrams { Reach::Near } else { Reach::Words },
+    )
+    .await
+}
+
+/// How far a word reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// Objects that contain it.
+    Words,
+    /// And objects whose key or name is nearly it, or contains it nearly; needs pg_trgm.
+    Near,
+}
+
+async fn run(
+    pool: &PgPool,
+    project_id: Uuid,
+    query: &Query,
+    scope: &Scope,
+    limit: i64,
+    reach: Reach,
+) -> Result<Hits, Error> {
     let limit = limit.clamp(1, MAX_LIMIT);
     // Built from our own words only.
-    let rows = sqlx::query(AssertSqlSafe(sql))
+    let rows = sqlx::query(AssertSqlSafe(statement(reach)))
         .bind(project_id)
         .bind(&query.websearch)
         .bind(&query.words)
@@ -72,7 +104,12 @@ pub async fn search(pool: &PgPool, project_id: Uuid, text: &str, scope: &Scope, 
     let mut hits = Vec::with_capacity(rows.len());
     let mut total = 0;
     for row in &rows {
-        let hit = Object::from_row(row).and_then(|object| Ok(Hit { object, score: row.try_get("score")? }));
+        let hit = Object::from_row(row).and_then(|object| {
+            Ok(Hit {
+                object,
+                score: row.try_get("score")?,
+            })
+        });
         hits.push(hit.map_err(Error::database("read a search result"))?);
         total = row.try_get("total").map_err(Error::database("read a search result"))?;
     }
@@ -81,25 +118,59 @@ pub async fn search(pool: &PgPool, project_id: Uuid, text: &str, scope: &Scope, 
 
 /// Objects like this one: in the words of its name and short texts (0.6), in whom it is connected to (0.3), in its labels
 /// (0.1). Never the object itself.
-pub async fn similar(pool: &PgPool, project_id: Uuid, id: Uuid, types: &[String], limit: i64) -> Result<Vec<Hit>, Error> {
+pub async fn similar(
+    pool: &PgPool,
+    project_id: Uuid,
+    id: Uuid,
+    types: &[String],
+    limit: i64,
+) -> Result<Vec<Hit>, Error> {
     let limit = limit.clamp(1, MAX_LIMIT);
     let object = objects::get(pool, project_id, id).await?;
-    let scope = Scope { types: types.to_vec(), labels: Vec::new() };
-    let by_words = search(pool, project_id, &own_text(&object), &scope, MAX_LIMIT).await?;
+    let scope = Scope {
+        types: types.to_vec(),
+        labels: Vec::new(),
+    };
+    let by_words = run(
+        pool,
+        project_id,
+        &Query::parse(&own_text(&object)),
+        &scope,
+        MAX_LIMIT,
+        Reach::Words,
+    )
+    .await?;
     let by_neighbours = shared_neighbours(pool, project_id, id, types).await?;
 
     let mut found: HashMap<Uuid, Hit> = HashMap::new();
     for hit in by_words.hits {
-        found.insert(hit.object.id, Hit { score: 0.6 * hit.score, ..hit });
+        found.insert(
+            hit.object.id,
+            Hit {
+                score: 0.6 * hit.score,
+                ..hit
+            },
+        );
     }
     for (other, share) in by_neighbours {
         let object = other.id;
-        found.entry(object).or_insert(Hit { object: other, score: 0.0 }).score += 0.3 * share;
+        found
+            .entry(object)
+            .or_insert(Hit {
+                object: other,
+                score: 0.0,
+            })
+            .score += 0.3 * share;
     }
     found.remove(&id);
     let mut hits: Vec<Hit> = found.into_values().collect();
     for hit in &mut hits {
-        let shared = hit.object.labels.iter().filter(|label| object.labels.contains(label)).count();
+        let shared = hit
+            .object
+            .labels
+            .iter()
+            .filter(|label| object.labels.contains(label))
+            .count();
         let all = object.labels.len() + hit.object.labels.len() - shared;
         if all > 0 {
             hit.score += 0.1 * shared as f64 / all as f64;
@@ -119,29 +190,33 @@ async fn has_trigrams(pool: &PgPool) -> Result<bool, Error> {
 }
 
 /// $1 project, $2 websearch text, $3 words, $4 whole text, $5 types, $6 labels, $7 limit, $8 candidates a side.
-fn statement(trigrams: bool) -> String {
+fn statement(reach: Reach) -> String {
     const LIVE: &str = "o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
               and (cardinality($5::text[]) = 0 or o.type = any($5))
               and (cardinality($6::text[]) = 0 or o.labels && $6)";
-    let by_trigrams = if trigrams {
-        format!(
+    // The index is on this very expression.
+    const NAMES: &str = "(o.key || ' ' || o.name)";
+    let by_trigrams = match reach {
+        Reach::Near => format!(
             "union
             (select o.id
              from unnest($3::text[]) as word
-             join kb.graph_objects o on (o.key % word or o.name % word or word <% o.key or word <% o.name)
-             where {LIVE}
-             order by greatest(similarity(o.key, word), similarity(o.name, word)) desc, o.id
+             cross join lateral (
+                 select o.id, similarity(o.key, word) as nearness
+                 from kb.graph_objects o
+                 where {LIVE} and word <% {NAMES}
+                 order by nearness desc, o.id
+                 limit $8
+             ) o
+             order by o.nearness desc, o.id
              limit $8)"
-        )
-    } else {
-        String::new()
+        ),
+        Reach::Words => String::new(),
     };
     // A part of a name is worth a little less than a name that is nearly equal.
-    let nearness = if trigrams {
-        "greatest(similarity(o.key, word), similarity(o.name, word),
-                  0.8 * word_similarity(word, o.key), 0.8 * word_similarity(word, o.name))"
-    } else {
-        "0.0"
+    let nearness = match reach {
+        Reach::Near => format!("greatest(similarity(o.key, word), 0.8 * word_similarity(word, {NAMES}))"),
+        Reach::Words => "0.0".to_owned(),
     };
     format!(
         "with
@@ -174,14 +249,18 @@ fn statement(trigrams: bool) -> String {
             count(*) over () as total,
             (case
                 when lower(o.key) = lower($4) or lower(o.name) = lower($4) then 1.0
-                else least(0.99, 0.4 * words.found + 0.2 * ts_rank(o.fts, (select query from any_word), 32) + 0.4 * words.nearest)
+                else least(0.99, 0.8 * words.score + 0.2 * ts_rank(o.fts, (select query from any_word), 32))
             end)::double precision as score
         from candidates
         join kb.graph_objects o on o.id = candidates.id
         cross join lateral (
-            select
-                avg(case when o.fts @@ plainto_tsquery('simple', word) then 1.0 else 0.0 end) as found,
-                max(case when lower(o.key) = word or lower(o.name) = word then 1.0 else {nearness} end) as nearest
+            select avg(
+                case
+                    when lower(o.key) = word or lower(o.name) = word then 1.0
+                    else greatest(
+                        case when o.fts @@ plainto_tsquery('simple', word) then 0.6 else 0.0 end,
+                        0.9 * {nearness})
+                end) as score
             from unnest($3::text[]) as word
         ) words
         order by score desc, length(o.name), o.name, o.id
@@ -192,7 +271,12 @@ fn statement(trigrams: bool) -> String {
 /// The words that say what an object is: its key, name and short texts, without addresses.
 fn own_text(object: &Object) -> String {
     let mut text = format!("{} {}", object.key, object.name);
-    for value in object.properties.as_object().into_iter().flat_map(|properties| properties.values()) {
+    for value in object
+        .properties
+        .as_object()
+        .into_iter()
+        .flat_map(|properties| properties.values())
+    {
         if let Value::String(value) = value
             && value.len() <= MAX_SIMILAR_TEXT_BYTES
             && value.contains(' ')
@@ -207,7 +291,12 @@ fn own_text(object: &Object) -> String {
 
 /// Objects that are connected to the same objects in the same direction and by the same type, with the share of the
 /// object's telling neighbours that they have in common.
-async fn shared_neighbours(pool: &PgPool, project_id: Uuid, id: Uuid, types: &[String]) -> Result<Vec<(Object, f64)>, Error> {
+async fn shared_neighbours(
+    pool: &PgPool,
+    project_id: Uuid,
+    id: Uuid,
+    types: &[String],
+) -> Result<Vec<(Object, f64)>, Error> {
     let sql = format!(
         "with
         neighbours as materialized (

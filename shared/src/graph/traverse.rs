@@ -58,7 +58,12 @@ pub struct Walked {
 
 pub async fn traverse(pool: &PgPool, project_id: Uuid, start: Uuid, walk: &Walk) -> Result<Walked, Error> {
     let root = objects::get(pool, project_id, start).await?;
-    let prefer = walk.prefer.as_deref().map(Query::parse).map(|query| query.words).unwrap_or_default();
+    let prefer = walk
+        .prefer
+        .as_deref()
+        .map(Query::parse)
+        .map(|query| query.words)
+        .unwrap_or_default();
     let mut depths = HashMap::from([(start, 0)]);
     let mut order = Vec::new();
     let mut edges: Vec<Edge> = Vec::new();
@@ -83,7 +88,10 @@ pub async fn traverse(pool: &PgPool, project_id: Uuid, start: Uuid, walk: &Walk)
                     truncated = true;
                 }
             }
-            if depths.contains_key(&edge.source_id) && depths.contains_key(&edge.target_id) && seen_edges.insert(edge.id) {
+            if depths.contains_key(&edge.source_id)
+                && depths.contains_key(&edge.target_id)
+                && seen_edges.insert(edge.id)
+            {
                 if edges.len() < MAX_EDGES {
                     edges.push(edge);
                 } else {
@@ -99,17 +107,32 @@ pub async fn traverse(pool: &PgPool, project_id: Uuid, start: Uuid, walk: &Walk)
 
     let mut nodes = vec![Node { depth: 0, object: root }];
     let mut objects = by_ids(pool, project_id, &order).await?;
-    nodes.extend(order.iter().filter_map(|id| objects.remove(id).map(|object| Node { depth: depths[id], object })));
+    nodes.extend(order.iter().filter_map(|id| {
+        objects.remove(id).map(|object| Node {
+            depth: depths[id],
+            object,
+        })
+    }));
     if nodes.len() < depths.len() {
         // Deleted since its level was read: its edges must not dangle.
         let there: HashSet<Uuid> = nodes.iter().map(|node| node.object.id).collect();
         edges.retain(|edge| there.contains(&edge.source_id) && there.contains(&edge.target_id));
     }
-    Ok(Walked { nodes, edges, truncated })
+    Ok(Walked {
+        nodes,
+        edges,
+        truncated,
+    })
 }
 
 /// Live edges at the frontier with live other ends, one more than [`MAX_EDGES`]: preferred objects first, then by type and name.
-async fn level(pool: &PgPool, project_id: Uuid, frontier: &[Uuid], walk: &Walk, prefer: &[String]) -> Result<Vec<Edge>, Error> {
+async fn level(
+    pool: &PgPool,
+    project_id: Uuid,
+    frontier: &[Uuid],
+    walk: &Walk,
+    prefer: &[String],
+) -> Result<Vec<Edge>, Error> {
     let (outgoing, incoming) = match walk.direction {
         Direction::Outgoing => (true, false),
         Direction::Incoming => (false, true),

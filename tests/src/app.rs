@@ -1,0 +1,272 @@
+//! The whole product on a fresh database: an API server over real HTTP, workers, and the scripted model behind them.
+//!
+//! Workers live in runtimes of their own, so that a test can crash one: its tasks vanish in the middle of whatever they do,
+//! as with SIGKILL. Real processes, where a test wants them, come from [`Process`].
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rejoin_api::{ApiConfig, Server};
+use rejoin_shared::config::BusKind;
+use rejoin_shared::db::Db;
+use rejoin_shared::{agents, wakeup};
+use rejoin_worker::models::name::ModelSettings;
+use rejoin_worker::models::retry::RetryPolicy;
+use rejoin_worker::tools::registry::Registry;
+use rejoin_worker::{Services, WorkerConfig};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::client::Client;
+use crate::model_server::ModelServer;
+use crate::support::{self, TestDatabase};
+
+/// A lease short enough for tests of crashes.
+pub const LEASE: Duration = Duration::from_millis(1_500);
+
+/// How a [`TestApp`] differs from the usual one.
+pub struct AppOptions {
+    pub workers: usize,
+    pub bus: BusKind,
+    pub slots: usize,
+    /// Changes the API's settings.
+    pub api: fn(&mut ApiConfig),
+    /// Changes the workers' settings.
+    pub worker: fn(&mut WorkerConfig),
+    /// The tools of the workers.
+    pub tools: Registry,
+}
+
+impl Default for AppOptions {
+    fn default() -> Self {
+        Self { workers: 1, bus: BusKind::Postgres, slots: 20, api: |_| {}, worker: |_| {}, tools: Registry::builtin() }
+    }
+}
+
+pub struct TestApp {
+    pub db: TestDatabase,
+    pub model: ModelServer,
+    pub server: Option<Server>,
+    pub address: SocketAddr,
+    pub workers: Vec<Worker>,
+    options: AppOptions,
+}
+
+impl TestApp {
+    /// One API, one worker.
+    pub async fn start() -> Self {
+        Self::with(AppOptions::default()).await
+    }
+
+    pub async fn with(options: AppOptions) -> Self {
+        let db = support::database().await;
+        Self::over(db, options).await
+    }
+
+    /// Over a database of the caller's.
+    pub async fn over(db: TestDatabase, options: AppOptions) -> Self {
+        let model = ModelServer::start().await.expect("the scripted model starts");
+        let server = start_api(&db, &options, 0).await;
+        let mut app = Self { address: server.addr, server: Some(server), db, model, workers: Vec::new(), options };
+        for _ in 0..app.options.workers {
+            app.add_worker();
+        }
+        app
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// A client with the key of the test's user.
+    pub fn client(&self) -> Client {
+        Client::new(self.url(), &self.db.api_key)
+    }
+
+    /// Another API process's worth on the same database.
+    pub async fn another_api(&self) -> Server {
+        start_api(&self.db, &self.options, 0).await
+    }
+
+    /// Stops the API at once, and starts one at the same address.
+    pub async fn restart_api(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.stop().await.expect("the API stops");
+        }
+        self.server = Some(start_api(&self.db, &self.options, self.address.port()).await);
+    }
+
+    pub fn add_worker(&mut self) -> &Worker {
+        let mut config = WorkerConfig { slots: self.options.slots, ..WorkerConfig::new(&self.db.url) };
+        config.database = self.db.args();
+        config.database.bus = self.options.bus;
+        config.lease_ms = LEASE.as_millis() as u64;
+        config.heartbeat_ms = config.lease_ms / 3;
+        (self.options.worker)(&mut config);
+        let models = ModelSettings::openai_compatible(self.model.base_url());
+        self.workers.push(Worker::start(config, models, self.options.tools.clone()));
+        self.workers.last().expect("just pushed")
+    }
+
+    /// Crashes all workers.
+    pub fn crash_workers(&mut self) {
+        for worker in self.workers.drain(..) {
+            worker.crash();
+        }
+    }
+
+    /// A definition that asks the scripted model, with these tools.
+    pub async fn agent(&self, name: &str, tools: &[&str]) -> Uuid {
+        self.agent_with(name, tools, |_| {}).await
+    }
+
+    pub async fn agent_with(
+        &self,
+        name: &str,
+        tools: &[&str],
+        change: impl FnOnce(&mut agents::DefinitionContent),
+    ) -> Uuid {
+        let mut content = agents::defaults().remove(0);
+        content.name = name.to_owned();
+        content.model =
+            Some(agents::ModelChoice { name: "openai:scripted".to_owned(), temperature: Some(0.1), max_tokens: None });
+        content.tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
+        content.is_default = false;
+        change(&mut content);
+        let mut connection = self.db.pool.acquire().await.expect("a connection");
+        agents::insert(&mut connection, self.db.project_id, &content).await.unwrap().expect("a fresh name").id
+    }
+
+    /// No run is left that has not ended, and no job of one.
+    pub async fn wait_until_idle(&self) {
+        support::wait_for("all runs to end", async || {
+            let open: i64 = sqlx::query_scalar("select (select count(*) from kb.agent_runs where done_seq is null) + (select count(*) from queue.jobs)")
+                .fetch_one(&self.db.pool)
+                .await
+                .unwrap();
+            (open == 0).then_some(())
+        })
+        .await;
+    }
+}
+
+async fn start_api(db: &TestDatabase, options: &AppOptions, port: u16) -> Server {
+    let mut config = ApiConfig::new(db.args());
+    config.database.bus = options.bus;
+    config.listen = SocketAddr::from(([127, 0, 0, 1], port));
+    config.rate_per_s = 10_000;
+    config.drain_grace_ms = 0;
+    (options.api)(&mut config);
+    Server::start(config, CancellationToken::new()).await.expect("the API starts")
+}
+
+/// A worker in a runtime of its own.
+pub struct Worker {
+    runtime: Option<tokio::runtime::Runtime>,
+    drain: CancellationToken,
+    done: Option<tokio::task::JoinHandle<()>>,
+}
+
+impl Worker {
+    pub fn start(config: WorkerConfig, models: ModelSettings, tools: Registry) -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+        let drain = CancellationToken::new();
+        let token = drain.clone();
+        let done = runtime.spawn(async move {
+            let db = Db::connect_lazy(&config.database, "rejoin-worker").expect("a readable URL");
+            let bus = wakeup::start(config.database.bus, &db);
+            let mut services = Services::with(config, db, bus, models, tools).expect("services");
+            services.retry = RetryPolicy { min_delay: Duration::from_millis(20), jitter: false, ..RetryPolicy::default() };
+            rejoin_worker::work_with(services, token).await;
+        });
+        Self { runtime: Some(runtime), drain, done: Some(done) }
+    }
+
+    /// As SIGTERM: drains, and waits until it has gone.
+    pub async fn drain(mut self) {
+        self.drain.cancel();
+        if let Some(done) = self.done.take() {
+            done.await.expect("the worker ends well");
+        }
+    }
+
+    /// As SIGKILL: everything stops in the middle of what it does.
+    pub fn crash(mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// The `rejoin` binary of this build.
+pub fn binary() -> PathBuf {
+    let mut path = std::env::current_exe().expect("the test's own path");
+    // target/debug/deps/it-… -> target/debug/rejoin
+    path.pop();
+    path.pop();
+    path.push("rejoin");
+    assert!(path.exists(), "{} is not there: build it first (make test does)", path.display());
+    path
+}
+
+/// A real process of the product; killed when dropped.
+pub struct Process {
+    child: std::process::Child,
+}
+
+impl Process {
+    /// `rejoin worker` on this app's database and model.
+    pub fn worker(app: &TestApp) -> Self {
+        let child = std::process::Command::new(binary())
+            .arg("worker")
+            .env("DATABASE_URL", &app.db.url)
+            .env("OPENAI_BASE_URL", app.model.base_url())
+            .env("OPENAI_API_KEY", "scripted")
+            .env("REJOIN_LEASE_MS", LEASE.as_millis().to_string())
+            .env("REJOIN_HEARTBEAT_MS", (LEASE.as_millis() / 3).to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the worker starts");
+        Self { child }
+    }
+
+    /// `kill -9`.
+    pub fn kill(mut self) {
+        self.child.kill().expect("a process of ours");
+        self.child.wait().expect("it ends");
+    }
+
+    /// Any signal.
+    pub fn signal(&self, signal: i32) {
+        let status = std::process::Command::new("kill")
+            .args([format!("-{signal}"), self.child.id().to_string()])
+            .status()
+            .expect("kill(1)");
+        assert!(status.success());
+    }
+
+    pub fn wait(&mut self) -> std::process::ExitStatus {
+        self.child.wait().expect("it ends")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

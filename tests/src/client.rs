@@ -1,0 +1,236 @@
+//! A plain client of the wire: requests, and streams read to the letter.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use reqwest::{Method, Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::support::LIMIT;
+
+#[derive(Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    pub url: String,
+    pub key: String,
+}
+
+/// A frame as it came: its lines.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Frame {
+    pub id: Option<i64>,
+    pub data: Option<String>,
+    pub comment: Option<String>,
+    pub retry: Option<String>,
+}
+
+impl Frame {
+    pub fn json(&self) -> Value {
+        self.data.as_deref().map_or(Value::Null, |data| serde_json::from_str(data).expect("a frame's data is JSON"))
+    }
+
+    pub fn kind(&self) -> String {
+        self.json()["type"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+impl Client {
+    pub fn new(url: String, key: &str) -> Self {
+        let http = reqwest::Client::builder().build().expect("a client");
+        Self { http, url, key: key.to_owned() }
+    }
+
+    pub fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.url)).bearer_auth(&self.key)
+    }
+
+    pub async fn get(&self, path: &str) -> (StatusCode, Value) {
+        answer(self.request(Method::GET, path).send().await.expect("an answer")).await
+    }
+
+    pub async fn post(&self, path: &str, body: Value) -> (StatusCode, Value) {
+        answer(self.request(Method::POST, path).json(&body).send().await.expect("an answer")).await
+    }
+
+    pub async fn patch(&self, path: &str, body: Value) -> (StatusCode, Value) {
+        answer(self.request(Method::PATCH, path).json(&body).send().await.expect("an answer")).await
+    }
+
+    pub async fn delete(&self, path: &str) -> (StatusCode, Value) {
+        answer(self.request(Method::DELETE, path).send().await.expect("an answer")).await
+    }
+
+    /// Posts a message and gets `{conversationId, messageId, runId, cursor}` at once.
+    pub async fn post_message(&self, body: Value) -> Value {
+        let request = self.request(Method::POST, "/api/chat/stream").header("accept", "application/json").json(&body);
+        let (status, posted) = answer(request.send().await.expect("an answer")).await;
+        assert_eq!(status, StatusCode::ACCEPTED, "{posted}");
+        posted
+    }
+
+    /// Posts a message and reads its turn to the end.
+    pub async fn chat(&self, body: Value) -> Vec<Frame> {
+        let response = self.request(Method::POST, "/api/chat/stream").json(&body).send().await.expect("an answer");
+        assert_eq!(response.status(), StatusCode::OK);
+        Stream::of(response).rest().await
+    }
+
+    /// A turn of a fresh conversation with this agent (or none).
+    pub async fn ask(&self, agent: Option<uuid::Uuid>, message: &str) -> Vec<Frame> {
+        match agent {
+            Some(agent) => self.chat(json!({ "message": message, "agentDefinitionId": agent })).await,
+            None => self.chat(json!({ "message": message })).await,
+        }
+    }
+
+    /// Opens a stream.
+    pub async fn stream(&self, path: &str) -> Stream {
+        let response = self.request(Method::GET, path).send().await.expect("an answer");
+        assert_eq!(response.status(), StatusCode::OK, "{path}");
+        Stream::of(response)
+    }
+
+    /// Opens a stream after a cursor, as a browser that reconnects.
+    pub async fn stream_after(&self, path: &str, cursor: i64) -> Stream {
+        let request = self.request(Method::GET, path).header("last-event-id", cursor.to_string());
+        let response = request.send().await.expect("an answer");
+        assert_eq!(response.status(), StatusCode::OK, "{path} after {cursor}");
+        Stream::of(response)
+    }
+
+    /// The status of a request for a stream, which is dropped at once.
+    pub async fn stream_status(&self, path: &str) -> StatusCode {
+        self.request(Method::GET, path).send().await.expect("an answer").status()
+    }
+}
+
+/// Status and JSON body (null where there is none).
+pub async fn answer(response: Response) -> (StatusCode, Value) {
+    let status = response.status();
+    let body = response.bytes().await.expect("a body");
+    (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
+}
+
+/// A stream of frames.
+pub struct Stream {
+    body: BoxStream<'static, reqwest::Result<Bytes>>,
+    buffer: Vec<u8>,
+    ready: VecDeque<Frame>,
+    pub headers: reqwest::header::HeaderMap,
+}
+
+impl Stream {
+    pub fn of(response: Response) -> Self {
+        let headers = response.headers().clone();
+        Self { body: response.bytes_stream().boxed(), buffer: Vec::new(), ready: VecDeque::new(), headers }
+    }
+
+    /// The next frame; None at the end. Panics when nothing comes for [`LIMIT`].
+    pub async fn next(&mut self) -> Option<Frame> {
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                return Some(frame);
+            }
+            let chunk = tokio::time::timeout(LIMIT, self.body.next()).await.expect("a frame or the end within the limit")?;
+            // A cut connection is an end, as for any client.
+            let Ok(chunk) = chunk else { return None };
+            self.buffer.extend_from_slice(&chunk);
+            while let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
+                let text: Vec<u8> = self.buffer.drain(..end + 2).collect();
+                self.ready.push_back(parse(std::str::from_utf8(&text).expect("UTF-8")));
+            }
+        }
+    }
+
+    /// The next numbered frame.
+    pub async fn next_event(&mut self) -> Option<Frame> {
+        loop {
+            let frame = self.next().await?;
+            if frame.id.is_some() {
+                return Some(frame);
+            }
+        }
+    }
+
+    /// All numbered frames until the end.
+    pub async fn rest(mut self) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        while let Some(frame) = self.next_event().await {
+            frames.push(frame);
+        }
+        frames
+    }
+
+    /// Numbered frames up to the first of this kind, that one included.
+    pub async fn until(&mut self, kind: &str) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        loop {
+            let frame = self.next_event().await.unwrap_or_else(|| panic!("the stream ended before {kind}: {frames:#?}"));
+            let found = frame.kind() == kind;
+            frames.push(frame);
+            if found {
+                return frames;
+            }
+        }
+    }
+
+    /// Whether nothing more comes within `limit`.
+    pub async fn is_silent_for(&mut self, limit: Duration) -> bool {
+        tokio::time::timeout(limit, self.next_event()).await.is_err()
+    }
+}
+
+fn parse(text: &str) -> Frame {
+    assert!(!text.contains('\r'), "LF only: {text:?}");
+    let mut frame = Frame { id: None, data: None, comment: None, retry: None };
+    for line in text.trim_end_matches('\n').split('\n') {
+        if let Some(comment) = line.strip_prefix(':') {
+            frame.comment = Some(comment.to_owned());
+        } else if let Some(id) = line.strip_prefix("id: ") {
+            frame.id = Some(id.parse().expect("a number"));
+        } else if let Some(data) = line.strip_prefix("data: ") {
+            assert!(frame.data.is_none(), "one line of data a frame: {text:?}");
+            frame.data = Some(data.to_owned());
+        } else if let Some(retry) = line.strip_prefix("retry: ") {
+            frame.retry = Some(retry.to_owned());
+        } else {
+            panic!("an unknown line in a frame: {line:?}");
+        }
+    }
+    frame
+}
+
+/// The types of these frames, with runs of tokens shown once.
+pub fn kinds(frames: &[Frame]) -> Vec<String> {
+    let mut kinds: Vec<String> = frames.iter().map(Frame::kind).collect();
+    kinds.dedup_by(|a, b| a == b && a == "token");
+    kinds
+}
+
+/// What a client that applies resets has: the kept frames.
+pub fn apply_resets(frames: &[Frame]) -> Vec<Frame> {
+    let mut kept: Vec<Frame> = Vec::new();
+    for frame in frames {
+        let event = frame.json();
+        if event["type"] == "reset" {
+            let after = event["discardAfter"].as_i64().expect("a number");
+            kept.retain(|earlier| earlier.id.is_some_and(|id| id <= after) || earlier.json()["runId"] != event["runId"]);
+        } else {
+            kept.push(frame.clone());
+        }
+    }
+    kept
+}
+
+/// The reply's text that a client has on its screen.
+pub fn text(frames: &[Frame]) -> String {
+    apply_resets(frames)
+        .iter()
+        .map(Frame::json)
+        .filter(|event| event["type"] == "token")
+        .map(|event| event["token"].as_str().expect("text").to_owned())
+        .collect()
+}

@@ -1,0 +1,121 @@
+//! A fresh database for each test.
+//!
+//! One private PostgreSQL serves the whole test binary; it goes when its process does. Each test gets a copy of a migrated
+//! template, with a project, a user and a key.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres};
+use rejoin_shared::auth::{self, Scope};
+use rejoin_shared::config::DatabaseArgs;
+use rejoin_shared::conversations::Owner;
+use rejoin_shared::db::Db;
+use rejoin_shared::projects;
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{AssertSqlSafe, PgPool};
+use tokio::sync::{Mutex, OnceCell};
+use uuid::Uuid;
+
+/// No condition that a test waits for takes longer.
+pub const LIMIT: Duration = Duration::from_secs(30);
+const TEMPLATE: &str = "rejoin_template";
+
+static SERVER: OnceCell<PrivatePostgres> = OnceCell::const_new();
+/// A template can't be copied by two at once.
+static COPYING: Mutex<()> = Mutex::const_new(());
+static NEXT: AtomicU32 = AtomicU32::new(1);
+
+/// A migrated database with a project, a user who is its member, and that user's key.
+pub struct TestDatabase {
+    pub pool: PgPool,
+    pub db: Db,
+    pub url: String,
+    pub project_id: Uuid,
+    pub user_id: Uuid,
+    pub api_key: String,
+}
+
+impl TestDatabase {
+    pub fn owner(&self) -> Owner {
+        Owner { project_id: self.project_id, user_id: self.user_id }
+    }
+
+    pub fn args(&self) -> DatabaseArgs {
+        DatabaseArgs { db_connections: 6, db_hot_connections: 6, ..DatabaseArgs::new(&self.url) }
+    }
+
+    /// Another user of the project, with a key.
+    pub async fn another_user(&self) -> (Uuid, String) {
+        let mut connection = self.pool.acquire().await.expect("a connection");
+        let user = projects::ensure_user(&mut connection, &format!("user-{}@example.org", Uuid::now_v7())).await.unwrap();
+        projects::add_member(&mut connection, self.project_id, user).await.unwrap();
+        let (_, key) =
+            auth::create_key(&mut connection, user, Some(self.project_id), "test", &Scope::ALL, None).await.unwrap();
+        (user, key)
+    }
+}
+
+/// The private server of this test binary.
+pub async fn server() -> &'static PrivatePostgres {
+    SERVER
+        .get_or_init(|| async {
+            let options = PostgresOptions {
+                extra_settings: vec![("max_connections".into(), "600".into())],
+                ..PostgresOptions::ephemeral()
+            };
+            let server = PrivatePostgres::start(options).await.expect("a private PostgreSQL");
+            run_sql(&server.url(), &format!("create database {TEMPLATE}")).await;
+            rejoin_cli::migrate::up(&server.admin_url(TEMPLATE)).await.expect("migrations");
+            server
+        })
+        .await
+}
+
+/// An empty database, not migrated.
+pub async fn empty_database() -> String {
+    let server = server().await;
+    let name = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    run_sql(&server.url(), &format!("create database {name}")).await;
+    server.admin_url(&name)
+}
+
+/// A fresh migrated database.
+pub async fn database() -> TestDatabase {
+    let server = server().await;
+    let name = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    {
+        let _copying = COPYING.lock().await;
+        run_sql(&server.url(), &format!("create database {name} template {TEMPLATE}")).await;
+    }
+    let url = server.admin_url(&name);
+    let db = Db::connect_lazy(&DatabaseArgs::new(&url), "rejoin-test").expect("a readable URL");
+    let pool = db.sql.clone();
+    let mut connection = pool.acquire().await.expect("a connection");
+    let project_id = projects::create(&mut connection, "test").await.unwrap();
+    let user_id = projects::ensure_user(&mut connection, "user@example.org").await.unwrap();
+    projects::add_member(&mut connection, project_id, user_id).await.unwrap();
+    let (_, api_key) =
+        auth::create_key(&mut connection, user_id, Some(project_id), "test", &Scope::ALL, None).await.unwrap();
+    drop(connection);
+    TestDatabase { pool, db, url, project_id, user_id, api_key }
+}
+
+/// Runs a statement of our own making on a connection of its own.
+async fn run_sql(url: &str, sql: &str) {
+    let pool = PgPoolOptions::new().max_connections(1).connect(url).await.expect("a connection");
+    sqlx::query(AssertSqlSafe(sql)).execute(&pool).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    pool.close().await;
+}
+
+/// Waits until `condition` gives something, looking again and again; panics with `what` after [`LIMIT`].
+pub async fn wait_for<T>(what: &str, mut condition: impl AsyncFnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(value) = condition().await {
+            return value;
+        }
+        assert!(began.elapsed() < LIMIT, "waited {} s in vain for: {what}", LIMIT.as_secs());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}

@@ -1,3 +1,0 @@
-//! stub
-#[path = "it/models.rs"]
-mod models;

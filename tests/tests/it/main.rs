@@ -1,0 +1,8 @@
+//! Integration tests: one binary, one private PostgreSQL, a fresh database for each test. Each file is a part of the product;
+//! each test is a sentence.
+
+use rejoin_tests::support;
+
+mod models;
+mod queue;
+mod writer;
