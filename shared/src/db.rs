@@ -195,7 +195,9 @@ pub fn is_transient_hot(error: &tokio_postgres::Error) -> bool {
     }
 }
 
-/// SQLSTATEs after which the same work may succeed: connection trouble, rollbacks, shutdown and start, too many connections.
+/// SQLSTATEs after which the same work may succeed: connection trouble, rollbacks, want of resources, shutdown and start, a
+/// database that takes no connections for now, a server that is a standby for now.
 fn is_transient_code(code: &str) -> bool {
-    code.starts_with("08") || code.starts_with("40") || matches!(code, "57P01" | "57P02" | "57P03" | "53300" | "55P03" | "57014")
+    ["08", "40", "53"].iter().any(|class| code.starts_with(class))
+        || matches!(code, "57P01" | "57P02" | "57P03" | "57P05" | "55P03" | "57014" | "55000" | "25006")
 }

@@ -134,11 +134,9 @@ fn not_found() -> Problem {
 }
 
 fn check(title: Option<&str>, metadata: Option<&Value>) -> Result<(), Problem> {
-    if let Some(title) = title {
-        if title.trim().is_empty() || title.chars().count() > TITLE_MAX_CHARS {
-            let detail = format!("title must have 1 to {TITLE_MAX_CHARS} characters");
-            return Err(Problem::bad_request("invalid_title", detail));
-        }
+    if title.is_some_and(|title| title.trim().is_empty() || title.chars().count() > TITLE_MAX_CHARS) {
+        let detail = format!("title must have 1 to {TITLE_MAX_CHARS} characters");
+        return Err(Problem::bad_request("invalid_title", detail));
     }
     if metadata.is_some_and(|metadata| !metadata.is_object()) {
         return Err(Problem::bad_request("invalid_metadata", "metadata must be an object"));
