@@ -222,12 +222,19 @@ impl Follow {
 
     /// Connects, with the cursor.
     async fn dial(&self) -> Result<Dialled> {
-        let request = self.client.request(Method::GET, &self.path).header("accept", "text/event-stream");
-        let request = match (self.last_seq, &self.start) {
-            (Some(seq), _) => request.header("last-event-id", seq.to_string()),
-            (None, Start::After(after)) => request.query(&[("after", after)]),
-            (None, Start::Snapshot) => request.query(&[("from", "snapshot")]),
-            (None, Start::Beginning) => request,
+        let start = match (self.last_seq, &self.start) {
+            (Some(_), _) | (None, Start::Beginning) => String::new(),
+            (None, Start::After(after)) => {
+                let after: String = url::form_urlencoded::byte_serialize(after.as_bytes()).collect();
+                format!("?after={after}")
+            }
+            (None, Start::Snapshot) => "?from=snapshot".to_owned(),
+        };
+        let request = self.client.request(Method::GET, &format!("{}{start}", self.path));
+        let request = request.header("accept", "text/event-stream");
+        let request = match self.last_seq {
+            Some(seq) => request.header("last-event-id", seq.to_string()),
+            None => request,
         };
         let answer = match timeout(CONNECTION_SILENCE_LIMIT, self.client.send(request)).await {
             Ok(Ok(answer)) => answer,
