@@ -208,7 +208,12 @@ impl Transcript {
         let tool = event.text("tool");
         match event.text("status") {
             "started" => {
-                let input = shortened(&event.json["input"].to_string());
+                let mut input = event.json["input"].clone();
+                if let Some(fields) = input.as_object_mut() {
+                    // Models fill in every field of a strict schema; null says nothing.
+                    fields.retain(|_, value| !value.is_null());
+                }
+                let input = shortened(&input.to_string());
                 self.aside(&format!("{by}→ {tool} {input}"))
             }
             "error" => self.aside(&format!("{by}← {tool}: {}", shortened(event.text("error")))),
@@ -296,7 +301,7 @@ fn size(result: &Value) -> String {
         Value::Object(fields) => {
             let list = fields.iter().find_map(|(name, value)| Some((name, value.as_array()?)));
             match list {
-                Some((name, items)) if name == "results" => plural(items.len()),
+                Some((name, items)) if name == "results" || name == "data" => plural(items.len()),
                 Some((name, items)) => format!("{} {name}", items.len()),
                 None => "done".to_owned(),
             }
