@@ -1,7 +1,13 @@
 //! `rejoin api`: one API process of a fleet.
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
+use rejoin_api::ApiConfig;
 
-use crate::{args::Global, exit::Exit, out::Out};
+use crate::{
+    args::Global,
+    exit::Exit,
+    fleet::{self, FleetArgs},
+    out::Out,
+};
 
 /// Serve the HTTP API, the event streams and the UI: one process of a fleet.
 ///
@@ -9,18 +15,27 @@ use crate::{args::Global, exit::Exit, out::Out};
 /// told to go elsewhere with their cursor, and nothing is lost. Needs a migrated database (`rejoin migrate up`).
 ///
 /// Examples:
-///   rejoin api --bind 0.0.0.0:7420
+///   rejoin api --listen 0.0.0.0:7420
 ///   DATABASE_URL=postgres://rejoin@db.internal/rejoin rejoin api
+///   rejoin api --migrate --log-json
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// Where to listen. Port 0 takes a free one.
-    #[arg(long, env = "REJOIN_BIND", default_value = "127.0.0.1:7420", value_name = "ADDRESS")]
-    pub bind: std::net::SocketAddr,
+    #[command(flatten)]
+    pub config: ApiConfig,
+    #[command(flatten)]
+    pub fleet: FleetArgs,
 }
 
 /// # Errors
-/// As the message says.
-pub async fn run(_global: &Global, _args: Args, _out: Out) -> Result<Exit> {
-    bail!("`rejoin api` is not there yet")
+/// The schema is not there, or the address is taken.
+pub async fn run(_global: &Global, args: Args, _out: Out) -> Result<Exit> {
+    let drain = fleet::begin(&args.fleet)?;
+    let listen = args.config.listen;
+    if fleet::schema_is_ready(&args.config.database.database_url, &args.fleet, &drain).await? {
+        rejoin_api::serve(args.config, drain)
+            .await
+            .with_context(|| format!("can't serve the API on {listen}"))?;
+    }
+    Ok(Exit::Done)
 }

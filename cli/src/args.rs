@@ -62,17 +62,11 @@ pub struct Global {
     )]
     pub database_url: Option<String>,
 
-    /// The API, for commands that talk to it.
-    #[arg(
-        long,
-        global = true,
-        env = "REJOIN_URL",
-        default_value = "http://127.0.0.1:7420",
-        value_name = "URL"
-    )]
-    pub url: String,
+    /// The API, for commands that talk to it. Without it: the one that `rejoin dev` runs on this machine.
+    #[arg(long, global = true, env = "REJOIN_URL", value_name = "URL")]
+    pub url: Option<String>,
 
-    /// The key for the API. Better in the environment than in the shell's history.
+    /// The key for the API. Better in the environment than in the shell's history. Without it: the key of `rejoin dev`.
     #[arg(
         long,
         global = true,
@@ -93,8 +87,18 @@ impl Global {
     /// No database was named; the message says how to.
     pub fn need_database_url(&self) -> anyhow::Result<&str> {
         let missing = "this command needs a database: set DATABASE_URL or give --database-url \
-                       (`rejoin dev` prints the URL of its own)";
+                       (`rejoin dev --json` prints the URL of its own)";
         self.database_url().ok_or_else(|| anyhow::anyhow!(missing))
+    }
+
+    /// The URL of the API that was asked for, if one was.
+    pub fn url(&self) -> Option<&str> {
+        self.url.as_deref().filter(|url| !url.is_empty())
+    }
+
+    /// The key that was given, if one was.
+    pub fn api_key(&self) -> Option<&str> {
+        self.api_key.as_deref().filter(|key| !key.is_empty())
     }
 }
 
@@ -149,26 +153,29 @@ mod tests {
     fn what_the_wire_contract_promises_is_understood() {
         for line in [
             "rejoin dev --port 7420 --workers 3 --data-dir /tmp/x --database-url postgres://h/d --json",
-            "rejoin api",
-            "rejoin worker",
+            "rejoin api --database-url postgres://h/d --listen 127.0.0.1:0 --migrate",
+            "rejoin worker --database-url postgres://h/d --slots 3 --log-json",
             "rejoin migrate up",
             "rejoin migrate down",
             "rejoin migrate status --json",
-            "rejoin chat hello --agent graph --conversation 0192",
+            "rejoin chat hello --agent graph --conversation 019a0000-0000-7000-8000-000000000001",
             "rejoin chat",
-            "rejoin tail 0192 --after 7",
+            "rejoin tail 019a0000-0000-7000-8000-000000000001 --after 7",
             "rejoin runs list",
-            "rejoin runs show 0192",
-            "rejoin runs cancel 0192",
+            "rejoin runs show 019a0000-0000-7000-8000-000000000001",
+            "rejoin runs cancel 019a0000-0000-7000-8000-000000000001",
             "rejoin queue stats",
             "rejoin queue retry 7",
+            "rejoin queue dead",
             "rejoin queue pause default",
             "rejoin queue resume default",
             "rejoin graph import demo.ndjson",
+            "rejoin graph import - --on-error skip --project demo",
             "rejoin graph export",
             "rejoin keys create --name laptop",
+            "rejoin keys create --project acme --user ann --create --scopes read,admin",
             "rejoin keys list",
-            "rejoin keys revoke 0192",
+            "rejoin keys revoke 019a0000-0000-7000-8000-000000000001",
             "rejoin doctor",
             "rejoin openapi",
             "rejoin completions bash",

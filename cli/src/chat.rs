@@ -1,33 +1,231 @@
 //! `rejoin chat`: talk from the terminal.
-use anyhow::{Result, bail};
+//!
+//! Posts over HTTP, then follows the run. Invariant: a message is posted once, whatever is restarted meanwhile, and each
+//! word of its reply is shown once.
+use std::io::{self, BufRead, IsTerminal, Write};
 
-use crate::{args::Global, exit::Exit, out::Out};
+use anyhow::{Context, Result};
+use rejoin_shared::agents::GRAPH_QUERY_AGENT;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::{
+    args::Global,
+    client::Client,
+    current,
+    exit::Exit,
+    out::Out,
+    stream::{Follow, Start},
+    transcript::Transcript,
+};
+
+/// `--agent none`: no agent, a plain conversation.
+const NO_AGENT: &str = "none";
+/// What a shell shows for a program that Ctrl-C ended.
+const INTERRUPTED: i32 = 130;
 
 /// Talk to an agent. Without a message: a conversation until Ctrl-D.
 ///
 /// Survives a restart of anything: API, worker, database. It reconnects with its cursor and goes on in mid-word.
-/// Ctrl-C leaves; the run goes on, and `rejoin tail` rejoins it.
+/// Ctrl-C leaves; the run goes on, and `rejoin tail` rejoins it. On the machine of a `rejoin dev` it needs no setting;
+/// elsewhere set REJOIN_URL and REJOIN_API_KEY.
+///
+/// The reply is on stdout; tool calls and all else on stderr. Ends with 0 if the run completed, 5 if it failed, 6 if
+/// it was cancelled, 8 if it is paused.
 ///
 /// Examples:
 ///   rejoin chat
-///   rejoin chat "Which services use PostgreSQL?"
-///   rejoin chat "And who owns them?" --conversation 0192f0c1-…
-///   rejoin chat --json "hello"      the events, one a line
+///   rejoin chat "Which packages need libssl3, and why?"
+///   rejoin chat "And who maintains them?" --conversation 0192f0c1-…
+///   rejoin chat --agent none "Just talk to me"
+///   rejoin chat --json "hello" | jq -r .type      the events, one a line
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// What to say.
+    /// What to say. `-` reads it from stdin.
     pub message: Option<String>,
-    /// The agent, by its name; only for a new conversation.
+    /// The agent of a new conversation, by name or id; `none`: no agent [default: graph-query-agent]
     #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
     /// Go on with this conversation.
     #[arg(long, value_name = "ID")]
-    pub conversation: Option<String>,
+    pub conversation: Option<Uuid>,
 }
 
 /// # Errors
-/// As the message says.
-pub async fn run(_global: &Global, _args: Args, _out: Out) -> Result<Exit> {
-    bail!("`rejoin chat` is not there yet")
+/// The API refuses, or was silent for too long.
+pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
+    let client = Client::new(current::access(global)?)?;
+    let mut talk = Talk {
+        conversation: args.conversation.map(|id| id.to_string()),
+        agent: None,
+        client,
+        out,
+    };
+    let message = match args.message.as_deref() {
+        Some("-") => Some(io::read_to_string(io::stdin()).context("can't read the message from stdin")?),
+        None if !io::stdin().is_terminal() => {
+            Some(io::read_to_string(io::stdin()).context("can't read the message from stdin")?)
+        }
+        other => other.map(str::to_owned),
+    };
+    if let Some(message) = &message
+        && message.trim().is_empty()
+    {
+        anyhow::bail!("the message is empty");
+    }
+    if talk.conversation.is_none() || args.agent.is_some() {
+        talk.agent = talk.find_agent(args.agent.as_deref()).await?;
+    }
+    let exit = match message {
+        Some(message) => talk.say(message.trim_end()).await?,
+        None => talk.until_end_of_input().await?,
+    };
+    if io::stderr().is_terminal()
+        && let Some(id) = &talk.conversation
+    {
+        out.note(&format!("to go on: rejoin chat --conversation {id} \"…\""));
+    }
+    Ok(exit)
+}
+
+struct Talk {
+    client: Client,
+    conversation: Option<String>,
+    /// For the next message; a conversation keeps it.
+    agent: Option<String>,
+    out: Out,
+}
+
+impl Talk {
+    async fn until_end_of_input(&mut self) -> Result<Exit> {
+        self.out.note("Ask away; an empty line or Ctrl-D ends it. Try: Which packages need libssl3, and why?");
+        let mut last = Exit::Done;
+        loop {
+            let line = tokio::task::spawn_blocking(|| {
+                // On stderr, so that stdout holds the replies only.
+                eprint!("> ");
+                io::stderr().flush()?;
+                let mut line = String::new();
+                io::stdin().lock().read_line(&mut line).map(|_| line)
+            });
+            let line = line.await.context("reading the terminal ended early")?.context("can't read the terminal")?;
+            if line.trim().is_empty() {
+                return Ok(last);
+            }
+            last = self.say(line.trim_end()).await?;
+        }
+    }
+
+    /// One message, and all of its reply.
+    async fn say(&mut self, message: &str) -> Result<Exit> {
+        let mut body = json!({ "message": message });
+        if let Some(id) = &self.conversation {
+            body["conversationId"] = json!(id);
+        }
+        if let Some(agent) = self.agent.take() {
+            body["agentDefinitionId"] = json!(agent);
+        }
+        let out = self.out;
+        let posted = self.client.post_surely("/api/chat/stream", &body, |note| out.note(note)).await?;
+        let run = word(&posted, "runId")?;
+        self.conversation = Some(word(&posted, "conversationId")?);
+        let mut follow = Follow::new(self.client.clone(), format!("/api/runs/{run}/events"), Start::Beginning, out);
+        let mut transcript = Transcript::new(out, Some(run.clone()));
+        loop {
+            let next = tokio::select! {
+                next = follow.next() => next?,
+                _ = tokio::signal::ctrl_c() => leave(out, &run),
+            };
+            let Some(event) = next else { break };
+            if out.is_json() {
+                out.line(&event.data)?;
+                if event.kind() == "done" && event.text("runId") == run {
+                    return Ok(exit_of(event.text("status")));
+                }
+            } else if event.kind() == "snapshot" {
+                transcript.resume(&event.json["turn"])?;
+            } else if let Some(exit) = transcript.show(&event)? {
+                return Ok(exit);
+            }
+        }
+        // At the end of a run that had ended: its `done` was before our cursor.
+        let state = self.client.get(&format!("/api/runs/{run}")).await;
+        Ok(state.map_or(Exit::Done, |run| exit_of(run["state"].as_str().unwrap_or_default())))
+    }
+
+    /// The id of the agent with this name.
+    async fn find_agent(&self, asked: Option<&str>) -> Result<Option<String>> {
+        let name = match asked {
+            Some(NO_AGENT) => return Ok(None),
+            Some(id) if id.parse::<Uuid>().is_ok() => return Ok(Some(id.to_owned())),
+            Some(name) => name,
+            None => GRAPH_QUERY_AGENT,
+        };
+        let found = match self.client.project(None) {
+            Ok(project) => self.look_for_agent(&project.to_string(), name).await,
+            Err(error) => Err(error),
+        };
+        match (found, asked) {
+            (Ok(Some(id)), _) => Ok(Some(id)),
+            (Ok(None), Some(_)) => {
+                let todo = "`rejoin chat --agent none` talks without one";
+                Err(Exit::NotFound.because(format!("this project has no agent named {name}; {todo}")).into())
+            }
+            (Err(error), Some(_)) => Err(error.context(format!("can't look for the agent {name}"))),
+            (Ok(None), None) => {
+                self.out.note(&format!("(this project has no {name}: a plain conversation)"));
+                Ok(None)
+            }
+            // The message itself will tell what is wrong with the key, or with the API.
+            (Err(error), None) => match Exit::of(&error) {
+                Exit::Unreachable | Exit::NotAuthenticated => Err(error),
+                _ => {
+                    self.out.note(&format!("(can't look for {name}: {error:#}; a plain conversation)"));
+                    Ok(None)
+                }
+            },
+        }
+    }
+
+    async fn look_for_agent(&self, project: &str, name: &str) -> Result<Option<String>> {
+        let path = format!("/api/admin/projects/{project}/agent-definitions");
+        let mut cursor = String::new();
+        // As many pages as there are: each cursor is another one.
+        loop {
+            let page = self.client.get(&format!("{path}?limit=100{cursor}")).await?;
+            let items = page["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+            if let Some(agent) = items.iter().find(|agent| agent["name"] == name) {
+                return word(agent, "id").map(Some);
+            }
+            match page["nextCursor"].as_str() {
+                Some(next) if !items.is_empty() => {
+                    let next: String = url::form_urlencoded::byte_serialize(next.as_bytes()).collect();
+                    cursor = format!("&cursor={next}");
+                }
+                _ => return Ok(None),
+            }
+        }
+    }
+}
+
+/// What Ctrl-C does: the reader goes, the run stays.
+fn leave(out: Out, run: &str) -> ! {
+    out.note(&format!("\nthe run goes on; rejoin it: rejoin tail {run}\nor stop it: rejoin runs cancel {run}"));
+    std::process::exit(INTERRUPTED)
+}
+
+/// How a run ended, as `done` or its state says.
+pub(crate) fn exit_of(status: &str) -> Exit {
+    match status {
+        "failed" => Exit::RunFailed,
+        "cancelled" => Exit::RunCancelled,
+        "paused" => Exit::RunPaused,
+        _ => Exit::Done,
+    }
+}
+
+fn word(value: &Value, field: &str) -> Result<String> {
+    let word = value[field].as_str().with_context(|| format!("the API's answer has no {field}: {value}"))?;
+    Ok(word.to_owned())
 }

@@ -1,19 +1,57 @@
 //! `rejoin dev`: everything on one machine, with one command.
 //!
 //! - `postgres`   a private PostgreSQL (the integration tests start theirs with it, too)
+//! - `demo`       project, user, key, agents, graph
 //! - `supervise`  the API and the workers, as child processes
+//! - `ready`      what is said when all is ready
 //! - `watchdog`   ends all of them when this process ends, however it ends
 //! - `process`    signals and users
-use std::path::PathBuf;
+//!
+//! Invariants: with `--json`, stdout holds one line, and only once the API answers; nothing that was started here outlives
+//! this process.
+use std::{
+    fs,
+    net::SocketAddr,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use tokio::{
+    net::TcpListener,
+    time::{Instant, sleep},
+};
 
-use crate::{args::Global, exit::Exit, out::Out};
+use self::{
+    demo::Demo,
+    postgres::{PostgresOptions, PrivatePostgres},
+    ready::{Pids, Ready},
+    supervise::{Role, Supervisor},
+};
+use crate::{
+    args::Global,
+    current::{self, Current},
+    database,
+    exit::Exit,
+    fleet::Signals,
+    migrate,
+    out::Out,
+};
 
+pub mod demo;
 pub mod postgres;
 pub mod process;
+pub mod ready;
 pub mod supervise;
 pub mod watchdog;
+
+/// From the start of the API's process until it is ready.
+const READY_LIMIT: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(25);
+/// Between two tries to bring a PostgreSQL back that died.
+const REVIVE_EVERY: Duration = Duration::from_secs(1);
 
 /// Everything on this machine: a private PostgreSQL, the API with its UI, workers, a demo project.
 ///
@@ -22,10 +60,15 @@ pub mod watchdog;
 /// {"url","apiKey","projectId","userId","databaseUrl","pids":{"api","workers","postgres"}}. Ctrl-C drains and stops
 /// all that was started; a second one does not wait.
 ///
+/// The demo project has a graph of Debian's packages and an agent that answers questions about it. `rejoin chat`, `tail`,
+/// `runs`, `queue`, `keys` and `graph` find it by themselves (with another --data-dir: set REJOIN_DATA_DIR for them).
+/// Without the key of a model provider, a rule-based stand-in answers.
+///
 /// Examples:
 ///   rejoin dev
 ///   rejoin dev --port 8000 --workers 4
-///   rejoin dev --json --data-dir "$(mktemp -d)"
+///   rejoin dev --database-url postgres://postgres@localhost/rejoin
+///   rejoin dev --json --data-dir "$(mktemp -d)" --port 0
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -33,15 +76,188 @@ pub struct Args {
     #[arg(long, env = "REJOIN_PORT", default_value_t = 7420, value_name = "PORT")]
     pub port: u16,
     /// How many worker processes.
-    #[arg(long, default_value_t = 2, value_name = "N")]
+    #[arg(long, default_value_t = 1, value_name = "N")]
     pub workers: u16,
-    /// Where the private PostgreSQL keeps its data. Remove it to start afresh.
+    /// Where the private PostgreSQL and the key are kept. Remove it to start afresh.
     #[arg(long, env = "REJOIN_DATA_DIR", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
 }
 
 /// # Errors
-/// As the message says.
-pub async fn run(_global: &Global, _args: Args, _out: Out) -> Result<Exit> {
-    bail!("`rejoin dev` is not there yet")
+/// The port is taken, no PostgreSQL is to be had, or a part does not come up.
+pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
+    let mut signals = Signals::listen()?;
+    let started = tokio::select! {
+        started = start(global, &args, out) => started?,
+        // What was started so far stops as it is dropped.
+        () = signals.next() => {
+            out.note("stopped before it was ready");
+            return Ok(Exit::Done);
+        }
+    };
+    let Started { supervisor, postgres } = started;
+    tokio::select! {
+        () = signals.next() => {}
+        () = revive(postgres.as_deref(), out) => {}
+    }
+    out.note("draining; Ctrl-C again does not wait");
+    supervisor.stop(signals.next()).await;
+    if let Some(postgres) = postgres {
+        postgres.stop().await.context("can't stop PostgreSQL")?;
+    }
+    out.note("stopped");
+    Ok(Exit::Done)
+}
+
+struct Started {
+    // Dropped first: the children, then their database.
+    supervisor: Supervisor,
+    postgres: Option<Arc<PrivatePostgres>>,
+}
+
+async fn start(global: &Global, args: &Args, out: Out) -> Result<Started> {
+    // First what fails soonest.
+    let listener = take_port(args.port).await?;
+    let address = listener.local_addr().context("can't tell the port")?;
+    let data_dir = make_data_dir(args.data_dir.as_deref())?;
+
+    let (database_url, postgres) = match global.database_url() {
+        Some(url) => (url.to_owned(), None),
+        None => {
+            let options = PostgresOptions::durable(data_dir.join("postgres"));
+            let postgres = PrivatePostgres::start(options).await.context("can't start a private PostgreSQL")?;
+            (postgres.url(), Some(Arc::new(postgres)))
+        }
+    };
+    let applied = migrate::up(&database_url).await?;
+    if !applied.is_empty() {
+        out.note(&format!("{} migrations applied", applied.len()));
+    }
+    let pool = database::connect_to(&database_url).await?;
+    let demo = demo::ensure_there(&pool, &database_url, &data_dir, out).await?;
+    pool.close().await;
+
+    // Held until now, so that nobody else took it meanwhile.
+    drop(listener);
+    let mut supervisor = Supervisor::new()?;
+    let env = child_env(&database_url);
+    let listen = address.to_string();
+    let api = supervisor.spawn(Role::Api, ["api", "--listen", &listen], env.clone())?;
+    let mut workers = Vec::new();
+    for number in 1..=usize::from(args.workers) {
+        workers.push(supervisor.spawn(Role::Worker(number), ["worker"], env.clone())?);
+    }
+    let url = format!("http://{address}");
+    wait_until_ready(&url, &supervisor, api).await?;
+
+    let pids = Pids {
+        api,
+        workers,
+        postgres: postgres.as_ref().and_then(|postgres| postgres.pid()),
+    };
+    announce(url, database_url, demo, pids, &data_dir, out)?;
+    Ok(Started { supervisor, postgres })
+}
+
+fn announce(url: String, database_url: String, demo: Demo, pids: Pids, data_dir: &Path, out: Out) -> Result<()> {
+    let current = Current {
+        url: url.clone(),
+        api_key: demo.api_key.clone(),
+        project_id: demo.project_id,
+        database_url: Some(database_url.clone()),
+    };
+    current.write(data_dir)?;
+    // Before `--data-dir` was heard: where other commands look.
+    let found = current::default_data_dir().ok().and_then(|dir| dir.canonicalize().ok());
+    let told_dir = (found.as_deref() != Some(data_dir)).then_some(data_dir);
+    let ready = Ready {
+        url,
+        api_key: demo.api_key,
+        project_id: demo.project_id,
+        user_id: demo.user_id,
+        database_url,
+        pids,
+    };
+    ready.say(told_dir, has_real_model(), out)
+}
+
+async fn take_port(port: u16) -> Result<TcpListener> {
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    match TcpListener::bind(address).await {
+        Ok(listener) => Ok(listener),
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => bail!(
+            "port {port} is taken, perhaps by another `rejoin dev`: give another one with --port, or --port 0 for any"
+        ),
+        Err(error) => Err(error).with_context(|| format!("can't listen on {address}")),
+    }
+}
+
+/// Only its owner may look into it: it holds a key. One that was there before keeps its rights.
+fn make_data_dir(asked: Option<&Path>) -> Result<PathBuf> {
+    let dir = match asked {
+        Some(dir) => dir.to_owned(),
+        None => current::default_data_dir()?,
+    };
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
+    made.with_context(|| format!("can't create the data directory {}", dir.display()))?;
+    dir.canonicalize().with_context(|| format!("can't use the data directory {}", dir.display()))
+}
+
+/// What children get beyond our own environment, in which the keys of model providers are.
+fn child_env(database_url: &str) -> Vec<(&'static str, String)> {
+    let mut env = vec![
+        ("DATABASE_URL", database_url.to_owned()),
+        ("REJOIN_DEMO_FALLBACK", "1".to_owned()),
+    ];
+    if std::env::var_os("RUST_LOG").is_none() {
+        env.push(("RUST_LOG", "warn".to_owned()));
+    }
+    env
+}
+
+fn has_real_model() -> bool {
+    ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OLLAMA_HOST", "REJOIN_MODEL"]
+        .iter()
+        .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+}
+
+/// Asks until the API is ready; fails at once if its process dies, and at a limit.
+async fn wait_until_ready(url: &str, supervisor: &Supervisor, api: u32) -> Result<()> {
+    let client = reqwest::Client::builder().no_proxy().timeout(READY_LIMIT).build().context("can't set up HTTP")?;
+    let began = Instant::now();
+    loop {
+        let answer = client.get(format!("{url}/readyz")).send().await;
+        let why = match answer {
+            Ok(answer) if answer.status().is_success() => return Ok(()),
+            Ok(answer) => format!("/readyz answers {}", answer.status()),
+            Err(error) => crate::client::root_cause(&error),
+        };
+        let alive = supervisor.pids().iter().any(|(role, pid)| *role == Role::Api && *pid == api);
+        if !alive {
+            bail!("the API ended while it started; its words are above");
+        }
+        if began.elapsed() > READY_LIMIT {
+            bail!("the API at {url} is not ready after {READY_LIMIT:?}: {why}");
+        }
+        sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Starts the private PostgreSQL again whenever it dies. Never returns.
+async fn revive(postgres: Option<&PrivatePostgres>, out: Out) {
+    let Some(postgres) = postgres else { return std::future::pending().await };
+    loop {
+        let status = postgres.exited().await;
+        let how = status.map_or_else(String::new, |status| format!(" ({status})"));
+        match postgres.restart().await {
+            Ok(()) => out.note(&format!(
+                "postgres died{how}; started again with pid {}",
+                postgres.pid().unwrap_or_default()
+            )),
+            Err(error) => {
+                out.note(&format!("postgres died{how} and can't be started again yet: {error:#}"));
+                sleep(REVIVE_EVERY).await;
+            }
+        }
+    }
 }

@@ -11,6 +11,7 @@ use sqlx::{Connection, PgConnection};
 
 use crate::{
     args::Global,
+    current,
     dev::{
         postgres::binaries::{self, OLDEST_MAJOR},
         process,
@@ -83,7 +84,8 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         findings.extend(database(global.database_url(), !args.only.is_empty()).await);
     }
     if asked(Check::Api) {
-        findings.push(api(&global.url, !args.only.is_empty()).await);
+        let url = current::api_url(global);
+        findings.push(api(&url, !args.only.is_empty()).await);
     }
     if asked(Check::Models) {
         findings.push(models(|name| {

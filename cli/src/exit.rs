@@ -23,6 +23,8 @@ pub enum Exit {
     RunCancelled,
     /// 7: no key, or one that is not valid (any more).
     NotAuthenticated,
+    /// 8: the run that was followed is paused: it waits to be resumed.
+    RunPaused,
 }
 
 /// For `rejoin --help`.
@@ -35,7 +37,8 @@ Exit codes:
   4  not there, or not yours
   5  the run that was followed failed
   6  the run that was followed was cancelled
-  7  no API key, or one that is not valid";
+  7  no API key, or one that is not valid
+  8  the run that was followed is paused, until it is resumed";
 
 impl Exit {
     pub fn code(self) -> u8 {
@@ -48,6 +51,7 @@ impl Exit {
             Exit::RunFailed => 5,
             Exit::RunCancelled => 6,
             Exit::NotAuthenticated => 7,
+            Exit::RunPaused => 8,
         }
     }
 
@@ -133,6 +137,7 @@ mod tests {
             Exit::RunFailed,
             Exit::RunCancelled,
             Exit::NotAuthenticated,
+            Exit::RunPaused,
         ];
         for exit in all {
             assert!(HELP.contains(&format!("\n  {}  ", exit.code())), "{exit:?}");

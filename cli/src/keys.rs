@@ -1,15 +1,29 @@
-//! `rejoin keys`: API keys, for operators; straight to the database.
-use anyhow::{Result, bail};
-use clap::Subcommand;
+//! `rejoin keys`: API keys, straight to the database. The first key of a fleet can come from nowhere else.
+//!
+//! Invariant: a key is shown once, when it is made; only its hash is stored.
+use anyhow::{Context, Result, ensure};
+use clap::{Subcommand, ValueEnum};
+use rejoin_shared::{
+    agents,
+    auth::{self, Scope},
+    projects,
+};
+use serde_json::json;
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
 
-use crate::{args::Global, exit::Exit, out::Out};
+use crate::{args::Global, database, exit::Exit, out::Out};
 
-/// Make, list and revoke API keys. Talks to the database, so that it works before the first key exists.
+const DAY_S: i64 = 24 * 60 * 60;
+
+/// Make, list and revoke API keys. Talks to the database.
 ///
-/// A key is shown once, when it is made; only its hash is stored.
+/// A key belongs to a user and opens one project. It is shown once, when it is made.
 ///
 /// Examples:
-///   rejoin keys create --user ada@example.org --project 0192f0c1-… --name laptop
+///   rejoin keys create --project acme --user ann --create      the first key of a new project
+///   rejoin keys create --name laptop --scopes read,write
+///   rejoin keys create --name ci --expires-in-days 30 --json | jq -r .key
 ///   rejoin keys list
 ///   rejoin keys revoke 0192f0c1-…
 #[derive(Debug, clap::Args)]
@@ -21,35 +35,199 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// Make a key and print it, once.
+    /// Make a key and print it: it is shown this once only.
     Create {
-        /// What it is for, to recognise it in the list.
-        #[arg(long)]
+        /// What it is for.
+        #[arg(long, default_value = "key")]
         name: String,
-        /// Whose it is: the user's handle. Made if it is not there. Default: the only user.
-        #[arg(long, value_name = "HANDLE")]
-        user: Option<String>,
-        /// The one project that it opens; without: all projects of its user.
-        #[arg(long, value_name = "ID")]
+        /// The project, by name or id [default: that of `rejoin dev`, or the only one]
+        #[arg(long, env = "REJOIN_PROJECT_ID", value_name = "NAME|ID")]
         project: Option<String>,
-        /// What it may do.
-        #[arg(long, value_delimiter = ',', default_value = "read,write,admin")]
-        scopes: Vec<String>,
-        /// Days until it expires; without: never.
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-        expires_in_days: Option<u16>,
+        /// The user, by handle or id [default: the project's only one]
+        #[arg(long, value_name = "HANDLE|ID")]
+        user: Option<String>,
+        /// What it may do: `admin` changes agents, `write` talks and cancels.
+        #[arg(long, value_enum, value_delimiter = ',', default_values = ["read", "write"])]
+        scopes: Vec<ScopeArg>,
+        /// It opens nothing after this many days.
+        #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(i64).range(1..=36_500))]
+        expires_in_days: Option<i64>,
+        /// Make the project (with the default agents) and the user if they are not there.
+        #[arg(long, requires = "project", requires = "user")]
+        create: bool,
     },
-    /// All keys: prefix, name, user, project, scopes; never the key itself.
-    List,
-    /// Make a key worthless, at once.
+    /// The keys of a project: who, which scopes, until when. Not the keys themselves.
+    List {
+        /// The project, by name or id [default: that of `rejoin dev`, or the only one]
+        #[arg(long, env = "REJOIN_PROJECT_ID", value_name = "NAME|ID")]
+        project: Option<String>,
+    },
+    /// Take a key's rights away; what it holds open is closed. Doing it twice does no harm.
     Revoke {
-        /// Its id, or its prefix as the list shows it.
-        key: String,
+        /// The key's id, as `list` shows it.
+        key: Uuid,
     },
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ScopeArg {
+    Read,
+    Write,
+    Admin,
+}
+
+impl From<ScopeArg> for Scope {
+    fn from(scope: ScopeArg) -> Self {
+        match scope {
+            ScopeArg::Read => Scope::Read,
+            ScopeArg::Write => Scope::Write,
+            ScopeArg::Admin => Scope::Admin,
+        }
+    }
+}
+
 /// # Errors
-/// As the message says.
-pub async fn run(_global: &Global, _args: Args, _out: Out) -> Result<Exit> {
-    bail!("`rejoin keys` is not there yet")
+/// The database can't be reached, or it is not clear whose key is meant.
+pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
+    let pool = database::connect(global).await?;
+    match args.action {
+        Action::Create {
+            name,
+            project,
+            user,
+            scopes,
+            expires_in_days,
+            create,
+        } => {
+            let scopes: Vec<Scope> = scopes.into_iter().map(Scope::from).collect();
+            let expires_in_s = expires_in_days.map(|days| days * DAY_S);
+            let (project, user) = if create {
+                let (project, user) = (project.unwrap_or_default(), user.unwrap_or_default());
+                make(&pool, &project, &user).await?
+            } else {
+                let project = database::project(&pool, project.as_deref()).await?;
+                (project, member(&pool, project, user.as_deref()).await?)
+            };
+            let mut connection = pool.acquire().await.context("can't connect to the database")?;
+            let made = auth::create_key(&mut connection, user, Some(project), &name, &scopes, expires_in_s).await;
+            let (id, key) = made.context("can't make the key")?;
+            if out.is_json() {
+                let scopes: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
+                out.json(&json!({
+                    "id": id, "key": key, "name": name, "projectId": project, "userId": user, "scopes": scopes
+                }))?;
+            } else {
+                out.line(&key)?;
+                out.note(&format!("This is the key {id}, shown once. Use it: export REJOIN_API_KEY=…"));
+            }
+        }
+        Action::List { project } => {
+            let project = database::project(&pool, project.as_deref()).await?;
+            list(&pool, project, out).await?;
+        }
+        Action::Revoke { key } => {
+            let revoked = auth::revoke_key(&pool, key).await.context("can't revoke the key")?;
+            if !revoked {
+                return Err(Exit::NotFound.because(format!("there is no key {key} (`rejoin keys list`)")).into());
+            }
+            if out.is_json() {
+                out.json(&json!({ "id": key, "revoked": true }))?;
+            } else {
+                out.line(&format!("the key {key} opens nothing any more"))?;
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+async fn list(pool: &PgPool, project: Uuid, out: Out) -> Result<()> {
+    let keys = auth::list_keys(pool, project).await.context("can't read the keys")?;
+    if out.is_json() {
+        return out.json(&keys);
+    }
+    out.note(&format!("Keys of the project {project}:"));
+    let now = chrono::Utc::now();
+    let day = |time: chrono::DateTime<chrono::Utc>| time.format("%Y-%m-%d").to_string();
+    let rows: Vec<[String; 7]> = keys
+        .into_iter()
+        .map(|key| {
+            let state = match (key.revoked_at, key.expires_at) {
+                (Some(at), _) => format!("revoked {}", day(at)),
+                (None, Some(at)) if at <= now => format!("expired {}", day(at)),
+                (None, Some(at)) => format!("until {}", day(at)),
+                (None, None) => "valid".to_owned(),
+            };
+            [
+                key.id.to_string(),
+                key.name,
+                format!("{}…", key.prefix),
+                key.user_id.to_string(),
+                key.scopes.join(","),
+                day(key.created_at),
+                state,
+            ]
+        })
+        .collect();
+    out.table(["ID", "NAME", "BEGINS WITH", "USER", "SCOPES", "MADE", "STATE"], &rows)
+}
+
+/// The member of the project with this handle or id; without one, its only member.
+async fn member(pool: &PgPool, project: Uuid, asked: Option<&str>) -> Result<Uuid> {
+    let members: Vec<(Uuid, String)> = sqlx::query_as(
+        "select u.id, u.handle from kb.project_members m join kb.users u on u.id = m.user_id
+         where m.project_id = $1 order by m.created_at",
+    )
+    .bind(project)
+    .fetch_all(pool)
+    .await
+    .context("can't read the project's members")?;
+    let handles: Vec<&str> = members.iter().map(|(_, handle)| handle.as_str()).collect();
+    let among = format!("its members are: {}", handles.join(", "));
+    match (asked, members.as_slice()) {
+        (None, [(only, _)]) => Ok(*only),
+        (None, _) => anyhow::bail!("whose key? give --user HANDLE or ID; {among}"),
+        (Some(asked), members) => match members.iter().find(|(id, handle)| handle == asked || id.to_string() == asked) {
+            Some((id, _)) => Ok(*id),
+            None => {
+                let message = format!("{asked:?} is no member of this project; {among} (--create adds one)");
+                Err(Exit::NotFound.because(message).into())
+            }
+        },
+    }
+}
+
+/// The project and the user, both made if they are not there, in one transaction.
+async fn make(pool: &PgPool, project: &str, user: &str) -> Result<(Uuid, Uuid)> {
+    ensure!(!project.trim().is_empty() && !user.trim().is_empty(), "a project and a user need names");
+    let mut tx = pool.begin().await.context("can't begin a transaction")?;
+    let made = ensure_project(&mut tx, project, user).await?;
+    tx.commit().await.context("can't commit the new project")?;
+    Ok(made)
+}
+
+/// The project of this name, or id where there is one of it, with its default agents; the user, a member of it.
+pub(crate) async fn ensure_project(db: &mut PgConnection, project: &str, user: &str) -> Result<(Uuid, Uuid)> {
+    let known: Option<Uuid> = match project.parse::<Uuid>() {
+        Ok(id) => sqlx::query_scalar("select id from kb.projects where id = $1")
+            .bind(id)
+            .fetch_optional(&mut *db)
+            .await
+            .context("can't look for the project")?,
+        Err(_) => projects::find_by_name(db, project).await.context("can't look for the project")?,
+    };
+    let id = match known {
+        Some(id) => id,
+        None => projects::create(db, project).await.context("can't make the project")?,
+    };
+    let user = projects::ensure_user(db, user).await.context("can't make the user")?;
+    projects::add_member(db, id, user).await.context("can't make the user a member")?;
+    if known.is_none() {
+        for definition in agents::defaults() {
+            // One of the same name is somebody's own.
+            let _taken = agents::insert(db, id, &definition)
+                .await
+                .with_context(|| format!("can't add the agent {}", definition.name))?;
+        }
+    }
+    Ok((id, user))
 }

@@ -6,8 +6,13 @@
 //! - `api` `worker`          one process each, for fleets
 //! - `migrate`               the schema: up, down, status
 //! - `chat` `tail` `runs`    talk, follow, look, cancel: through the API
+//! - `client` `stream`       requests to the API; a log followed through every restart
+//! - `transcript`            what a terminal shows of a reply, every word once
 //! - `queue` `keys`          for operators: straight to the database
 //! - `graph`                 import and export of the knowledge graph
+//! - `database`              the connection and the project of those three
+//! - `current`               what `dev` leaves on this machine, so that the others need no settings
+//! - `fleet`                 signals and the schema's check, before `api` and `worker` begin
 //! - `doctor`                what is missing here, and what to do about it
 //! - `openapi` `completions` descriptions of ourselves
 use anyhow::Result;
@@ -21,10 +26,14 @@ use crate::{
 pub mod api;
 pub mod args;
 pub mod chat;
+pub mod client;
 pub mod completions;
+pub mod current;
+pub mod database;
 pub mod dev;
 pub mod doctor;
 pub mod exit;
+pub mod fleet;
 pub mod graph;
 pub mod keys;
 pub mod migrate;
@@ -32,7 +41,9 @@ pub mod openapi;
 pub mod out;
 pub mod queue;
 pub mod runs;
+pub mod stream;
 pub mod tail;
+pub mod transcript;
 pub mod worker;
 
 /// Runs the verb that was asked for.

@@ -1,5 +1,5 @@
 //! `rejoin openapi`: the HTTP API, described.
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
 
 use crate::{args::Global, exit::Exit, out::Out};
 
@@ -7,12 +7,16 @@ use crate::{args::Global, exit::Exit, out::Out};
 ///
 /// Examples:
 ///   rejoin openapi > openapi.json
+///   rejoin openapi --json | jq '.paths | keys'      in one line
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {}
 
 /// # Errors
-/// As the message says.
-pub async fn run(_global: &Global, _args: Args, _out: Out) -> Result<Exit> {
-    bail!("`rejoin openapi` is not there yet")
+/// stdout is closed.
+pub async fn run(_global: &Global, _args: Args, out: Out) -> Result<Exit> {
+    let document = rejoin_api::openapi::document();
+    let text = if out.is_json() { document.to_json() } else { document.to_pretty_json() };
+    out.line(&text.context("can't write the OpenAPI document")?)?;
+    Ok(Exit::Done)
 }

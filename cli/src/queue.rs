@@ -1,13 +1,20 @@
-//! `rejoin queue`: the job queue, for operators; straight to the database.
-use anyhow::{Result, bail};
+//! `rejoin queue`: the job queue, for operators; straight to the database, so that it works when no API does.
+use anyhow::{Context, Result};
 use clap::Subcommand;
+use rejoin_shared::queue::{
+    DEFAULT_QUEUE,
+    stats::{self, QueueStats, WorkerStats},
+};
+use sqlx::PgPool;
 
-use crate::{args::Global, exit::Exit, out::Out};
+use crate::{args::Global, database, exit::Exit, out::Out};
 
 /// Look at the job queue, try dead jobs again, hold a queue and let it go. Talks to the database.
 ///
 /// Examples:
 ///   rejoin queue stats
+///   rejoin queue stats --json | jq '.queues[].available'
+///   rejoin queue dead
 ///   rejoin queue retry 4711
 ///   rejoin queue pause default
 ///   rejoin queue resume default
@@ -20,9 +27,18 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// Jobs by queue and state, the age of the oldest, the workers that are alive.
+    /// Jobs by queue and state, the age of the oldest, and the fleet: its workers, their slots, when they were seen.
     Stats,
-    /// Make a dead (failed) job available again.
+    /// Jobs that failed for good, the newest first, with their last error.
+    Dead {
+        /// Of this queue.
+        #[arg(long, default_value = DEFAULT_QUEUE)]
+        queue: String,
+        /// At most this many.
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+        limit: u16,
+    },
+    /// Make a dead job available again, under a new number. A run has ended with its job: post its message again.
     Retry { job: i64 },
     /// Claim no more jobs of this queue; those that run go on.
     Pause { queue: String },
@@ -31,7 +47,134 @@ pub enum Action {
 }
 
 /// # Errors
-/// As the message says.
-pub async fn run(_global: &Global, _args: Args, _out: Out) -> Result<Exit> {
-    bail!("`rejoin queue` is not there yet")
+/// The database can't be reached, or there is no such job.
+pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
+    let pool = database::connect(global).await?;
+    match args.action {
+        Action::Stats => show_stats(&pool, out).await?,
+        Action::Dead { queue, limit } => show_dead(&pool, &queue, i64::from(limit), out).await?,
+        Action::Retry { job } => {
+            let retried = stats::retry_dead(&pool, job).await;
+            let Some(new) = retried.with_context(|| format!("can't retry job {job}"))? else {
+                let message = format!(
+                    "no dead job {job} that can be tried again (`rejoin queue dead` lists them; the job of a run ended \
+                     with its run: post the message again)"
+                );
+                return Err(Exit::NotFound.because(message).into());
+            };
+            if out.is_json() {
+                out.json(&serde_json::json!({ "job": job, "newJob": new }))?;
+            } else {
+                out.line(&format!("job {job} is available again as job {new}"))?;
+            }
+        }
+        Action::Pause { queue } => {
+            let paused = stats::pause(&pool, &queue).await;
+            paused.with_context(|| format!("can't pause the queue {queue}"))?;
+            say(out, &queue, true)?;
+        }
+        Action::Resume { queue } => {
+            let resumed = stats::resume(&pool, &queue).await;
+            resumed.with_context(|| format!("can't resume the queue {queue}"))?;
+            say(out, &queue, false)?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn say(out: Out, queue: &str, paused: bool) -> Result<()> {
+    if out.is_json() {
+        return out.json(&serde_json::json!({ "queue": queue, "paused": paused }));
+    }
+    out.line(&if paused {
+        format!("the queue {queue} is paused; jobs that run go on (`rejoin queue resume {queue}`)")
+    } else {
+        format!("the queue {queue} is claimed from again")
+    })
+}
+
+async fn show_stats(pool: &PgPool, out: Out) -> Result<()> {
+    let queues = stats::queues(pool).await.context("can't read the queues")?;
+    let workers = stats::workers(pool).await.context("can't read the fleet")?;
+    if out.is_json() {
+        return out.json(&serde_json::json!({ "queues": queues, "workers": workers }));
+    }
+    let rows: Vec<[String; 9]> = queues.iter().map(queue_row).collect();
+    let head = [
+        "QUEUE", "STATE", "DUE", "LATER", "BEHIND", "RUNNING", "DEAD", "DONE IN 1 H", "OLDEST DUE",
+    ];
+    out.table(head, &rows)?;
+    out.line("")?;
+    if workers.is_empty() {
+        return out.line("no workers: start one with `rejoin worker`");
+    }
+    let rows: Vec<[String; 8]> = workers.iter().map(worker_row).collect();
+    out.table(["WORKER", "HOST", "PID", "STATE", "BUSY", "SLOTS", "QUEUES", "SEEN"], &rows)
+}
+
+fn queue_row(queue: &QueueStats) -> [String; 9] {
+    [
+        queue.queue.clone(),
+        if queue.paused { "PAUSED" } else { "open" }.to_owned(),
+        queue.available.to_string(),
+        queue.scheduled.to_string(),
+        queue.held.to_string(),
+        queue.running.to_string(),
+        queue.dead.to_string(),
+        queue.completed_last_hour.to_string(),
+        queue.oldest_available_s.map(ago).unwrap_or_default(),
+    ]
+}
+
+fn worker_row(worker: &WorkerStats) -> [String; 8] {
+    let state = match (worker.alive, worker.draining) {
+        (false, _) => "SILENT",
+        (true, true) => "draining",
+        (true, false) => "working",
+    };
+    // The database's clock wrote it; ours may differ a little.
+    let seen = (chrono::Utc::now() - worker.seen_at).num_milliseconds().max(0);
+    [
+        worker.id.to_string(),
+        worker.hostname.clone(),
+        worker.pid.to_string(),
+        state.to_owned(),
+        worker.busy.to_string(),
+        worker.slots.to_string(),
+        worker.queues.join(","),
+        format!("{} ago", ago(seen as f64 / 1000.0)),
+    ]
+}
+
+async fn show_dead(pool: &PgPool, queue: &str, limit: i64, out: Out) -> Result<()> {
+    let dead = stats::dead(pool, queue, limit).await.context("can't read the dead jobs")?;
+    if out.is_json() {
+        return out.json(&dead);
+    }
+    if dead.is_empty() {
+        return out.line(&format!("no dead jobs in the queue {queue}"));
+    }
+    let rows: Vec<[String; 6]> = dead
+        .iter()
+        .map(|job| {
+            [
+                job.id.to_string(),
+                job.kind.clone(),
+                job.run_id.map(|id| id.to_string()).unwrap_or_default(),
+                job.attempt.to_string(),
+                job.finished_at.format("%Y-%m-%d %H:%M:%S UTC").to_string(),
+                job.last_error.clone().unwrap_or_default().replace('\n', " "),
+            ]
+        })
+        .collect();
+    out.table(["JOB", "KIND", "RUN", "ATTEMPTS", "DIED", "LAST ERROR"], &rows)
+}
+
+/// A span of time in one unit.
+fn ago(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{s:.1} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.0} h", s / 3600.0),
+    }
 }

@@ -1,13 +1,21 @@
-//! `rejoin runs`: look at runs, cancel one.
-use anyhow::{Result, bail};
+//! `rejoin runs`: look at runs, cancel one; through the API.
+use anyhow::Result;
 use clap::Subcommand;
+use serde_json::{Value, json};
+use uuid::Uuid;
 
-use crate::{args::Global, exit::Exit, out::Out};
+use crate::{args::Global, client::Client, current, exit::Exit, out::Out};
+
+/// Longest part of a message that `show` prints on a line [characters].
+const LINE_MAX_CHARS: usize = 160;
+/// What `show` reads of each list.
+const SHOWN: u16 = 100;
 
 /// Look at runs, with their messages and tool calls, or cancel one.
 ///
 /// Examples:
 ///   rejoin runs list --limit 20
+///   rejoin runs list --state running --json | jq -r '.items[].id'
 ///   rejoin runs show 0192f0c1-…
 ///   rejoin runs cancel 0192f0c1-…
 #[derive(Debug, clap::Args)]
@@ -15,6 +23,9 @@ use crate::{args::Global, exit::Exit, out::Out};
 pub struct Args {
     #[command(subcommand)]
     pub action: Action,
+    /// The project; needed unless `rejoin dev` runs on this machine.
+    #[arg(long, global = true, env = "REJOIN_PROJECT_ID", value_name = "ID")]
+    pub project: Option<Uuid>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -24,21 +35,167 @@ pub enum Action {
         /// At most this many.
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=100))]
         limit: u16,
-        /// Only runs in this state: queued, running, waiting, paused, completed, failed, cancelled.
-        #[arg(long)]
+        /// Only runs in this state.
+        #[arg(long, value_parser = ["queued", "running", "waiting", "paused", "completed", "failed", "cancelled"])]
         state: Option<String>,
-        /// The project; needed if the key opens several.
+        /// Only runs of this conversation.
         #[arg(long, value_name = "ID")]
-        project: Option<String>,
+        conversation: Option<Uuid>,
+        /// Go on where a page ended (`nextCursor`).
+        #[arg(long)]
+        cursor: Option<String>,
     },
     /// One run: its state, its messages, its tool calls.
-    Show { run: String },
+    Show { run: Uuid },
     /// Stop a run at its next await point. Doing it twice does no harm.
-    Cancel { run: String },
+    Cancel { run: Uuid },
 }
 
 /// # Errors
-/// As the message says.
-pub async fn run(_global: &Global, _args: Args, _out: Out) -> Result<Exit> {
-    bail!("`rejoin runs` is not there yet")
+/// The API can't be reached, or refuses.
+pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
+    let client = Client::new(current::access(global)?)?;
+    match args.action {
+        Action::List {
+            limit,
+            state,
+            conversation,
+            cursor,
+        } => {
+            let mut query = url::form_urlencoded::Serializer::new(String::new());
+            query.append_pair("limit", &limit.to_string());
+            for (name, value) in [
+                ("state", state),
+                ("conversationId", conversation.map(|id| id.to_string())),
+                ("cursor", cursor),
+            ] {
+                if let Some(value) = value {
+                    query.append_pair(name, &value);
+                }
+            }
+            let project = client.project(args.project)?;
+            let page = client.get(&format!("/api/projects/{project}/agent-runs?{}", query.finish())).await?;
+            list(&page, out)?;
+        }
+        Action::Show { run } => {
+            let project = client.project(args.project)?;
+            let path = format!("/api/projects/{project}/agent-runs/{run}");
+            let about = client.get(&path).await?;
+            let messages = client.get(&format!("{path}/messages?limit={SHOWN}")).await?;
+            let calls = client.get(&format!("{path}/tool-calls?limit={SHOWN}")).await?;
+            show(&about, &messages, &calls, out)?;
+        }
+        Action::Cancel { run } => {
+            let answer = client.post(&format!("/api/runs/{run}/cancel"), &json!({})).await?;
+            if out.is_json() {
+                out.json(&answer)?;
+            } else {
+                out.line(&format!("the run {run} is asked to stop; now it is {}", text(&answer["state"])))?;
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn list(page: &Value, out: Out) -> Result<()> {
+    if out.is_json() {
+        return out.json(page);
+    }
+    let rows: Vec<[String; 7]> = items(page)
+        .iter()
+        .map(|run| {
+            [
+                text(&run["id"]),
+                text(&run["state"]),
+                text(&run["agent"]),
+                text(&run["model"]),
+                text(&run["stepCount"]),
+                run["durationMs"].as_i64().map(|ms| format!("{:.1} s", ms as f64 / 1000.0)).unwrap_or_default(),
+                time(&run["createdAt"]),
+            ]
+        })
+        .collect();
+    out.table(["RUN", "STATE", "AGENT", "MODEL", "STEPS", "TOOK", "CREATED"], &rows)?;
+    if let Some(cursor) = page["nextCursor"].as_str() {
+        out.note(&format!("there are more: --cursor {cursor}"));
+    }
+    Ok(())
+}
+
+fn show(about: &Value, messages: &Value, calls: &Value, out: Out) -> Result<()> {
+    if out.is_json() {
+        return out.json(&json!({ "run": about, "messages": messages["items"], "toolCalls": calls["items"] }));
+    }
+    for (name, field) in [
+        ("run", "id"),
+        ("state", "state"),
+        ("agent", "agent"),
+        ("model", "model"),
+        ("conversation", "conversationId"),
+        ("input", "input"),
+        ("steps", "stepCount"),
+        ("attempt", "attempt"),
+        ("created", "createdAt"),
+        ("finished", "finishedAt"),
+        ("error", "error"),
+    ] {
+        let value = text(&about[field]);
+        if !value.is_empty() {
+            out.line(&format!("{name:13} {}", one_line(&value)))?;
+        }
+    }
+    let usage = &about["usage"];
+    if let (Some(input), Some(output)) = (usage["inputTokens"].as_u64(), usage["outputTokens"].as_u64()) {
+        out.line(&format!("{:13} {input} in, {output} out", "tokens"))?;
+    }
+    if !items(calls).is_empty() {
+        out.line("")?;
+        let rows: Vec<[String; 5]> = items(calls)
+            .iter()
+            .map(|call| {
+                [
+                    text(&call["stepNumber"]),
+                    text(&call["tool"]),
+                    text(&call["status"]),
+                    call["durationMs"].as_i64().map(|ms| format!("{ms} ms")).unwrap_or_default(),
+                    text(&call["id"]),
+                ]
+            })
+            .collect();
+        out.table(["STEP", "TOOL", "STATUS", "TOOK", "CALL"], &rows)?;
+    }
+    if !items(messages).is_empty() {
+        out.line("")?;
+        for message in items(messages) {
+            out.line(&format!("{:11} {}", text(&message["role"]), one_line(&text(&message["content"]))))?;
+        }
+    }
+    Ok(())
+}
+
+fn items(page: &Value) -> &[Value] {
+    page["items"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// A field as a person reads it; nothing for null.
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn time(value: &Value) -> String {
+    let text = text(value);
+    // To the second.
+    text.get(..19).map_or_else(|| text.clone(), |second| second.replace('T', " "))
+}
+
+fn one_line(text: &str) -> String {
+    let line = text.replace('\n', " ");
+    match line.char_indices().nth(LINE_MAX_CHARS) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
 }

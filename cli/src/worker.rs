@@ -1,26 +1,41 @@
 //! `rejoin worker`: one worker process of a fleet.
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
+use rejoin_worker::WorkerConfig;
 
-use crate::{args::Global, exit::Exit, out::Out};
+use crate::{
+    args::Global,
+    exit::Exit,
+    fleet::{self, FleetArgs},
+    out::Out,
+};
 
 /// Claim jobs from the queue and run agents: one process of a fleet.
 ///
 /// Stateless: start as many as the load needs, on any machine that reaches the database. Kill one, and its runs go
-/// on elsewhere within seconds. On SIGTERM it drains: runs are handed over at once.
+/// on elsewhere within seconds. On SIGTERM it drains: runs are handed over at once. Keys of model providers come from
+/// their usual variables (OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY, OLLAMA_HOST).
 ///
 /// Examples:
 ///   rejoin worker
-///   rejoin worker --slots 64
+///   rejoin worker --slots 64 --queues default,slow
+///   rejoin worker --metrics 127.0.0.1:9464 --log-json
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// How many runs it works on at the same time.
-    #[arg(long, env = "REJOIN_SLOTS", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..), value_name = "N")]
-    pub slots: u16,
+    #[command(flatten)]
+    pub config: WorkerConfig,
+    #[command(flatten)]
+    pub fleet: FleetArgs,
 }
 
 /// # Errors
-/// As the message says.
-pub async fn run(_global: &Global, _args: Args, _out: Out) -> Result<Exit> {
-    bail!("`rejoin worker` is not there yet")
+/// The schema is not there, or a setting can't be used.
+pub async fn run(_global: &Global, args: Args, _out: Out) -> Result<Exit> {
+    let drain = fleet::begin(&args.fleet)?;
+    if fleet::schema_is_ready(&args.config.database.database_url, &args.fleet, &drain).await? {
+        rejoin_worker::work(args.config, drain)
+            .await
+            .context("can't work")?;
+    }
+    Ok(Exit::Done)
 }

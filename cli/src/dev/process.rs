@@ -67,6 +67,20 @@ fn effective_uid() -> u32 {
     unsafe { libc::geteuid() }
 }
 
+/// How many columns the terminal behind `file` has; `None` if it is none.
+#[expect(unsafe_code, reason = "std has no ioctl(2)")]
+pub fn terminal_columns(file: &impl std::os::fd::AsRawFd) -> Option<usize> {
+    let mut size = libc::winsize {
+        ws_row: 0,
+        ws_col: 0,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    // SAFETY: TIOCGWINSZ writes one winsize, into ours, which lives until the call returns.
+    let asked = unsafe { libc::ioctl(file.as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) };
+    (asked == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
 /// Sends a signal to one process.
 ///
 /// # Errors

@@ -1,0 +1,308 @@
+//! Requests to the API, and its refusals as errors that know their exit code. `chat`, `tail` and `runs` call it.
+//!
+//! Invariant: a request that is tried again carries the same idempotency key, so that trying is safe.
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use rand::RngExt;
+use reqwest::{Method, RequestBuilder, Response, StatusCode, header::RETRY_AFTER};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+use uuid::Uuid;
+
+use crate::{current::Access, exit::Exit};
+
+/// Without a word from the API for this long, we give up. A restart of everything fits in.
+pub const SILENCE_LIMIT: Duration = Duration::from_secs(120);
+/// Of an API that never answered yet: a wrong address, more likely than a restart.
+pub const FIRST_CONTACT_LIMIT: Duration = Duration::from_secs(10);
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+/// Longest wait for the answer of a request that is no stream.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// A server may ask for more patience, up to this.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
+
+/// One API, with our key.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    access: Access,
+    /// The API has answered something.
+    met: Arc<AtomicBool>,
+}
+
+/// What an error of the API says (RFC 9457).
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Problem {
+    pub code: String,
+    pub title: String,
+    pub detail: String,
+}
+
+/// An answer that is not a success.
+#[derive(Debug)]
+pub struct Refusal {
+    pub status: StatusCode,
+    pub problem: Problem,
+    pub retry_after: Option<Duration>,
+}
+
+impl Client {
+    /// # Errors
+    /// The TLS set-up fails.
+    pub fn new(access: Access) -> Result<Self> {
+        let builder = reqwest::Client::builder()
+            .connect_timeout(CONNECT_LIMIT)
+            .user_agent(concat!("rejoin/", env!("CARGO_PKG_VERSION")));
+        // What runs on this very machine is not behind anybody's proxy.
+        let local = url::Url::parse(&access.url).is_ok_and(|url| match url.host() {
+            Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
+            Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
+            Some(url::Host::Domain(name)) => name == "localhost",
+            None => false,
+        });
+        let builder = if local { builder.no_proxy() } else { builder };
+        Ok(Self {
+            http: builder.build().context("can't set up the HTTP client")?,
+            access,
+            met: Arc::new(AtomicBool::new(false)),
+        })
+    }
+
+    /// Sends a request, and remembers whether anybody is there.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub async fn send(&self, request: RequestBuilder) -> reqwest::Result<Response> {
+        let answer = request.send().await;
+        if answer.is_ok() {
+            self.met.store(true, Ordering::Relaxed);
+        }
+        answer
+    }
+
+    /// Nobody answered yet, and it is time to say so.
+    pub fn is_nobody_there(&self, since: Instant) -> bool {
+        !self.met.load(Ordering::Relaxed) && since.elapsed() > FIRST_CONTACT_LIMIT
+    }
+
+    pub fn url(&self) -> &str {
+        &self.access.url
+    }
+
+    /// A request with our key and, where it is known, our project.
+    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self
+            .http
+            .request(method, format!("{}{path}", self.access.url))
+            .bearer_auth(&self.access.api_key);
+        match self.access.project_id {
+            Some(id) => request.header("x-project-id", id.to_string()),
+            None => request,
+        }
+    }
+
+    /// The project that paths name.
+    ///
+    /// # Errors
+    /// It is not known; the message says how to give it.
+    pub fn project(&self, asked: Option<Uuid>) -> Result<Uuid> {
+        let missing = "this command needs the project: give --project ID, or set REJOIN_PROJECT_ID \
+                       (`rejoin keys list` shows the ids)";
+        asked.or(self.access.project_id).ok_or_else(|| anyhow::anyhow!(missing))
+    }
+
+    /// # Errors
+    /// The API can't be reached, or refuses.
+    pub async fn get(&self, path: &str) -> Result<Value> {
+        self.json(self.request(Method::GET, path), path).await
+    }
+
+    /// # Errors
+    /// The API can't be reached, or refuses.
+    pub async fn post(&self, path: &str, body: &Value) -> Result<Value> {
+        self.json(self.request(Method::POST, path).json(body), path).await
+    }
+
+    async fn json(&self, request: RequestBuilder, path: &str) -> Result<Value> {
+        let answer = self.send(request.timeout(ANSWER_LIMIT)).await;
+        let response = answer.with_context(|| self.unreachable())?;
+        if !response.status().is_success() {
+            return Err(Refusal::read(response).await.into_error(path));
+        }
+        response
+            .json()
+            .await
+            .with_context(|| format!("the API's answer to {path} is not JSON: is {} a Rejoin API?", self.url()))
+    }
+
+    /// A message is posted until it is known to be: the key makes it one message however often it arrives.
+    ///
+    /// # Errors
+    /// The API refuses, or can't be reached for [`SILENCE_LIMIT`].
+    pub async fn post_surely(&self, path: &str, body: &Value, note: impl Fn(&str)) -> Result<Value> {
+        let key = Uuid::now_v7().to_string();
+        let began = Instant::now();
+        let mut pauses = Pauses::default();
+        loop {
+            let request = self
+                .request(Method::POST, path)
+                .header("idempotency-key", &key)
+                .header("accept", "application/json")
+                .json(body)
+                .timeout(ANSWER_LIMIT);
+            let (why, wait) = match self.send(request).await {
+                Ok(response) if response.status().is_success() => match response.json().await {
+                    Ok(answer) => return Ok(answer),
+                    // It arrived; only its answer did not. The key brings the same answer again.
+                    Err(error) => (error.to_string(), None),
+                },
+                Ok(response) => {
+                    let refusal = Refusal::read(response).await;
+                    if !refusal.is_temporary() {
+                        return Err(refusal.into_error(path));
+                    }
+                    (refusal.to_string(), refusal.retry_after)
+                }
+                Err(error) if self.is_nobody_there(began) => {
+                    return Err(error).with_context(|| self.unreachable());
+                }
+                Err(error) => (root_cause(&error), None),
+            };
+            if began.elapsed() > SILENCE_LIMIT {
+                let message = format!("the message could not be posted within {SILENCE_LIMIT:?}: {why}");
+                return Err(Exit::Unreachable.because(message).into());
+            }
+            if pauses.count == 0 {
+                note(&format!("(the API did not take the message yet: {why}; trying again)"));
+            }
+            sleep(pauses.next(wait)).await;
+        }
+    }
+
+    pub fn unreachable(&self) -> String {
+        format!(
+            "can't reach the API at {} (is it running? `rejoin dev` starts one; `rejoin doctor` looks around)",
+            self.url()
+        )
+    }
+}
+
+impl Refusal {
+    pub async fn read(response: Response) -> Self {
+        let status = response.status();
+        let retry_after = response.headers().get(RETRY_AFTER);
+        let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
+        Self {
+            status,
+            retry_after: retry_after.map(Duration::from_secs),
+            problem: response.json().await.unwrap_or_default(),
+        }
+    }
+
+    /// Later may help.
+    pub fn is_temporary(&self) -> bool {
+        self.status.is_server_error()
+            || self.status == StatusCode::TOO_MANY_REQUESTS
+            || self.status == StatusCode::REQUEST_TIMEOUT
+    }
+
+    pub fn into_error(self, path: &str) -> anyhow::Error {
+        let exit = match self.status {
+            StatusCode::UNAUTHORIZED => Exit::NotAuthenticated,
+            StatusCode::NOT_FOUND => Exit::NotFound,
+            status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => Exit::Unreachable,
+            _ => Exit::Failed,
+        };
+        let todo = match self.status {
+            StatusCode::UNAUTHORIZED => "; set REJOIN_API_KEY to a key of this server (`rejoin keys create` makes one)",
+            StatusCode::FORBIDDEN => "; the key may not do this: `rejoin keys create --scopes read,write,admin`",
+            _ => "",
+        };
+        exit.because(format!("{path}: {self}{todo}")).into()
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let words = [&self.problem.detail, &self.problem.title].into_iter().find(|words| !words.is_empty());
+        write!(f, "{}", words.map_or("the API refused", String::as_str))?;
+        write!(f, " ({}", self.status.as_u16())?;
+        if !self.problem.code.is_empty() {
+            write!(f, " {}", self.problem.code)?;
+        }
+        write!(f, ")")
+    }
+}
+
+/// Pauses between tries: they double, and differ from client to client.
+#[derive(Debug, Default)]
+pub struct Pauses {
+    pub count: u32,
+}
+
+impl Pauses {
+    /// The next pause; at least what the server asked for.
+    pub fn next(&mut self, asked: Option<Duration>) -> Duration {
+        let pause = PAUSE_MIN.saturating_mul(2_u32.saturating_pow(self.count.min(16))).min(PAUSE_MAX);
+        self.count += 1;
+        let jitter = rand::rng().random_range(0.5..1.0);
+        pause.mul_f64(jitter).max(asked.unwrap_or_default().min(RETRY_AFTER_MAX))
+    }
+}
+
+/// The words of an error that say most: "connection refused", not "error sending request".
+pub fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_limit_and_heed_the_server() {
+        let mut pauses = Pauses::default();
+        assert!(pauses.next(None) <= PAUSE_MIN);
+        for _ in 0..40 {
+            assert!(pauses.next(None) <= PAUSE_MAX);
+        }
+        assert!(pauses.next(None) >= PAUSE_MAX / 2);
+        assert_eq!(pauses.next(Some(Duration::from_secs(7))), Duration::from_secs(7));
+        assert_eq!(pauses.next(Some(Duration::from_secs(700))), RETRY_AFTER_MAX);
+    }
+
+    #[test]
+    fn a_refusal_says_what_the_api_said_and_ends_with_its_exit_code() {
+        let refusal = |status, code: &str, detail: &str| Refusal {
+            status,
+            problem: Problem {
+                code: code.to_owned(),
+                title: String::new(),
+                detail: detail.to_owned(),
+            },
+            retry_after: None,
+        };
+        let error = refusal(StatusCode::NOT_FOUND, "run_not_found", "The run was not found").into_error("/api/x");
+        assert_eq!(Exit::of(&error), Exit::NotFound);
+        assert_eq!(error.to_string(), "/api/x: The run was not found (404 run_not_found)");
+        let error = refusal(StatusCode::UNAUTHORIZED, "", "").into_error("/api/x");
+        assert_eq!(Exit::of(&error), Exit::NotAuthenticated);
+        assert!(refusal(StatusCode::SERVICE_UNAVAILABLE, "", "").is_temporary());
+        assert!(!refusal(StatusCode::CONFLICT, "", "").is_temporary());
+    }
+}

@@ -1,0 +1,212 @@
+//! What `rejoin dev` leaves in its data directory, so that other commands on the same machine need no settings.
+//!
+//! `dev` writes `current.json`; everything that talks to an API or a database reads it last. Invariants: an option beats
+//! an environment variable, which beats the file; the file's key goes to the file's API only, never to another host; the
+//! file is readable by its owner alone.
+use std::{
+    fs,
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use uuid::Uuid;
+
+use crate::{args::Global, exit::Exit};
+
+const FILE: &str = "current.json";
+const DEFAULT_URL: &str = "http://127.0.0.1:7420";
+
+/// The `rejoin dev` that was started last with this data directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Current {
+    pub url: String,
+    pub api_key: String,
+    pub project_id: Uuid,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database_url: Option<String>,
+}
+
+/// An API, and how to be let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Access {
+    pub url: String,
+    pub api_key: String,
+    /// Known only of `rejoin dev`'s own API, or from `REJOIN_PROJECT_ID`.
+    pub project_id: Option<Uuid>,
+}
+
+/// Where `rejoin dev` keeps its things: `REJOIN_DATA_DIR`, or a place below the user's home.
+///
+/// # Errors
+/// There is neither that variable, nor `XDG_DATA_HOME`, nor `HOME`.
+pub fn default_data_dir() -> Result<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    variable("REJOIN_DATA_DIR")
+        .or_else(|| Some(variable("XDG_DATA_HOME")?.join("rejoin/dev")))
+        .or_else(|| Some(variable("HOME")?.join(".local/share/rejoin/dev")))
+        .context("there is no HOME to keep data in: give --data-dir, or set REJOIN_DATA_DIR")
+}
+
+impl Current {
+    /// # Errors
+    /// The directory can't be written.
+    pub fn write(&self, data_dir: &Path) -> Result<()> {
+        write_private(&data_dir.join(FILE), self)
+    }
+
+    /// What is there; a file that can't be read is as good as none.
+    pub fn read(data_dir: &Path) -> Option<Self> {
+        read_json(&data_dir.join(FILE))
+    }
+
+    /// Of the default data directory.
+    pub fn here() -> Option<Self> {
+        Self::read(&default_data_dir().ok()?)
+    }
+}
+
+/// The API to talk to, with its key.
+///
+/// # Errors
+/// No key is known; the message says the ways to give one.
+pub fn access(global: &Global) -> Result<Access> {
+    let project = std::env::var("REJOIN_PROJECT_ID").ok().filter(|id| !id.is_empty());
+    let project = project
+        .map(|id| id.parse().with_context(|| format!("REJOIN_PROJECT_ID is not an id: {id:?}")))
+        .transpose()?;
+    choose(global.url(), global.api_key(), project, Current::here())
+}
+
+/// The URL alone.
+pub fn api_url(global: &Global) -> String {
+    let url = global.url().map(str::to_owned).or_else(|| Some(Current::here()?.url));
+    url.unwrap_or_else(|| DEFAULT_URL.to_owned())
+}
+
+/// The database to talk to.
+///
+/// # Errors
+/// None is known; the message says the ways to name one.
+pub fn database_url(global: &Global) -> Result<String> {
+    match global.database_url() {
+        Some(url) => Ok(url.to_owned()),
+        None => match Current::here().and_then(|current| current.database_url) {
+            Some(url) => Ok(url),
+            None => Ok(global.need_database_url()?.to_owned()),
+        },
+    }
+}
+
+fn choose(url: Option<&str>, key: Option<&str>, project: Option<Uuid>, current: Option<Current>) -> Result<Access> {
+    let same = |a: &str, b: &str| a.trim_end_matches('/') == b.trim_end_matches('/');
+    // The file speaks of its own API only.
+    let current = current.filter(|current| url.is_none_or(|url| same(url, &current.url)));
+    let chosen = url.map(str::to_owned).or_else(|| current.as_ref().map(|current| current.url.clone()));
+    let url = chosen.unwrap_or_else(|| DEFAULT_URL.to_owned());
+    let Some(api_key) = key.map(str::to_owned).or_else(|| current.as_ref().map(|current| current.api_key.clone()))
+    else {
+        let message = format!(
+            "there is no API key for {url}: start `rejoin dev` on this machine, or set REJOIN_API_KEY (and REJOIN_URL) \
+             to those of your server; `rejoin keys create` makes a key"
+        );
+        return Err(Exit::NotAuthenticated.because(message).into());
+    };
+    // Of another key we don't know the project.
+    let own = current.filter(|current| current.api_key == api_key).map(|current| current.project_id);
+    Ok(Access {
+        url: url.trim_end_matches('/').to_owned(),
+        api_key,
+        project_id: project.or(own),
+    })
+}
+
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+/// Replaces the file in one step, so that nobody reads half of it; only its owner may read it at all.
+pub(crate) fn write_private(path: &Path, value: &impl Serialize) -> Result<()> {
+    let attempt = || format!("can't write {}", path.display());
+    let new = path.with_extension(format!("new-{}", std::process::id()));
+    // Of a run that was killed in this very moment.
+    let _none = fs::remove_file(&new);
+    let mut options = fs::OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&new)
+        .with_context(attempt)?;
+    let mut text = serde_json::to_vec_pretty(value)?;
+    text.push(b'\n');
+    file.write_all(&text).with_context(attempt)?;
+    fs::rename(&new, path).with_context(attempt)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn current() -> Current {
+        Current {
+            url: "http://127.0.0.1:7420".to_owned(),
+            api_key: "rejoin_of_dev".to_owned(),
+            project_id: Uuid::from_u128(1),
+            database_url: None,
+        }
+    }
+
+    fn chosen(url: Option<&str>, key: Option<&str>) -> (String, String, Option<Uuid>) {
+        let access = choose(url, key, None, Some(current())).unwrap();
+        (access.url, access.api_key, access.project_id)
+    }
+
+    #[test]
+    fn what_was_asked_for_beats_the_file() {
+        let own = Some(Uuid::from_u128(1));
+        let here = "http://127.0.0.1:7420".to_owned();
+        assert_eq!(chosen(None, None), (here.clone(), "rejoin_of_dev".to_owned(), own));
+        assert_eq!(chosen(None, Some("mine")), (here.clone(), "mine".to_owned(), None));
+        assert_eq!(
+            chosen(Some("https://far.example/"), Some("mine")),
+            ("https://far.example".to_owned(), "mine".to_owned(), None)
+        );
+        assert_eq!(
+            chosen(Some("http://127.0.0.1:7420/"), None),
+            (here, "rejoin_of_dev".to_owned(), own)
+        );
+        let project = Some(Uuid::from_u128(2));
+        assert_eq!(choose(None, None, project, Some(current())).unwrap().project_id, project);
+    }
+
+    #[test]
+    fn the_key_of_dev_goes_to_no_other_server() {
+        let error = choose(Some("https://far.example"), None, None, Some(current())).unwrap_err();
+        assert_eq!(Exit::of(&error), Exit::NotAuthenticated);
+        assert!(format!("{error:#}").contains("REJOIN_API_KEY"), "{error:#}");
+    }
+
+    #[test]
+    fn without_anything_the_error_says_what_to_do() {
+        let error = format!("{:#}", choose(None, None, None, None).unwrap_err());
+        assert!(error.contains("rejoin dev") && error.contains("REJOIN_API_KEY"), "{error}");
+    }
+
+    #[test]
+    fn the_file_is_for_its_owner_alone_and_reads_as_it_was_written() {
+        let dir = std::env::temp_dir().join(format!("rejoin-current-{}", Uuid::now_v7().simple()));
+        fs::create_dir(&dir).unwrap();
+        current().write(&dir).unwrap();
+        current().write(&dir).unwrap();
+        assert_eq!(Current::read(&dir), Some(current()));
+        assert_eq!(fs::metadata(dir.join(FILE)).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+        fs::remove_dir_all(dir).unwrap();
+    }
+}

@@ -1,0 +1,66 @@
+//! The database and the project that `queue`, `keys` and `graph` work on.
+//!
+//! Invariant: where it is not clear which project is meant, nothing is done.
+use anyhow::{Context, Result};
+use sqlx::{PgPool, postgres::PgPoolOptions};
+use uuid::Uuid;
+
+use crate::{args::Global, current, exit::Exit};
+
+/// One for the statement, one for what runs beside it.
+const CONNECTIONS: u32 = 2;
+const CONNECT_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
+/// Names that a message lists.
+const LISTED: i64 = 20;
+
+/// Connects to the database that was named, or to that of the `rejoin dev` of this machine.
+///
+/// # Errors
+/// None was named, or it can't be reached.
+pub async fn connect(global: &Global) -> Result<PgPool> {
+    connect_to(&current::database_url(global)?).await
+}
+
+/// # Errors
+/// It can't be reached.
+pub async fn connect_to(url: &str) -> Result<PgPool> {
+    let pool = PgPoolOptions::new().max_connections(CONNECTIONS).acquire_timeout(CONNECT_LIMIT).connect(url).await;
+    pool.context("can't connect to the database (`rejoin doctor --only database` looks at it)")
+}
+
+/// The project of this name or id; without one, that of `rejoin dev`, or the only one there is.
+///
+/// # Errors
+/// There is none, or it is not clear which.
+pub async fn project(pool: &PgPool, asked: Option<&str>) -> Result<Uuid> {
+    let all: Vec<(Uuid, String)> = sqlx::query_as("select id, name from kb.projects order by created_at limit $1")
+        .bind(LISTED)
+        .fetch_all(pool)
+        .await
+        .context("can't read the projects (`rejoin migrate status` shows whether the schema is there)")?;
+    let listed = || {
+        let names: Vec<String> = all.iter().map(|(id, name)| format!("{name} ({id})")).collect();
+        if names.is_empty() { "there is none yet".to_owned() } else { format!("there are: {}", names.join(", ")) }
+    };
+    if let Some(asked) = asked {
+        let found: Vec<Uuid> = sqlx::query_scalar("select id from kb.projects where id::text = $1 or name = $1")
+            .bind(asked)
+            .fetch_all(pool)
+            .await
+            .context("can't look for the project")?;
+        return match found.as_slice() {
+            [only] => Ok(*only),
+            [] => Err(Exit::NotFound.because(format!("there is no project {asked:?}; {}", listed())).into()),
+            _ => anyhow::bail!("several projects are called {asked:?}: name one by its id; {}", listed()),
+        };
+    }
+    let here = current::Current::here().map(|current| current.project_id);
+    match (all.as_slice(), here) {
+        ([(only, _)], _) => Ok(*only),
+        (all, Some(here)) if all.iter().any(|(id, _)| *id == here) => Ok(here),
+        ([], _) => Err(Exit::NotFound
+            .because("there is no project yet: `rejoin keys create --create --project NAME --user HANDLE` makes one")
+            .into()),
+        _ => anyhow::bail!("which project? give --project NAME or ID; {}", listed()),
+    }
+}

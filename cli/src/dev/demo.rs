@@ -1,0 +1,118 @@
+//! The demo project of `rejoin dev`: its user, its key, its agents, its graph. Called once each start, before the children.
+//!
+//! Invariants: what is there is kept; two `dev`s on one database make one demo; the key on disk is readable by its owner
+//! alone.
+use std::{collections::BTreeMap, io::Cursor, path::Path};
+
+use anyhow::{Context, Result, ensure};
+use rejoin_shared::{
+    auth::{self, AuthError, Scope},
+    graph::import::OnError,
+};
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use crate::{current, graph, keys, out::Out};
+
+const PROJECT: &str = "demo";
+const USER: &str = "demo";
+const KEY_NAME: &str = "rejoin dev";
+const KEYS_FILE: &str = "keys.json";
+/// A number that nobody else takes an advisory lock with: "rejoin", in bytes.
+const LOCK: i64 = 0x7265_6a6f_696e;
+/// Debian's packages, who maintains them, and what they need.
+const GRAPH: &[u8] = include_bytes!("../../../data/debian-packages.ndjson.gz");
+/// Lines between two words about the import.
+const TELL_EVERY_LINES: u64 = 20_000;
+
+/// Who may ask what.
+#[derive(Debug, Clone)]
+pub struct Demo {
+    pub project_id: Uuid,
+    pub user_id: Uuid,
+    pub api_key: String,
+}
+
+/// Makes what is missing. The keys of earlier starts are in `data_dir`, by database.
+///
+/// # Errors
+/// The database refuses, or the directory can't be written.
+pub async fn ensure_there(pool: &PgPool, url: &str, data_dir: &Path, out: Out) -> Result<Demo> {
+    let mut lock = pool.acquire().await.context("can't connect to the database")?;
+    sqlx::query("select pg_advisory_lock($1)")
+        .bind(LOCK)
+        .execute(&mut *lock)
+        .await
+        .context("can't take the lock for the demo project")?;
+    let made = make(pool, url, data_dir, out).await;
+    // Were it lost with its connection, it would be free, too.
+    let _freed = sqlx::query("select pg_advisory_unlock($1)").bind(LOCK).execute(&mut *lock).await;
+    made
+}
+
+async fn make(pool: &PgPool, url: &str, data_dir: &Path, out: Out) -> Result<Demo> {
+    let mut tx = pool.begin().await.context("can't begin a transaction")?;
+    let (project_id, user_id) = keys::ensure_project(&mut tx, PROJECT, USER).await?;
+    tx.commit().await.context("can't commit the demo project")?;
+    let api_key = key(pool, url, data_dir, project_id, user_id).await?;
+    fill_graph(pool, project_id, out).await?;
+    Ok(Demo {
+        project_id,
+        user_id,
+        api_key,
+    })
+}
+
+/// The key of an earlier start, if it still opens the demo project; else a new one.
+async fn key(pool: &PgPool, url: &str, data_dir: &Path, project_id: Uuid, user_id: Uuid) -> Result<String> {
+    let path = data_dir.join(KEYS_FILE);
+    let mut kept: BTreeMap<String, String> = current::read_json(&path).unwrap_or_default();
+    // The URL may hold a password: its hash names the database as well.
+    let database: String = auth::hash_secret(url)[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    if let Some(key) = kept.get(&database) {
+        match auth::authenticate(pool, key, Some(project_id)).await {
+            Ok(_) => return Ok(key.clone()),
+            Err(AuthError::UnknownKey | AuthError::UnknownProject | AuthError::ProjectNeeded) => {}
+            Err(AuthError::Database(error)) => return Err(error).context("can't check the demo key"),
+        }
+    }
+    let mut connection = pool.acquire().await.context("can't connect to the database")?;
+    let (_id, key) = auth::create_key(&mut connection, user_id, Some(project_id), KEY_NAME, &Scope::ALL, None)
+        .await
+        .context("can't make the demo key")?;
+    kept.insert(database, key.clone());
+    current::write_private(&path, &kept)?;
+    Ok(key)
+}
+
+async fn fill_graph(pool: &PgPool, project_id: Uuid, out: Out) -> Result<()> {
+    let filled: bool = sqlx::query_scalar("select exists (select from kb.graph_objects where project_id = $1)")
+        .bind(project_id)
+        .fetch_one(pool)
+        .await
+        .context("can't look at the demo graph")?;
+    if filled {
+        return Ok(());
+    }
+    out.note("filling the demo graph with Debian's packages; this happens once");
+    let mut told = 0;
+    let report = graph::import_from(pool, project_id, Cursor::new(GRAPH), OnError::Refuse, |lines| {
+        if lines >= told + TELL_EVERY_LINES {
+            told = lines;
+            out.note(&format!("  {lines} lines read"));
+        }
+    })
+    .await
+    .context("can't fill the demo graph")?;
+    ensure!(
+        report.imported,
+        "the demo graph has {} bad lines; the first: {:?}",
+        report.bad_lines,
+        report.bad.first()
+    );
+    out.note(&format!(
+        "the demo graph has {} entities and {} relationships",
+        report.objects.created, report.relationships.created
+    ));
+    Ok(())
+}

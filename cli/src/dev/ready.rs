@@ -1,0 +1,60 @@
+//! What `rejoin dev` says when all is ready: one line for machines, a short text for people.
+use std::path::Path;
+
+use anyhow::Result;
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::out::Out;
+
+/// The line of `--json`.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ready {
+    pub url: String,
+    pub api_key: String,
+    pub project_id: Uuid,
+    pub user_id: Uuid,
+    pub database_url: String,
+    pub pids: Pids,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Pids {
+    pub api: u32,
+    pub workers: Vec<u32>,
+    /// None: a database that was there before.
+    pub postgres: Option<u32>,
+}
+
+impl Ready {
+    /// `told_dir`: the data directory, where it is not the one that other commands look in by themselves.
+    ///
+    /// # Errors
+    /// stdout is closed.
+    pub fn say(&self, told_dir: Option<&Path>, real_model: bool, out: Out) -> Result<()> {
+        if out.is_json() {
+            return out.json(self);
+        }
+        let workers: Vec<String> = self.pids.workers.iter().map(u32::to_string).collect();
+        let find = told_dir.map_or_else(String::new, |dir| format!("  export REJOIN_DATA_DIR='{}'\n", dir.display()));
+        let model = if real_model {
+            ""
+        } else {
+            "\nNo model provider is set up: a rule-based stand-in answers, with the real tools over the real graph.\n\
+             Set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or OLLAMA_HOST and start again for a real one.\n"
+        };
+        let first_worker = workers.first().map_or("PID", String::as_str);
+        out.line(&format!(
+            "\nRejoin is ready.\n\
+             \n  API      {}\n  key      {}\n  project  {}\n  workers  {}\n\
+             \nAsk something, in another terminal:\n{find}  rejoin chat \"Which packages need libssl3, and why?\"\n\
+             \nThen ask again, kill the worker in mid-answer, and watch the answer go on:\n  kill -9 {first_worker}\n\
+             {model}\nCtrl-C drains and stops everything.",
+            self.url,
+            self.api_key,
+            self.project_id,
+            workers.join(", "),
+        ))
+    }
+}

@@ -1,0 +1,142 @@
+//! What `rejoin api` and `rejoin worker` share: the signals that end them, and the schema that they need.
+//!
+//! Invariants: the first SIGTERM or SIGINT drains, the second ends at once; no process works on a schema that lacks
+//! something of its own release.
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rejoin_shared::telemetry;
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time::sleep,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    exit::Exit,
+    migrate::{self, State},
+};
+
+/// Between two looks at a database that does not answer yet.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// So many looks between two words about it.
+const TELL_EVERY: u32 = 20;
+/// What a shell shows for a program that SIGINT ended.
+const HURRIED: i32 = 130;
+
+/// What every process of a fleet understands.
+#[derive(Debug, Clone, clap::Args)]
+pub struct FleetArgs {
+    /// Logs as JSON, one object a line.
+    #[arg(long, env = "REJOIN_LOG_JSON")]
+    pub log_json: bool,
+    /// Bring the schema up first. In a fleet, run `rejoin migrate up` once instead.
+    #[arg(long, env = "REJOIN_MIGRATE")]
+    pub migrate: bool,
+}
+
+/// The signals that ask a process to end.
+pub struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// From now on, they don't end us by themselves.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn listen() -> Result<Self> {
+        let on = |kind| signal(kind).context("can't listen to signals");
+        Ok(Self {
+            terminate: on(SignalKind::terminate())?,
+            interrupt: on(SignalKind::interrupt())?,
+        })
+    }
+
+    /// The next one.
+    pub async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Logging, and a token that the first signal cancels; the second one ends the process.
+///
+/// # Errors
+/// The system gives no signals.
+pub fn begin(args: &FleetArgs) -> Result<CancellationToken> {
+    telemetry::init(args.log_json);
+    let mut signals = Signals::listen()?;
+    let drain = CancellationToken::new();
+    let token = drain.clone();
+    tokio::spawn(async move {
+        signals.next().await;
+        tracing::info!("draining; a second signal ends it at once");
+        token.cancel();
+        signals.next().await;
+        tracing::warn!("ended before the drain was over");
+        std::process::exit(HURRIED);
+    });
+    Ok(drain)
+}
+
+/// Waits until the database answers and has all that this binary needs. `false`: told to stop meanwhile.
+///
+/// # Errors
+/// Migrations are missing, or were changed.
+pub async fn schema_is_ready(url: &str, args: &FleetArgs, drain: &CancellationToken) -> Result<bool> {
+    let mut looks = 0_u32;
+    loop {
+        let look = async {
+            if args.migrate {
+                migrate::up(url).await?;
+            }
+            migrate::status(url).await
+        };
+        let looked = tokio::select! {
+            looked = look => looked,
+            () = drain.cancelled() => return Ok(false),
+        };
+        match looked {
+            Ok(lines) => {
+                let count = |state: State| lines.iter().filter(|line| line.state == state).count();
+                let (pending, changed) = (count(State::Pending), count(State::Changed));
+                if changed > 0 {
+                    tracing::warn!(changed, "applied migrations differ from this binary's: `rejoin migrate status` shows them");
+                }
+                if pending == 0 {
+                    return Ok(true);
+                }
+                let message = format!(
+                    "the database lacks {pending} of {} migrations: run `rejoin migrate up` (or start this with --migrate)",
+                    lines.len()
+                );
+                return Err(Exit::Failed.because(message).into());
+            }
+            // Down, or starting: that passes.
+            Err(error) if Exit::of(&error) == Exit::Unreachable || is_starting(&error) => {
+                if looks.is_multiple_of(TELL_EVERY) {
+                    tracing::warn!(error = format!("{error:#}"), "the database does not answer yet; trying again");
+                }
+                looks += 1;
+            }
+            Err(error) => return Err(error).context("can't look at the database's schema"),
+        }
+        tokio::select! {
+            () = sleep(LOOK_EVERY) => {}
+            () = drain.cancelled() => return Ok(false),
+        }
+    }
+}
+
+/// The server says so itself: 57P03 `cannot_connect_now`, or 53300 `too_many_connections`.
+fn is_starting(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<sqlx::Error>())
+        .filter_map(|error| error.as_database_error()?.code())
+        .any(|code| code == "57P03" || code == "53300")
+}

@@ -1,0 +1,394 @@
+//! What a terminal shows of a reply: its text as it arrives, every word once, tool calls beside it.
+//!
+//! `chat` and `tail` use it. When a worker was lost in mid-answer, the log says which part to forget (`reset`), and that
+//! part is written anew. What stands on the screen stays there as long as the new text repeats it.
+//!
+//! Invariant: once the reply has ended, what can be read as its latest text is exactly the log's text.
+use std::io::{self, IsTerminal, Write};
+
+use anyhow::Result;
+use serde_json::Value;
+
+use crate::{dev::process, exit::Exit, out::Out, stream::Received};
+
+/// Longest part of a tool's arguments that its line shows [characters].
+const INPUT_MAX_CHARS: usize = 160;
+const ANEW: &str = "[the worker was lost; the answer begins anew]";
+const DIM: &str = "\x1b[2m";
+const PLAIN: &str = "\x1b[0m";
+
+/// What to do to the screen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    Print(String),
+    /// What stands there from here to its end is not so any more; then print the second.
+    Replace { shown: String, text: String },
+}
+
+/// The text of one reply: what it is, and what is on the screen of it. The screen may be ahead after a reset.
+#[derive(Debug, Default)]
+pub struct Reply {
+    text: String,
+    shown: String,
+    /// The event's number, and where its piece begins in the text.
+    pieces: Vec<(i64, usize)>,
+    /// Where the text was cut by the last reset.
+    anew: usize,
+}
+
+impl Reply {
+    /// A piece arrived.
+    pub fn token(&mut self, seq: i64, piece: &str) -> Option<Step> {
+        self.pieces.push((seq, self.text.len()));
+        self.text.push_str(piece);
+        if self.shown.starts_with(&self.text) {
+            return None;
+        }
+        if let Some(new) = self.text.strip_prefix(&self.shown) {
+            let new = new.to_owned();
+            self.shown.clone_from(&self.text);
+            return Some(Step::Print(new));
+        }
+        Some(self.replace())
+    }
+
+    /// Pieces behind this number are forgotten.
+    pub fn reset(&mut self, discard_after: i64) {
+        if let Some(first) = self.pieces.iter().position(|(seq, _)| *seq > discard_after) {
+            self.text.truncate(self.pieces[first].1);
+            self.pieces.truncate(first);
+        }
+        self.anew = self.text.len();
+    }
+
+    /// No more pieces for now: what the screen has too much goes.
+    pub fn settle(&mut self) -> Option<Step> {
+        (self.shown != self.text).then(|| self.replace())
+    }
+
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What was written since the last reset.
+    fn written_anew(&self) -> &str {
+        self.text.get(self.anew..).unwrap_or(&self.text)
+    }
+
+    fn replace(&mut self) -> Step {
+        let same = self.shown.chars().zip(self.text.chars()).take_while(|(a, b)| a == b);
+        let same: usize = same.map(|(c, _)| c.len_utf8()).sum();
+        let step = Step::Replace {
+            shown: self.shown[same..].to_owned(),
+            text: self.text[same..].to_owned(),
+        };
+        self.shown.clone_from(&self.text);
+        step
+    }
+}
+
+/// A run's events become lines for a person.
+pub struct Transcript {
+    out: Out,
+    /// Its text is the reply; others are its sub-agents.
+    run: Option<String>,
+    reply: Reply,
+    /// Both streams are the same terminal: a line on one moves the other's cursor.
+    shared_terminal: bool,
+    colour: bool,
+    /// The reply's characters on the line where the cursor stands.
+    line: String,
+    resets: u32,
+}
+
+impl Transcript {
+    /// `run`: whose text is the reply; without it, each run's in turn.
+    pub fn new(out: Out, run: Option<String>) -> Self {
+        let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        Self {
+            out,
+            run,
+            reply: Reply::default(),
+            shared_terminal: out.is_terminal() && io::stderr().is_terminal(),
+            colour,
+            line: String::new(),
+            resets: 0,
+        }
+    }
+
+    /// Shows an event. The exit code, if it ended the run (each run, where none was named).
+    ///
+    /// # Errors
+    /// stdout is closed.
+    pub fn show(&mut self, event: &Received) -> Result<Option<Exit>> {
+        let run = event.text("runId");
+        let ours = self.run.as_deref().is_none_or(|ours| ours == run) && event.json.get("parentRunId").is_none();
+        let seq = event.seq.unwrap_or_default();
+        match event.kind() {
+            "token" if ours => {
+                let step = self.reply.token(seq, event.text("token"));
+                self.step(step)?;
+            }
+            "reset" if ours => {
+                self.reply.reset(event.json["discardAfter"].as_i64().unwrap_or_default());
+                self.resets += 1;
+                // On a shared terminal it would stand in the midst of a word; it is said at the end.
+                if !self.shared_terminal {
+                    self.aside(&format!("(a worker was lost: {}; another one goes on)", event.text("reason")))?;
+                }
+            }
+            "meta" if ours => {
+                let model = event.text("model");
+                if model.starts_with("demo:") && event.json["attempt"].as_i64().unwrap_or(1) <= 1 {
+                    self.aside(&format!(
+                        "({model}: no model, but rules that call the real tools; set OPENAI_API_KEY or another provider's)"
+                    ))?;
+                }
+            }
+            "mcp_tool" => self.tool(event)?,
+            "question" => self.aside(&format!("? {}", event.text("question")))?,
+            "handoff" => self.aside(&format!("→ {} hands over to {}", event.text("from"), event.text("to")))?,
+            "error" if ours => self.aside(&format!("error: {} ({})", event.text("error"), event.text("code")))?,
+            "done" if ours => return self.done(event).map(Some),
+            // What only the wire needs, and what is not invented yet.
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    /// The state of a running turn, from a snapshot.
+    ///
+    /// # Errors
+    /// stdout is closed.
+    pub fn resume(&mut self, turn: &Value) -> Result<()> {
+        let text = turn["text"].as_str().unwrap_or_default();
+        // Older than whatever comes: a reset may take it back.
+        let step = self.reply.token(i64::MAX, text);
+        self.step(step)
+    }
+
+    /// The reply as it is now.
+    pub fn text(&self) -> &str {
+        self.reply.text()
+    }
+
+    fn done(&mut self, event: &Received) -> Result<Exit> {
+        let step = self.reply.settle();
+        self.step(step)?;
+        self.end_line()?;
+        if self.shared_terminal && self.resets > 0 {
+            self.aside("(a worker was lost in mid-answer; another one went on)")?;
+        }
+        (self.reply, self.resets) = (Reply::default(), 0);
+        Ok(match event.text("status") {
+            "failed" => Exit::RunFailed,
+            "cancelled" => {
+                self.aside("(cancelled)")?;
+                Exit::RunCancelled
+            }
+            "paused" => {
+                self.aside("(paused)")?;
+                Exit::RunPaused
+            }
+            _ => Exit::Done,
+        })
+    }
+
+    fn tool(&mut self, event: &Received) -> Result<()> {
+        if event.text("status") == "started" {
+            // The step's text is complete.
+            let step = self.reply.settle();
+            self.step(step)?;
+            self.end_line()?;
+        }
+        let by = match event.text("agent") {
+            "" => String::new(),
+            agent => format!("[{agent}] "),
+        };
+        let tool = event.text("tool");
+        match event.text("status") {
+            "started" => {
+                let mut input = event.json["input"].clone();
+                if let Some(fields) = input.as_object_mut() {
+                    // Models fill in every field of a strict schema; null says nothing.
+                    fields.retain(|_, value| !value.is_null());
+                }
+                let input = shortened(&input.to_string());
+                self.aside(&format!("{by}→ {tool} {input}"))
+            }
+            "error" => self.aside(&format!("{by}← {tool}: {}", shortened(event.text("error")))),
+            _ => {
+                let took = event.json["durationMs"].as_i64().map(|ms| format!(", {ms} ms")).unwrap_or_default();
+                self.aside(&format!("{by}← {}{took}", size(&event.json["result"])))
+            }
+        }
+    }
+
+    fn step(&mut self, step: Option<Step>) -> Result<()> {
+        let Some(step) = step else { return Ok(()) };
+        match step {
+            Step::Print(text) => self.print(&text),
+            Step::Replace { shown, text } => match self.erasing(&shown) {
+                Some(erase) => {
+                    self.line.truncate(self.line.len() - shown.len());
+                    self.out.piece(&erase)?;
+                    self.print(&text)
+                }
+                None => {
+                    let whole = format!("{ANEW}\n{}", self.reply.written_anew());
+                    self.end_line()?;
+                    self.print(&whole)
+                }
+            },
+        }
+    }
+
+    /// The control characters that take `shown` from the end of the screen; `None`: it can't be reached any more.
+    fn erasing(&self, shown: &str) -> Option<String> {
+        if !self.out.is_terminal() || !self.line.ends_with(shown) {
+            return None;
+        }
+        // Within one line, of characters that are one column wide.
+        let columns = process::terminal_columns(&io::stdout())?;
+        let plain = |c: char| !c.is_control() && u32::from(c) < 0x1100;
+        let length = shown.chars().count();
+        let reachable = length > 0 && self.line.chars().all(plain) && self.line.chars().count() < columns;
+        reachable.then(|| format!("\x1b[{length}D\x1b[K"))
+    }
+
+    fn print(&mut self, text: &str) -> Result<()> {
+        match text.rsplit_once('\n') {
+            Some((_, last)) => last.clone_into(&mut self.line),
+            None => self.line.push_str(text),
+        }
+        self.out.piece(text)
+    }
+
+    fn end_line(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.line).is_empty() {
+            self.out.piece("\n")?;
+        }
+        Ok(())
+    }
+
+    /// A line beside the reply, on stderr.
+    fn aside(&mut self, text: &str) -> Result<()> {
+        if self.shared_terminal {
+            self.end_line()?;
+        }
+        if self.colour {
+            self.out.note(&format!("{DIM}{text}{PLAIN}"));
+        } else {
+            self.out.note(text);
+        }
+        Ok(io::stderr().flush()?)
+    }
+}
+
+fn shortened(text: &str) -> String {
+    let one_line = text.replace('\n', " ");
+    match one_line.char_indices().nth(INPUT_MAX_CHARS) {
+        Some((end, _)) => format!("{}…", &one_line[..end]),
+        None => one_line,
+    }
+}
+
+/// How much a tool found: the lists of its result, counted.
+fn size(result: &Value) -> String {
+    let plural = |count: usize| if count == 1 { "1 result".to_owned() } else { format!("{count} results") };
+    match result {
+        Value::Array(items) => plural(items.len()),
+        Value::Object(fields) => {
+            let list = fields.iter().find_map(|(name, value)| Some((name, value.as_array()?)));
+            match list {
+                Some((name, items)) if name == "results" || name == "data" => plural(items.len()),
+                Some((name, items)) => format!("{} {name}", items.len()),
+                None => "done".to_owned(),
+            }
+        }
+        _ => "done".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn print(text: &str) -> Option<Step> {
+        Some(Step::Print(text.to_owned()))
+    }
+
+    #[test]
+    fn a_reply_that_repeats_itself_after_a_reset_shows_every_word_once() {
+        let mut reply = Reply::default();
+        assert_eq!(reply.token(1, "Hello "), print("Hello "));
+        assert_eq!(reply.token(2, "wor"), print("wor"));
+        reply.reset(0);
+        assert_eq!(reply.text(), "");
+        assert_eq!(reply.token(4, "Hel"), None);
+        assert_eq!(reply.token(5, "lo world"), print("ld"));
+        assert_eq!(reply.token(6, "!"), print("!"));
+        assert_eq!(reply.settle(), None);
+        assert_eq!(reply.text(), "Hello world!");
+    }
+
+    #[test]
+    fn a_reset_keeps_what_was_finished_before() {
+        let mut reply = Reply::default();
+        reply.token(1, "Kept. ");
+        reply.token(2, "Lost");
+        reply.reset(1);
+        assert_eq!(reply.text(), "Kept. ");
+        assert_eq!(reply.token(4, "Lost and found"), print(" and found"));
+    }
+
+    #[test]
+    fn a_reply_that_goes_another_way_replaces_what_differs() {
+        let mut reply = Reply::default();
+        reply.token(1, "It is bläu");
+        reply.reset(0);
+        assert_eq!(reply.token(3, "It is "), None);
+        assert_eq!(
+            reply.token(4, "blue"),
+            Some(Step::Replace {
+                shown: "äu".to_owned(),
+                text: "ue".to_owned()
+            })
+        );
+        assert_eq!(reply.token(5, "."), print("."));
+    }
+
+    #[test]
+    fn a_reply_that_ends_earlier_than_the_lost_one_is_cut_at_its_end() {
+        let mut reply = Reply::default();
+        reply.token(1, "Yes, and more");
+        reply.reset(0);
+        assert_eq!(reply.token(3, "Yes"), None);
+        assert_eq!(
+            reply.settle(),
+            Some(Step::Replace {
+                shown: ", and more".to_owned(),
+                text: String::new()
+            })
+        );
+        assert_eq!(reply.settle(), None);
+    }
+
+    #[test]
+    fn two_losses_in_a_row_are_like_one() {
+        let mut reply = Reply::default();
+        reply.token(1, "One two");
+        reply.reset(0);
+        assert_eq!(reply.token(3, "One"), None);
+        reply.reset(0);
+        assert_eq!(reply.token(5, "One two three"), print(" three"));
+    }
+
+    #[test]
+    fn a_tool_s_result_is_counted() {
+        assert_eq!(size(&serde_json::json!({"results": [1, 2]})), "2 results");
+        assert_eq!(size(&serde_json::json!({"edges": [1], "total": 1})), "1 edges");
+        assert_eq!(size(&serde_json::json!([1])), "1 result");
+        assert_eq!(size(&Value::Null), "done");
+    }
+}
