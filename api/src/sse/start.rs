@@ -140,7 +140,7 @@ impl Target {
                 let done_seq = run.done_seq.unwrap_or_default();
                 // A `done` of a run that goes on closed an earlier turn of it.
                 let open_through = if run.state().has_ended() { done_seq - 1 } else { done_seq };
-                Filter::Run { id: run.root_run_id, open_through }
+                Filter::Run { id: run.id, root: run.root_run_id, open_through }
             }
         }
     }
@@ -209,7 +209,7 @@ pub async fn open(
 
 /// Streams the turn of a message that was stored just now.
 pub fn open_turn(state: &AppState, permit: Permit, posted: &Posted) -> Response {
-    let filter = Filter::Run { id: posted.run_id, open_through: 0 };
+    let filter = Filter::Run { id: posted.run_id, root: posted.run_id, open_through: 0 };
     respond(reader(state, permit, posted.conversation_id, posted.cursor, filter, posted.cursor))
 }
 

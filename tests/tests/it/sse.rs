@@ -175,6 +175,38 @@ async fn a_sub_agents_done_does_not_close_its_roots_stream() {
 }
 
 #[tokio::test]
+async fn a_sub_agents_own_stream_shows_its_events_alone() {
+    let app = quiet().await;
+    let turn = Turn::begin(&app).await;
+    let child = Uuid::now_v7();
+    sqlx::query(
+        "insert into kb.agent_runs (id, project_id, conversation_id, user_id, parent_run_id, root_run_id, depth, log_id, input,
+                                    state, first_seq)
+         select $1, project_id, conversation_id, user_id, id, id, 1, log_id, 'part', 'running', 1 from kb.agent_runs where id = $2",
+    )
+    .bind(child)
+    .bind(turn.run)
+    .execute(&app.db.pool)
+    .await
+    .unwrap();
+    let of_child = app.client().stream(&format!("/api/runs/{child}/events")).await;
+    turn.append(&app, "token", 1).await;
+    for kind in ["token", "done"] {
+        sqlx::query("select stream.append($1, $2, array[$3], array[$4])")
+            .bind(turn.conversation)
+            .bind(turn.run)
+            .bind(kind)
+            .bind(json!({"type": kind, "runId": child, "parentRunId": turn.run}).to_string())
+            .execute(&app.db.pool)
+            .await
+            .unwrap();
+    }
+    assert_eq!(ids(&of_child.rest().await), [3, 4]);
+    let mut of_root = app.client().stream(&turn.run_events()).await;
+    assert_eq!(ids(&take(&mut of_root, 4).await), [1, 2, 3, 4]);
+}
+
+#[tokio::test]
 async fn the_end_of_a_finished_run_is_204_and_a_cursor_that_cannot_be_is_400() {
     let app = quiet().await;
     let turn = Turn::begin(&app).await;
