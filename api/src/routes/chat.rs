@@ -100,7 +100,11 @@ async fn post_message(
 ) -> Result<Response, Problem> {
     let command = command(&state, &caller, &headers, &params, request)?;
     // Before anything is stored: whoever can't be streamed to is told so.
-    let permit = if wants_json(&headers) { None } else { Some(start::admit(&state, &caller)?) };
+    let permit = if wants_json(&headers) {
+        None
+    } else {
+        Some(start::admit(&state, &caller)?)
+    };
     let posted = post(&state, &command).await?;
     let mut response = match permit {
         None => (StatusCode::ACCEPTED, Json(accepted(&posted))).into_response(),
@@ -189,14 +193,20 @@ fn check_message(message: &str, max_chars: usize) -> Result<(), Problem> {
         return Err(Problem::bad_request("message_too_long", detail));
     }
     if message.contains('\0') {
-        return Err(Problem::bad_request("invalid_text", "the message holds a NUL character"));
+        return Err(Problem::bad_request(
+            "invalid_text",
+            "the message holds a NUL character",
+        ));
     }
     Ok(())
 }
 
 fn definition_not_found(id: &str) -> Problem {
     let shown: String = id.chars().take(KEY_MAX_CHARS).collect();
-    Problem::bad_request("agent_definition_not_found", format!("Agent definition {shown} was not found"))
+    Problem::bad_request(
+        "agent_definition_not_found",
+        format!("Agent definition {shown} was not found"),
+    )
 }
 
 /// What the client told of its surroundings, as it is stored with the message.
@@ -218,8 +228,12 @@ fn attached_context(request: &ChatRequest) -> Option<Value> {
 
 /// The key under which the post happens once: the header's, else the client's name for the turn, each in a space of its own.
 fn idempotency(headers: &HeaderMap, request: &ChatRequest) -> Result<Option<Idempotency>, Problem> {
-    let malformed =
-        || Problem::bad_request("invalid_idempotency_key", format!("an idempotency key has 1 to {KEY_MAX_CHARS} characters"));
+    let malformed = || {
+        Problem::bad_request(
+            "invalid_idempotency_key",
+            format!("an idempotency key has 1 to {KEY_MAX_CHARS} characters"),
+        )
+    };
     let (space, key) = match (headers.get(IDEMPOTENCY_KEY), &request.client_turn_id) {
         (Some(value), _) => ("header", value.to_str().map_err(|_| malformed())?),
         (None, Some(id)) => ("turn", id.as_str()),
@@ -228,7 +242,10 @@ fn idempotency(headers: &HeaderMap, request: &ChatRequest) -> Result<Option<Idem
     if key.is_empty() || key.chars().count() > KEY_MAX_CHARS || key.contains('\0') {
         return Err(malformed());
     }
-    Ok(Some(Idempotency { key: format!("{space}:{key}"), body_hash: body_hash(request) }))
+    Ok(Some(Idempotency {
+        key: format!("{space}:{key}"),
+        body_hash: body_hash(request),
+    }))
 }
 
 /// SHA-256 of the request's canonical JSON: the same whatever the order of its fields was.
@@ -271,7 +288,9 @@ async fn post(state: &AppState, command: &PostMessage) -> Result<Posted, Problem
     let posted = match commands::execute(&state.db.sql, command).await {
         Ok(posted) => posted,
         Err(PostError::DefinitionNotFound) => {
-            return Err(definition_not_found(&command.agent_definition_id.map(|id| id.to_string()).unwrap_or_default()));
+            return Err(definition_not_found(
+                &command.agent_definition_id.map(|id| id.to_string()).unwrap_or_default(),
+            ));
         }
         Err(error) => return Err(error.into()),
     };
@@ -302,15 +321,20 @@ mod tests {
     #[test]
     fn a_key_of_the_header_and_a_name_of_a_turn_never_meet() {
         let mut headers = HeaderMap::new();
-        let by_turn = idempotency(&headers, &request(r#"{"message": "hi", "clientTurnId": "k"}"#)).unwrap().unwrap();
+        let by_turn = idempotency(&headers, &request(r#"{"message": "hi", "clientTurnId": "k"}"#))
+            .unwrap()
+            .unwrap();
         headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_static("k"));
-        let by_header = idempotency(&headers, &request(r#"{"message": "hi"}"#)).unwrap().unwrap();
+        let by_header = idempotency(&headers, &request(r#"{"message": "hi"}"#))
+            .unwrap()
+            .unwrap();
         assert_eq!((by_turn.key.as_str(), by_header.key.as_str()), ("turn:k", "header:k"));
     }
 
     #[test]
     fn only_an_explicit_wish_for_json_gets_no_stream() {
-        let wants = |accept: &'static str| wants_json(&HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]));
+        let wants =
+            |accept: &'static str| wants_json(&HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]));
         assert!(wants("application/json"));
         assert!(!wants("*/*"));
         assert!(!wants("application/json, text/event-stream"));

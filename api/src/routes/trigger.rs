@@ -55,16 +55,26 @@ async fn trigger(
         return Err(Problem::bad_request("message_too_long", detail));
     }
     let definition = find(&state, project_id, &definition).await?;
-    let command = TriggerRun { definition: &definition, user_id: Some(caller.user_id), input };
+    let command = TriggerRun {
+        definition: &definition,
+        user_id: Some(caller.user_id),
+        input,
+    };
     let (run_id, wake) = commands::execute(&state.db.sql, &command).await?;
     state.bus.publish(wake);
     let location = format!("/api/runs/{run_id}/events");
-    Ok((StatusCode::ACCEPTED, [(LOCATION, location)], Json(Triggered { run_id, cursor: 0 })))
+    Ok((
+        StatusCode::ACCEPTED,
+        [(LOCATION, location)],
+        Json(Triggered { run_id, cursor: 0 }),
+    ))
 }
 
 fn input_text(input: Value) -> Result<String, Problem> {
     match input {
-        Value::String(text) if text.trim().is_empty() => Err(Problem::bad_request("message_empty", "the input is empty")),
+        Value::String(text) if text.trim().is_empty() => {
+            Err(Problem::bad_request("message_empty", "the input is empty"))
+        }
         Value::String(text) => Ok(text),
         Value::Null => Err(Problem::bad_request("message_empty", "the input is empty")),
         other => Ok(other.to_string()),

@@ -6,7 +6,11 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 async fn quiet() -> TestApp {
-    TestApp::with(AppOptions { workers: 0, ..AppOptions::default() }).await
+    TestApp::with(AppOptions {
+        workers: 0,
+        ..AppOptions::default()
+    })
+    .await
 }
 
 fn runs(app: &TestApp) -> String {
@@ -58,13 +62,26 @@ async fn c29_c30_runs_are_listed_and_told_in_detail() {
     let run = recorded(&app).await;
     let (_, page) = app.client().get(&runs(&app)).await;
     let item = &page["items"][0];
-    assert_eq!((&item["id"], &item["state"], &item["status"]), (&json!(run), &json!("completed"), &json!("completed")));
-    assert_eq!((&item["durationMs"], &item["stepCount"], &item["agent"]), (&json!(2_000), &json!(1), &json!("finder")));
+    assert_eq!(
+        (&item["id"], &item["state"], &item["status"]),
+        (&json!(run), &json!("completed"), &json!("completed"))
+    );
+    assert_eq!(
+        (&item["durationMs"], &item["stepCount"], &item["agent"]),
+        (&json!(2_000), &json!(1), &json!("finder"))
+    );
     assert_eq!(item["usage"], json!({"totalTokens": 7}));
     for path in [format!("{}/{run}", runs(&app)), format!("/api/runs/{run}")] {
         let (_, detail) = app.client().get(&path).await;
-        assert_eq!((&detail["summary"], &detail["agent"]), (&json!("found nothing"), &json!("finder")), "{path}");
-        assert_eq!((&detail["parentRunId"], &detail["children"]), (&Value::Null, &json!([])));
+        assert_eq!(
+            (&detail["summary"], &detail["agent"]),
+            (&json!("found nothing"), &json!("finder")),
+            "{path}"
+        );
+        assert_eq!(
+            (&detail["parentRunId"], &detail["children"]),
+            (&Value::Null, &json!([]))
+        );
     }
 }
 
@@ -74,10 +91,23 @@ async fn c31_c32_messages_are_listed_short_and_given_in_full() {
     let run = recorded(&app).await;
     let (_, page) = app.client().get(&format!("{}/{run}/messages", runs(&app))).await;
     let items = page["items"].as_array().unwrap();
-    assert_eq!((&items[0]["role"], &items[0]["content"], &items[0]["truncated"]), (&json!("user"), &json!("hello"), &json!(false)));
-    assert_eq!((&items[1]["stepNumber"], &items[1]["truncated"]), (&json!(1), &json!(true)));
+    assert_eq!(
+        (&items[0]["role"], &items[0]["content"], &items[0]["truncated"]),
+        (&json!("user"), &json!("hello"), &json!(false))
+    );
+    assert_eq!(
+        (&items[1]["stepNumber"], &items[1]["truncated"]),
+        (&json!(1), &json!(true))
+    );
     assert_eq!(items[1]["content"], "x".repeat(200));
-    let (_, full) = app.client().get(&format!("{}/{run}/messages/{}", runs(&app), items[1]["id"].as_str().unwrap())).await;
+    let (_, full) = app
+        .client()
+        .get(&format!(
+            "{}/{run}/messages/{}",
+            runs(&app),
+            items[1]["id"].as_str().unwrap()
+        ))
+        .await;
     assert_eq!(full["content"], "x".repeat(500));
     let missing = format!("{}/{run}/messages/{}", runs(&app), Uuid::now_v7());
     assert_eq!(app.client().get(&missing).await.0, StatusCode::NOT_FOUND);
@@ -90,13 +120,37 @@ async fn c33_c34_tool_calls_are_listed_and_given_in_full() {
     let path = format!("{}/{run}/tool-calls", runs(&app));
     let (_, page) = app.client().get(&format!("{path}?limit=1")).await;
     let first = &page["items"][0];
-    assert_eq!((&first["tool"], &first["status"], &first["durationMs"]), (&json!("hybrid_search"), &json!("completed"), &json!(12)));
-    assert!(first["input"].is_null() && first["output"].is_null(), "a list has no payloads");
-    let (_, rest) = app.client().get(&format!("{path}?limit=1&cursor={}", page["nextCursor"].as_str().unwrap())).await;
-    assert_eq!((&rest["items"][0]["callId"], &rest["nextCursor"]), (&json!("call_2"), &Value::Null));
-    let (_, full) = app.client().get(&format!("{path}/{}", first["id"].as_str().unwrap())).await;
-    assert_eq!((&full["input"], &full["output"]), (&json!({"query": "x"}), &json!({"hits": []})));
-    let (_, failed) = app.client().get(&format!("{path}/{}", rest["items"][0]["id"].as_str().unwrap())).await;
+    assert_eq!(
+        (&first["tool"], &first["status"], &first["durationMs"]),
+        (&json!("hybrid_search"), &json!("completed"), &json!(12))
+    );
+    assert!(
+        first["input"].is_null() && first["output"].is_null(),
+        "a list has no payloads"
+    );
+    let (_, rest) = app
+        .client()
+        .get(&format!(
+            "{path}?limit=1&cursor={}",
+            page["nextCursor"].as_str().unwrap()
+        ))
+        .await;
+    assert_eq!(
+        (&rest["items"][0]["callId"], &rest["nextCursor"]),
+        (&json!("call_2"), &Value::Null)
+    );
+    let (_, full) = app
+        .client()
+        .get(&format!("{path}/{}", first["id"].as_str().unwrap()))
+        .await;
+    assert_eq!(
+        (&full["input"], &full["output"]),
+        (&json!({"query": "x"}), &json!({"hits": []}))
+    );
+    let (_, failed) = app
+        .client()
+        .get(&format!("{path}/{}", rest["items"][0]["id"].as_str().unwrap()))
+        .await;
     assert_eq!(failed["error"], "no such entity");
 }
 
@@ -123,19 +177,42 @@ async fn c35_pages_stay_stable_while_runs_are_added() {
 async fn runs_are_narrowed_by_state_conversation_and_agent() {
     let app = quiet().await;
     let agent = app.agent("a", &[]).await;
-    let one = app.client().post_message(json!({"message": "x", "agentDefinitionId": agent})).await;
+    let one = app
+        .client()
+        .post_message(json!({"message": "x", "agentDefinitionId": agent}))
+        .await;
     let two = app.client().post_message(json!({"message": "y"})).await;
-    let (status, cancelled) = app.client().post(&format!("/api/runs/{}/cancel", two["runId"].as_str().unwrap()), json!({})).await;
-    assert_eq!((status, &cancelled["state"]), (StatusCode::ACCEPTED, &json!("cancelled")));
+    let (status, cancelled) = app
+        .client()
+        .post(
+            &format!("/api/runs/{}/cancel", two["runId"].as_str().unwrap()),
+            json!({}),
+        )
+        .await;
+    assert_eq!(
+        (status, &cancelled["state"]),
+        (StatusCode::ACCEPTED, &json!("cancelled"))
+    );
     for (query, run) in [
         ("state=cancelled".to_owned(), &two),
         ("state=queued".to_owned(), &one),
-        (format!("conversationId={}", two["conversationId"].as_str().unwrap()), &two),
+        (
+            format!("conversationId={}", two["conversationId"].as_str().unwrap()),
+            &two,
+        ),
         (format!("agentDefinitionId={agent}"), &one),
     ] {
         let (_, page) = app.client().get(&format!("{}?{query}", runs(&app))).await;
-        let ids: Vec<&Value> = page["items"].as_array().unwrap().iter().map(|item| &item["id"]).collect();
+        let ids: Vec<&Value> = page["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| &item["id"])
+            .collect();
         assert_eq!(ids, [&run["runId"]], "{query}");
     }
-    assert_eq!(app.client().get(&format!("{}?state=odd", runs(&app))).await.0, StatusCode::BAD_REQUEST);
+    assert_eq!(
+        app.client().get(&format!("{}?state=odd", runs(&app))).await.0,
+        StatusCode::BAD_REQUEST
+    );
 }

@@ -16,7 +16,11 @@ use crate::support;
 
 /// An app whose runs nobody executes.
 async fn quiet() -> TestApp {
-    TestApp::with(AppOptions { workers: 0, ..AppOptions::default() }).await
+    TestApp::with(AppOptions {
+        workers: 0,
+        ..AppOptions::default()
+    })
+    .await
 }
 
 /// A posted message: the conversation's id (which is its log's) and its run's.
@@ -29,7 +33,10 @@ impl Turn {
     async fn post(app: &TestApp, body: Value) -> Self {
         let posted = app.client().post_message(body).await;
         let id = |name: &str| posted[name].as_str().unwrap().parse().unwrap();
-        Self { conversation: id("conversationId"), run: id("runId") }
+        Self {
+            conversation: id("conversationId"),
+            run: id("runId"),
+        }
     }
 
     async fn begin(app: &TestApp) -> Self {
@@ -73,7 +80,11 @@ impl Turn {
         .execute(&mut *tx)
         .await
         .unwrap();
-        sqlx::query("delete from queue.jobs where run_id = $1").bind(self.run).execute(&mut *tx).await.unwrap();
+        sqlx::query("delete from queue.jobs where run_id = $1")
+            .bind(self.run)
+            .execute(&mut *tx)
+            .await
+            .unwrap();
         tx.commit().await.unwrap();
     }
 }
@@ -95,16 +106,21 @@ async fn a_stream_begins_with_retry_and_tells_when_the_past_is_sent() {
     let app = quiet().await;
     let turn = Turn::begin(&app).await;
     let mut stream = app.client().stream(&turn.conversation_events()).await;
-    for (name, value) in
-        [("content-type", "text/event-stream"), ("cache-control", "no-store, no-transform"), ("x-accel-buffering", "no")]
-    {
+    for (name, value) in [
+        ("content-type", "text/event-stream"),
+        ("cache-control", "no-store, no-transform"),
+        ("x-accel-buffering", "no"),
+    ] {
         assert_eq!(stream.headers[name], value);
     }
     assert!(!stream.headers.contains_key("content-encoding"));
     assert_eq!(stream.next().await.unwrap().retry.as_deref(), Some("2000"));
     assert_eq!(stream.next().await.unwrap().id, Some(1));
     let caught_up = stream.next().await.unwrap();
-    assert_eq!((caught_up.id, caught_up.json()), (None, json!({"type": "caught_up", "through": 1})));
+    assert_eq!(
+        (caught_up.id, caught_up.json()),
+        (None, json!({"type": "caught_up", "through": 1}))
+    );
 }
 
 #[tokio::test]
@@ -121,7 +137,10 @@ async fn every_reader_from_every_cursor_reads_the_identical_suffix() {
         assert_eq!(take(&mut late, suffix.len()).await, suffix, "after {cursor}");
     }
     // What comes now reaches all of them, wherever they began.
-    let mut now = app.client().stream(&format!("{}?after=now", turn.conversation_events())).await;
+    let mut now = app
+        .client()
+        .stream(&format!("{}?after=now", turn.conversation_events()))
+        .await;
     turn.append(&app, "token", 3).await;
     assert_eq!(ids(&take(&mut now, 3).await), [702, 703, 704]);
     assert_eq!(ids(&take(&mut early, 3).await), [702, 703, 704]);
@@ -129,13 +148,21 @@ async fn every_reader_from_every_cursor_reads_the_identical_suffix() {
 
 #[tokio::test]
 async fn without_wake_ups_an_event_is_seen_within_a_second() {
-    let app = TestApp::with(AppOptions { workers: 0, bus: BusKind::Poll, ..AppOptions::default() }).await;
+    let app = TestApp::with(AppOptions {
+        workers: 0,
+        bus: BusKind::Poll,
+        ..AppOptions::default()
+    })
+    .await;
     let turn = Turn::begin(&app).await;
     let mut stream = app.client().stream_after(&turn.conversation_events(), 1).await;
     for seq in 2..=4 {
         turn.append(&app, "token", 1).await;
         let frame = tokio::time::timeout(Duration::from_millis(1_200), stream.next_event()).await;
-        assert_eq!(frame.expect("within a second, and some for a slow machine").unwrap().id, Some(seq));
+        assert_eq!(
+            frame.expect("within a second, and some for a slow machine").unwrap().id,
+            Some(seq)
+        );
     }
 }
 
@@ -143,15 +170,25 @@ async fn without_wake_ups_an_event_is_seen_within_a_second() {
 async fn a_runs_stream_shows_that_run_alone_and_closes_after_its_done() {
     let app = quiet().await;
     let first = Turn::begin(&app).await;
-    let second = Turn::post(&app, json!({"message": "and then?", "conversationId": first.conversation})).await;
+    let second = Turn::post(
+        &app,
+        json!({"message": "and then?", "conversationId": first.conversation}),
+    )
+    .await;
     let live = app.client().stream(&first.run_events()).await;
     first.append(&app, "token", 2).await;
     first.finish(&app).await;
     second.append(&app, "token", 1).await;
     assert_eq!(ids(&live.rest().await), [1, 3, 4, 5]);
-    assert_eq!(ids(&app.client().stream(&first.run_events()).await.rest().await), [1, 3, 4, 5]);
+    assert_eq!(
+        ids(&app.client().stream(&first.run_events()).await.rest().await),
+        [1, 3, 4, 5]
+    );
     // The same run again, from the middle; and the other one goes on.
-    assert_eq!(ids(&app.client().stream_after(&first.run_events(), 3).await.rest().await), [4, 5]);
+    assert_eq!(
+        ids(&app.client().stream_after(&first.run_events(), 3).await.rest().await),
+        [4, 5]
+    );
     let mut other = app.client().stream(&second.run_events()).await;
     assert_eq!(ids(&take(&mut other, 2).await), [2, 6]);
     assert!(other.is_silent_for(Duration::from_millis(300)).await);
@@ -175,20 +212,71 @@ async fn a_sub_agents_done_does_not_close_its_roots_stream() {
 }
 
 #[tokio::test]
+async fn a_sub_agents_own_stream_shows_its_events_alone() {
+    let app = quiet().await;
+    let turn = Turn::begin(&app).await;
+    let child = Uuid::now_v7();
+    sqlx::query(
+        "insert into kb.agent_runs (id, project_id, conversation_id, user_id, parent_run_id, root_run_id, depth, log_id, input,
+                                    state, first_seq)
+         select $1, project_id, conversation_id, user_id, id, id, 1, log_id, 'part', 'running', 1 from kb.agent_runs where id = $2",
+    )
+    .bind(child)
+    .bind(turn.run)
+    .execute(&app.db.pool)
+    .await
+    .unwrap();
+    let of_child = app.client().stream(&format!("/api/runs/{child}/events")).await;
+    turn.append(&app, "token", 1).await;
+    for kind in ["token", "done"] {
+        sqlx::query("select stream.append($1, $2, array[$3], array[$4])")
+            .bind(turn.conversation)
+            .bind(turn.run)
+            .bind(kind)
+            .bind(json!({"type": kind, "runId": child, "parentRunId": turn.run}).to_string())
+            .execute(&app.db.pool)
+            .await
+            .unwrap();
+    }
+    assert_eq!(ids(&of_child.rest().await), [3, 4]);
+    let mut of_root = app.client().stream(&turn.run_events()).await;
+    assert_eq!(ids(&take(&mut of_root, 4).await), [1, 2, 3, 4]);
+}
+
+#[tokio::test]
 async fn the_end_of_a_finished_run_is_204_and_a_cursor_that_cannot_be_is_400() {
     let app = quiet().await;
     let turn = Turn::begin(&app).await;
     turn.finish(&app).await;
     let client = app.client();
     let run = turn.run_events();
-    assert_eq!(client.stream_status(&format!("{run}?after=2")).await, StatusCode::NO_CONTENT);
-    assert_eq!(client.stream_status(&format!("{run}?after=now")).await, StatusCode::NO_CONTENT);
-    let again = client.request(Method::GET, &run).header("last-event-id", "2").send().await.unwrap();
+    assert_eq!(
+        client.stream_status(&format!("{run}?after=2")).await,
+        StatusCode::NO_CONTENT
+    );
+    assert_eq!(
+        client.stream_status(&format!("{run}?after=now")).await,
+        StatusCode::NO_CONTENT
+    );
+    let again = client
+        .request(Method::GET, &run)
+        .header("last-event-id", "2")
+        .send()
+        .await
+        .unwrap();
     assert_eq!(again.status(), StatusCode::NO_CONTENT);
-    for (query, code) in [("after=3", "cursor_ahead"), ("after=-1", "cursor_malformed"), ("after=x", "cursor_malformed")] {
+    for (query, code) in [
+        ("after=3", "cursor_ahead"),
+        ("after=-1", "cursor_malformed"),
+        ("after=x", "cursor_malformed"),
+    ] {
         for path in [&run, &turn.conversation_events()] {
             let (status, problem) = client.get(&format!("{path}?{query}")).await;
-            assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &json!(code)), "{path}?{query}");
+            assert_eq!(
+                (status, &problem["code"]),
+                (StatusCode::BAD_REQUEST, &json!(code)),
+                "{path}?{query}"
+            );
         }
     }
 }
@@ -208,8 +296,14 @@ async fn a_snapshot_stands_for_the_past_and_live_events_follow_it() {
         let mut stream = app.client().stream(&format!("{path}?from=snapshot")).await;
         let snapshot = stream.next_event().await.unwrap();
         let state = snapshot.json();
-        assert_eq!((&state["type"], &state["through"], snapshot.id), (&json!("snapshot"), &json!(2), Some(2)));
-        assert_eq!((&state["messages"][0]["content"], &state["turn"]["text"]), (&json!("hello"), &json!("Hel")));
+        assert_eq!(
+            (&state["type"], &state["through"], snapshot.id),
+            (&json!("snapshot"), &json!(2), Some(2))
+        );
+        assert_eq!(
+            (&state["messages"][0]["content"], &state["turn"]["text"]),
+            (&json!("hello"), &json!("Hel"))
+        );
         turn.append(&app, "token", 1).await;
         let live = stream.next_event().await.unwrap();
         assert_eq!(live.kind(), "token");
@@ -228,7 +322,12 @@ async fn a_snapshot_stands_for_the_past_and_live_events_follow_it() {
     }
     // Of a run that has ended: the snapshot alone.
     turn.finish(&app).await;
-    let frames = app.client().stream(&format!("{}?from=snapshot", turn.run_events())).await.rest().await;
+    let frames = app
+        .client()
+        .stream(&format!("{}?from=snapshot", turn.run_events()))
+        .await
+        .rest()
+        .await;
     assert_eq!(kinds(&frames), ["snapshot"]);
 }
 
@@ -242,7 +341,12 @@ async fn a_cursor_that_retention_has_overtaken_is_410_or_a_gap() {
     for path in [turn.conversation_events(), turn.run_events()] {
         let (status, problem) = app.client().get(&format!("{path}?after=4")).await;
         assert_eq!((status, &problem["oldest"]), (StatusCode::GONE, &json!(6)), "{problem}");
-        assert_eq!(app.client().stream_status(problem["snapshotUrl"].as_str().unwrap()).await, StatusCode::OK);
+        assert_eq!(
+            app.client()
+                .stream_status(problem["snapshotUrl"].as_str().unwrap())
+                .await,
+            StatusCode::OK
+        );
         let mut kept = app.client().stream_after(&path, 5).await;
         assert_eq!(kept.next_event().await.unwrap().id, Some(6));
         let mut told = app.client().stream(&format!("{path}?after=4&on_gap=event")).await;
@@ -267,13 +371,20 @@ async fn reading_and_leaving_changes_nothing() {
         .unwrap()
     };
     let before = state().await;
-    for path in [turn.conversation_events(), turn.run_events(), format!("{}?from=snapshot", turn.run_events())] {
+    for path in [
+        turn.conversation_events(),
+        turn.run_events(),
+        format!("{}?from=snapshot", turn.run_events()),
+    ] {
         let mut stream = app.client().stream(&path).await;
         stream.next_event().await.unwrap();
         drop(stream);
     }
     let streams = &app.server.as_ref().unwrap().state.hub.streams;
-    support::wait_for("the readers' going to be noticed", async || streams.keys().is_empty().then_some(())).await;
+    support::wait_for("the readers' going to be noticed", async || {
+        streams.keys().is_empty().then_some(())
+    })
+    .await;
     assert_eq!(state().await, before);
 }
 
@@ -298,7 +409,11 @@ async fn a_draining_server_says_goaway_and_its_readers_go_on_elsewhere() {
 
 #[tokio::test]
 async fn a_silent_stream_says_that_it_is_alive() {
-    let options = AppOptions { workers: 0, api: |config| config.heartbeat_s = 1, ..AppOptions::default() };
+    let options = AppOptions {
+        workers: 0,
+        api: |config| config.heartbeat_s = 1,
+        ..AppOptions::default()
+    };
     let app = TestApp::with(options).await;
     let turn = Turn::begin(&app).await;
     let mut stream = app.client().stream_after(&turn.conversation_events(), 1).await;
@@ -308,7 +423,11 @@ async fn a_silent_stream_says_that_it_is_alive() {
 
 #[tokio::test]
 async fn a_reader_that_does_not_read_is_cut_and_nobody_waits_for_it() {
-    let options = AppOptions { workers: 0, api: |config| config.stall_timeout_ms = 500, ..AppOptions::default() };
+    let options = AppOptions {
+        workers: 0,
+        api: |config| config.stall_timeout_ms = 500,
+        ..AppOptions::default()
+    };
     let app = TestApp::with(options).await;
     let turn = Turn::begin(&app).await;
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
@@ -321,7 +440,10 @@ async fn a_reader_that_does_not_read_is_cut_and_nobody_waits_for_it() {
     );
     stuck.write_all(head.as_bytes()).await.unwrap();
     let streams = &app.server.as_ref().unwrap().state.hub.streams;
-    support::wait_for("the stream to open", async || (!streams.keys().is_empty()).then_some(())).await;
+    support::wait_for("the stream to open", async || {
+        (!streams.keys().is_empty()).then_some(())
+    })
+    .await;
     // More than what is buffered for it.
     let token = json!({"type": "token", "runId": turn.run, "token": "x".repeat(20_000)}).to_string();
     for _ in 0..100 {
@@ -333,7 +455,10 @@ async fn a_reader_that_does_not_read_is_cut_and_nobody_waits_for_it() {
             .await
             .unwrap();
     }
-    support::wait_for("the stuck reader to be cut", async || streams.keys().is_empty().then_some(())).await;
+    support::wait_for("the stuck reader to be cut", async || {
+        streams.keys().is_empty().then_some(())
+    })
+    .await;
     let mut other = app.client().stream(&turn.conversation_events()).await;
     assert_eq!(ids(&take(&mut other, 201).await), (1..=201).collect::<Vec<_>>());
     drop(stuck);
@@ -348,11 +473,21 @@ async fn a_long_run_costs_far_fewer_queries_than_events() {
         readers.push(app.client().stream_after(&turn.conversation_events(), 1).await);
     }
     let queries = async || -> i64 {
-        let response = app.client().request(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
-        let lines = response.lines().filter(|line| {
-            line.starts_with("rejoin_tail_queries_total") || line.starts_with("rejoin_log_reads_total")
-        });
-        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<i64>().unwrap()).sum()
+        let response = app
+            .client()
+            .request(Method::GET, "/metrics")
+            .send()
+            .await
+            .unwrap()
+            .text()
+            .await
+            .unwrap();
+        let lines = response
+            .lines()
+            .filter(|line| line.starts_with("rejoin_tail_queries_total") || line.starts_with("rejoin_log_reads_total"));
+        lines
+            .map(|line| line.rsplit(' ').next().unwrap().parse::<i64>().unwrap())
+            .sum()
     };
     let before = queries().await;
     for _ in 0..100 {
@@ -371,27 +506,50 @@ async fn a_deleted_conversations_readers_are_let_go() {
     let app = quiet().await;
     let turn = Turn::begin(&app).await;
     let stream = app.client().stream(&turn.conversation_events()).await;
-    let (status, _) = app.client().delete(&format!("/api/conversations/{}", turn.conversation)).await;
+    let (status, _) = app
+        .client()
+        .delete(&format!("/api/conversations/{}", turn.conversation))
+        .await;
     assert_eq!(status, StatusCode::NO_CONTENT);
     assert_eq!(ids(&stream.rest().await), [1]);
-    assert_eq!(app.client().stream_status(&turn.conversation_events()).await, StatusCode::NOT_FOUND);
+    assert_eq!(
+        app.client().stream_status(&turn.conversation_events()).await,
+        StatusCode::NOT_FOUND
+    );
 }
 
 #[tokio::test]
 async fn a_user_has_a_bounded_number_of_streams() {
-    let options = AppOptions { workers: 0, api: |config| config.max_streams_per_user = 2, ..AppOptions::default() };
+    let options = AppOptions {
+        workers: 0,
+        api: |config| config.max_streams_per_user = 2,
+        ..AppOptions::default()
+    };
     let app = TestApp::with(options).await;
     let turn = Turn::begin(&app).await;
     let _first = app.client().stream(&turn.conversation_events()).await;
     let second = app.client().stream(&turn.conversation_events()).await;
-    let refused = app.client().request(Method::GET, &turn.conversation_events()).send().await.unwrap();
+    let refused = app
+        .client()
+        .request(Method::GET, &turn.conversation_events())
+        .send()
+        .await
+        .unwrap();
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
     assert!(refused.headers().contains_key("retry-after"));
     // A message that could not be streamed is not stored either.
-    let request = app.client().request(Method::POST, "/api/chat/stream").json(&json!({"message": "x"}));
-    assert_eq!(answer(request.send().await.unwrap()).await.0, StatusCode::TOO_MANY_REQUESTS);
-    let conversations: i64 =
-        sqlx::query_scalar("select count(*) from kb.chat_conversations").fetch_one(&app.db.pool).await.unwrap();
+    let request = app
+        .client()
+        .request(Method::POST, "/api/chat/stream")
+        .json(&json!({"message": "x"}));
+    assert_eq!(
+        answer(request.send().await.unwrap()).await.0,
+        StatusCode::TOO_MANY_REQUESTS
+    );
+    let conversations: i64 = sqlx::query_scalar("select count(*) from kb.chat_conversations")
+        .fetch_one(&app.db.pool)
+        .await
+        .unwrap();
     assert_eq!(conversations, 1);
     drop(second);
     support::wait_for("room for another stream", async || {
