@@ -131,7 +131,7 @@ pub async fn version(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Versio
            select
                (select coalesce(array_agg(type order by type), '{}') from objects) as "types!",
                (select coalesce(array_agg(type order by type), '{}') from relationships) as "relationship_types!",
-               coalesce(greatest((select max(changed_at) from objects), (select max(changed_at) from relationships)), now())
+               coalesce(greatest((select max(changed_at) from objects), (select max(changed_at) from relationships)), 'epoch')
                    as "changed_at!""#,
         project_id,
     )

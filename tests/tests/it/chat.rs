@@ -384,6 +384,13 @@ async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
         Services::with(WorkerConfig::new(&app.db.url), app.db.db.clone(), bus, settings, Registry::builtin()).unwrap();
     rejoin_shared::queue::claim(&app.db.db.hot, "default", Uuid::now_v7(), Duration::from_secs(15), 1, Uuid::nil()).await.unwrap();
     let run = rejoin_shared::runs::get(&app.db.pool, run_id).await.unwrap().unwrap();
+    let definition = agents::find_by_name(&app.db.pool, app.db.project_id, "batch").await.unwrap();
+    let opening = rejoin_worker::run::history::open(&services, &run, definition.as_ref()).await.unwrap();
+    for (role, content) in &opening.messages {
+        let mut connection = app.db.pool.acquire().await.unwrap();
+        let id = Uuid::now_v7();
+        rejoin_shared::run_messages::append(&mut connection, run.id, id, role, content, 0).await.unwrap();
+    }
     let signals =
         Signals { cancel: CancellationToken::new(), lost: CancellationToken::new(), drain: CancellationToken::new() };
     let request = ExecuteRequest {

@@ -15,8 +15,12 @@ pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause of the demo model between two words.
 pub const DEFAULT_DEMO_WORD_PAUSE: Duration = Duration::from_millis(25);
-/// Model of conversations that have no agent.
-pub const DEFAULT_CHAT_MODEL: &str = "gemini-2.0-flash";
+/// Models of conversations that have no agent: the first one whose provider has a key; without any key, the first one.
+pub const CHAT_MODELS: [(ProviderKind, &str); 3] = [
+    (ProviderKind::Gemini, "gemini-2.0-flash"),
+    (ProviderKind::OpenAi, "openai:gpt-4o-mini"),
+    (ProviderKind::Anthropic, "anthropic:claude-haiku-4-5"),
+];
 
 /// Who serves a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -188,8 +192,8 @@ pub struct ModelSettings {
     pub ollama_host: Option<String>,
     /// `REJOIN_MODEL`: instead of the model of every definition.
     pub model_override: Option<String>,
-    /// `REJOIN_CHAT_MODEL`: for conversations that have no agent.
-    pub chat_model: String,
+    /// `REJOIN_CHAT_MODEL`: for conversations that have no agent. None: that of [`CHAT_MODELS`] whose provider has a key.
+    pub chat_model: Option<String>,
     /// `REJOIN_DEMO_FALLBACK=1`: a provider without a key is replaced by `demo:graph`. Only `rejoin dev` sets it.
     pub demo_fallback: bool,
     /// `REJOIN_DEMO_WORD_MS`.
@@ -248,12 +252,21 @@ impl ModelSettings {
                 .unwrap_or_else(|| "global".to_owned()),
             ollama_host: var("OLLAMA_HOST"),
             model_override: var("REJOIN_MODEL"),
-            chat_model: var("REJOIN_CHAT_MODEL").unwrap_or_else(|| DEFAULT_CHAT_MODEL.to_owned()),
+            chat_model: var("REJOIN_CHAT_MODEL"),
             demo_fallback: var("REJOIN_DEMO_FALLBACK").is_some_and(|value| value == "1" || value == "true"),
             demo_word_pause: millis("REJOIN_DEMO_WORD_MS", DEFAULT_DEMO_WORD_PAUSE),
             idle_timeout: millis("REJOIN_MODEL_IDLE_TIMEOUT_MS", DEFAULT_IDLE_TIMEOUT),
             connect_timeout: millis("REJOIN_MODEL_CONNECT_TIMEOUT_MS", DEFAULT_CONNECT_TIMEOUT),
         }
+    }
+
+    /// The model of conversations that have no agent.
+    pub fn chat_model(&self) -> &str {
+        let has_key = |provider| self.missing_variable(provider).is_none();
+        self.chat_model.as_deref().unwrap_or_else(|| {
+            let with_key = CHAT_MODELS.iter().find(|(provider, _)| has_key(*provider));
+            with_key.unwrap_or(&CHAT_MODELS[0]).1
+        })
     }
 
     /// The variable that must be set before this provider can be called, if one is missing.

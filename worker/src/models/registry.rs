@@ -37,7 +37,7 @@ impl Models {
             .model_override
             .as_deref()
             .or(model)
-            .unwrap_or(&self.settings.chat_model);
+            .unwrap_or_else(|| self.settings.chat_model());
         let mut name = ModelName::parse(wanted)?;
         if let Some(variable) = self.settings.missing_variable(name.provider) {
             if !self.settings.demo_fallback {
