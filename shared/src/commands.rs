@@ -89,7 +89,9 @@ pub async fn execute<C: Command>(db: &PgPool, command: &C) -> Result<C::Output, 
     loop {
         let error = match try_execute(db, command).await {
             Ok(output) => return Ok(output),
-            Err(error) => error,
+            // It may have happened: repeating it could do it twice.
+            Err(Failed::Unknown(error)) => return Err(error),
+            Err(Failed::NotDone(error)) => error,
         };
         let again = tries < TRIES && error.database().is_some_and(crate::db::is_transient);
         if !again {
@@ -101,20 +103,30 @@ pub async fn execute<C: Command>(db: &PgPool, command: &C) -> Result<C::Output, 
     }
 }
 
-async fn try_execute<C: Command>(db: &PgPool, command: &C) -> Result<C::Output, C::Error> {
-    let mut tx = db.begin().await?;
-    let output = command.apply(&mut tx).await?;
-    let xid = sqlx::query_scalar!(r#"select pg_current_xact_id()::text as "xid!""#).fetch_one(&mut *tx).await?;
+/// How a transaction failed.
+enum Failed<E> {
+    /// Nothing of it was committed.
+    NotDone(E),
+    /// The answer to its COMMIT was lost, and its outcome could not be looked up.
+    Unknown(E),
+}
+
+async fn try_execute<C: Command>(db: &PgPool, command: &C) -> Result<C::Output, Failed<C::Error>> {
+    let not_done = |error: sqlx::Error| Failed::NotDone(error.into());
+    let mut tx = db.begin().await.map_err(not_done)?;
+    let output = command.apply(&mut tx).await.map_err(Failed::NotDone)?;
+    let xid = sqlx::query_scalar!(r#"select pg_current_xact_id()::text as "xid!""#)
+        .fetch_one(&mut *tx)
+        .await
+        .map_err(not_done)?;
     match tx.commit().await {
         Ok(()) => Ok(output),
-        Err(error) if crate::db::is_transient(&error) => {
-            if crate::db::was_committed(db, &xid).await? {
-                Ok(output)
-            } else {
-                Err(error.into())
-            }
-        }
-        Err(error) => Err(error.into()),
+        Err(error) if crate::db::is_transient(&error) => match crate::db::was_committed(db, &xid).await {
+            Ok(true) => Ok(output),
+            Ok(false) => Err(not_done(error)),
+            Err(error) => Err(Failed::Unknown(error.into())),
+        },
+        Err(error) => Err(not_done(error)),
     }
 }
 
