@@ -21,8 +21,6 @@ use crate::{
 
 /// `--agent none`: no agent, a plain conversation.
 const NO_AGENT: &str = "none";
-/// What a shell shows for a program that Ctrl-C ended.
-const INTERRUPTED: i32 = 130;
 
 /// Talk to an agent. Without a message: a conversation until Ctrl-D.
 ///
@@ -114,6 +112,9 @@ impl Talk {
                 return Ok(last);
             }
             last = self.say(line.trim_end()).await?;
+            if last == Exit::Interrupted {
+                return Ok(last);
+            }
         }
     }
 
@@ -135,7 +136,11 @@ impl Talk {
         loop {
             let next = tokio::select! {
                 next = follow.next() => next?,
-                _ = tokio::signal::ctrl_c() => leave(out, &run),
+                _ = tokio::signal::ctrl_c() => {
+                    // The reader goes, the run stays.
+                    out.note(&format!("\nthe run goes on; rejoin it: rejoin tail {run}\nor stop it: rejoin runs cancel {run}"));
+                    return Ok(Exit::Interrupted);
+                }
             };
             let Some(event) = next else { break };
             if out.is_json() {
@@ -207,12 +212,6 @@ impl Talk {
             }
         }
     }
-}
-
-/// What Ctrl-C does: the reader goes, the run stays.
-fn leave(out: Out, run: &str) -> ! {
-    out.note(&format!("\nthe run goes on; rejoin it: rejoin tail {run}\nor stop it: rejoin runs cancel {run}"));
-    std::process::exit(INTERRUPTED)
 }
 
 /// How a run ended, as `done` or its state says.

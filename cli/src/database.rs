@@ -2,6 +2,7 @@
 //!
 //! Invariant: where it is not clear which project is meant, nothing is done.
 use anyhow::{Context, Result};
+use chrono::{DateTime, Utc};
 use sqlx::{PgPool, postgres::PgPoolOptions};
 use uuid::Uuid;
 
@@ -26,6 +27,14 @@ pub async fn connect(global: &Global) -> Result<PgPool> {
 pub async fn connect_to(url: &str) -> Result<PgPool> {
     let pool = PgPoolOptions::new().max_connections(CONNECTIONS).acquire_timeout(CONNECT_LIMIT).connect(url).await;
     pool.context("can't connect to the database (`rejoin doctor --only database` looks at it)")
+}
+
+/// The database's clock: what it stored is compared with nothing else.
+///
+/// # Errors
+/// It can't be asked.
+pub async fn now(pool: &PgPool) -> Result<DateTime<Utc>> {
+    sqlx::query_scalar("select now()").fetch_one(pool).await.context("can't ask the database for the time")
 }
 
 /// The project of this name or id; without one, that of `rejoin dev`, or the only one there is.

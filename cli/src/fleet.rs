@@ -21,8 +21,6 @@ use crate::{
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// So many looks between two words about it.
 const TELL_EVERY: u32 = 20;
-/// What a shell shows for a program that SIGINT ended.
-const HURRIED: i32 = 130;
 
 /// What every process of a fleet understands.
 #[derive(Debug, Clone, clap::Args)]
@@ -63,24 +61,48 @@ impl Signals {
     }
 }
 
-/// Logging, and a token that the first signal cancels; the second one ends the process.
+/// How a process is told to end.
+#[derive(Debug, Clone, Default)]
+pub struct Ending {
+    /// The first signal: finish what can be finished, hand over the rest.
+    pub drain: CancellationToken,
+    /// The second one: go.
+    pub now: CancellationToken,
+}
+
+impl Ending {
+    /// Runs the process's work, until it is done or there is no time left for it.
+    ///
+    /// # Errors
+    /// The work's.
+    pub async fn work(&self, work: impl Future<Output = Result<()>>) -> Result<Exit> {
+        tokio::select! {
+            done = work => done.map(|()| Exit::Done),
+            () = self.now.cancelled() => {
+                tracing::warn!("ended before the drain was over");
+                Ok(Exit::Interrupted)
+            }
+        }
+    }
+}
+
+/// Begins to log and to listen to signals.
 ///
 /// # Errors
 /// The system gives no signals.
-pub fn begin(args: &FleetArgs) -> Result<CancellationToken> {
+pub fn begin(args: &FleetArgs) -> Result<Ending> {
     telemetry::init(args.log_json);
     let mut signals = Signals::listen()?;
-    let drain = CancellationToken::new();
-    let token = drain.clone();
+    let ending = Ending::default();
+    let told = ending.clone();
     tokio::spawn(async move {
         signals.next().await;
         tracing::info!("draining; a second signal ends it at once");
-        token.cancel();
+        told.drain.cancel();
         signals.next().await;
-        tracing::warn!("ended before the drain was over");
-        std::process::exit(HURRIED);
+        told.now.cancel();
     });
-    Ok(drain)
+    Ok(ending)
 }
 
 /// Waits until the database answers and has all that this binary needs. `false`: told to stop meanwhile.

@@ -146,7 +146,7 @@ async fn list(pool: &PgPool, project: Uuid, out: Out) -> Result<()> {
         return out.json(&keys);
     }
     out.note(&format!("Keys of the project {project}:"));
-    let now = chrono::Utc::now();
+    let now = database::now(pool).await?;
     let day = |time: chrono::DateTime<chrono::Utc>| time.format("%Y-%m-%d").to_string();
     let rows: Vec<[String; 7]> = keys
         .into_iter()

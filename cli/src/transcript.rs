@@ -134,7 +134,7 @@ impl Transcript {
                 self.resets += 1;
                 // On a shared terminal it would stand in the midst of a word; it is said at the end.
                 if !self.shared_terminal {
-                    self.aside(&format!("(a worker was lost: {}; another one goes on)", event.text("reason")))?;
+                    self.aside(&format!("(a worker stopped in mid-answer: {}; another one goes on)", event.text("reason")))?;
                 }
             }
             "meta" if ours => {
@@ -177,7 +177,7 @@ impl Transcript {
         self.step(step)?;
         self.end_line()?;
         if self.shared_terminal && self.resets > 0 {
-            self.aside("(a worker was lost in mid-answer; another one went on)")?;
+            self.aside("(a worker stopped in mid-answer; another one went on)")?;
         }
         (self.reply, self.resets) = (Reply::default(), 0);
         Ok(match event.text("status") {
