@@ -47,7 +47,10 @@ impl From<auth::Caller> for Caller {
 
 impl Caller {
     pub fn owner(&self) -> Owner {
-        Owner { project_id: self.project_id, user_id: self.user_id }
+        Owner {
+            project_id: self.project_id,
+            user_id: self.user_id,
+        }
     }
 
     /// For routes that name a project in their path: it must be the caller's.
@@ -71,7 +74,10 @@ impl Keys {
         let per_second = NonZeroU32::new(rate_per_s).unwrap_or(NonZeroU32::MIN);
         let burst = per_second.saturating_mul(NonZeroU32::MIN.saturating_add(1));
         Self {
-            known: moka::future::Cache::builder().max_capacity(CACHE_KEYS).time_to_live(CACHE_LIFETIME).build(),
+            known: moka::future::Cache::builder()
+                .max_capacity(CACHE_KEYS)
+                .time_to_live(CACHE_LIFETIME)
+                .build(),
             rate: RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst)),
         }
     }
@@ -92,7 +98,11 @@ impl Keys {
 /// Finds out who sends these headers, and whether they may do what needs `scope`.
 pub async fn authenticate(state: &AppState, headers: &HeaderMap, uri: &Uri, scope: Scope) -> Result<Caller, Problem> {
     let needed = || Problem::unauthorized("unauthorized", "an API key is needed: Authorization: Bearer <key>");
-    let value = headers.get(AUTHORIZATION).ok_or_else(needed)?.to_str().map_err(|_| needed())?;
+    let value = headers
+        .get(AUTHORIZATION)
+        .ok_or_else(needed)?
+        .to_str()
+        .map_err(|_| needed())?;
     let (scheme, key) = value.split_once(' ').ok_or_else(needed)?;
     let key = key.trim();
     if !scheme.eq_ignore_ascii_case("bearer") || key.is_empty() {
@@ -124,7 +134,9 @@ pub async fn authenticate(state: &AppState, headers: &HeaderMap, uri: &Uri, scop
 
 /// The project that a path names, so that a key of several projects needs no header there.
 fn project_of_path(path: &str) -> Option<Uuid> {
-    let rest = path.strip_prefix("/api/projects/").or_else(|| path.strip_prefix("/api/admin/projects/"))?;
+    let rest = path
+        .strip_prefix("/api/projects/")
+        .or_else(|| path.strip_prefix("/api/admin/projects/"))?;
     rest.split('/').next()?.parse().ok()
 }
 
@@ -155,7 +167,10 @@ mod tests {
 
     #[test]
     fn admin_paths_need_the_admin_scope_even_to_read() {
-        assert_eq!(scope_of(&Method::GET, "/api/admin/projects/x/agent-definitions"), Scope::Admin);
+        assert_eq!(
+            scope_of(&Method::GET, "/api/admin/projects/x/agent-definitions"),
+            Scope::Admin
+        );
         assert_eq!(scope_of(&Method::GET, "/api/conversations"), Scope::Read);
         assert_eq!(scope_of(&Method::POST, "/api/chat/stream"), Scope::Write);
     }
@@ -164,7 +179,10 @@ mod tests {
     fn the_path_names_its_project() {
         let id = Uuid::now_v7();
         assert_eq!(project_of_path(&format!("/api/projects/{id}/agent-runs")), Some(id));
-        assert_eq!(project_of_path(&format!("/api/admin/projects/{id}/agent-definitions")), Some(id));
+        assert_eq!(
+            project_of_path(&format!("/api/admin/projects/{id}/agent-definitions")),
+            Some(id)
+        );
         assert_eq!(project_of_path("/api/conversations"), None);
     }
 }

@@ -30,13 +30,19 @@ impl<T: DeserializeOwned> FromRequest<AppState> for Body<T> {
                 "the body must be application/json",
             ));
         }
-        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| body_problem(&rejection, state))?;
-        serde_json::from_slice(&bytes).map(Body).map_err(|error| json_problem(&error))
+        let bytes = Bytes::from_request(request, state)
+            .await
+            .map_err(|rejection| body_problem(&rejection, state))?;
+        serde_json::from_slice(&bytes)
+            .map(Body)
+            .map_err(|error| json_problem(&error))
     }
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let Some(kind) = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()) else { return false };
+    let Some(kind) = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()) else {
+        return false;
+    };
     let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
 }
@@ -44,7 +50,11 @@ fn is_json(headers: &HeaderMap) -> bool {
 fn body_problem(rejection: &BytesRejection, state: &AppState) -> Problem {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
         let limit = state.config.max_body_bytes;
-        return Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", format!("the body is larger than {limit} bytes"));
+        return Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "body_too_large",
+            format!("the body is larger than {limit} bytes"),
+        );
     }
     Problem::bad_request("body_unreadable", "the body could not be read")
 }
@@ -147,7 +157,10 @@ mod tests {
     #[test]
     fn a_page_names_the_next_one_only_if_there_is_one() {
         let (items, next) = page(vec![1, 2, 3], 2, |n| *n, |n| n);
-        let params = PageParams { limit: None, cursor: next };
+        let params = PageParams {
+            limit: None,
+            cursor: next,
+        };
         assert_eq!((items, params.after::<i32>().unwrap()), (vec![1, 2], Some(2)));
         let (items, next) = page(vec![1, 2], 2, |n| *n, |n| n);
         assert_eq!((items, next), (vec![1, 2], None));
@@ -155,7 +168,10 @@ mod tests {
 
     #[test]
     fn a_cursor_that_is_not_ours_is_refused() {
-        let params = PageParams { limit: None, cursor: Some("%%%".into()) };
+        let params = PageParams {
+            limit: None,
+            cursor: Some("%%%".into()),
+        };
         assert_eq!(params.after::<i32>().unwrap_err().code, "cursor_malformed");
     }
 }

@@ -93,7 +93,12 @@ impl Server {
         let shutdown = shutdown.child_token();
         let state = AppState::new(config, db, bus, CancellationToken::new());
         let serving = tokio::spawn(run(listener, state.clone(), shutdown.clone()));
-        Ok(Self { addr, state, shutdown, serving })
+        Ok(Self {
+            addr,
+            state,
+            shutdown,
+            serving,
+        })
     }
 
     pub fn url(&self) -> String {

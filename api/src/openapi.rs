@@ -13,7 +13,9 @@ const API_KEY: &str = "apiKey";
 pub fn base() -> OpenApi {
     let bearer = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
-        .description(Some("An API key (`rejoin keys create`). `X-Project-ID` chooses among several projects."))
+        .description(Some(
+            "An API key (`rejoin keys create`). `X-Project-ID` chooses among several projects.",
+        ))
         .build();
     let components = ComponentsBuilder::new()
         .security_scheme(API_KEY, SecurityScheme::Http(bearer))

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::StatusCode;
+use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::response::{IntoResponse, Response};
 use rejoin_shared::auth::AuthError;
 use rejoin_shared::commands::PostError;
@@ -13,9 +13,9 @@ use rejoin_shared::queue::settle::HotError;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tracing::{error, warn};
+use utoipa::ToSchema;
 use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as ApiResponse};
-use utoipa::ToSchema;
 
 /// When the database is away, callers may come back after this.
 const RETRY_AFTER_S: u64 = 1;
@@ -49,7 +49,13 @@ pub struct Problem {
 
 impl Problem {
     pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
-        Self { status, code, detail: detail.into(), extra: Map::new(), retry_after_s: None }
+        Self {
+            status,
+            code,
+            detail: detail.into(),
+            extra: Map::new(),
+            retry_after_s: None,
+        }
     }
 
     pub fn bad_request(code: &'static str, detail: impl Into<String>) -> Self {
@@ -74,18 +80,30 @@ impl Problem {
     }
 
     pub fn draining() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "draining", "this server is stopping; connect again")
-            .retry_after(RETRY_AFTER_S)
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "draining",
+            "this server is stopping; connect again",
+        )
+        .retry_after(RETRY_AFTER_S)
     }
 
     pub fn database_away() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "database_unavailable", "the database does not answer; try again")
-            .retry_after(RETRY_AFTER_S)
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "database_unavailable",
+            "the database does not answer; try again",
+        )
+        .retry_after(RETRY_AFTER_S)
     }
 
     /// For what must not happen. Says nothing of the cause: log it before.
     pub fn internal() -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "something went wrong on our side")
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal_error",
+            "something went wrong on our side",
+        )
     }
 
     pub fn with(mut self, name: &str, value: Value) -> Self {
@@ -102,7 +120,10 @@ impl Problem {
     fn title(&self) -> String {
         let words = self.code.replace('_', " ");
         let mut chars = words.chars();
-        chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+        chars
+            .next()
+            .map(|first| first.to_uppercase().chain(chars).collect())
+            .unwrap_or_default()
     }
 }
 
@@ -191,12 +212,21 @@ impl From<PostError> for Problem {
 }
 
 fn described(description: &str) -> RefOr<ApiResponse> {
-    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
-    RefOr::T(ResponseBuilder::new().description(description).content("application/problem+json", content).build())
+    let content = ContentBuilder::new()
+        .schema(Some(Ref::from_schema_name("Problem")))
+        .build();
+    RefOr::T(
+        ResponseBuilder::new()
+            .description(description)
+            .content("application/problem+json", content)
+            .build(),
+    )
 }
 
 fn responses_of(all: &[(&str, &str)]) -> BTreeMap<String, RefOr<ApiResponse>> {
-    all.iter().map(|(status, description)| ((*status).to_owned(), described(description))).collect()
+    all.iter()
+        .map(|(status, description)| ((*status).to_owned(), described(description)))
+        .collect()
 }
 
 /// The refusals of every route that needs a key, for the OpenAPI document.
@@ -211,7 +241,10 @@ impl utoipa::IntoResponses for Refused {
             ("404", "Not there, or not yours"),
             ("429", "Too many requests; see Retry-After"),
             ("500", "Something went wrong on the server's side"),
-            ("503", "The database is away, or the server is stopping; see Retry-After"),
+            (
+                "503",
+                "The database is away, or the server is stopping; see Retry-After",
+            ),
         ])
     }
 }
@@ -221,6 +254,9 @@ pub struct BodyRefused;
 
 impl utoipa::IntoResponses for BodyRefused {
     fn responses() -> BTreeMap<String, RefOr<ApiResponse>> {
-        responses_of(&[("413", "The body is too large"), ("415", "The body is not application/json")])
+        responses_of(&[
+            ("413", "The body is too large"),
+            ("415", "The body is not application/json"),
+        ])
     }
 }

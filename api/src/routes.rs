@@ -27,8 +27,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
-use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::http::StatusCode;
+use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -66,11 +66,20 @@ pub fn router(state: AppState) -> Router {
     router
         .route(
             "/openapi.json",
-            get(async move || ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], document.clone())),
+            get(async move || {
+                (
+                    [(CONTENT_TYPE, HeaderValue::from_static("application/json"))],
+                    document.clone(),
+                )
+            }),
         )
         .fallback(async || Problem::not_found("not_found", "The path"))
         .method_not_allowed_fallback(async || {
-            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "the path does not take this method")
+            Problem::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "method_not_allowed",
+                "the path does not take this method",
+            )
         })
         .layer(DefaultBodyLimit::max(max_body_bytes))
         .layer(middleware::from_fn(limited))
@@ -84,7 +93,10 @@ async fn limited(request: Request, next: Next) -> Response {
     match timeout(REQUEST_LIMIT, next.run(request)).await {
         Ok(response) => response,
         Err(_) => {
-            error!("a request took longer than {} s and was given up", REQUEST_LIMIT.as_secs());
+            error!(
+                "a request took longer than {} s and was given up",
+                REQUEST_LIMIT.as_secs()
+            );
             Problem::database_away().into_response()
         }
     }

@@ -42,8 +42,10 @@ pub enum ConnectError {
 impl Db {
     /// Makes the pools. Connects lazily: the database need not be up yet (see [`Db::wait_until_up`]).
     pub fn connect_lazy(args: &DatabaseArgs, application: &str) -> Result<Self, ConnectError> {
-        let options: PgConnectOptions =
-            args.database_url.parse().map_err(|error: sqlx::Error| ConnectError::Url(error.to_string()))?;
+        let options: PgConnectOptions = args
+            .database_url
+            .parse()
+            .map_err(|error: sqlx::Error| ConnectError::Url(error.to_string()))?;
         let options = options
             .application_name(application)
             .options([("statement_timeout", format!("{}ms", args.db_statement_timeout_ms))]);
@@ -88,18 +90,25 @@ pub struct Connector {
 
 impl Connector {
     fn new(args: &DatabaseArgs, application: &str) -> Result<Self, ConnectError> {
-        let mut config: tokio_postgres::Config =
-            args.database_url.parse().map_err(|error: tokio_postgres::Error| ConnectError::Url(error.to_string()))?;
+        let mut config: tokio_postgres::Config = args
+            .database_url
+            .parse()
+            .map_err(|error: tokio_postgres::Error| ConnectError::Url(error.to_string()))?;
         config
             .application_name(application)
-            .options(format!("-c statement_timeout={} -c idle_in_transaction_session_timeout=10s", args.db_statement_timeout_ms))
+            .options(format!(
+                "-c statement_timeout={} -c idle_in_transaction_session_timeout=10s",
+                args.db_statement_timeout_ms
+            ))
             .connect_timeout(Duration::from_secs(5))
             .keepalives_idle(Duration::from_secs(10));
         Ok(Self { config })
     }
 
     fn pool(&self, max_size: usize) -> Result<Pool, ConnectError> {
-        let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let config = ManagerConfig {
+            recycling_method: RecyclingMethod::Fast,
+        };
         let manager = match self.tls() {
             Some(tls) => Manager::from_config(self.config.clone(), tls, config),
             None => Manager::from_config(self.config.clone(), tokio_postgres::NoTls, config),
@@ -124,7 +133,9 @@ impl Connector {
             // A certificate of the system's store that rustls can't read is of no use to us either.
             let _ = roots.add(certificate);
         }
-        let config = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        let config = rustls::ClientConfig::builder()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
         Some(tokio_postgres_rustls::MakeRustlsConnect::new(config))
     }
 
@@ -165,7 +176,10 @@ pub async fn was_committed(db: &sqlx::PgPool, xid: &str) -> Result<bool, sqlx::E
     let mut tries = 0;
     loop {
         tries += 1;
-        match sqlx::query_scalar!("select pg_xact_status($1::text::xid8)", xid).fetch_one(db).await {
+        match sqlx::query_scalar!("select pg_xact_status($1::text::xid8)", xid)
+            .fetch_one(db)
+            .await
+        {
             Ok(Some(status)) if status == "committed" => return Ok(true),
             // The broken connection's server process has not noticed yet; it will.
             Ok(Some(status)) if status == "in progress" && tries < OUTCOME_TRIES => {}
@@ -199,5 +213,8 @@ pub fn is_transient_hot(error: &tokio_postgres::Error) -> bool {
 /// database that takes no connections for now, a server that is a standby for now.
 fn is_transient_code(code: &str) -> bool {
     ["08", "40", "53"].iter().any(|class| code.starts_with(class))
-        || matches!(code, "57P01" | "57P02" | "57P03" | "57P05" | "55P03" | "57014" | "55000" | "25006")
+        || matches!(
+            code,
+            "57P01" | "57P02" | "57P03" | "57P05" | "55P03" | "57014" | "55000" | "25006"
+        )
 }

@@ -145,14 +145,17 @@ impl Stream {
         }
     }
 
-    /// The next numbered frame.
+    /// The next numbered frame; heartbeats don't make the wait longer.
     pub async fn next_event(&mut self) -> Option<Frame> {
-        loop {
-            let frame = self.next().await?;
-            if frame.id.is_some() {
-                return Some(frame);
+        let next = async {
+            loop {
+                let frame = self.next().await?;
+                if frame.id.is_some() {
+                    return Some(frame);
+                }
             }
-        }
+        };
+        tokio::time::timeout(LIMIT, next).await.expect("an event or the end within the limit")
     }
 
     /// All numbered frames until the end.

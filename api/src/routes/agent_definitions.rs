@@ -186,7 +186,9 @@ fn check(content: &DefinitionContent) -> Result<(), Problem> {
         return refused(format!("name must have 1 to {NAME_MAX_CHARS} characters"));
     }
     if content.system_prompt.chars().count() > SYSTEM_PROMPT_MAX_CHARS {
-        return refused(format!("systemPrompt must have at most {SYSTEM_PROMPT_MAX_CHARS} characters"));
+        return refused(format!(
+            "systemPrompt must have at most {SYSTEM_PROMPT_MAX_CHARS} characters"
+        ));
     }
     if !FLOW_TYPES.contains(&content.flow_type.as_str()) {
         return refused(format!("flowType must be one of {}", FLOW_TYPES.join(", ")));
@@ -204,7 +206,9 @@ fn check(content: &DefinitionContent) -> Result<(), Problem> {
         return refused("maxDepth must not be negative".to_owned());
     }
     if content.tools.len() > MAX_TOOLS || content.tools.iter().any(|tool| tool.trim().is_empty()) {
-        return refused(format!("tools must be at most {MAX_TOOLS} names or globs, none of them empty"));
+        return refused(format!(
+            "tools must be at most {MAX_TOOLS} names or globs, none of them empty"
+        ));
     }
     if !content.config.is_object() {
         return refused("config must be an object".to_owned());
@@ -213,7 +217,10 @@ fn check(content: &DefinitionContent) -> Result<(), Problem> {
         if model.name.trim().is_empty() {
             return refused("model.name must not be empty".to_owned());
         }
-        if model.temperature.is_some_and(|temperature| !(0.0..=2.0).contains(&temperature)) {
+        if model
+            .temperature
+            .is_some_and(|temperature| !(0.0..=2.0).contains(&temperature))
+        {
             return refused("model.temperature must be between 0 and 2".to_owned());
         }
         if model.max_tokens == Some(0) {
@@ -228,7 +235,10 @@ fn not_found() -> Problem {
 }
 
 fn name_taken(name: &str) -> Problem {
-    Problem::conflict("name_taken", format!("the project has an agent definition named {name} already"))
+    Problem::conflict(
+        "name_taken",
+        format!("the project has an agent definition named {name} already"),
+    )
 }
 
 /// The project's agent definitions, by name
@@ -265,7 +275,9 @@ async fn create(
     request.apply(&mut content);
     check(&content)?;
     let mut db = state.db.sql.acquire().await?;
-    let made = agents::insert(&mut db, project_id, &content).await?.ok_or_else(|| name_taken(&content.name))?;
+    let made = agents::insert(&mut db, project_id, &content)
+        .await?
+        .ok_or_else(|| name_taken(&content.name))?;
     let location = format!("/api/admin/projects/{project_id}/agent-definitions/{}", made.id);
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(made.into())))
 }
@@ -325,9 +337,10 @@ async fn delete(
     match agents::delete(&state.db.sql, project_id, id).await {
         Ok(true) => Ok(StatusCode::NO_CONTENT),
         Ok(false) => Err(not_found()),
-        Err(sqlx::Error::Database(error)) if error.is_foreign_key_violation() => {
-            Err(Problem::conflict("definition_in_use", "conversations are bound to this agent definition"))
-        }
+        Err(sqlx::Error::Database(error)) if error.is_foreign_key_violation() => Err(Problem::conflict(
+            "definition_in_use",
+            "conversations are bound to this agent definition",
+        )),
         Err(error) => Err(error.into()),
     }
 }
@@ -342,7 +355,11 @@ async fn install_defaults(
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<Installed>, Problem> {
     caller.in_project(project_id)?;
-    let mut answer = Installed { installed: vec![], existing: vec![], items: vec![] };
+    let mut answer = Installed {
+        installed: vec![],
+        existing: vec![],
+        items: vec![],
+    };
     let mut db = state.db.sql.acquire().await?;
     for content in agents::defaults() {
         let item = match agents::insert(&mut db, project_id, &content).await? {
@@ -373,7 +390,9 @@ mod tests {
                         "is_default": true, "max_steps": 3, "default_timeout": 60, "max_depth": 1}"#;
         let [camel, snake] = [camel, snake].map(|json| {
             let mut content = blank();
-            serde_json::from_str::<DefinitionRequest>(json).unwrap().apply(&mut content);
+            serde_json::from_str::<DefinitionRequest>(json)
+                .unwrap()
+                .apply(&mut content);
             content
         });
         assert_eq!(camel, snake);
@@ -382,20 +401,38 @@ mod tests {
 
     #[test]
     fn a_patch_with_null_clears_and_without_leaves() {
-        let mut content = DefinitionContent { max_steps: Some(3), max_depth: Some(1), ..blank() };
-        serde_json::from_str::<DefinitionRequest>(r#"{"maxSteps": null}"#).unwrap().apply(&mut content);
+        let mut content = DefinitionContent {
+            max_steps: Some(3),
+            max_depth: Some(1),
+            ..blank()
+        };
+        serde_json::from_str::<DefinitionRequest>(r#"{"maxSteps": null}"#)
+            .unwrap()
+            .apply(&mut content);
         assert_eq!((content.max_steps, content.max_depth), (None, Some(1)));
     }
 
     #[test]
     fn what_makes_no_sense_is_refused_with_a_reason() {
-        let named = DefinitionContent { name: "a".into(), ..blank() };
+        let named = DefinitionContent {
+            name: "a".into(),
+            ..blank()
+        };
         assert!(check(&named).is_ok());
         for wrong in [
             blank(),
-            DefinitionContent { flow_type: "zigzag".into(), ..named.clone() },
-            DefinitionContent { visibility: "secret".into(), ..named.clone() },
-            DefinitionContent { max_steps: Some(0), ..named.clone() },
+            DefinitionContent {
+                flow_type: "zigzag".into(),
+                ..named.clone()
+            },
+            DefinitionContent {
+                visibility: "secret".into(),
+                ..named.clone()
+            },
+            DefinitionContent {
+                max_steps: Some(0),
+                ..named.clone()
+            },
         ] {
             assert_eq!(check(&wrong).unwrap_err().code, "invalid_agent_definition");
         }

@@ -1,8 +1,6 @@
 //! `POST /api/chat/stream`: a message in, its turn out. The message is stored, with its run, before anything is answered; from
 //! then on the turn happens whether or not anybody reads.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::State;
 use axum::http::header::{ACCEPT, LOCATION};
@@ -10,11 +8,10 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rejoin_shared::commands::post_message::Idempotency;
 use rejoin_shared::commands::{OnBusy, PostError, PostMessage, Posted};
-use rejoin_shared::{db, runs};
+use rejoin_shared::{commands, runs};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
-use tracing::debug;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -29,9 +26,6 @@ use crate::state::AppState;
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Longest key of a client's own.
 const KEY_MAX_CHARS: usize = 255;
-/// How often a post is tried while the database chooses us as a victim or loses connections, and the first wait between.
-const TRIES: u32 = 4;
-const RETRY: Duration = Duration::from_millis(50);
 
 pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(post_message))
@@ -106,7 +100,11 @@ async fn post_message(
 ) -> Result<Response, Problem> {
     let command = command(&state, &caller, &headers, &params, request)?;
     // Before anything is stored: whoever can't be streamed to is told so.
-    let permit = if wants_json(&headers) { None } else { Some(start::admit(&state, &caller)?) };
+    let permit = if wants_json(&headers) {
+        None
+    } else {
+        Some(start::admit(&state, &caller)?)
+    };
     let posted = post(&state, &command).await?;
     let mut response = match permit {
         None => (StatusCode::ACCEPTED, Json(accepted(&posted))).into_response(),
@@ -195,14 +193,20 @@ fn check_message(message: &str, max_chars: usize) -> Result<(), Problem> {
         return Err(Problem::bad_request("message_too_long", detail));
     }
     if message.contains('\0') {
-        return Err(Problem::bad_request("invalid_text", "the message holds a NUL character"));
+        return Err(Problem::bad_request(
+            "invalid_text",
+            "the message holds a NUL character",
+        ));
     }
     Ok(())
 }
 
 fn definition_not_found(id: &str) -> Problem {
     let shown: String = id.chars().take(KEY_MAX_CHARS).collect();
-    Problem::bad_request("agent_definition_not_found", format!("Agent definition {shown} was not found"))
+    Problem::bad_request(
+        "agent_definition_not_found",
+        format!("Agent definition {shown} was not found"),
+    )
 }
 
 /// What the client told of its surroundings, as it is stored with the message.
@@ -224,8 +228,12 @@ fn attached_context(request: &ChatRequest) -> Option<Value> {
 
 /// The key under which the post happens once: the header's, else the client's name for the turn, each in a space of its own.
 fn idempotency(headers: &HeaderMap, request: &ChatRequest) -> Result<Option<Idempotency>, Problem> {
-    let malformed =
-        || Problem::bad_request("invalid_idempotency_key", format!("an idempotency key has 1 to {KEY_MAX_CHARS} characters"));
+    let malformed = || {
+        Problem::bad_request(
+            "invalid_idempotency_key",
+            format!("an idempotency key has 1 to {KEY_MAX_CHARS} characters"),
+        )
+    };
     let (space, key) = match (headers.get(IDEMPOTENCY_KEY), &request.client_turn_id) {
         (Some(value), _) => ("header", value.to_str().map_err(|_| malformed())?),
         (None, Some(id)) => ("turn", id.as_str()),
@@ -234,7 +242,10 @@ fn idempotency(headers: &HeaderMap, request: &ChatRequest) -> Result<Option<Idem
     if key.is_empty() || key.chars().count() > KEY_MAX_CHARS || key.contains('\0') {
         return Err(malformed());
     }
-    Ok(Some(Idempotency { key: format!("{space}:{key}"), body_hash: body_hash(request) }))
+    Ok(Some(Idempotency {
+        key: format!("{space}:{key}"),
+        body_hash: body_hash(request),
+    }))
 }
 
 /// SHA-256 of the request's canonical JSON: the same whatever the order of its fields was.
@@ -272,54 +283,22 @@ fn canonical(value: &Value, out: &mut String) {
     }
 }
 
-/// Stores the message, its run and its job, trying again where that is safe; then wakes the workers.
+/// Stores the message, its run and its job; then wakes the workers.
 async fn post(state: &AppState, command: &PostMessage) -> Result<Posted, Problem> {
-    let mut tries = 1;
-    loop {
-        let error = match try_post(state, command).await {
-            Ok(posted) => {
-                state.bus.publish(posted.wake.clone());
-                if posted.fresh {
-                    metrics::counter!("rejoin_messages_posted_total").increment(1);
-                }
-                return Ok(posted);
-            }
-            Err(Failed::Refused(PostError::DefinitionNotFound)) => {
-                return Err(definition_not_found(&command.agent_definition_id.map(|id| id.to_string()).unwrap_or_default()));
-            }
-            Err(Failed::Refused(PostError::Database(error))) if db::is_transient(&error) => error,
-            Err(Failed::Refused(error)) => return Err(error.into()),
-            // Lost in the middle of its commit it may have happened: only a key makes it safe to try again.
-            Err(Failed::Commit(error)) if was_rolled_back(&error) || command.idempotency.is_some() => error,
-            Err(Failed::Commit(error)) => return Err(error.into()),
-        };
-        if tries >= TRIES {
-            return Err(error.into());
+    let posted = match commands::execute(&state.db.sql, command).await {
+        Ok(posted) => posted,
+        Err(PostError::DefinitionNotFound) => {
+            return Err(definition_not_found(
+                &command.agent_definition_id.map(|id| id.to_string()).unwrap_or_default(),
+            ));
         }
-        debug!(%error, tries, "storing a message failed; trying again");
-        tokio::time::sleep(RETRY * 2_u32.pow(tries - 1)).await;
-        tries += 1;
+        Err(error) => return Err(error.into()),
+    };
+    state.bus.publish(posted.wake.clone());
+    if posted.fresh {
+        metrics::counter!("rejoin_messages_posted_total").increment(1);
     }
-}
-
-enum Failed {
-    /// Nothing was stored.
-    Refused(PostError),
-    /// The commit was sent.
-    Commit(sqlx::Error),
-}
-
-async fn try_post(state: &AppState, command: &PostMessage) -> Result<Posted, Failed> {
-    let refused = |error: sqlx::Error| Failed::Refused(error.into());
-    let mut tx = state.db.sql.begin().await.map_err(refused)?;
-    let posted = command.clone().apply(&mut tx).await.map_err(Failed::Refused)?;
-    tx.commit().await.map_err(Failed::Commit)?;
     Ok(posted)
-}
-
-/// The server answered the commit, with a refusal.
-fn was_rolled_back(error: &sqlx::Error) -> bool {
-    error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code.starts_with("40"))
 }
 
 #[cfg(test)]
@@ -342,15 +321,20 @@ mod tests {
     #[test]
     fn a_key_of_the_header_and_a_name_of_a_turn_never_meet() {
         let mut headers = HeaderMap::new();
-        let by_turn = idempotency(&headers, &request(r#"{"message": "hi", "clientTurnId": "k"}"#)).unwrap().unwrap();
+        let by_turn = idempotency(&headers, &request(r#"{"message": "hi", "clientTurnId": "k"}"#))
+            .unwrap()
+            .unwrap();
         headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_static("k"));
-        let by_header = idempotency(&headers, &request(r#"{"message": "hi"}"#)).unwrap().unwrap();
+        let by_header = idempotency(&headers, &request(r#"{"message": "hi"}"#))
+            .unwrap()
+            .unwrap();
         assert_eq!((by_turn.key.as_str(), by_header.key.as_str()), ("turn:k", "header:k"));
     }
 
     #[test]
     fn only_an_explicit_wish_for_json_gets_no_stream() {
-        let wants = |accept: &'static str| wants_json(&HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]));
+        let wants =
+            |accept: &'static str| wants_json(&HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]));
         assert!(wants("application/json"));
         assert!(!wants("*/*"));
         assert!(!wants("application/json, text/event-stream"));

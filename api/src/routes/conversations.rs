@@ -11,7 +11,7 @@ use rejoin_shared::commands::DeleteConversation;
 use rejoin_shared::conversations::{self, Conversation};
 use rejoin_shared::messages::{self, ChatMessage};
 use rejoin_shared::wakeup::Wake;
-use rejoin_shared::{agents, ids};
+use rejoin_shared::{agents, commands, ids};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -147,7 +147,9 @@ fn check(title: Option<&str>, metadata: Option<&Value>) -> Result<(), Problem> {
 /// The caller's conversation of this id.
 pub async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<Conversation, Problem> {
     let mut db = state.db.sql.acquire().await?;
-    conversations::get(&mut db, caller.owner(), id).await?.ok_or_else(not_found)
+    conversations::get(&mut db, caller.owner(), id)
+        .await?
+        .ok_or_else(not_found)
 }
 
 /// The caller's conversations, the most recently used first
@@ -171,7 +173,14 @@ async fn create(
     State(state): State<AppState>,
     caller: Caller,
     Body(request): Body<NewConversation>,
-) -> Result<(StatusCode, [(axum::http::HeaderName, String); 1], Json<ConversationBody>), Problem> {
+) -> Result<
+    (
+        StatusCode,
+        [(axum::http::HeaderName, String); 1],
+        Json<ConversationBody>,
+    ),
+    Problem,
+> {
     check(request.title.as_deref(), request.metadata.as_ref())?;
     let mut tx = state.db.sql.begin().await?;
     let agent_definition_id = match &request.agent_definition_id {
@@ -181,7 +190,12 @@ async fn create(
                 Ok(id) => agents::get(&mut tx, caller.project_id, id).await?,
                 Err(_) => None,
             };
-            let missing = || Problem::bad_request("agent_definition_not_found", format!("Agent definition {text} was not found"));
+            let missing = || {
+                Problem::bad_request(
+                    "agent_definition_not_found",
+                    format!("Agent definition {text} was not found"),
+                )
+            };
             Some(found.ok_or_else(missing)?.id)
         }
     };
@@ -189,9 +203,15 @@ async fn create(
     let title = request.title.as_deref().unwrap_or(UNTITLED);
     let metadata = request.metadata.unwrap_or_else(|| json!({}));
     conversations::create(&mut tx, id, caller.owner(), title, agent_definition_id, &metadata).await?;
-    let made = conversations::get(&mut tx, caller.owner(), id).await?.ok_or_else(Problem::internal)?;
+    let made = conversations::get(&mut tx, caller.owner(), id)
+        .await?
+        .ok_or_else(Problem::internal)?;
     tx.commit().await?;
-    Ok((StatusCode::CREATED, [(LOCATION, format!("/api/conversations/{id}"))], Json(made.into())))
+    Ok((
+        StatusCode::CREATED,
+        [(LOCATION, format!("/api/conversations/{id}"))],
+        Json(made.into()),
+    ))
 }
 
 /// One conversation
@@ -226,11 +246,20 @@ async fn update(
 #[utoipa::path(delete, path = "/api/conversations/{id}", tag = "conversations",
     params(("id" = Uuid, Path, description = "The conversation")),
     responses((status = 204, description = "Gone"), Refused))]
-async fn delete(State(state): State<AppState>, caller: Caller, Segments(id): Segments<Uuid>) -> Result<StatusCode, Problem> {
-    let mut tx = state.db.sql.begin().await?;
-    let deleted = DeleteConversation { owner: caller.owner(), id }.apply(&mut tx).await?;
-    tx.commit().await?;
-    if !deleted {
+async fn delete(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+) -> Result<StatusCode, Problem> {
+    if !commands::execute(
+        &state.db.sql,
+        &DeleteConversation {
+            owner: caller.owner(),
+            id,
+        },
+    )
+    .await?
+    {
         return Err(not_found());
     }
     state.bus.publish(Wake::log(id));

@@ -42,7 +42,13 @@ impl Health {
         if reasons.is_empty() {
             (StatusCode::OK, Json(Health { status: "ok", reasons }))
         } else {
-            (StatusCode::SERVICE_UNAVAILABLE, Json(Health { status: "unavailable", reasons }))
+            (
+                StatusCode::SERVICE_UNAVAILABLE,
+                Json(Health {
+                    status: "unavailable",
+                    reasons,
+                }),
+            )
         }
     }
 }
@@ -62,9 +68,10 @@ async fn ready(State(state): State<AppState>) -> (StatusCode, Json<Health>) {
     if state.draining.is_cancelled() {
         reasons.push("draining: the server is stopping".to_owned());
     }
-    let missing = sqlx::query_scalar::<_, String>("select name from unnest($1::text[]) name where to_regclass(name) is null")
-        .bind(&NEEDED_TABLES[..])
-        .fetch_all(&state.db.sql);
+    let missing =
+        sqlx::query_scalar::<_, String>("select name from unnest($1::text[]) name where to_regclass(name) is null")
+            .bind(&NEEDED_TABLES[..])
+            .fetch_all(&state.db.sql);
     match timeout(QUERY_LIMIT, missing).await {
         Ok(Ok(missing)) if missing.is_empty() => {}
         Ok(Ok(missing)) => reasons.push(format!("schema: migrations are missing ({})", missing.join(", "))),

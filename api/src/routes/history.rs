@@ -220,7 +220,10 @@ async fn list_runs(
 ) -> Result<Json<RunPage>, Problem> {
     caller.in_project(project_id)?;
     let filter = params.filter()?;
-    let paging = PageParams { limit: params.limit, cursor: params.cursor };
+    let paging = PageParams {
+        limit: params.limit,
+        cursor: params.cursor,
+    };
     let limit = paging.limit(&state)?;
     let rows = runs::list_visible(&state.db.sql, caller.owner(), &filter, paging.after()?, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| (row.created_at, row.id), RunBody::from);

@@ -35,13 +35,22 @@ pub fn handle() -> PrometheusHandle {
 
 fn describe() {
     use ::metrics::{describe_counter, describe_gauge};
-    describe_counter!("rejoin_http_requests_total", "Requests answered, by method, route and status");
+    describe_counter!(
+        "rejoin_http_requests_total",
+        "Requests answered, by method, route and status"
+    );
     describe_counter!("rejoin_messages_posted_total", "User messages stored");
     describe_counter!("rejoin_events_delivered_total", "Events sent to readers");
     describe_counter!("rejoin_stream_bytes_total", "Bytes sent to readers");
-    describe_counter!("rejoin_tail_queries_total", "Queries for what is new in the followed logs");
+    describe_counter!(
+        "rejoin_tail_queries_total",
+        "Queries for what is new in the followed logs"
+    );
     describe_counter!("rejoin_log_reads_total", "Pages of the past read for single readers");
-    describe_counter!("rejoin_stalled_connections_total", "Connections cut because their peer took nothing");
+    describe_counter!(
+        "rejoin_stalled_connections_total",
+        "Connections cut because their peer took nothing"
+    );
     describe_gauge!("rejoin_open_streams", "Streams that are open");
     // Shown from the start.
     for name in [
@@ -61,7 +70,11 @@ fn describe() {
 #[utoipa::path(get, path = "/metrics", tag = "operation", security(()),
     responses((status = 200, description = "Prometheus text format", body = String, content_type = "text/plain")))]
 async fn show(State(state): State<AppState>) -> Response {
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], state.metrics.render()).into_response()
+    (
+        [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
+        state.metrics.render(),
+    )
+        .into_response()
 }
 
 /// Counts each request by its route.
@@ -73,6 +86,7 @@ pub async fn count(request: Request, next: Next) -> Response {
         .map_or_else(|| "none".to_owned(), |matched| matched.as_str().to_owned());
     let response = next.run(request).await;
     let status = response.status().as_u16().to_string();
-    ::metrics::counter!("rejoin_http_requests_total", "method" => method, "route" => route, "status" => status).increment(1);
+    ::metrics::counter!("rejoin_http_requests_total", "method" => method, "route" => route, "status" => status)
+        .increment(1);
     response
 }

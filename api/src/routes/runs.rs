@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use chrono::{DateTime, Utc};
 use rejoin_shared::auth::Scope;
-use rejoin_shared::commands::CancelRun;
+use rejoin_shared::commands::{self, CancelRun};
 use rejoin_shared::runs::{self, Run};
 use serde::Serialize;
 use serde_json::Value;
@@ -23,7 +23,10 @@ use crate::sse::start::{self, StreamParams, Target};
 use crate::state::AppState;
 
 pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(get)).routes(routes!(cancel)).routes(routes!(events))
+    OpenApiRouter::new()
+        .routes(routes!(get))
+        .routes(routes!(cancel))
+        .routes(routes!(events))
 }
 
 /// A run as lists show it.
@@ -97,7 +100,10 @@ impl From<Run> for RunBody {
             step_count: run.step_count,
             total_steps: run.total_steps,
             attempt: run.attempt,
-            duration_ms: run.started_at.zip(run.finished_at).map(|(start, end)| (end - start).num_milliseconds()),
+            duration_ms: run
+                .started_at
+                .zip(run.finished_at)
+                .map(|(start, end)| (end - start).num_milliseconds()),
             error: run.error,
             error_code: run.error_code,
             usage: run.usage,
@@ -125,7 +131,9 @@ fn not_found() -> Problem {
 
 /// The run of this id, if the caller may see it.
 pub async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<Run, Problem> {
-    runs::get_visible(&state.db.sql, caller.owner(), id).await?.ok_or_else(not_found)
+    runs::get_visible(&state.db.sql, caller.owner(), id)
+        .await?
+        .ok_or_else(not_found)
 }
 
 /// All that there is to say of a run.
@@ -146,7 +154,11 @@ pub async fn detail(state: &AppState, run: Run) -> Result<RunDetail, Problem> {
 /// One run
 #[utoipa::path(get, path = "/api/runs/{id}", tag = "runs", params(("id" = Uuid, Path, description = "The run")),
     responses((status = 200, description = "It", body = RunDetail), Refused))]
-async fn get(State(state): State<AppState>, caller: Caller, Segments(id): Segments<Uuid>) -> Result<Json<RunDetail>, Problem> {
+async fn get(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+) -> Result<Json<RunDetail>, Problem> {
     let run = visible(&state, &caller, id).await?;
     Ok(Json(detail(&state, run).await?))
 }
@@ -160,12 +172,15 @@ async fn cancel(
     Segments(id): Segments<Uuid>,
 ) -> Result<(StatusCode, Json<Cancelled>), Problem> {
     visible(&state, &caller, id).await?;
-    let mut tx = state.db.sql.begin().await?;
-    let wake = CancelRun { run_id: id }.apply(&mut tx).await?;
-    tx.commit().await?;
-    state.bus.publish(wake);
+    state
+        .bus
+        .publish(commands::execute(&state.db.sql, &CancelRun { run_id: id }).await?);
     let run = runs::get(&state.db.sql, id).await?.ok_or_else(not_found)?;
-    let cancelled = Cancelled { run_id: id, status: run.state.clone(), state: run.state };
+    let cancelled = Cancelled {
+        run_id: id,
+        status: run.state.clone(),
+        state: run.state,
+    };
     Ok((StatusCode::ACCEPTED, Json(cancelled)))
 }
 

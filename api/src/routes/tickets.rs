@@ -51,7 +51,10 @@ async fn create(
         (Some(id), None) => conversations::visible(&state, &caller, id).await?.id,
         (None, Some(id)) => runs::visible(&state, &caller, id).await?.id,
         (Some(_), Some(_)) | (None, None) => {
-            return Err(Problem::bad_request("invalid_body", "either conversationId or runId is needed"));
+            return Err(Problem::bad_request(
+                "invalid_body",
+                "either conversationId or runId is needed",
+            ));
         }
     };
     let (ticket, expires_at) = auth::create_ticket(&state.db.sql, &caller, target).await?;
@@ -61,6 +64,11 @@ async fn create(
 /// Uses a ticket up: the caller that it was made for.
 pub async fn redeem(state: &AppState, ticket: &str, target: Uuid) -> Result<Caller, Problem> {
     let caller = auth::redeem_ticket(&state.db.sql, ticket, target).await?;
-    let refused = || Problem::unauthorized("ticket_invalid", "the ticket is unknown, used, expired or for another stream");
+    let refused = || {
+        Problem::unauthorized(
+            "ticket_invalid",
+            "the ticket is unknown, used, expired or for another stream",
+        )
+    };
     Ok(caller.ok_or_else(refused)?.into())
 }

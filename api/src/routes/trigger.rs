@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use rejoin_shared::agents::{self, AgentDefinition};
-use rejoin_shared::commands::TriggerRun;
+use rejoin_shared::commands::{self, TriggerRun};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -55,18 +55,26 @@ async fn trigger(
         return Err(Problem::bad_request("message_too_long", detail));
     }
     let definition = find(&state, project_id, &definition).await?;
-    let mut tx = state.db.sql.begin().await?;
-    let command = TriggerRun { definition: &definition, user_id: Some(caller.user_id), input };
-    let (run_id, wake) = command.apply(&mut tx).await?;
-    tx.commit().await?;
+    let command = TriggerRun {
+        definition: &definition,
+        user_id: Some(caller.user_id),
+        input,
+    };
+    let (run_id, wake) = commands::execute(&state.db.sql, &command).await?;
     state.bus.publish(wake);
     let location = format!("/api/runs/{run_id}/events");
-    Ok((StatusCode::ACCEPTED, [(LOCATION, location)], Json(Triggered { run_id, cursor: 0 })))
+    Ok((
+        StatusCode::ACCEPTED,
+        [(LOCATION, location)],
+        Json(Triggered { run_id, cursor: 0 }),
+    ))
 }
 
 fn input_text(input: Value) -> Result<String, Problem> {
     match input {
-        Value::String(text) if text.trim().is_empty() => Err(Problem::bad_request("message_empty", "the input is empty")),
+        Value::String(text) if text.trim().is_empty() => {
+            Err(Problem::bad_request("message_empty", "the input is empty"))
+        }
         Value::String(text) => Ok(text),
         Value::Null => Err(Problem::bad_request("message_empty", "the input is empty")),
         other => Ok(other.to_string()),

@@ -25,21 +25,43 @@ pub struct Frame {
     pub bytes: Bytes,
 }
 
-/// Of a `done` event, what we look at.
-#[derive(Deserialize)]
-struct DoneEvent {
-    #[serde(rename = "runId")]
+/// Whose an event is.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Origin {
     run_id: Option<Uuid>,
+    parent_run_id: Option<Uuid>,
 }
+
+/// What a numbered frame has before its JSON.
+const DATA: &[u8] = b"\ndata: ";
 
 impl Frame {
     pub fn of(event: &StoredEvent) -> Self {
         let done_of = if event.kind == "done" {
-            serde_json::from_slice::<DoneEvent>(&event.data).ok().and_then(|done| done.run_id).or(event.run_id)
+            serde_json::from_slice::<Origin>(&event.data)
+                .unwrap_or_default()
+                .run_id
+                .or(event.run_id)
         } else {
             None
         };
-        Self { seq: event.seq, run_id: event.run_id, done_of, bytes: numbered(event.seq, &event.data) }
+        Self {
+            seq: event.seq,
+            run_id: event.run_id,
+            done_of,
+            bytes: numbered(event.seq, &event.data),
+        }
+    }
+
+    /// Whether it comes from this run itself or from one that it started. Reads the JSON: only the few readers of a sub-agent
+    /// ask.
+    pub fn comes_from(&self, run: Uuid) -> bool {
+        let Some(at) = self.bytes.windows(DATA.len()).position(|bytes| bytes == DATA) else {
+            return false;
+        };
+        let origin: Origin = serde_json::from_slice(&self.bytes[at + DATA.len()..]).unwrap_or_default();
+        origin.run_id == Some(run) || origin.parent_run_id == Some(run)
     }
 }
 
@@ -48,7 +70,10 @@ fn numbered(seq: i64, data: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(data.len() + 32);
     out.extend_from_slice(format!("id: {seq}\ndata: ").as_bytes());
     // Line ends within JSON text are blanks between its tokens, and would end the frame's line.
-    out.extend(data.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
+    out.extend(
+        data.iter()
+            .map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }),
+    );
     out.extend_from_slice(b"\n\n");
     out.into()
 }
@@ -65,7 +90,10 @@ pub fn gap(after: i64, oldest: i64) -> Bytes {
 
 /// The state up to a number, which the reader's cursor moves to.
 pub fn snapshot(snapshot: &Snapshot) -> Bytes {
-    numbered(snapshot.through, &serde_json::to_vec(snapshot).expect("a snapshot is plain data"))
+    numbered(
+        snapshot.through,
+        &serde_json::to_vec(snapshot).expect("a snapshot is plain data"),
+    )
 }
 
 fn unnumbered(data: &serde_json::Value) -> Bytes {
@@ -77,7 +105,12 @@ mod tests {
     use super::*;
 
     fn event(kind: &str, data: &str) -> StoredEvent {
-        StoredEvent { seq: 42, run_id: Some(Uuid::nil()), kind: kind.into(), data: Bytes::copy_from_slice(data.as_bytes()) }
+        StoredEvent {
+            seq: 42,
+            run_id: Some(Uuid::nil()),
+            kind: kind.into(),
+            data: Bytes::copy_from_slice(data.as_bytes()),
+        }
     }
 
     #[test]
@@ -98,5 +131,6 @@ mod tests {
         let child = Uuid::now_v7();
         let frame = Frame::of(&event("done", &json!({"type": "done", "runId": child}).to_string()));
         assert_eq!(frame.done_of, Some(child));
+        assert!(frame.comes_from(child) && !frame.comes_from(Uuid::nil()));
     }
 }

@@ -32,22 +32,23 @@ pub enum Filter {
     /// All of them, for ever.
     Log,
     /// Those of a run and its sub-agents; the stream ends with the run's first `done` after `open_through` (earlier ones
-    /// were followed by another turn of the same run).
-    Run { id: Uuid, open_through: i64 },
+    /// were followed by another turn of the same run). Events are marked with the root of their tree: a reader of a
+    /// sub-agent looks closer.
+    Run { id: Uuid, root: Uuid, open_through: i64 },
 }
 
 impl Filter {
     fn shows(self, frame: &Frame) -> bool {
         match self {
             Filter::Log => true,
-            Filter::Run { id, .. } => frame.run_id == Some(id),
+            Filter::Run { id, root, .. } => frame.run_id == Some(root) && (id == root || frame.comes_from(id)),
         }
     }
 
     fn ends_with(self, frame: &Frame) -> bool {
         match self {
             Filter::Log => false,
-            Filter::Run { id, open_through } => frame.done_of == Some(id) && frame.seq > open_through,
+            Filter::Run { id, open_through, .. } => frame.done_of == Some(id) && frame.seq > open_through,
         }
     }
 }
@@ -208,13 +209,22 @@ mod tests {
     use super::*;
 
     fn frame(seq: i64, run: Uuid, done_of: Option<Uuid>) -> Frame {
-        Frame { seq, run_id: Some(run), done_of, bytes: Bytes::new() }
+        Frame {
+            seq,
+            run_id: Some(run),
+            done_of,
+            bytes: Bytes::new(),
+        }
     }
 
     #[test]
     fn a_runs_readers_see_its_sub_agents_and_stop_at_its_own_done() {
         let (run, child, other) = (Uuid::now_v7(), Uuid::now_v7(), Uuid::now_v7());
-        let filter = Filter::Run { id: run, open_through: 0 };
+        let filter = Filter::Run {
+            id: run,
+            root: run,
+            open_through: 0,
+        };
         assert!(!filter.shows(&frame(1, other, None)));
         assert!(filter.shows(&frame(2, run, Some(child))));
         assert!(!filter.ends_with(&frame(2, run, Some(child))));
@@ -224,7 +234,11 @@ mod tests {
     #[test]
     fn a_resumed_runs_earlier_done_does_not_end_it() {
         let run = Uuid::now_v7();
-        let filter = Filter::Run { id: run, open_through: 10 };
+        let filter = Filter::Run {
+            id: run,
+            root: run,
+            open_through: 10,
+        };
         assert!(!filter.ends_with(&frame(10, run, Some(run))));
         assert!(filter.ends_with(&frame(20, run, Some(run))));
     }

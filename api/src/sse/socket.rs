@@ -45,7 +45,14 @@ impl Listener for GuardedListener {
                     if let Err(error) = prepare(&stream) {
                         debug!(%error, "setting a connection's options failed");
                     }
-                    return (GuardedStream { inner: stream, stall_timeout: self.stall_timeout, stalled: None }, addr);
+                    return (
+                        GuardedStream {
+                            inner: stream,
+                            stall_timeout: self.stall_timeout,
+                            stalled: None,
+                        },
+                        addr,
+                    );
                 }
                 Err(error) if is_of_the_peer(&error) => {}
                 Err(error) => {
@@ -94,7 +101,10 @@ impl GuardedStream {
         let timer = self.stalled.get_or_insert_with(|| Box::pin(sleep(timeout)));
         ready!(timer.as_mut().poll(context));
         metrics::counter!("rejoin_stalled_connections_total").increment(1);
-        debug!("a peer took nothing for {} ms; its connection is cut", timeout.as_millis());
+        debug!(
+            "a peer took nothing for {} ms; its connection is cut",
+            timeout.as_millis()
+        );
         // What the kernel still holds for it goes at once.
         if let Err(error) = SockRef::from(&self.inner).set_linger(Some(Duration::ZERO)) {
             debug!(%error, "setting a connection's options failed");
@@ -132,7 +142,11 @@ impl AsyncWrite for GuardedStream {
 }
 
 impl AsyncRead for GuardedStream {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.inner).poll_read(context, buffer)
     }
 }

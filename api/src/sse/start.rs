@@ -57,13 +57,16 @@ impl StreamParams {
     pub fn start(&self, headers: &HeaderMap) -> Result<Start, Problem> {
         let malformed = || Problem::bad_request("cursor_malformed", "a cursor is the number of an event");
         if let Some(value) = headers.get(LAST_EVENT_ID).filter(|value| !value.is_empty()) {
-            return Ok(Start::After(cursor(value.to_str().map_err(|_| malformed())?).ok_or_else(malformed)?));
+            return Ok(Start::After(
+                cursor(value.to_str().map_err(|_| malformed())?).ok_or_else(malformed)?,
+            ));
         }
         match (self.from.as_deref(), self.after.as_deref()) {
             (Some("snapshot"), _) => Ok(Start::Snapshot),
-            (Some(other), _) => {
-                Err(Problem::bad_request("invalid_query", format!("from={other} is not known; it may be `snapshot`")))
-            }
+            (Some(other), _) => Err(Problem::bad_request(
+                "invalid_query",
+                format!("from={other} is not known; it may be `snapshot`"),
+            )),
             (None, None) => Ok(Start::Beginning),
             (None, Some("now")) => Ok(Start::Now),
             (None, Some(number)) => Ok(Start::After(cursor(number).ok_or_else(malformed)?)),
@@ -74,9 +77,10 @@ impl StreamParams {
         match self.on_gap.as_deref() {
             None => Ok(OnGap::Refuse),
             Some("event") => Ok(OnGap::Tell),
-            Some(other) => {
-                Err(Problem::bad_request("invalid_query", format!("on_gap={other} is not known; it may be `event`")))
-            }
+            Some(other) => Err(Problem::bad_request(
+                "invalid_query",
+                format!("on_gap={other} is not known; it may be `event`"),
+            )),
         }
     }
 }
@@ -139,8 +143,16 @@ impl Target {
             Target::Run(run) => {
                 let done_seq = run.done_seq.unwrap_or_default();
                 // A `done` of a run that goes on closed an earlier turn of it.
-                let open_through = if run.state().has_ended() { done_seq - 1 } else { done_seq };
-                Filter::Run { id: run.root_run_id, open_through }
+                let open_through = if run.state().has_ended() {
+                    done_seq - 1
+                } else {
+                    done_seq
+                };
+                Filter::Run {
+                    id: run.id,
+                    root: run.root_run_id,
+                    open_through,
+                }
             }
         }
     }
@@ -192,10 +204,15 @@ pub async fn open(
     }
     if cursor < ends.oldest_seq - 1 {
         if on_gap == OnGap::Tell {
-            let opening = Opening { gap: Some(frame::gap(cursor, ends.oldest_seq)) };
+            let opening = Opening {
+                gap: Some(frame::gap(cursor, ends.oldest_seq)),
+            };
             return from_snapshot(state, permit, target, ends, opening).await;
         }
-        let detail = format!("the events after {cursor} are gone; the oldest that is kept is {}", ends.oldest_seq);
+        let detail = format!(
+            "the events after {cursor} are gone; the oldest that is kept is {}",
+            ends.oldest_seq
+        );
         return Err(Problem::new(StatusCode::GONE, "cursor_gone", detail)
             .with("oldest", json!(ends.oldest_seq))
             .with("snapshotUrl", json!(target.snapshot_url())));
@@ -209,8 +226,19 @@ pub async fn open(
 
 /// Streams the turn of a message that was stored just now.
 pub fn open_turn(state: &AppState, permit: Permit, posted: &Posted) -> Response {
-    let filter = Filter::Run { id: posted.run_id, open_through: 0 };
-    respond(reader(state, permit, posted.conversation_id, posted.cursor, filter, posted.cursor))
+    let filter = Filter::Run {
+        id: posted.run_id,
+        root: posted.run_id,
+        open_through: 0,
+    };
+    respond(reader(
+        state,
+        permit,
+        posted.conversation_id,
+        posted.cursor,
+        filter,
+        posted.cursor,
+    ))
 }
 
 /// What comes before a snapshot.
@@ -227,7 +255,9 @@ async fn from_snapshot(
     opening: Opening,
 ) -> Result<Response, Problem> {
     let log_id = target.log_id();
-    let snapshot = snapshot::take(&state.db.sql, log_id, target.run_id()).await?.ok_or_else(no_log)?;
+    let snapshot = snapshot::take(&state.db.sql, log_id, target.run_id())
+        .await?
+        .ok_or_else(no_log)?;
     // After the snapshot: a run that had ended by then has nothing more to say, and one that had not will say it.
     target.refresh(state).await?;
     let through = snapshot.through;
@@ -284,7 +314,10 @@ fn respond(reader: Reader) -> Response {
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"));
-    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    headers.insert(
+        HeaderName::from_static("x-accel-buffering"),
+        HeaderValue::from_static("no"),
+    );
     response
 }
 
@@ -293,7 +326,11 @@ mod tests {
     use super::*;
 
     fn params(after: Option<&str>, from: Option<&str>) -> StreamParams {
-        StreamParams { after: after.map(str::to_owned), from: from.map(str::to_owned), ..StreamParams::default() }
+        StreamParams {
+            after: after.map(str::to_owned),
+            from: from.map(str::to_owned),
+            ..StreamParams::default()
+        }
     }
 
     #[test]
@@ -304,7 +341,10 @@ mod tests {
         assert_eq!(params(Some("now"), None).start(&headers).unwrap(), Start::Now);
         assert_eq!(params(None, Some("snapshot")).start(&headers).unwrap(), Start::Snapshot);
         headers.insert(LAST_EVENT_ID, HeaderValue::from_static("9"));
-        assert_eq!(params(Some("7"), Some("snapshot")).start(&headers).unwrap(), Start::After(9));
+        assert_eq!(
+            params(Some("7"), Some("snapshot")).start(&headers).unwrap(),
+            Start::After(9)
+        );
     }
 
     #[test]
@@ -312,6 +352,9 @@ mod tests {
         for text in ["", "-1", "+1", "1.5", " 1", "abc", "99999999999999999999"] {
             assert_eq!(cursor(text), None, "{text:?}");
         }
-        assert_eq!(params(Some("-1"), None).start(&HeaderMap::new()).unwrap_err().code, "cursor_malformed");
+        assert_eq!(
+            params(Some("-1"), None).start(&HeaderMap::new()).unwrap_err().code,
+            "cursor_malformed"
+        );
     }
 }

@@ -41,7 +41,10 @@ pub struct Permit {
 
 impl Streams {
     pub fn new(max_per_user: usize) -> Self {
-        Self { max_per_user, open: Mutex::default() }
+        Self {
+            max_per_user,
+            open: Mutex::default(),
+        }
     }
 
     pub fn admit(self: &Arc<Self>, caller: &Caller) -> Result<Permit, Problem> {
@@ -54,9 +57,20 @@ impl Streams {
         let id = open.next_id;
         open.next_id += 1;
         let ended = CancellationToken::new();
-        open.streams.insert(id, Stream { key_id: caller.key_id, ended: ended.clone() });
+        open.streams.insert(
+            id,
+            Stream {
+                key_id: caller.key_id,
+                ended: ended.clone(),
+            },
+        );
         metrics::gauge!("rejoin_open_streams").increment(1.0);
-        Ok(Permit { streams: self.clone(), id, user_id: caller.user_id, ended })
+        Ok(Permit {
+            streams: self.clone(),
+            id,
+            user_id: caller.user_id,
+            ended,
+        })
     }
 
     /// The keys that hold a stream open.

@@ -87,7 +87,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Ring {
     fn new(next: i64) -> Self {
-        Self { frames: VecDeque::new(), bytes: 0, next }
+        Self {
+            frames: VecDeque::new(),
+            bytes: 0,
+            next,
+        }
     }
 
     fn push(&mut self, frame: Frame) {
@@ -124,7 +128,11 @@ impl Ring {
             }
             frames.push(frame.clone());
         }
-        if frames.is_empty() { Ahead::UpToDate } else { Ahead::Frames(frames) }
+        if frames.is_empty() {
+            Ahead::UpToDate
+        } else {
+            Ahead::Frames(frames)
+        }
     }
 }
 
@@ -209,7 +217,10 @@ impl Hub {
                     news: watch::Sender::new(()),
                     gone: CancellationToken::new(),
                 };
-                Followed { tail: Arc::new(tail), readers: 0 }
+                Followed {
+                    tail: Arc::new(tail),
+                    readers: 0,
+                }
             });
             entry.readers += 1;
             (entry.tail.clone(), first)
@@ -220,7 +231,12 @@ impl Hub {
             self.asked_news.notify_one();
         }
         let news = tail.news.subscribe();
-        Subscription { hub: self.clone(), log_id, tail, news }
+        Subscription {
+            hub: self.clone(),
+            log_id,
+            tail,
+            news,
+        }
     }
 
     async fn follow_logs(self: Arc<Self>, db: Db, bus: SharedBus) {
@@ -260,7 +276,11 @@ impl Hub {
         if news.all {
             followed.iter().map(cursor).collect()
         } else {
-            news.logs.iter().filter_map(|id| followed.get_key_value(id)).map(cursor).collect()
+            news.logs
+                .iter()
+                .filter_map(|id| followed.get_key_value(id))
+                .map(cursor)
+                .collect()
         }
     }
 
@@ -290,9 +310,13 @@ impl Hub {
         let page = usize::try_from(log::TAIL_PAGE).unwrap_or(usize::MAX);
         let mut more = Vec::new();
         for of_log in events.chunk_by(|(a, _), (b, _)| a == b) {
-            let Some((log_id, _)) = of_log.first().and_then(|(index, _)| cursors.get(*index)) else { continue };
+            let Some((log_id, _)) = of_log.first().and_then(|(index, _)| cursors.get(*index)) else {
+                continue;
+            };
             // Nobody follows it any more: nothing to do.
-            let Some(tail) = lock(&self.followed).get(log_id).map(|entry| entry.tail.clone()) else { continue };
+            let Some(tail) = lock(&self.followed).get(log_id).map(|entry| entry.tail.clone()) else {
+                continue;
+            };
             let next = {
                 let mut ring = lock(&tail.ring);
                 for (_, event) in of_log {
@@ -337,7 +361,11 @@ impl Hub {
 
     fn end_logs(&self, asked: &[Uuid], existing: &HashSet<Uuid>) {
         let followed = lock(&self.followed);
-        for entry in asked.iter().filter(|log| !existing.contains(*log)).filter_map(|log| followed.get(log)) {
+        for entry in asked
+            .iter()
+            .filter(|log| !existing.contains(*log))
+            .filter_map(|log| followed.get(log))
+        {
             entry.tail.gone.cancel();
         }
     }
@@ -349,7 +377,12 @@ mod tests {
     use bytes::Bytes;
 
     fn frame(seq: i64) -> Frame {
-        Frame { seq, run_id: None, done_of: None, bytes: Bytes::from(format!("{seq}")) }
+        Frame {
+            seq,
+            run_id: None,
+            done_of: None,
+            bytes: Bytes::from(format!("{seq}")),
+        }
     }
 
     fn numbers(ahead: &Ahead) -> Vec<i64> {
@@ -368,7 +401,10 @@ mod tests {
         assert_eq!(numbers(&ring.after(4, 1_000)), [5, 6, 7]);
         assert_eq!(numbers(&ring.after(6, 1_000)), [7]);
         assert!(matches!(ring.after(7, 1_000), Ahead::UpToDate));
-        assert!(matches!(ring.after(9, 1_000), Ahead::UpToDate), "the reader's page was newer than the tail");
+        assert!(
+            matches!(ring.after(9, 1_000), Ahead::UpToDate),
+            "the reader's page was newer than the tail"
+        );
         assert!(matches!(ring.after(3, 1_000), Ahead::Behind));
     }
 
@@ -382,7 +418,10 @@ mod tests {
         assert!(matches!(ring.after(1, 1_000), Ahead::Behind));
         ring.push(frame(9_000));
         assert_eq!(numbers(&ring.after(8_999, 1_000)), [9_000]);
-        assert!(matches!(ring.after(5_000, 1_000), Ahead::Behind), "what lay between is for the table to tell");
+        assert!(
+            matches!(ring.after(5_000, 1_000), Ahead::Behind),
+            "what lay between is for the table to tell"
+        );
     }
 
     #[test]

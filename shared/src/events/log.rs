@@ -35,23 +35,38 @@ pub struct LogEnds {
 
 /// Appends `events` within the caller's transaction, for readers of `run_id` (the root of the tree), and returns the last
 /// number. Takes the log's row lock until that transaction ends.
-pub async fn append(db: &mut PgConnection, log_id: Uuid, run_id: Option<Uuid>, events: &[Event]) -> Result<i64, sqlx::Error> {
+pub async fn append(
+    db: &mut PgConnection,
+    log_id: Uuid,
+    run_id: Option<Uuid>,
+    events: &[Event],
+) -> Result<i64, sqlx::Error> {
     let types: Vec<String> = events.iter().map(|event| event.kind.name().to_owned()).collect();
     let data: Vec<String> = events.iter().map(Event::to_json).collect();
-    sqlx::query_scalar!(r#"select stream.append($1, $2, $3, $4) as "last!""#, log_id, run_id as _, &types, &data)
-        .fetch_one(db)
-        .await
+    sqlx::query_scalar!(
+        r#"select stream.append($1, $2, $3, $4) as "last!""#,
+        log_id,
+        run_id as _,
+        &types,
+        &data
+    )
+    .fetch_one(db)
+    .await
 }
 
 /// Makes the log of a run that has no conversation.
 pub async fn create(db: &mut PgConnection, log_id: Uuid) -> Result<(), sqlx::Error> {
-    sqlx::query!("insert into stream.logs (log_id) values ($1)", log_id).execute(db).await?;
+    sqlx::query!("insert into stream.logs (log_id) values ($1)", log_id)
+        .execute(db)
+        .await?;
     Ok(())
 }
 
 /// Locks the log until the caller's transaction ends, and returns its last number. None: there is no such log.
 pub async fn lock(db: &mut PgConnection, log_id: Uuid) -> Result<Option<i64>, sqlx::Error> {
-    sqlx::query_scalar!("select last_seq from stream.logs where log_id = $1 for update", log_id).fetch_optional(db).await
+    sqlx::query_scalar!("select last_seq from stream.logs where log_id = $1 for update", log_id)
+        .fetch_optional(db)
+        .await
 }
 
 /// A connection that leaves the pool unless its query was answered: whoever gives up waiting must not hand a connection that
@@ -64,7 +79,9 @@ impl Lent {
     }
 
     fn client(&self) -> &Object {
-        self.0.as_ref().expect("a lent connection is there until its query was answered")
+        self.0
+            .as_ref()
+            .expect("a lent connection is there until its query was answered")
     }
 
     /// Back to the pool.
@@ -84,10 +101,15 @@ impl Drop for Lent {
 pub async fn ends(pool: &Pool, log_id: Uuid) -> Result<Option<LogEnds>, HotError> {
     let lent = Lent::from(pool).await?;
     let client = lent.client();
-    let statement = client.prepare_cached("select last_seq, oldest_seq from stream.logs where log_id = $1").await?;
+    let statement = client
+        .prepare_cached("select last_seq, oldest_seq from stream.logs where log_id = $1")
+        .await?;
     let row = client.query_opt(&statement, &[&log_id]).await?;
     lent.answered();
-    Ok(row.map(|row| LogEnds { last_seq: row.get(0), oldest_seq: row.get(1) }))
+    Ok(row.map(|row| LogEnds {
+        last_seq: row.get(0),
+        oldest_seq: row.get(1),
+    }))
 }
 
 /// A page of one log after `after`.
@@ -130,14 +152,24 @@ pub async fn tail(pool: &Pool, logs: &[(Uuid, i64)]) -> Result<Vec<(usize, Store
     let (ids, after): (Vec<Uuid>, Vec<i64>) = logs.iter().copied().unzip();
     let rows = client.query(&statement, &[&index, &ids, &after, &TAIL_PAGE]).await?;
     lent.answered();
-    Ok(rows.iter().map(|row| (usize::try_from(row.get::<_, i32>(0)).unwrap_or_default(), stored(row, 1))).collect())
+    Ok(rows
+        .iter()
+        .map(|row| {
+            (
+                usize::try_from(row.get::<_, i32>(0)).unwrap_or_default(),
+                stored(row, 1),
+            )
+        })
+        .collect())
 }
 
 /// Which of `logs` are still there.
 pub async fn existing(pool: &Pool, logs: &[Uuid]) -> Result<Vec<Uuid>, HotError> {
     let lent = Lent::from(pool).await?;
     let client = lent.client();
-    let statement = client.prepare_cached("select log_id from stream.logs where log_id = any($1)").await?;
+    let statement = client
+        .prepare_cached("select log_id from stream.logs where log_id = any($1)")
+        .await?;
     let rows = client.query(&statement, &[&logs]).await?;
     lent.answered();
     Ok(rows.iter().map(|row| row.get(0)).collect())

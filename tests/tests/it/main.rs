@@ -3,6 +3,14 @@
 
 use rejoin_tests::support;
 
+mod auth;
+mod chat;
+mod conversations;
+mod crash;
+mod definitions;
+mod graph;
+mod history;
 mod models;
 mod queue;
+mod sse;
 mod writer;

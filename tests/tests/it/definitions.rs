@@ -1,0 +1,139 @@
+//! Agent definitions over HTTP, and runs triggered by them.
+
+use rejoin_tests::app::{AppOptions, TestApp};
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+async fn quiet() -> TestApp {
+    TestApp::with(AppOptions {
+        workers: 0,
+        ..AppOptions::default()
+    })
+    .await
+}
+
+fn definitions(app: &TestApp) -> String {
+    format!("/api/admin/projects/{}/agent-definitions", app.db.project_id)
+}
+
+#[tokio::test]
+async fn a_definition_is_made_read_changed_and_deleted_in_either_spelling() {
+    let app = quiet().await;
+    let client = app.client();
+    let snake = json!({"name": "a", "system_prompt": "p", "model": {"name": "openai:x", "max_tokens": 9}, "tools": ["list_*"],
+                       "flow_type": "loop", "is_default": true, "max_steps": 3, "default_timeout": 60, "max_depth": 1});
+    let (status, made) = client.post(&definitions(&app), snake).await;
+    assert_eq!(status, StatusCode::CREATED, "{made}");
+    let expected = json!({"name": "a", "description": "", "systemPrompt": "p", "model": {"name": "openai:x", "maxTokens": 9},
+                          "tools": ["list_*"], "flowType": "loop", "isDefault": true, "maxSteps": 3, "defaultTimeout": 60,
+                          "visibility": "project", "maxDepth": 1});
+    for (field, value) in expected.as_object().unwrap() {
+        assert_eq!(&made[field], value, "{field}");
+    }
+    let path = format!("{}/{}", definitions(&app), made["id"].as_str().unwrap());
+    assert_eq!(client.get(&path).await.1, made);
+    let (_, changed) = client.patch(&path, json!({"maxSteps": null, "tools": []})).await;
+    assert_eq!(
+        (&changed["maxSteps"], &changed["tools"], &changed["maxDepth"]),
+        (&Value::Null, &json!([]), &json!(1))
+    );
+    let (status, problem) = client.post(&definitions(&app), json!({"name": "a"})).await;
+    assert_eq!((status, &problem["code"]), (StatusCode::CONFLICT, &json!("name_taken")));
+    client.post(&definitions(&app), json!({"name": "b"})).await;
+    let (status, problem) = client.patch(&path, json!({"name": "b"})).await;
+    assert_eq!((status, &problem["code"]), (StatusCode::CONFLICT, &json!("name_taken")));
+    assert_eq!(client.delete(&path).await.0, StatusCode::NO_CONTENT);
+    assert_eq!(client.get(&path).await.0, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_definition_that_makes_no_sense_is_refused() {
+    let app = quiet().await;
+    for body in [
+        json!({}),
+        json!({"name": "  "}),
+        json!({"name": "x", "maxSteps": 0}),
+        json!({"name": "x", "flowType": "zigzag"}),
+        json!({"name": "x", "visibility": "secret"}),
+        json!({"name": "x", "defaultTimeout": -1}),
+        json!({"name": "x", "model": {"name": ""}}),
+        json!({"name": "x", "tols": []}),
+    ] {
+        let (status, problem) = app.client().post(&definitions(&app), body.clone()).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{body}: {problem}");
+    }
+}
+
+#[tokio::test]
+async fn a_definition_with_conversations_stays() {
+    let app = quiet().await;
+    let agent = app.agent("bound", &[]).await;
+    let (status, made) = app
+        .client()
+        .post("/api/conversations", json!({"agentDefinitionId": agent}))
+        .await;
+    assert_eq!(
+        (status, &made["agentDefinitionId"]),
+        (StatusCode::CREATED, &json!(agent))
+    );
+    let (status, problem) = app.client().delete(&format!("{}/{agent}", definitions(&app))).await;
+    assert_eq!(
+        (status, &problem["code"]),
+        (StatusCode::CONFLICT, &json!("definition_in_use"))
+    );
+}
+
+#[tokio::test]
+async fn definitions_are_listed_in_pages_by_name() {
+    let app = quiet().await;
+    for name in ["c", "a", "b"] {
+        app.agent(name, &[]).await;
+    }
+    let (_, page) = app.client().get(&format!("{}?limit=2", definitions(&app))).await;
+    let names = |page: &Value| -> Vec<String> {
+        page["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| item["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(names(&page), ["a", "b"]);
+    let cursor = page["nextCursor"].as_str().unwrap();
+    let (_, rest) = app
+        .client()
+        .get(&format!("{}?limit=2&cursor={cursor}", definitions(&app)))
+        .await;
+    assert_eq!(
+        (names(&rest), &rest["nextCursor"]),
+        (vec!["c".to_owned()], &Value::Null)
+    );
+}
+
+#[tokio::test]
+async fn a_run_is_triggered_by_its_agents_id_or_name() {
+    let app = quiet().await;
+    let agent = app.agent("nightly", &[]).await;
+    let trigger = |of: &str| format!("/api/projects/{}/agents/{of}/trigger", app.db.project_id);
+    for of in [agent.to_string(), "nightly".to_owned()] {
+        let (status, body) = app
+            .client()
+            .post(&trigger(&of), json!({"input": {"since": "yesterday"}}))
+            .await;
+        assert_eq!((status, &body["cursor"]), (StatusCode::ACCEPTED, &json!(0)), "{body}");
+    }
+    assert_eq!(
+        app.client().post(&trigger("nobody"), json!({"input": "x"})).await.0,
+        StatusCode::NOT_FOUND
+    );
+    assert_eq!(
+        app.client().post(&trigger("nightly"), json!({"input": ""})).await.0,
+        StatusCode::BAD_REQUEST
+    );
+    let foreign = format!("/api/projects/{}/agents/nightly/trigger", Uuid::now_v7());
+    assert_eq!(
+        app.client().post(&foreign, json!({"input": "x"})).await.0,
+        StatusCode::NOT_FOUND
+    );
+}
