@@ -127,7 +127,10 @@ pub async fn schema_is_ready(url: &str, args: &FleetArgs, drain: &CancellationTo
                 let count = |state: State| lines.iter().filter(|line| line.state == state).count();
                 let (pending, changed) = (count(State::Pending), count(State::Changed));
                 if changed > 0 {
-                    tracing::warn!(changed, "applied migrations differ from this binary's: `rejoin migrate status` shows them");
+                    tracing::warn!(
+                        changed,
+                        "applied migrations differ from this binary's: `rejoin migrate status` shows them"
+                    );
                 }
                 if pending == 0 {
                     return Ok(true);
@@ -141,7 +144,10 @@ pub async fn schema_is_ready(url: &str, args: &FleetArgs, drain: &CancellationTo
             // Down, or starting: that passes.
             Err(error) if Exit::of(&error) == Exit::Unreachable || is_starting(&error) => {
                 if looks.is_multiple_of(TELL_EVERY) {
-                    tracing::warn!(error = format!("{error:#}"), "the database does not answer yet; trying again");
+                    tracing::warn!(
+                        error = format!("{error:#}"),
+                        "the database does not answer yet; trying again"
+                    );
                 }
                 looks += 1;
             }

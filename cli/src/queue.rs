@@ -103,7 +103,15 @@ async fn show_stats(pool: &PgPool, out: Out) -> Result<()> {
     let now = database::now(pool).await?;
     let rows: Vec<[String; 9]> = queues.iter().map(queue_row).collect();
     let head = [
-        "QUEUE", "STATE", "DUE", "LATER", "BEHIND", "RUNNING", "DEAD", "DONE IN 1 H", "OLDEST DUE",
+        "QUEUE",
+        "STATE",
+        "DUE",
+        "LATER",
+        "BEHIND",
+        "RUNNING",
+        "DEAD",
+        "DONE IN 1 H",
+        "OLDEST DUE",
     ];
     out.table(head, &rows)?;
     out.line("")?;
@@ -111,7 +119,10 @@ async fn show_stats(pool: &PgPool, out: Out) -> Result<()> {
         return out.line("no workers: start one with `rejoin worker`");
     }
     let rows: Vec<[String; 8]> = workers.iter().map(|worker| worker_row(worker, now)).collect();
-    out.table(["WORKER", "HOST", "PID", "STATE", "BUSY", "SLOTS", "QUEUES", "SEEN"], &rows)
+    out.table(
+        ["WORKER", "HOST", "PID", "STATE", "BUSY", "SLOTS", "QUEUES", "SEEN"],
+        &rows,
+    )
 }
 
 fn queue_row(queue: &QueueStats) -> [String; 9] {
@@ -148,7 +159,9 @@ fn worker_row(worker: &WorkerStats, now: DateTime<Utc>) -> [String; 8] {
 }
 
 async fn show_dead(pool: &PgPool, queue: &str, limit: i64, out: Out) -> Result<()> {
-    let dead = stats::dead(pool, queue, limit).await.context("can't read the dead jobs")?;
+    let dead = stats::dead(pool, queue, limit)
+        .await
+        .context("can't read the dead jobs")?;
     if out.is_json() {
         return out.json(&dead);
     }

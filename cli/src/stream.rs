@@ -71,7 +71,11 @@ impl Parser {
         // Whole lines only: a character that was cut in two is whole again.
         let line = String::from_utf8_lossy(&line);
         let first = !std::mem::replace(&mut self.begun, true);
-        let line = if first { line.strip_prefix('\u{feff}').unwrap_or(&line) } else { &line };
+        let line = if first {
+            line.strip_prefix('\u{feff}').unwrap_or(&line)
+        } else {
+            &line
+        };
         if line.is_empty() {
             let frame = std::mem::take(&mut self.frame);
             return std::mem::take(&mut self.has_data).then_some(frame);
@@ -115,6 +119,11 @@ pub struct Received {
 impl Received {
     pub fn kind(&self) -> &str {
         self.json["type"].as_str().unwrap_or_default()
+    }
+
+    /// Part of what happened, not of how it was transmitted: what `--json` prints.
+    pub fn is_data(&self) -> bool {
+        self.seq.is_some() || matches!(self.kind(), "snapshot" | "gap")
     }
 
     pub fn text(&self, field: &str) -> &str {
