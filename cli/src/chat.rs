@@ -181,7 +181,7 @@ impl Talk {
             Some(name) => name,
             None => GRAPH_QUERY_AGENT,
         };
-        let found = match self.client.project(None) {
+        let found = match self.client.project(None).await {
             Ok(project) => self.look_for_agent(&project.to_string(), name).await,
             Err(error) => Err(error),
         };

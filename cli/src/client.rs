@@ -115,11 +115,14 @@ impl Client {
     /// The project that paths name.
     ///
     /// # Errors
-    /// It is not known; the message says how to give it.
-    pub fn project(&self, asked: Option<Uuid>) -> Result<Uuid> {
-        let missing = "this command needs the project: give --project ID, or set REJOIN_PROJECT_ID \
-                       (`rejoin keys list` shows the ids)";
-        asked.or(self.access.project_id).ok_or_else(|| anyhow::anyhow!(missing))
+    /// It was not given, and the API, which knows the key's own, can't be asked.
+    pub async fn project(&self, asked: Option<Uuid>) -> Result<Uuid> {
+        if let Some(id) = asked.or(self.access.project_id) {
+            return Ok(id);
+        }
+        let me = self.get("/api/me").await?;
+        let id = me["projectId"].as_str().and_then(|id| id.parse().ok());
+        id.context("the API did not tell the key's project: give --project ID, or set REJOIN_PROJECT_ID")
     }
 
     /// # Errors

@@ -73,14 +73,14 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                     query.append_pair(name, &value);
                 }
             }
-            let project = client.project(args.project)?;
+            let project = client.project(args.project).await?;
             let page = client
                 .get(&format!("/api/projects/{project}/agent-runs?{}", query.finish()))
                 .await?;
             list(&page, out)?;
         }
         Action::Show { run } => {
-            let project = client.project(args.project)?;
+            let project = client.project(args.project).await?;
             let path = format!("/api/projects/{project}/agent-runs/{run}");
             let about = client.get(&path).await?;
             let messages = client.get(&format!("{path}/messages?limit={SHOWN}")).await?;
