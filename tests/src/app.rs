@@ -285,6 +285,27 @@ impl Process {
         Self { child }
     }
 
+    /// `rejoin api` on this app's database, once it is ready; with its URL.
+    pub async fn api(app: &TestApp) -> (Self, String) {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its number");
+        let child = std::process::Command::new(binary())
+            .args(["api", "--listen", &free.to_string()])
+            .env("DATABASE_URL", &app.db.url)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the API starts");
+        let process = Self { child };
+        let url = format!("http://{free}");
+        support::wait_for("the API to be ready", async || {
+            let answer = reqwest::get(format!("{url}/readyz")).await.ok()?;
+            answer.status().is_success().then_some(())
+        })
+        .await;
+        (process, url)
+    }
+
     /// `kill -9`.
     pub fn kill(mut self) {
         self.child.kill().expect("a process of ours");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rejoin_shared::config::BusKind;
 use rejoin_tests::app::{AppOptions, LEASE, Process, TestApp};
-use rejoin_tests::client::{Frame, apply_resets, kinds, text};
+use rejoin_tests::client::{Client, Frame, apply_resets, kinds, text};
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::tools::{Ledger, Payment};
 use rejoin_worker::tools::registry::Registry;
@@ -407,6 +407,54 @@ async fn an_api_that_is_restarted_goes_on_from_the_cursor() {
     frames.extend(app.client().stream_after(&path, cursor).await.rest().await);
     assert_eq!(seqs(&frames), (1..=frames.len() as i64).collect::<Vec<_>>());
     assert_eq!(text(&frames), whole);
+}
+
+#[tokio::test]
+async fn an_api_process_that_is_killed_is_replaced_by_any_other() {
+    let app = TestApp::start().await;
+    let (victim, url) = Process::api(&app).await;
+    let client = Client::new(url, &app.db.api_key);
+    let gate = Arc::new(Notify::new());
+    let whole = words(30);
+    app.model.script([Reply::text(&whole).gate(gate.clone())]);
+    let posted = client.post_message(json!({"message": "write"})).await;
+    let path = format!("/api/runs/{}/events", posted["runId"].as_str().unwrap());
+    let mut reader = client.stream(&path).await;
+    let mut frames = reader.until("token").await;
+    victim.kill();
+    while let Some(frame) = reader.next_event().await {
+        frames.push(frame);
+    }
+    assert_ne!(done(&frames)["type"], "done", "a connection that ends without done means: reconnect");
+    gate.notify_one();
+    let cursor = frames.last().unwrap().id.unwrap();
+    frames.extend(app.client().stream_after(&path, cursor).await.rest().await);
+    assert_eq!(seqs(&frames), (1..=frames.len() as i64).collect::<Vec<_>>());
+    assert_eq!(text(&frames), whole);
+    assert_eq!(done(&frames)["status"], "completed");
+}
+
+#[tokio::test]
+async fn old_events_leave_by_age_and_their_readers_are_told() {
+    let app = TestApp::start().await;
+    app.model.script([Reply::text("one"), Reply::text("two")]);
+    let client = app.client();
+    let frames = client.ask(None, "first").await;
+    app.wait_until_idle().await;
+    let conversation = frames[1].json()["conversationId"].as_str().unwrap().to_owned();
+    sqlx::query("update stream.events set created_at = now() - interval '2 hours'").execute(&app.db.pool).await.unwrap();
+    client.chat(json!({"message": "second", "conversationId": conversation})).await;
+    app.wait_until_idle().await;
+    let removed = rejoin_shared::events::retention::trim(&app.db.pool, 3_600.0).await.unwrap();
+    assert_eq!(removed, frames.len() as u64);
+    assert_eq!(rejoin_shared::events::retention::trim(&app.db.pool, 3_600.0).await.unwrap(), 0);
+    let path = format!("/api/conversations/{conversation}/events");
+    let (status, problem) = client.get(&format!("{path}?after=1")).await;
+    assert_eq!((status, &problem["oldest"]), (StatusCode::GONE, &json!(removed + 1)), "{problem}");
+    let (_, messages) = client.get(&format!("/api/conversations/{conversation}/messages")).await;
+    assert_eq!(messages["items"].as_array().unwrap().len(), 4, "what was said stays");
+    let mut reader = client.stream_after(&path, removed as i64).await;
+    assert_eq!(text(&reader.until("done").await), "two");
 }
 
 #[tokio::test]
