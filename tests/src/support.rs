@@ -93,7 +93,10 @@ pub async fn database() -> TestDatabase {
 
 /// A migrated database on a server of the test's own, which it may stop, crash and start again.
 pub async fn own_server_database() -> (PrivatePostgres, TestDatabase) {
-    let server = PrivatePostgres::start(PostgresOptions::ephemeral()).await.expect("a private PostgreSQL");
+    // Without it a crash of the server takes the newest commits with it.
+    let kept = ("synchronous_commit".into(), "on".into());
+    let options = PostgresOptions { extra_settings: vec![kept], ..PostgresOptions::ephemeral() };
+    let server = PrivatePostgres::start(options).await.expect("a private PostgreSQL");
     rejoin_cli::migrate::up(&server.url()).await.expect("migrations");
     let database = populated(server.url()).await;
     (server, database)
