@@ -6,6 +6,9 @@ use std::time::Duration;
 use clap::Args;
 use rejoin_shared::config::DatabaseArgs;
 
+/// An import is streamed, so this bounds its time and its transaction, not memory [bytes].
+const MAX_IMPORT_BYTES: u64 = 256 * 1024 * 1024;
+
 #[derive(Debug, Clone, Args)]
 pub struct ApiConfig {
     #[command(flatten)]
@@ -22,6 +25,10 @@ pub struct ApiConfig {
     /// Largest request body [bytes]
     #[arg(long, env = "REJOIN_MAX_BODY_BYTES", default_value_t = 1024 * 1024)]
     pub max_body_bytes: usize,
+
+    /// Largest upload of an import into the graph [bytes]
+    #[arg(long, env = "REJOIN_MAX_IMPORT_BYTES", default_value_t = MAX_IMPORT_BYTES)]
+    pub max_import_bytes: u64,
 
     /// Longest chat message [characters]
     #[arg(long, env = "REJOIN_MAX_MESSAGE_CHARS", default_value_t = rejoin_shared::messages::CONTENT_MAX_CHARS)]
@@ -64,6 +71,7 @@ impl ApiConfig {
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
             rate_per_s: 2_000,
             max_body_bytes: 1024 * 1024,
+            max_import_bytes: MAX_IMPORT_BYTES,
             max_message_chars: rejoin_shared::messages::CONTENT_MAX_CHARS,
             heartbeat_s: 8,
             stall_timeout_ms: 10_000,

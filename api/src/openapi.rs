@@ -36,5 +36,26 @@ pub fn base() -> OpenApi {
 
 /// The whole document, as `rejoin openapi` prints it.
 pub fn document() -> OpenApi {
-    crate::routes::all().into_openapi()
+    named(crate::routes::all().into_openapi())
+}
+
+/// Gives each operation a name of its own: its tag and its handler, `graph_objects_list`. Handlers of different nouns have the
+/// same names, and programs that write clients need different ones.
+pub fn named(mut document: OpenApi) -> OpenApi {
+    for item in document.paths.paths.values_mut() {
+        let operations = [
+            &mut item.get,
+            &mut item.put,
+            &mut item.post,
+            &mut item.delete,
+            &mut item.patch,
+        ];
+        for operation in operations.into_iter().flatten() {
+            let tag = operation.tags.as_ref().and_then(|tags| tags.first()).map(|tag| tag.replace(' ', "_"));
+            if let (Some(tag), Some(handler)) = (tag, &mut operation.operation_id) {
+                *handler = format!("{tag}_{handler}");
+            }
+        }
+    }
+    document
 }

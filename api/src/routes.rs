@@ -5,6 +5,7 @@
 //! - `runs`           one run: its state, its events, its end
 //! - `agent_definitions`  configuration of agents (admin)
 //! - `history`        the audit trail of runs, in three levels of detail
+//! - `graph`          the knowledge graph, with its own files
 //! - `trigger`        runs outside conversations
 //! - `me`             what a key is good for
 //! - `tickets`        passes for a browser's EventSource
@@ -16,6 +17,7 @@
 pub mod agent_definitions;
 pub mod chat;
 pub mod conversations;
+pub mod graph;
 pub mod health;
 pub mod history;
 pub mod me;
@@ -28,7 +30,7 @@ use std::any::Any;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request};
+use axum::extract::{DefaultBodyLimit, MatchedPath, Request};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::middleware::{self, Next};
@@ -43,7 +45,7 @@ use crate::openapi;
 use crate::problem::Problem;
 use crate::state::AppState;
 
-/// Until a response begins. A stream's own length has no limit.
+/// Until a response begins; of an import there is none while its lines come. A stream's own length has no limit.
 const REQUEST_LIMIT: Duration = Duration::from_secs(25);
 
 /// All documented routes.
@@ -54,6 +56,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(runs::routes())
         .merge(agent_definitions::routes())
         .merge(history::routes())
+        .merge(graph::routes())
         .merge(trigger::routes())
         .merge(me::routes())
         .merge(tickets::routes())
@@ -64,7 +67,7 @@ pub fn all() -> OpenApiRouter<AppState> {
 /// The application: the routes, and what surrounds them.
 pub fn router(state: AppState) -> Router {
     let (router, document) = all().split_for_parts();
-    let document = document.to_json().expect("the OpenAPI document is plain data");
+    let document = openapi::named(document).to_json().expect("the OpenAPI document is plain data");
     let max_body_bytes = state.config.max_body_bytes;
     router
         .route(
@@ -93,6 +96,10 @@ pub fn router(state: AppState) -> Router {
 
 /// Gives a request up whose answer does not begin: the database may be there and not answer.
 async fn limited(request: Request, next: Next) -> Response {
+    let path = request.extensions().get::<MatchedPath>();
+    if path.is_some_and(|path| path.as_str() == graph::transfer::IMPORT_PATH) {
+        return next.run(request).await;
+    }
     match timeout(REQUEST_LIMIT, next.run(request)).await {
         Ok(response) => response,
         Err(_) => {

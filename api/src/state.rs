@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::caller::Keys;
 use crate::config::ApiConfig;
+use crate::routes::graph::transfer::Transfers;
 use crate::routes::metrics;
 use crate::sse::tail::Hub;
 
@@ -20,6 +21,7 @@ pub struct AppState {
     /// The live ends of the logs that somebody follows.
     pub hub: Arc<Hub>,
     pub keys: Arc<Keys>,
+    pub transfers: Arc<Transfers>,
     pub metrics: PrometheusHandle,
     /// Cancelled when the process is told to stop.
     pub draining: CancellationToken,
@@ -30,6 +32,7 @@ impl AppState {
     pub fn new(config: ApiConfig, db: Db, bus: SharedBus, draining: CancellationToken) -> Self {
         Self {
             hub: Hub::start(db.clone(), bus.clone(), config.max_streams_per_user),
+            transfers: Arc::new(Transfers::new(&db.sql)),
             keys: Arc::new(Keys::new(config.rate_per_s)),
             config: Arc::new(config),
             metrics: metrics::handle(),

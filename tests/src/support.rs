@@ -102,7 +102,22 @@ pub async fn database() -> TestDatabase {
         let _copying = COPYING.lock().await;
         run_sql(&server.url(), &format!("create database {name} template {TEMPLATE}")).await;
     }
-    let url = server.admin_url(&name);
+    populated(server.admin_url(&name)).await
+}
+
+/// A migrated database on a server of the test's own, which it may stop, crash and start again.
+pub async fn own_server_database() -> (PrivatePostgres, TestDatabase) {
+    // Without it a crash of the server takes the newest commits with it.
+    let kept = ("synchronous_commit".into(), "on".into());
+    let options = PostgresOptions { extra_settings: vec![kept], ..PostgresOptions::ephemeral() };
+    let server = PrivatePostgres::start(options).await.expect("a private PostgreSQL");
+    rejoin_cli::migrate::up(&server.url()).await.expect("migrations");
+    let database = populated(server.url()).await;
+    (server, database)
+}
+
+/// The migrated database at `url`, with a project, a user and a key.
+async fn populated(url: String) -> TestDatabase {
     let db = Db::connect_lazy(&DatabaseArgs::new(&url), "rejoin-test").expect("a readable URL");
     let pool = db.sql.clone();
     let mut connection = pool.acquire().await.expect("a connection");

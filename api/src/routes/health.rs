@@ -14,13 +14,15 @@ use utoipa_axum::routes;
 use crate::state::AppState;
 
 /// What the migrations must have made.
-const NEEDED_TABLES: [&str; 6] = [
+const NEEDED_TABLES: [&str; 8] = [
     "queue.jobs",
     "stream.events",
     "kb.api_keys",
     "kb.chat_conversations",
     "kb.agent_runs",
     "kb.agent_run_tool_calls",
+    "kb.graph_objects",
+    "kb.graph_relationships",
 ];
 /// The database has this long to answer.
 const QUERY_LIMIT: Duration = Duration::from_secs(2);

@@ -1,0 +1,128 @@
+//! The knowledge graph of a project, for people and programs (agents have their tools).
+//!
+//! - `objects`        things: list, make, change, delete, restore; their versions and edges
+//! - `relationships`  what holds between two things
+//! - `explore`        search, types, walks
+//! - `transfer`       NDJSON in and out, streamed
+//!
+//! Invariant: every handler checks first that the path's project is the caller's.
+
+pub mod explore;
+pub mod objects;
+pub mod relationships;
+pub mod transfer;
+
+use axum::http::header::IF_MATCH;
+use axum::http::{HeaderMap, HeaderName, StatusCode};
+use rejoin_shared::graph::{self, Actor, ActorKind};
+use tracing::error;
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::caller::Caller;
+use crate::problem::Problem;
+use crate::state::AppState;
+
+/// A change that names no version is tried again so often when another one comes between.
+const CHANGE_TRIES: u32 = 5;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .merge(objects::routes())
+        .merge(relationships::routes())
+        .merge(explore::routes())
+        .merge(transfer::routes())
+}
+
+/// What goes with a made thing: where it is, and its version.
+type Made<T> = (StatusCode, [(HeaderName, String); 2], axum::Json<T>);
+/// What goes with a thing: its version.
+type Versioned<T> = ([(HeaderName, String); 1], axum::Json<T>);
+
+fn actor(caller: &Caller) -> Actor {
+    Actor {
+        kind: ActorKind::User,
+        id: Some(caller.user_id),
+    }
+}
+
+fn etag(version: i32) -> String {
+    format!("\"{version}\"")
+}
+
+/// The version that a change was made for, from `If-Match` or the body's `version`. None: whatever there is.
+fn expected_version(headers: &HeaderMap, in_body: Option<i32>) -> Result<Option<i32>, Problem> {
+    let Some(header) = headers.get(IF_MATCH) else {
+        return Ok(in_body);
+    };
+    let malformed = || Problem::bad_request("invalid_if_match", "If-Match must be one version, as ETag gave it, or *");
+    let text = header.to_str().map_err(|_| malformed())?.trim();
+    if text == "*" {
+        return Ok(in_body);
+    }
+    let version: i32 = text.trim_matches('"').parse().map_err(|_| malformed())?;
+    match in_body {
+        Some(other) if other != version => Err(Problem::bad_request(
+            "invalid_if_match",
+            "If-Match and the body name different versions",
+        )),
+        Some(_) | None => Ok(Some(version)),
+    }
+}
+
+/// Whether a change that met another one may be made again without anybody minding.
+fn may_be_made_again(expected: Option<i32>, error: &graph::Error) -> bool {
+    match error {
+        graph::Error::VersionConflict { .. } => expected.is_none(),
+        graph::Error::NotFound { .. }
+        | graph::Error::Conflict(_)
+        | graph::Error::Invalid(_)
+        | graph::Error::Database { .. } => false,
+    }
+}
+
+impl From<graph::Error> for Problem {
+    fn from(error: graph::Error) -> Self {
+        let detail = error.to_string();
+        match error {
+            graph::Error::NotFound { what } => {
+                let code = if what.starts_with("relationship") {
+                    "relationship_not_found"
+                } else {
+                    "object_not_found"
+                };
+                Self::new(StatusCode::NOT_FOUND, code, detail)
+            }
+            graph::Error::VersionConflict { expected, actual } => Self::conflict("version_conflict", detail)
+                .with("expectedVersion", expected.into())
+                .with("version", actual.into()),
+            graph::Error::Conflict(_) => Self::conflict("already_exists", detail),
+            graph::Error::Invalid(_) => Self::bad_request("invalid_graph_data", detail),
+            graph::Error::Database { attempted, source } => {
+                let problem = Self::from(source);
+                if problem.status == StatusCode::INTERNAL_SERVER_ERROR {
+                    error!(attempted, "a graph operation failed");
+                }
+                problem
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn the_expected_version_comes_from_the_header_or_the_body() {
+        let with = |text: &'static str| HeaderMap::from_iter([(IF_MATCH, HeaderValue::from_static(text))]);
+        assert_eq!(expected_version(&HeaderMap::new(), Some(3)).unwrap(), Some(3));
+        assert_eq!(expected_version(&with("\"3\""), None).unwrap(), Some(3));
+        assert_eq!(expected_version(&with("3"), Some(3)).unwrap(), Some(3));
+        assert_eq!(expected_version(&with("*"), None).unwrap(), None);
+        for (headers, body) in [(with("\"3\""), Some(4)), (with("x"), None)] {
+            assert_eq!(expected_version(&headers, body).unwrap_err().code, "invalid_if_match");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Finding one's way in the graph: search, what types there are, walks from an object.
+
+use axum::Json;
+use axum::extract::State;
+use rejoin_shared::graph::search::{self, Scope};
+use rejoin_shared::graph::traverse::{self, MAX_DEPTH, Walk};
+use rejoin_shared::graph::{Direction, schema};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::objects::ObjectBody;
+use crate::caller::Caller;
+use crate::extract::{Body, Params, Segments};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+/// Objects in an answer to a search, unless the request says otherwise.
+const SEARCH_LIMIT: i64 = 20;
+/// Longest search query [characters].
+const QUERY_MAX_CHARS: usize = 2_000;
+/// Depth of a walk, unless the request says otherwise.
+const WALK_DEPTH: u32 = 2;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(search_objects))
+        .routes(routes!(types))
+        .routes(routes!(walk))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct SearchParams {
+    /// Words; "phrases" and -exclusions are understood, typing errors forgiven
+    pub query: String,
+    /// Only objects of one of these types, with commas between
+    pub types: Option<String>,
+    /// Only objects with one of these labels, with commas between
+    pub labels: Option<String>,
+    /// Objects in the answer, at most 100
+    pub limit: Option<u32>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = GraphHit)]
+pub struct HitBody {
+    pub object: ObjectBody,
+    /// 0 to 1
+    pub score: f64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = GraphHits)]
+pub struct HitsBody {
+    /// The best first
+    pub data: Vec<HitBody>,
+    /// How many objects were found in all
+    pub total: i64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = GraphTypeCount)]
+pub struct TypeBody {
+    pub name: String,
+    pub count: i64,
+    /// Names of properties, from a sample
+    pub properties: Vec<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = GraphRelationshipCount)]
+pub struct RelationshipTypeBody {
+    pub r#type: String,
+    pub from_type: String,
+    pub to_type: String,
+    pub count: i64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = GraphTypes)]
+pub struct TypesBody {
+    /// The commonest first
+    pub types: Vec<TypeBody>,
+    pub relationships: Vec<RelationshipTypeBody>,
+    /// Objects of all types
+    pub total: i64,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = GraphWalk)]
+pub struct WalkRequest {
+    pub start_entity_id: Uuid,
+    /// 1 to 5
+    pub max_depth: Option<u32>,
+    /// None: all
+    #[serde(default)]
+    pub relationship_types: Vec<String>,
+    /// `outgoing`, `incoming` or `both`
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub direction: Direction,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = GraphNode)]
+pub struct NodeBody {
+    /// Relationships from the start
+    pub depth: u32,
+    pub object: ObjectBody,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = GraphWalkEdge)]
+pub struct WalkEdgeBody {
+    pub id: Uuid,
+    pub r#type: String,
+    pub source_id: Uuid,
+    pub target_id: Uuid,
+    #[schema(value_type = Object)]
+    pub properties: Value,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = GraphWalked)]
+pub struct WalkedBody {
+    /// The start first, then by depth
+    pub nodes: Vec<NodeBody>,
+    /// Both ends of each are among the nodes
+    pub edges: Vec<WalkEdgeBody>,
+    /// A limit left something out
+    pub truncated: bool,
+}
+
+fn listed(text: Option<String>) -> Vec<String> {
+    let text = text.unwrap_or_default();
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    parts.map(str::to_owned).collect()
+}
+
+/// Search the graph
+#[utoipa::path(get, path = "/api/projects/{p}/graph/search", tag = "graph",
+    params(SearchParams, ("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "What was found", body = HitsBody), Refused))]
+async fn search_objects(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Params(params): Params<SearchParams>,
+) -> Result<Json<HitsBody>, Problem> {
+    caller.in_project(project_id)?;
+    if params.query.chars().count() > QUERY_MAX_CHARS {
+        let detail = format!("query must have at most {QUERY_MAX_CHARS} characters");
+        return Err(Problem::bad_request("invalid_query", detail));
+    }
+    let scope = Scope {
+        types: listed(params.types),
+        labels: listed(params.labels),
+    };
+    let limit = params.limit.map_or(SEARCH_LIMIT, i64::from);
+    let found = search::search(&state.db.sql, project_id, &params.query, &scope, limit).await?;
+    let data = found.hits.into_iter().map(|hit| HitBody {
+        object: hit.object.into(),
+        score: hit.score,
+    });
+    Ok(Json(HitsBody {
+        data: data.collect(),
+        total: found.total,
+    }))
+}
+
+/// What the graph consists of
+#[utoipa::path(get, path = "/api/projects/{p}/graph/types", tag = "graph",
+    params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "Types with counts", body = TypesBody), Refused))]
+async fn types(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+) -> Result<Json<TypesBody>, Problem> {
+    caller.in_project(project_id)?;
+    let types = schema::types(&state.db.sql, project_id).await?;
+    let relationships = schema::relationship_types(&state.db.sql, project_id).await?;
+    let total = types.iter().map(|of| of.count).sum();
+    let types = types.into_iter().map(|of| TypeBody {
+        name: of.name,
+        count: of.count,
+        properties: of.properties,
+    });
+    let relationships = relationships.into_iter().map(|of| RelationshipTypeBody {
+        r#type: of.relationship_type,
+        from_type: of.from_type,
+        to_type: of.to_type,
+        count: of.count,
+    });
+    Ok(Json(TypesBody {
+        types: types.collect(),
+        relationships: relationships.collect(),
+        total,
+    }))
+}
+
+/// Walk the graph from an object, breadth first
+#[utoipa::path(post, path = "/api/projects/{p}/graph/traverse", tag = "graph", request_body = WalkRequest,
+    params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "What was met", body = WalkedBody), Refused, BodyRefused))]
+async fn walk(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Body(request): Body<WalkRequest>,
+) -> Result<Json<WalkedBody>, Problem> {
+    caller.in_project(project_id)?;
+    let max_depth = request.max_depth.unwrap_or(WALK_DEPTH);
+    if !(1..=MAX_DEPTH).contains(&max_depth) {
+        let detail = format!("maxDepth must be 1 to {MAX_DEPTH}");
+        return Err(Problem::bad_request("invalid_body", detail));
+    }
+    let walk = Walk {
+        max_depth,
+        relationship_types: request.relationship_types,
+        direction: request.direction,
+        prefer: None,
+    };
+    let walked = traverse::traverse(&state.db.sql, project_id, request.start_entity_id, &walk).await?;
+    let nodes = walked.nodes.into_iter().map(|node| NodeBody {
+        depth: node.depth,
+        object: node.object.into(),
+    });
+    let edges = walked.edges.into_iter().map(|edge| WalkEdgeBody {
+        id: edge.id,
+        r#type: edge.relationship_type,
+        source_id: edge.source_id,
+        target_id: edge.target_id,
+        properties: edge.properties,
+    });
+    Ok(Json(WalkedBody {
+        nodes: nodes.collect(),
+        edges: edges.collect(),
+        truncated: walked.truncated,
+    }))
+}

@@ -1,0 +1,404 @@
+//! Objects of the graph. A change is a new version; a deleted object can be restored.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::{ETAG, LOCATION};
+use axum::http::{HeaderMap, StatusCode};
+use chrono::{DateTime, Utc};
+use rejoin_shared::graph::objects::{self, Filter, NewObject, Object, ObjectChange};
+use rejoin_shared::graph::relationships::{self, Edge, Edges, Entity};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::{CHANGE_TRIES, Made, Versioned, actor, etag, expected_version, may_be_made_again};
+use crate::caller::Caller;
+use crate::extract::{Body, PageParams, Params, Segments, page};
+use crate::problem::{BodyRefused, Problem, ProblemBody, Refused};
+use crate::state::AppState;
+
+/// Edges of an object in one direction, unless the request says otherwise.
+const EDGES: i64 = 100;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(list, create))
+        .routes(routes!(get, update, delete))
+        .routes(routes!(restore))
+        .routes(routes!(history))
+        .routes(routes!(edges))
+}
+
+/// One version of an object; outside its history the newest.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = GraphObject)]
+pub struct ObjectBody {
+    /// The same in all versions
+    pub id: Uuid,
+    pub version: i32,
+    pub r#type: String,
+    /// Its name for programs, unique in its type
+    pub key: String,
+    /// Its name for people: property `name` or `title`, else the key
+    pub name: String,
+    pub status: Option<String>,
+    pub labels: Vec<String>,
+    #[schema(value_type = Object)]
+    pub properties: Value,
+    /// What this version changed, in words
+    pub change_summary: Option<String>,
+    pub schema_version: Option<String>,
+    /// Who wrote this version: `user`, `agent`, `import` or `system`
+    pub actor_type: String,
+    pub actor_id: Option<Uuid>,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+    /// Only in histories and answers to a deletion
+    pub deleted_at: Option<DateTime<Utc>>,
+}
+
+impl From<Object> for ObjectBody {
+    fn from(object: Object) -> Self {
+        Self {
+            id: object.id,
+            version: object.version,
+            r#type: object.object_type,
+            key: object.key,
+            name: object.name,
+            status: object.status,
+            labels: object.labels,
+            properties: object.properties,
+            change_summary: object.change_summary,
+            schema_version: object.schema_version,
+            actor_type: object.actor_type,
+            actor_id: object.actor_id,
+            created_at: object.created_at,
+            updated_at: object.updated_at,
+            deleted_at: object.deleted_at,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = GraphObjectPage)]
+pub struct ObjectPage {
+    pub items: Vec<ObjectBody>,
+    pub next_cursor: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = GraphObjectHistory)]
+pub struct History {
+    /// The newest first
+    pub items: Vec<ObjectBody>,
+}
+
+/// An object as short as it can be cited.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = GraphEntity)]
+pub struct EntityBody {
+    pub id: Uuid,
+    pub key: String,
+    pub r#type: String,
+    pub name: String,
+}
+
+impl From<Entity> for EntityBody {
+    fn from(entity: Entity) -> Self {
+        Self {
+            id: entity.id,
+            key: entity.key,
+            r#type: entity.object_type,
+            name: entity.name,
+        }
+    }
+}
+
+/// A relationship seen from one of its ends.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = GraphEdge)]
+pub struct EdgeBody {
+    pub relationship_id: Uuid,
+    pub relationship_type: String,
+    pub connected: EntityBody,
+    #[schema(value_type = Object)]
+    pub properties: Value,
+    pub weight: Option<f64>,
+}
+
+impl From<Edge> for EdgeBody {
+    fn from(edge: Edge) -> Self {
+        Self {
+            relationship_id: edge.relationship_id,
+            relationship_type: edge.relationship_type,
+            connected: edge.connected.into(),
+            properties: edge.properties,
+            weight: edge.weight,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = GraphEdges)]
+pub struct EdgesBody {
+    /// By type and name
+    pub incoming: Vec<EdgeBody>,
+    pub outgoing: Vec<EdgeBody>,
+    /// All there are, also those beyond the limit
+    pub incoming_total: i64,
+    pub outgoing_total: i64,
+}
+
+impl From<Edges> for EdgesBody {
+    fn from(edges: Edges) -> Self {
+        let bodies = |edges: Vec<Edge>| edges.into_iter().map(EdgeBody::from).collect();
+        Self {
+            incoming: bodies(edges.incoming),
+            outgoing: bodies(edges.outgoing),
+            incoming_total: edges.incoming_total,
+            outgoing_total: edges.outgoing_total,
+        }
+    }
+}
+
+/// Which objects, and which page of them.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ObjectParams {
+    /// Only objects of this type
+    pub r#type: Option<String>,
+    /// Only objects with this label
+    pub label: Option<String>,
+    /// Only objects with this status
+    pub status: Option<String>,
+    /// Items of the page
+    pub limit: Option<u32>,
+    /// `nextCursor` of the page before
+    pub cursor: Option<String>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct LimitParams {
+    /// Items at most
+    pub limit: Option<u32>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = NewGraphObject)]
+pub struct NewObjectRequest {
+    pub r#type: String,
+    /// None: the object's id becomes its key
+    pub key: Option<String>,
+    /// The same as a property `name`
+    pub name: Option<String>,
+    pub status: Option<String>,
+    #[serde(default)]
+    pub labels: Vec<String>,
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub properties: Map<String, Value>,
+    pub schema_version: Option<String>,
+}
+
+/// What is absent stays.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = GraphObjectPatch)]
+pub struct ObjectPatch {
+    /// Merged into the properties, at the top level; null deletes one
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub properties: Map<String, Value>,
+    pub status: Option<String>,
+    pub labels: Option<Vec<String>>,
+    /// Labels take the place of those there are, instead of joining them
+    #[serde(default)]
+    pub replace_labels: bool,
+    /// The version that the change was made for; another one there: 409. `If-Match` says the same
+    pub version: Option<i32>,
+    pub change_summary: Option<String>,
+}
+
+/// The project's live objects in the order of their creation
+#[utoipa::path(get, path = "/api/projects/{p}/graph/objects", tag = "graph objects",
+    params(ObjectParams, ("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "A page", body = ObjectPage), Refused))]
+async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Params(params): Params<ObjectParams>,
+) -> Result<Json<ObjectPage>, Problem> {
+    caller.in_project(project_id)?;
+    let page_params = PageParams {
+        limit: params.limit,
+        cursor: params.cursor,
+    };
+    let limit = page_params.limit(&state)?.min(objects::MAX_PAGE - 1);
+    let filter = Filter {
+        types: params.r#type.into_iter().collect(),
+        labels: params.label.into_iter().collect(),
+        status: params.status,
+    };
+    let rows = objects::list(&state.db.sql, project_id, &filter, page_params.after()?, limit + 1).await?;
+    let (items, next_cursor) = page(rows, limit, |row| row.id, ObjectBody::from);
+    Ok(Json(ObjectPage { items, next_cursor }))
+}
+
+/// Make an object
+#[utoipa::path(post, path = "/api/projects/{p}/graph/objects", tag = "graph objects",
+    request_body = NewObjectRequest, params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 201, description = "Made", body = ObjectBody),
+        (status = 409, description = "Its type has the key already", body = ProblemBody), Refused, BodyRefused))]
+async fn create(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Body(request): Body<NewObjectRequest>,
+) -> Result<Made<ObjectBody>, Problem> {
+    caller.in_project(project_id)?;
+    let mut properties = request.properties;
+    if let Some(name) = request.name {
+        properties.insert("name".to_owned(), Value::String(name));
+    }
+    let new = NewObject {
+        object_type: request.r#type,
+        key: request.key,
+        status: request.status,
+        labels: request.labels,
+        properties,
+        schema_version: request.schema_version,
+    };
+    let mut db = state.db.sql.acquire().await?;
+    let made = objects::create(&mut db, project_id, &new, actor(&caller)).await?;
+    let location = format!("/api/projects/{project_id}/graph/objects/{}", made.id);
+    Ok((
+        StatusCode::CREATED,
+        [(LOCATION, location), (ETAG, etag(made.version))],
+        Json(made.into()),
+    ))
+}
+
+/// One object
+#[utoipa::path(get, path = "/api/projects/{p}/graph/objects/{id}", tag = "graph objects",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The object")),
+    responses((status = 200, description = "Its newest version; ETag names it", body = ObjectBody), Refused))]
+async fn get(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<Versioned<ObjectBody>, Problem> {
+    caller.in_project(project_id)?;
+    let object = objects::get(&state.db.sql, project_id, id).await?;
+    Ok(([(ETAG, etag(object.version))], Json(object.into())))
+}
+
+/// Change parts of an object: a new version
+#[utoipa::path(patch, path = "/api/projects/{p}/graph/objects/{id}", tag = "graph objects", request_body = ObjectPatch,
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The object"),
+        ("If-Match" = Option<String>, Header, description = "The version that the change was made for")),
+    responses((status = 200, description = "As it is now", body = ObjectBody),
+        (status = 409, description = "Another version is the newest (`version_conflict`)", body = ProblemBody),
+        Refused, BodyRefused))]
+async fn update(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    headers: HeaderMap,
+    Body(patch): Body<ObjectPatch>,
+) -> Result<Versioned<ObjectBody>, Problem> {
+    caller.in_project(project_id)?;
+    let change = ObjectChange {
+        properties: patch.properties,
+        status: patch.status,
+        labels: patch.labels,
+        replace_labels: patch.replace_labels,
+        expected_version: expected_version(&headers, patch.version)?,
+        change_summary: patch.change_summary,
+    };
+    let mut db = state.db.sql.acquire().await?;
+    let mut tries = 0;
+    let object = loop {
+        tries += 1;
+        match objects::update(&mut db, project_id, id, &change, actor(&caller)).await {
+            Err(error) if tries < CHANGE_TRIES && may_be_made_again(change.expected_version, &error) => {}
+            outcome => break outcome?,
+        }
+    };
+    Ok(([(ETAG, etag(object.version))], Json(object.into())))
+}
+
+/// Delete an object. It can be restored; its relationships show again then
+#[utoipa::path(delete, path = "/api/projects/{p}/graph/objects/{id}", tag = "graph objects",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The object")),
+    responses((status = 204, description = "Gone"), Refused))]
+async fn delete(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<StatusCode, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = state.db.sql.acquire().await?;
+    objects::delete(&mut db, project_id, id, actor(&caller)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Restore a deleted object. Of one that is there: no change
+#[utoipa::path(post, path = "/api/projects/{p}/graph/objects/{id}/restore", tag = "graph objects",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The object")),
+    responses((status = 200, description = "As it is now", body = ObjectBody),
+        (status = 409, description = "Another object took its key", body = ProblemBody), Refused))]
+async fn restore(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<Versioned<ObjectBody>, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = state.db.sql.acquire().await?;
+    let object = objects::restore(&mut db, project_id, id, actor(&caller)).await?;
+    Ok(([(ETAG, etag(object.version))], Json(object.into())))
+}
+
+/// An object's versions, also of a deleted one
+#[utoipa::path(get, path = "/api/projects/{p}/graph/objects/{id}/history", tag = "graph objects",
+    params(LimitParams, ("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The object")),
+    responses((status = 200, description = "The newest first", body = History), Refused))]
+async fn history(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Params(params): Params<LimitParams>,
+) -> Result<Json<History>, Problem> {
+    caller.in_project(project_id)?;
+    let limit = params.limit.map_or(objects::MAX_PAGE, i64::from);
+    let versions = objects::history(&state.db.sql, project_id, id, limit).await?;
+    Ok(Json(History {
+        items: versions.into_iter().map(ObjectBody::from).collect(),
+    }))
+}
+
+/// What arrives at an object and what leaves it
+#[utoipa::path(get, path = "/api/projects/{p}/graph/objects/{id}/edges", tag = "graph objects",
+    params(LimitParams, ("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The object")),
+    responses((status = 200, description = "At most so many in each direction", body = EdgesBody), Refused))]
+async fn edges(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Params(params): Params<LimitParams>,
+) -> Result<Json<EdgesBody>, Problem> {
+    caller.in_project(project_id)?;
+    objects::get(&state.db.sql, project_id, id).await?;
+    let limit = params.limit.map_or(EDGES, i64::from);
+    let edges = relationships::edges(&state.db.sql, project_id, id, limit).await?;
+    Ok(Json(edges.into()))
+}

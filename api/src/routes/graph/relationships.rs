@@ -1,0 +1,266 @@
+//! Relationships of the graph: directed, at most one of a type between two objects, versioned as objects are.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::{ETAG, LOCATION};
+use axum::http::{HeaderMap, StatusCode};
+use chrono::{DateTime, Utc};
+use rejoin_shared::graph;
+use rejoin_shared::graph::relationships::{
+    self, Connected, Filter, NewRelationship, Relationship, RelationshipChange,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::objects::EntityBody;
+use super::{Made, Versioned, actor, etag, expected_version};
+use crate::caller::Caller;
+use crate::extract::{Body, PageParams, Params, Segments, page};
+use crate::problem::{BodyRefused, Problem, ProblemBody, Refused};
+use crate::state::AppState;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(list, create))
+        .routes(routes!(get, update, delete))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = GraphRelationship)]
+pub struct RelationshipBody {
+    /// The same in all versions
+    pub id: Uuid,
+    pub version: i32,
+    /// Read from source to target
+    pub r#type: String,
+    pub source_id: Uuid,
+    pub target_id: Uuid,
+    #[schema(value_type = Object)]
+    pub properties: Value,
+    /// How strong it is, where that means something
+    pub weight: Option<f64>,
+    /// When what it says was true, where that is known
+    pub valid_from: Option<DateTime<Utc>>,
+    pub valid_to: Option<DateTime<Utc>>,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+impl From<Relationship> for RelationshipBody {
+    fn from(relationship: Relationship) -> Self {
+        Self {
+            id: relationship.id,
+            version: relationship.version,
+            r#type: relationship.relationship_type,
+            source_id: relationship.source_id,
+            target_id: relationship.target_id,
+            properties: relationship.properties,
+            weight: relationship.weight,
+            valid_from: relationship.valid_from,
+            valid_to: relationship.valid_to,
+            created_at: relationship.created_at,
+            updated_at: relationship.updated_at,
+        }
+    }
+}
+
+/// A relationship with both its ends.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = GraphConnection)]
+pub struct ConnectedBody {
+    #[serde(flatten)]
+    pub relationship: RelationshipBody,
+    pub source: EntityBody,
+    pub target: EntityBody,
+}
+
+impl From<Connected> for ConnectedBody {
+    fn from(connected: Connected) -> Self {
+        Self {
+            relationship: connected.relationship.into(),
+            source: connected.source.into(),
+            target: connected.target.into(),
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = GraphRelationshipPage)]
+pub struct RelationshipPage {
+    pub items: Vec<ConnectedBody>,
+    pub next_cursor: Option<String>,
+}
+
+/// Which relationships, and which page of them.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub struct RelationshipParams {
+    /// Only relationships of this type
+    pub r#type: Option<String>,
+    /// Only those that leave this object
+    pub source_id: Option<Uuid>,
+    /// Only those that arrive at this object
+    pub target_id: Option<Uuid>,
+    /// Items of the page
+    pub limit: Option<u32>,
+    /// `nextCursor` of the page before
+    pub cursor: Option<String>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = NewGraphRelationship)]
+pub struct NewRelationshipRequest {
+    pub r#type: String,
+    pub source_id: Uuid,
+    pub target_id: Uuid,
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub properties: Map<String, Value>,
+    pub weight: Option<f64>,
+    pub valid_from: Option<DateTime<Utc>>,
+    pub valid_to: Option<DateTime<Utc>>,
+}
+
+/// What is absent stays.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = GraphRelationshipPatch)]
+pub struct RelationshipPatch {
+    /// Merged into the properties, at the top level; null deletes one
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub properties: Map<String, Value>,
+    pub weight: Option<f64>,
+    pub valid_from: Option<DateTime<Utc>>,
+    pub valid_to: Option<DateTime<Utc>>,
+    /// The version that the change was made for; another one there: 409. `If-Match` says the same
+    pub version: Option<i32>,
+}
+
+/// The project's live relationships in the order of their creation, with both ends
+#[utoipa::path(get, path = "/api/projects/{p}/graph/relationships", tag = "graph relationships",
+    params(RelationshipParams, ("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "A page", body = RelationshipPage), Refused))]
+async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Params(params): Params<RelationshipParams>,
+) -> Result<Json<RelationshipPage>, Problem> {
+    caller.in_project(project_id)?;
+    let page_params = PageParams {
+        limit: params.limit,
+        cursor: params.cursor,
+    };
+    let limit = page_params.limit(&state)?.min(relationships::MAX_PAGE - 1);
+    let filter = Filter {
+        relationship_type: params.r#type,
+        source_id: params.source_id,
+        target_id: params.target_id,
+    };
+    let rows = relationships::list(&state.db.sql, project_id, &filter, page_params.after()?, limit + 1).await?;
+    let (items, next_cursor) = page(rows, limit, |row| row.relationship.id, ConnectedBody::from);
+    Ok(Json(RelationshipPage { items, next_cursor }))
+}
+
+/// Make a relationship between two live objects
+#[utoipa::path(post, path = "/api/projects/{p}/graph/relationships", tag = "graph relationships",
+    request_body = NewRelationshipRequest, params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 201, description = "Made", body = RelationshipBody),
+        (status = 409, description = "There is one of this type between them", body = ProblemBody), Refused, BodyRefused))]
+async fn create(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Body(request): Body<NewRelationshipRequest>,
+) -> Result<Made<RelationshipBody>, Problem> {
+    caller.in_project(project_id)?;
+    let new = NewRelationship {
+        relationship_type: request.r#type,
+        source_id: request.source_id,
+        target_id: request.target_id,
+        properties: request.properties,
+        weight: request.weight,
+        valid_from: request.valid_from,
+        valid_to: request.valid_to,
+    };
+    let mut db = state.db.sql.acquire().await?;
+    let made = match relationships::create(&mut db, project_id, &new, actor(&caller)).await {
+        // What the body names and is not there is the request's fault; the path's resource is there.
+        Err(error @ graph::Error::NotFound { .. }) => {
+            return Err(Problem::bad_request("object_not_found", error.to_string()));
+        }
+        outcome => outcome?,
+    };
+    let location = format!("/api/projects/{project_id}/graph/relationships/{}", made.id);
+    Ok((
+        StatusCode::CREATED,
+        [(LOCATION, location), (ETAG, etag(made.version))],
+        Json(made.into()),
+    ))
+}
+
+/// One relationship
+#[utoipa::path(get, path = "/api/projects/{p}/graph/relationships/{id}", tag = "graph relationships",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The relationship")),
+    responses((status = 200, description = "Its newest version; ETag names it", body = RelationshipBody), Refused))]
+async fn get(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<Versioned<RelationshipBody>, Problem> {
+    caller.in_project(project_id)?;
+    let relationship = relationships::get(&state.db.sql, project_id, id).await?;
+    Ok(([(ETAG, etag(relationship.version))], Json(relationship.into())))
+}
+
+/// Change parts of a relationship: a new version
+#[utoipa::path(patch, path = "/api/projects/{p}/graph/relationships/{id}", tag = "graph relationships",
+    request_body = RelationshipPatch,
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The relationship"),
+        ("If-Match" = Option<String>, Header, description = "The version that the change was made for")),
+    responses((status = 200, description = "As it is now", body = RelationshipBody),
+        (status = 409, description = "Another version is the newest (`version_conflict`)", body = ProblemBody),
+        Refused, BodyRefused))]
+async fn update(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    headers: HeaderMap,
+    Body(patch): Body<RelationshipPatch>,
+) -> Result<Versioned<RelationshipBody>, Problem> {
+    caller.in_project(project_id)?;
+    let change = RelationshipChange {
+        properties: patch.properties,
+        weight: patch.weight,
+        valid_from: patch.valid_from,
+        valid_to: patch.valid_to,
+        expected_version: expected_version(&headers, patch.version)?,
+    };
+    let mut db = state.db.sql.acquire().await?;
+    let relationship = relationships::update(&mut db, project_id, id, &change, actor(&caller)).await?;
+    Ok(([(ETAG, etag(relationship.version))], Json(relationship.into())))
+}
+
+/// Delete a relationship
+#[utoipa::path(delete, path = "/api/projects/{p}/graph/relationships/{id}", tag = "graph relationships",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The relationship")),
+    responses((status = 204, description = "Gone"), Refused))]
+async fn delete(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<StatusCode, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = state.db.sql.acquire().await?;
+    relationships::delete(&mut db, project_id, id, actor(&caller)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,349 @@
+//! The graph as NDJSON: in by `POST …/import`, out by `GET …/export`. Neither is held in memory.
+//!
+//! Both hold a database transaction for as long as their peer takes, so they have connections of their own ([`Transfers`]):
+//! no slow upload keeps the other handlers waiting. Invariant: an import is in the graph whole or not at all.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::Json;
+use axum::body::{Body, BodyDataStream};
+use axum::extract::{Request, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::Response;
+use bytes::Bytes;
+use futures::{Stream, StreamExt, stream};
+use rejoin_shared::graph::export::{self, ExportError, Sink};
+use rejoin_shared::graph::import::{self, Counts, ImportError, OnError, Report};
+use rejoin_shared::graph::{Actor, ActorKind};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sqlx::PgPool;
+use sqlx::postgres::PgPoolOptions;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::timeout;
+use tokio_util::io::StreamReader;
+use tracing::{debug, error};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::extract::{Params, Segments};
+use crate::problem::{Problem, ProblemBody, Refused};
+use crate::state::AppState;
+
+/// The one path whose requests may take longer than the usual limit: an upload takes as long as it takes.
+pub const IMPORT_PATH: &str = "/api/projects/{p}/graph/import";
+/// Imports and exports of this process at a time.
+const MAX_TRANSFERS: u32 = 4;
+/// What one more is told to wait.
+const RETRY_AFTER_S: u64 = 5;
+/// The merge of a large import takes longer than any other statement may.
+const STATEMENT_LIMIT: Duration = Duration::from_secs(600);
+/// An upload of which nothing comes for so long is given up.
+const UPLOAD_STALL: Duration = Duration::from_secs(30);
+/// Connections that are not used are closed after this.
+const IDLE_LIMIT: Duration = Duration::from_secs(60);
+/// Pages of an export that wait for its reader.
+const PAGES_WAITING: usize = 1;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(import_lines))
+        .routes(routes!(export_lines))
+}
+
+/// The connections of imports and exports.
+pub struct Transfers {
+    pool: PgPool,
+    slots: Arc<Semaphore>,
+}
+
+impl Transfers {
+    /// Connections like those of `usual`, apart from them.
+    pub fn new(usual: &PgPool) -> Self {
+        let limit = format!("{}ms", STATEMENT_LIMIT.as_millis());
+        let options = usual.connect_options().as_ref().clone().options([("statement_timeout", limit)]);
+        let pool = PgPoolOptions::new()
+            .max_connections(MAX_TRANSFERS)
+            .idle_timeout(IDLE_LIMIT)
+            .connect_lazy_with(options);
+        Self {
+            pool,
+            slots: Arc::new(Semaphore::new(MAX_TRANSFERS as usize)),
+        }
+    }
+
+    fn admit(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let slot = self.slots.clone().try_acquire_owned();
+        slot.map_err(|_| Problem::too_many("too many imports and exports are under way here", RETRY_AFTER_S))
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub struct ImportParams {
+    /// What to do about lines that can't be imported: `refuse` the whole (the default) or `skip` them
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    pub on_error: OnError,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = GraphBadLine)]
+pub struct BadLineBody {
+    /// From 1
+    pub line: u64,
+    pub reason: String,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[schema(as = GraphImportCounts)]
+pub struct CountsBody {
+    pub created: u64,
+    /// Got a new version
+    pub updated: u64,
+    /// Were already as their line says
+    pub unchanged: u64,
+}
+
+impl From<Counts> for CountsBody {
+    fn from(counts: Counts) -> Self {
+        Self {
+            created: counts.created,
+            updated: counts.updated,
+            unchanged: counts.unchanged,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = GraphImportDetails)]
+pub struct DetailsBody {
+    pub objects: CountsBody,
+    pub relationships: CountsBody,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = GraphImport)]
+pub struct ImportBody {
+    /// Lines read, empty ones included
+    pub lines: u64,
+    pub bytes: u64,
+    /// Objects that the good lines were about
+    pub objects: u64,
+    /// Relationships that the good lines were about
+    pub relationships: u64,
+    /// Of both
+    pub created: u64,
+    pub updated: u64,
+    pub unchanged: u64,
+    /// The same, apart
+    pub details: DetailsBody,
+    /// All there were
+    pub bad_line_count: u64,
+    /// The first 100 of them
+    pub bad_lines: Vec<BadLineBody>,
+}
+
+impl From<Report> for ImportBody {
+    fn from(report: Report) -> Self {
+        let (of_objects, of_relationships) = (report.objects, report.relationships);
+        let all = |counts: &Counts| counts.created + counts.updated + counts.unchanged;
+        Self {
+            lines: report.lines,
+            bytes: report.bytes,
+            objects: all(&of_objects),
+            relationships: all(&of_relationships),
+            created: of_objects.created + of_relationships.created,
+            updated: of_objects.updated + of_relationships.updated,
+            unchanged: of_objects.unchanged + of_relationships.unchanged,
+            details: DetailsBody {
+                objects: of_objects.into(),
+                relationships: of_relationships.into(),
+            },
+            bad_line_count: report.bad_lines,
+            bad_lines: bad_lines(report.bad),
+        }
+    }
+}
+
+fn bad_lines(bad: Vec<import::BadLine>) -> Vec<BadLineBody> {
+    let bodies = bad.into_iter().map(|bad| BadLineBody {
+        line: bad.line,
+        reason: bad.reason,
+    });
+    bodies.collect()
+}
+
+/// Why an upload ended before its end.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+enum UploadTrouble {
+    #[error("the body is larger than {max_bytes} bytes")]
+    TooLarge { max_bytes: u64 },
+    #[error("nothing of the body came for {} s", UPLOAD_STALL.as_secs())]
+    Stalled,
+    #[error("the body broke off")]
+    Broken,
+}
+
+impl From<UploadTrouble> for Problem {
+    fn from(trouble: UploadTrouble) -> Self {
+        let detail = trouble.to_string();
+        match trouble {
+            UploadTrouble::TooLarge { .. } => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail),
+            UploadTrouble::Stalled => Self::new(StatusCode::REQUEST_TIMEOUT, "upload_stalled", detail),
+            UploadTrouble::Broken => Self::bad_request("body_unreadable", detail),
+        }
+    }
+}
+
+impl From<ImportError> for Problem {
+    fn from(error: ImportError) -> Self {
+        match error {
+            ImportError::Graph(error) => error.into(),
+            ImportError::Read(error) => {
+                let trouble = error.get_ref().and_then(|inner| inner.downcast_ref::<UploadTrouble>());
+                trouble.copied().unwrap_or(UploadTrouble::Broken).into()
+            }
+        }
+    }
+}
+
+/// The body's bytes as they come, up to `max_bytes`.
+fn upload(body: BodyDataStream, max_bytes: u64) -> impl Stream<Item = io::Result<Bytes>> + Send {
+    stream::try_unfold((body, 0), move |(mut body, read)| async move {
+        let next = timeout(UPLOAD_STALL, body.next()).await;
+        let Some(chunk) = next.map_err(|_| io::Error::other(UploadTrouble::Stalled))? else {
+            return Ok(None);
+        };
+        let chunk = chunk.map_err(|_| io::Error::other(UploadTrouble::Broken))?;
+        let read = read + chunk.len() as u64;
+        if read > max_bytes {
+            return Err(io::Error::other(UploadTrouble::TooLarge { max_bytes }));
+        }
+        Ok(Some((chunk, (body, read))))
+    })
+}
+
+fn check_upload(headers: &HeaderMap, max_bytes: u64) -> Result<(), Problem> {
+    if headers.get(CONTENT_ENCODING).is_some_and(|value| value != "identity") {
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            "the lines must come as they are, without Content-Encoding",
+        ));
+    }
+    let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    match length.and_then(|text| text.parse::<u64>().ok()) {
+        Some(length) if length > max_bytes => Err(UploadTrouble::TooLarge { max_bytes }.into()),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Import objects and relationships, one a line. Importing the same again changes nothing
+#[utoipa::path(post, path = IMPORT_PATH, tag = "graph",
+    request_body(content = String, content_type = "application/x-ndjson",
+        description = r#"{"kind":"object","type":…,"key":…,"properties":{…}} or
+{"kind":"relationship","type":…,"source":{"type":…,"key":…},"target":{"type":…,"key":…}}"#),
+    params(ImportParams, ("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "Imported", body = ImportBody),
+        (status = 408, description = "Nothing of the body came for too long", body = ProblemBody),
+        (status = 413, description = "The body is too large", body = ProblemBody),
+        (status = 415, description = "The body is encoded", body = ProblemBody),
+        (status = 422, description = "Nothing was imported: `badLines` says why", body = ProblemBody), Refused))]
+async fn import_lines(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Params(params): Params<ImportParams>,
+    request: Request,
+) -> Result<Json<ImportBody>, Problem> {
+    caller.in_project(project_id)?;
+    let max_bytes = state.config.max_import_bytes;
+    check_upload(request.headers(), max_bytes)?;
+    let _slot = state.transfers.admit()?;
+    let actor = Actor {
+        kind: ActorKind::Import,
+        id: Some(caller.user_id),
+    };
+    let lines = StreamReader::new(Box::pin(upload(request.into_body().into_data_stream(), max_bytes)));
+    let pool = &state.transfers.pool;
+    let report = import::import(pool, project_id, lines, params.on_error, actor, |_| ()).await?;
+    if report.imported {
+        return Ok(Json(report.into()));
+    }
+    let detail = format!(
+        "nothing was imported: {} of {} lines are bad (?onError=skip imports the others)",
+        report.bad_lines, report.lines
+    );
+    Err(
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "import_refused", detail)
+            .with("lines", json!(report.lines))
+            .with("badLineCount", json!(report.bad_lines))
+            .with("badLines", json!(bad_lines(report.bad))),
+    )
+}
+
+/// Where an export writes: to whoever reads the answer.
+struct ToReader(mpsc::Sender<Result<Bytes, Problem>>);
+
+#[async_trait]
+impl Sink for ToReader {
+    async fn write(&mut self, lines: Vec<u8>) -> io::Result<()> {
+        let sent = self.0.send(Ok(lines.into())).await;
+        sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+/// The live graph as it is now: all objects, then all relationships, one a line
+#[utoipa::path(get, path = "/api/projects/{p}/graph/export", tag = "graph",
+    params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "Lines that an import takes", body = String,
+        content_type = "application/x-ndjson"), Refused))]
+async fn export_lines(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+) -> Result<Response, Problem> {
+    caller.in_project(project_id)?;
+    let slot = state.transfers.admit()?;
+    let (pages, mut written) = mpsc::channel(PAGES_WAITING);
+    let pool = state.transfers.pool.clone();
+    tokio::spawn(async move {
+        let mut sink = ToReader(pages);
+        match export::export(&pool, project_id, &mut sink).await {
+            Ok(exported) => debug!(exported.objects, exported.relationships, "exported"),
+            Err(ExportError::Write(_)) => debug!("the reader of an export left"),
+            // Where nobody reads any more, nobody misses it.
+            Err(ExportError::Graph(error)) => drop(sink.0.send(Err(error.into())).await),
+        }
+        drop(slot);
+    });
+    // What fails at once is a problem; what fails later can only cut the answer off, so that nobody takes it for whole.
+    let first = written.recv().await.transpose()?;
+    let rest = stream::unfold(written, |mut written| async {
+        let page = written.recv().await?.map_err(|problem| {
+            error!(problem.code, "an export broke off");
+            io::Error::other(problem.detail)
+        });
+        Some((page, written))
+    });
+    let mut response = Response::new(Body::from_stream(stream::iter(first.map(Ok)).chain(rest)));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(
+        CONTENT_DISPOSITION,
+        HeaderValue::from_static(r#"attachment; filename="graph.ndjson""#),
+    );
+    Ok(response)
+}
