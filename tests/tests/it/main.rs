@@ -4,12 +4,15 @@
 use rejoin_tests::support;
 
 mod auth;
+mod browser;
 mod chat;
 mod conversations;
 mod crash;
 mod definitions;
 mod graph;
 mod history;
+mod layout;
+mod migrations;
 mod models;
 mod queue;
 mod sse;
