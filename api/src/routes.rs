@@ -6,6 +6,7 @@
 //! - `agent_definitions`  configuration of agents (admin)
 //! - `history`        the audit trail of runs, in three levels of detail
 //! - `trigger`        runs outside conversations
+//! - `me`             what a key is good for
 //! - `tickets`        passes for a browser's EventSource
 //! - `health` `metrics`   for whoever operates it
 //!
@@ -17,6 +18,7 @@ pub mod chat;
 pub mod conversations;
 pub mod health;
 pub mod history;
+pub mod me;
 pub mod metrics;
 pub mod runs;
 pub mod tickets;
@@ -53,6 +55,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(agent_definitions::routes())
         .merge(history::routes())
         .merge(trigger::routes())
+        .merge(me::routes())
         .merge(tickets::routes())
         .merge(health::routes())
         .merge(metrics::routes())

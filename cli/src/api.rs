@@ -30,12 +30,14 @@ pub struct Args {
 /// # Errors
 /// The schema is not there, or the address is taken.
 pub async fn run(_global: &Global, args: Args, _out: Out) -> Result<Exit> {
-    let drain = fleet::begin(&args.fleet)?;
+    let ending = fleet::begin(&args.fleet)?;
     let listen = args.config.listen;
-    if fleet::schema_is_ready(&args.config.database.database_url, &args.fleet, &drain).await? {
-        rejoin_api::serve(args.config, drain)
-            .await
-            .with_context(|| format!("can't serve the API on {listen}"))?;
-    }
-    Ok(Exit::Done)
+    let serve = async {
+        if fleet::schema_is_ready(&args.config.database.database_url, &args.fleet, &ending.drain).await? {
+            let served = rejoin_api::serve(args.config, ending.drain.clone()).await;
+            served.with_context(|| format!("can't serve the API on {listen}"))?;
+        }
+        Ok(())
+    };
+    ending.work(serve).await
 }

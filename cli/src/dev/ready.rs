@@ -37,7 +37,9 @@ impl Ready {
             return out.json(self);
         }
         let workers: Vec<String> = self.pids.workers.iter().map(u32::to_string).collect();
-        let find = told_dir.map_or_else(String::new, |dir| format!("  export REJOIN_DATA_DIR='{}'\n", dir.display()));
+        let find = told_dir.map_or_else(String::new, |dir| {
+            format!("  export REJOIN_DATA_DIR='{}'\n", dir.display())
+        });
         let model = if real_model {
             ""
         } else {
