@@ -70,11 +70,17 @@ impl Front {
     async fn start(api: Client, run_id: Uuid) -> (String, mpsc::Receiver<Value>) {
         let (reports, reported) = mpsc::channel(REPORTS);
         let router = axum::Router::new()
-            .route("/", get(async |State(front): State<Front>| Html(PAGE.replace("RUN", &front.run_id.to_string()))))
+            .route(
+                "/",
+                get(async |State(front): State<Front>| Html(PAGE.replace("RUN", &front.run_id.to_string()))),
+            )
             .route("/ticket", get(ticket))
-            .route("/report", post(async |State(front): State<Front>, Json(value): Json<Value>| {
-                front.reports.send(value).await.expect("the test listens");
-            }))
+            .route(
+                "/report",
+                post(async |State(front): State<Front>, Json(value): Json<Value>| {
+                    front.reports.send(value).await.expect("the test listens");
+                }),
+            )
             .route("/api/{*path}", any(pass))
             .with_state(Front { api, run_id, reports });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -88,7 +94,10 @@ impl Front {
 async fn ticket(State(front): State<Front>) -> Response {
     let began = Instant::now();
     while began.elapsed() < LIMIT {
-        let request = front.api.request(Method::POST, "/api/stream-tickets").json(&json!({"runId": front.run_id}));
+        let request = front
+            .api
+            .request(Method::POST, "/api/stream-tickets")
+            .json(&json!({"runId": front.run_id}));
         if let Ok(answer) = request.send().await
             && answer.status() == StatusCode::CREATED
         {
@@ -107,7 +116,9 @@ async fn pass(State(front): State<Front>, uri: Uri, headers: HeaderMap) -> Respo
             request = request.header(name, value.clone());
         }
     }
-    let Ok(answer) = request.send().await else { return StatusCode::BAD_GATEWAY.into_response() };
+    let Ok(answer) = request.send().await else {
+        return StatusCode::BAD_GATEWAY.into_response();
+    };
     let mut response = Response::new(Body::empty());
     *response.status_mut() = answer.status();
     for name in ["content-type", "cache-control"] {
@@ -135,7 +146,10 @@ impl Browser {
         if found.is_none() {
             let is = |name: &str, wanted: &str| std::env::var(name).is_ok_and(|value| value == wanted);
             let demanded = is("CI", "true") || is("REJOIN_REQUIRE_BROWSER", "1");
-            assert!(!demanded, "no browser ({BROWSERS:?}) on the PATH: make setup-test installs one");
+            assert!(
+                !demanded,
+                "no browser ({BROWSERS:?}) on the PATH: make setup-test installs one"
+            );
             eprintln!("SKIPPED: no browser ({BROWSERS:?}) on the PATH: make setup-test installs one");
         }
         found
@@ -165,19 +179,27 @@ impl Browser {
 impl Drop for Browser {
     fn drop(&mut self) {
         // Its process group: the browser is a family of processes.
-        let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", self.child.id())]).stderr(Stdio::null()).status();
+        let _ = Command::new("kill")
+            .args(["-KILL", "--", &format!("-{}", self.child.id())])
+            .stderr(Stdio::null())
+            .status();
         let _ = self.child.wait();
         let _ = std::fs::remove_dir_all(&self.profile);
     }
 }
 
 async fn next(reported: &mut mpsc::Receiver<Value>) -> Value {
-    tokio::time::timeout(LIMIT, reported.recv()).await.expect("the page reports within the limit").expect("the page's server lives")
+    tokio::time::timeout(LIMIT, reported.recv())
+        .await
+        .expect("the page reports within the limit")
+        .expect("the page's server lives")
 }
 
 /// What the page received, as frames.
 fn received(report: &Value) -> Vec<Frame> {
-    let messages = report["messages"].as_array().unwrap_or_else(|| panic!("messages: {report}"));
+    let messages = report["messages"]
+        .as_array()
+        .unwrap_or_else(|| panic!("messages: {report}"));
     let frame = |message: &Value| Frame {
         id: Some(message["id"].as_str().expect("an id").parse().expect("a number")),
         data: Some(message["data"].as_str().expect("text").to_owned()),
@@ -196,12 +218,19 @@ async fn gated_turn(app: &TestApp, whole: &str) -> (Uuid, Arc<Notify>) {
     let gate = Arc::new(Notify::new());
     app.model.script([Reply::text(whole).gate(gate.clone())]);
     let agent = app.agent("writer", &[]).await;
-    let posted = app.client().post_message(json!({"message": "write", "agentDefinitionId": agent})).await;
+    let posted = app
+        .client()
+        .post_message(json!({"message": "write", "agentDefinitionId": agent}))
+        .await;
     (posted["runId"].as_str().unwrap().parse().unwrap(), gate)
 }
 
 async fn plainly_read(app: &TestApp, run_id: Uuid) -> Vec<Frame> {
-    app.client().stream(&format!("/api/runs/{run_id}/events")).await.rest().await
+    app.client()
+        .stream(&format!("/api/runs/{run_id}/events"))
+        .await
+        .rest()
+        .await
 }
 
 #[tokio::test]
@@ -212,11 +241,18 @@ async fn a_browsers_event_source_follows_a_live_turn_to_its_done() {
     let (run_id, gate) = gated_turn(&app, &whole).await;
     let (url, mut reported) = Front::start(app.client(), run_id).await;
     let _browser = Browser::open(&program, &url);
-    assert!(next(&mut reported).await["live"].is_i64(), "the browser has the first half while the run goes on");
+    assert!(
+        next(&mut reported).await["live"].is_i64(),
+        "the browser has the first half while the run goes on"
+    );
     gate.notify_one();
     let report = next(&mut reported).await;
     let frames = received(&report);
-    assert_eq!(frames, plainly_read(&app, run_id).await, "every id and every byte of data");
+    assert_eq!(
+        frames,
+        plainly_read(&app, run_id).await,
+        "every id and every byte of data"
+    );
     assert_eq!(text(&frames), whole);
     assert_eq!(kinds(&frames), ["message", "meta", "token", "usage", "message", "done"]);
     assert_eq!(report["openings"], 1);
@@ -235,7 +271,15 @@ async fn a_browser_that_is_cut_off_goes_on_from_its_cursor_and_has_every_word_on
     gate.notify_one();
     let report = next(&mut reported).await;
     let frames = received(&report);
-    assert_eq!(frames, plainly_read(&app, run_id).await, "every id and every byte of data");
+    assert_eq!(
+        frames,
+        plainly_read(&app, run_id).await,
+        "every id and every byte of data"
+    );
     assert_eq!(text(&frames), whole);
-    assert!(report["openings"].as_i64().is_some_and(|openings| openings >= 2), "{}", report["openings"]);
+    assert!(
+        report["openings"].as_i64().is_some_and(|openings| openings >= 2),
+        "{}",
+        report["openings"]
+    );
 }

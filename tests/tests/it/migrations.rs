@@ -2,6 +2,8 @@
 //! there before it.
 
 use rejoin_cli::migrate::{self, MIGRATOR, State};
+use rejoin_shared::graph::objects::{self, NewObject};
+use rejoin_shared::graph::{Actor, ActorKind, relationships};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, kinds, text};
 use rejoin_tests::model_server::Reply;
@@ -16,11 +18,20 @@ const BEFORE_AGENT_CONVERSATIONS: i64 = 5;
 
 /// The versions that there are, the oldest first.
 fn versions() -> Vec<i64> {
-    MIGRATOR.iter().filter(|migration| migration.migration_type.is_up_migration()).map(|migration| migration.version).collect()
+    MIGRATOR
+        .iter()
+        .filter(|migration| migration.migration_type.is_up_migration())
+        .map(|migration| migration.version)
+        .collect()
 }
 
 async fn states(url: &str) -> Vec<State> {
-    migrate::status(url).await.expect("the status").into_iter().map(|line| line.state).collect()
+    migrate::status(url)
+        .await
+        .expect("the status")
+        .into_iter()
+        .map(|line| line.state)
+        .collect()
 }
 
 /// Our tables, by name.
@@ -58,7 +69,10 @@ async fn shape(connection: &mut PgConnection) -> Vec<String> {
 async fn fill(app: &TestApp) {
     let client = app.client();
     let agent = app.agent("asker", &["*"]).await;
-    app.model.script([Reply::tool("schema_version", json!({})), Reply::text("There is a schema.")]);
+    app.model.script([
+        Reply::tool("schema_version", json!({})),
+        Reply::text("There is a schema."),
+    ]);
     let request = client
         .request(reqwest::Method::POST, "/api/chat/stream")
         .header("idempotency-key", "one")
@@ -70,17 +84,7 @@ async fn fill(app: &TestApp) {
     client.stream(&format!("/api/runs/{run}/events")).await.rest().await;
     let (status, ticket) = client.post("/api/stream-tickets", json!({"runId": run})).await;
     assert_eq!(status, 201, "{ticket}");
-    let mut ends = Vec::new();
-    for key in ["a", "b"] {
-        let path = format!("/api/projects/{}/graph/objects", app.db.project_id);
-        let (status, object) = client.post(&path, json!({"type": "Package", "key": key, "properties": {"name": key}})).await;
-        assert_eq!(status, 201, "{object}");
-        ends.push(object["id"].clone());
-    }
-    let path = format!("/api/projects/{}/graph/relationships", app.db.project_id);
-    let relationship = json!({"type": "DEPENDS_ON", "sourceId": ends[0], "targetId": ends[1]});
-    let (status, made) = client.post(&path, relationship).await;
-    assert_eq!(status, 201, "{made}");
+    fill_graph(app).await;
     app.wait_until_idle().await;
     sqlx::raw_sql(
         "insert into queue.queues (name, paused_at) values ('slow', now());
@@ -91,6 +95,33 @@ async fn fill(app: &TestApp) {
     .expect("rows of the queue");
 }
 
+async fn fill_graph(app: &TestApp) {
+    let actor = Actor {
+        kind: ActorKind::System,
+        id: None,
+    };
+    let mut connection = app.db.pool.acquire().await.expect("a connection");
+    let mut ends = Vec::new();
+    for key in ["a", "b"] {
+        let new = NewObject {
+            object_type: "Package".to_owned(),
+            key: Some(key.to_owned()),
+            ..NewObject::default()
+        };
+        ends.push(
+            objects::create(&mut connection, app.db.project_id, &new, actor)
+                .await
+                .expect("an object")
+                .id,
+        );
+    }
+    let new = json!({"type": "DEPENDS_ON", "sourceId": ends[0], "targetId": ends[1]});
+    let new = serde_json::from_value(new).expect("a relationship");
+    relationships::create(&mut connection, app.db.project_id, &new, actor)
+        .await
+        .expect("a relationship");
+}
+
 #[tokio::test]
 async fn the_schema_goes_up_down_to_nothing_and_up_again_with_rows_in_every_table() {
     let mut app = TestApp::start().await;
@@ -99,22 +130,34 @@ async fn the_schema_goes_up_down_to_nothing_and_up_again_with_rows_in_every_tabl
     let mut connection = PgConnection::connect(&url).await.expect("a connection");
     for table in tables(&mut connection).await {
         let statement = format!("select count(*) from {table}");
-        let rows: i64 = sqlx::query_scalar(AssertSqlSafe(statement)).fetch_one(&mut connection).await.expect("a count");
-        assert!(rows > 0, "{table} is empty: fill it here, so that its way down is tried with rows");
+        let rows: i64 = sqlx::query_scalar(AssertSqlSafe(statement))
+            .fetch_one(&mut connection)
+            .await
+            .expect("a count");
+        assert!(
+            rows > 0,
+            "{table} is empty: fill it here, so that its way down is tried with rows"
+        );
     }
     let first_shape = shape(&mut connection).await;
     // Nobody else at work while the schema goes.
     app.crash_workers();
-    app.server.take().expect("a server").stop().await.expect("the API stops");
+    app.server
+        .take()
+        .expect("a server")
+        .stop()
+        .await
+        .expect("the API stops");
 
     let mut down = versions();
     down.reverse();
     assert_eq!(migrate::down(&url, usize::MAX).await.expect("down"), down);
     assert_eq!(tables(&mut connection).await, Vec::<String>::new());
-    let schemas: i64 = sqlx::query_scalar("select count(*) from pg_namespace where nspname in ('kb', 'queue', 'stream')")
-        .fetch_one(&mut connection)
-        .await
-        .expect("a count");
+    let schemas: i64 =
+        sqlx::query_scalar("select count(*) from pg_namespace where nspname in ('kb', 'queue', 'stream')")
+            .fetch_one(&mut connection)
+            .await
+            .expect("a count");
     assert_eq!(schemas, 0, "nothing of ours is left");
     assert_eq!(states(&url).await, vec![State::Pending; versions().len()]);
 
@@ -143,14 +186,20 @@ async fn each_migration_can_be_taken_back_and_applied_again_by_itself() {
 /// A conversation as the schema had them before 0006, with two messages in its log.
 async fn old_conversation(connection: &mut PgConnection, project: Uuid, user: Uuid) -> Uuid {
     let conversation = Uuid::now_v7();
-    sqlx::query("insert into kb.chat_conversations (id, project_id, owner_user_id, title) values ($1, $2, $3, 'An old one')")
+    sqlx::query(
+        "insert into kb.chat_conversations (id, project_id, owner_user_id, title) values ($1, $2, $3, 'An old one')",
+    )
+    .bind(conversation)
+    .bind(project)
+    .bind(user)
+    .execute(&mut *connection)
+    .await
+    .expect("a conversation");
+    sqlx::query("insert into stream.logs (log_id) values ($1)")
         .bind(conversation)
-        .bind(project)
-        .bind(user)
         .execute(&mut *connection)
         .await
-        .expect("a conversation");
-    sqlx::query("insert into stream.logs (log_id) values ($1)").bind(conversation).execute(&mut *connection).await.expect("a log");
+        .expect("a log");
     for (role, content) in [("user", "What is the answer?"), ("assistant", "Forty-two.")] {
         let id = Uuid::now_v7();
         let message = json!({"id": id, "role": role, "content": content, "createdAt": "2026-01-01T00:00:00Z"});
@@ -176,12 +225,18 @@ async fn b25_b26_old_conversations_get_a_nullable_agent_and_stay_plain() {
     let template = support::database().await;
     let url = template.url.clone();
     // Back to where conversations knew no agents, and from there with an old row.
-    let newer = versions().iter().filter(|version| **version > BEFORE_AGENT_CONVERSATIONS).count();
+    let newer = versions()
+        .iter()
+        .filter(|version| **version > BEFORE_AGENT_CONVERSATIONS)
+        .count();
     migrate::down(&url, newer).await.expect("down");
     let mut connection = PgConnection::connect(&url).await.expect("a connection");
     let columns = "select count(*) from information_schema.columns
                    where table_schema = 'kb' and table_name = 'chat_conversations' and column_name = 'agent_definition_id'";
-    let before: i64 = sqlx::query_scalar(columns).fetch_one(&mut connection).await.expect("a count");
+    let before: i64 = sqlx::query_scalar(columns)
+        .fetch_one(&mut connection)
+        .await
+        .expect("a count");
     assert_eq!(before, 0);
     let conversation = old_conversation(&mut connection, template.project_id, template.user_id).await;
     migrate::up(&url).await.expect("up");
@@ -193,7 +248,14 @@ async fn b25_b26_old_conversations_get_a_nullable_agent_and_stay_plain() {
     .fetch_one(&mut connection)
     .await
     .expect("the column");
-    assert_eq!((column.get::<&str, _>(0), column.get::<&str, _>(1), column.get::<Option<&str>, _>(2)), ("uuid", "YES", None));
+    assert_eq!(
+        (
+            column.get::<&str, _>(0),
+            column.get::<&str, _>(1),
+            column.get::<Option<&str>, _>(2)
+        ),
+        ("uuid", "YES", None)
+    );
     let references: Vec<String> = sqlx::query_scalar(
         "select pg_get_constraintdef(oid) from pg_constraint
          where conrelid = 'kb.chat_conversations'::regclass and contype = 'f' and pg_get_constraintdef(oid) like '%(agent_definition_id)%'",
@@ -201,7 +263,10 @@ async fn b25_b26_old_conversations_get_a_nullable_agent_and_stay_plain() {
     .fetch_all(&mut connection)
     .await
     .expect("constraints");
-    assert_eq!(references, ["FOREIGN KEY (agent_definition_id) REFERENCES kb.agent_definitions(id)"]);
+    assert_eq!(
+        references,
+        ["FOREIGN KEY (agent_definition_id) REFERENCES kb.agent_definitions(id)"]
+    );
     let bound: Option<Uuid> = sqlx::query_scalar("select agent_definition_id from kb.chat_conversations where id = $1")
         .bind(conversation)
         .fetch_one(&mut connection)
@@ -215,15 +280,28 @@ async fn b25_b26_old_conversations_get_a_nullable_agent_and_stay_plain() {
 
 async fn goes_on_as_plain(app: &TestApp, client: &Client, conversation: Uuid) {
     app.model.script([Reply::text("As I said: forty-two.")]);
-    let frames = client.chat(json!({"message": "Again?", "conversationId": conversation})).await;
+    let frames = client
+        .chat(json!({"message": "Again?", "conversationId": conversation}))
+        .await;
     assert_eq!(kinds(&frames), ["message", "meta", "token", "usage", "message", "done"]);
     assert_eq!(frames[0].id, Some(3), "its log goes on");
     assert_eq!(text(&frames), "As I said: forty-two.");
     assert_eq!(frames[1].json()["agentDefinitionId"], Value::Null);
     let asked = app.model.requests().remove(0);
-    let said: Vec<&Value> = asked["messages"].as_array().expect("messages").iter().map(|message| &message["content"]).collect();
-    assert_eq!(said[1..], [&json!("What is the answer?"), &json!("Forty-two."), &json!("Again?")]);
-    assert!(asked.get("tools").is_none_or(|tools| tools == &json!([])), "a plain conversation has no tools");
+    let said: Vec<&Value> = asked["messages"]
+        .as_array()
+        .expect("messages")
+        .iter()
+        .map(|message| &message["content"])
+        .collect();
+    assert_eq!(
+        said[1..],
+        [&json!("What is the answer?"), &json!("Forty-two."), &json!("Again?")]
+    );
+    assert!(
+        asked.get("tools").is_none_or(|tools| tools == &json!([])),
+        "a plain conversation has no tools"
+    );
     let (status, shown) = client.get(&format!("/api/conversations/{conversation}")).await;
     assert_eq!((status.as_u16(), &shown["agentDefinitionId"]), (200, &Value::Null));
 }
