@@ -9,7 +9,7 @@ use crate::{
     out::Out,
 };
 
-/// Serve the HTTP API, the event streams and the UI: one process of a fleet.
+/// Serve the HTTP API and the event streams: one process of a fleet.
 ///
 /// Stateless: any number of them serve the same database, behind any balancer. On SIGTERM it drains: readers are
 /// told to go elsewhere with their cursor, and nothing is lost. Needs a migrated database (`rejoin migrate up`).

@@ -53,7 +53,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(25);
 /// Between two tries to bring a PostgreSQL back that died.
 const REVIVE_EVERY: Duration = Duration::from_secs(1);
 
-/// Everything on this machine: a private PostgreSQL, the API with its UI, workers, a demo project.
+/// Everything on this machine: a private PostgreSQL, the API, workers, a demo project.
 ///
 /// PostgreSQL is found or fetched (see `rejoin doctor`), unless DATABASE_URL names one. API and workers are child
 /// processes: kill a worker and watch its runs go on. With --json, ONE line on stdout says that all is ready:
@@ -221,8 +221,10 @@ fn child_env(database_url: &str) -> Vec<(&'static str, String)> {
 fn has_real_model() -> bool {
     [
         "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
         "ANTHROPIC_API_KEY",
         "GEMINI_API_KEY",
+        "VERTEX_API_KEY",
         "OLLAMA_HOST",
         "REJOIN_MODEL",
     ]

@@ -4,6 +4,7 @@
 use rejoin_tests::support;
 
 mod auth;
+mod browser;
 mod chat;
 mod conversations;
 mod crash;
@@ -12,6 +13,8 @@ mod fleet;
 mod graph;
 mod graph_api;
 mod history;
+mod layout;
+mod migrations;
 mod models;
 mod openapi;
 mod queue;
