@@ -11,6 +11,7 @@ mod definitions;
 mod fleet;
 mod graph;
 mod graph_api;
+mod graph_transfer;
 mod history;
 mod models;
 mod openapi;
