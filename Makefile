@@ -7,7 +7,7 @@
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: ## Everything on this machine: PostgreSQL, API with UI, workers, a demo. make run ARGS="--port 8000"
+run: ## Everything on this machine: PostgreSQL, API, workers, a demo. make run ARGS="--port 8000"
 	@scripts/run.sh $(ARGS)
 
 test: ## All tests, over a real PostgreSQL. make test ARGS="-- name_of_a_test"

@@ -80,7 +80,6 @@ create table queue.workers (
     version    text not null,
     queues     text[] not null,
     slots      int not null,
-    busy       int not null default 0,
     draining   boolean not null default false,
     started_at timestamptz not null default now(),
     seen_at    timestamptz not null default now()

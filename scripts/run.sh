@@ -4,5 +4,5 @@
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 say "building (the first time takes a few minutes)"
-cargo build --locked --quiet -p rejoin
+cargo build --locked -p rejoin
 exec "${CARGO_TARGET_DIR:-target}/debug/rejoin" dev "$@"

@@ -4,5 +4,5 @@
 source "$(dirname "${BASH_SOURCE[0]}")/setup-test.sh"
 
 cargo build --locked -p rejoin
-# The tests bring their own PostgreSQL unless REJOIN_TEST_DATABASE_URL or DATABASE_URL names one.
+# The tests bring their own PostgreSQL, whatever DATABASE_URL says.
 exec cargo test --locked --workspace "$@"

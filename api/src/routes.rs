@@ -7,6 +7,7 @@
 //! - `history`        the audit trail of runs, in three levels of detail
 //! - `graph`          the knowledge graph, with its own files
 //! - `trigger`        runs outside conversations
+//! - `me`             what a key is good for
 //! - `tickets`        passes for a browser's EventSource
 //! - `health` `metrics`   for whoever operates it
 //!
@@ -19,6 +20,7 @@ pub mod conversations;
 pub mod graph;
 pub mod health;
 pub mod history;
+pub mod me;
 pub mod metrics;
 pub mod runs;
 pub mod tickets;
@@ -56,6 +58,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(history::routes())
         .merge(graph::routes())
         .merge(trigger::routes())
+        .merge(me::routes())
         .merge(tickets::routes())
         .merge(health::routes())
         .merge(metrics::routes())

@@ -9,7 +9,7 @@ use crate::{
     out::Out,
 };
 
-/// Serve the HTTP API, the event streams and the UI: one process of a fleet.
+/// Serve the HTTP API and the event streams: one process of a fleet.
 ///
 /// Stateless: any number of them serve the same database, behind any balancer. On SIGTERM it drains: readers are
 /// told to go elsewhere with their cursor, and nothing is lost. Needs a migrated database (`rejoin migrate up`).
@@ -30,12 +30,14 @@ pub struct Args {
 /// # Errors
 /// The schema is not there, or the address is taken.
 pub async fn run(_global: &Global, args: Args, _out: Out) -> Result<Exit> {
-    let drain = fleet::begin(&args.fleet)?;
+    let ending = fleet::begin(&args.fleet)?;
     let listen = args.config.listen;
-    if fleet::schema_is_ready(&args.config.database.database_url, &args.fleet, &drain).await? {
-        rejoin_api::serve(args.config, drain)
-            .await
-            .with_context(|| format!("can't serve the API on {listen}"))?;
-    }
-    Ok(Exit::Done)
+    let serve = async {
+        if fleet::schema_is_ready(&args.config.database.database_url, &args.fleet, &ending.drain).await? {
+            let served = rejoin_api::serve(args.config, ending.drain.clone()).await;
+            served.with_context(|| format!("can't serve the API on {listen}"))?;
+        }
+        Ok(())
+    };
+    ending.work(serve).await
 }

@@ -21,8 +21,6 @@ use crate::{
 
 /// `--agent none`: no agent, a plain conversation.
 const NO_AGENT: &str = "none";
-/// What a shell shows for a program that Ctrl-C ended.
-const INTERRUPTED: i32 = 130;
 
 /// Talk to an agent. Without a message: a conversation until Ctrl-D.
 ///
@@ -99,7 +97,8 @@ struct Talk {
 
 impl Talk {
     async fn until_end_of_input(&mut self) -> Result<Exit> {
-        self.out.note("Ask away; an empty line or Ctrl-D ends it. Try: Which packages need libssl3, and why?");
+        self.out
+            .note("Ask away; an empty line or Ctrl-D ends it. Try: Which packages need libssl3, and why?");
         let mut last = Exit::Done;
         loop {
             let line = tokio::task::spawn_blocking(|| {
@@ -109,11 +108,17 @@ impl Talk {
                 let mut line = String::new();
                 io::stdin().lock().read_line(&mut line).map(|_| line)
             });
-            let line = line.await.context("reading the terminal ended early")?.context("can't read the terminal")?;
+            let line = line
+                .await
+                .context("reading the terminal ended early")?
+                .context("can't read the terminal")?;
             if line.trim().is_empty() {
                 return Ok(last);
             }
             last = self.say(line.trim_end()).await?;
+            if last == Exit::Interrupted {
+                return Ok(last);
+            }
         }
     }
 
@@ -127,19 +132,33 @@ impl Talk {
             body["agentDefinitionId"] = json!(agent);
         }
         let out = self.out;
-        let posted = self.client.post_surely("/api/chat/stream", &body, |note| out.note(note)).await?;
+        let posted = self
+            .client
+            .post_surely("/api/chat/stream", &body, |note| out.note(note))
+            .await?;
         let run = word(&posted, "runId")?;
         self.conversation = Some(word(&posted, "conversationId")?);
-        let mut follow = Follow::new(self.client.clone(), format!("/api/runs/{run}/events"), Start::Beginning, out);
+        let mut follow = Follow::new(
+            self.client.clone(),
+            format!("/api/runs/{run}/events"),
+            Start::Beginning,
+            out,
+        );
         let mut transcript = Transcript::new(out, Some(run.clone()));
         loop {
             let next = tokio::select! {
                 next = follow.next() => next?,
-                _ = tokio::signal::ctrl_c() => leave(out, &run),
+                _ = tokio::signal::ctrl_c() => {
+                    // The reader goes, the run stays.
+                    out.note(&format!("\nthe run goes on; rejoin it: rejoin tail {run}\nor stop it: rejoin runs cancel {run}"));
+                    return Ok(Exit::Interrupted);
+                }
             };
             let Some(event) = next else { break };
             if out.is_json() {
-                out.line(&event.data)?;
+                if event.is_data() {
+                    out.line(&event.data)?;
+                }
                 if event.kind() == "done" && event.text("runId") == run {
                     return Ok(exit_of(event.text("status")));
                 }
@@ -162,7 +181,7 @@ impl Talk {
             Some(name) => name,
             None => GRAPH_QUERY_AGENT,
         };
-        let found = match self.client.project(None) {
+        let found = match self.client.project(None).await {
             Ok(project) => self.look_for_agent(&project.to_string(), name).await,
             Err(error) => Err(error),
         };
@@ -170,18 +189,22 @@ impl Talk {
             (Ok(Some(id)), _) => Ok(Some(id)),
             (Ok(None), Some(_)) => {
                 let todo = "`rejoin chat --agent none` talks without one";
-                Err(Exit::NotFound.because(format!("this project has no agent named {name}; {todo}")).into())
+                Err(Exit::NotFound
+                    .because(format!("this project has no agent named {name}; {todo}"))
+                    .into())
             }
             (Err(error), Some(_)) => Err(error.context(format!("can't look for the agent {name}"))),
             (Ok(None), None) => {
-                self.out.note(&format!("(this project has no {name}: a plain conversation)"));
+                self.out
+                    .note(&format!("(this project has no {name}: a plain conversation)"));
                 Ok(None)
             }
             // The message itself will tell what is wrong with the key, or with the API.
             (Err(error), None) => match Exit::of(&error) {
                 Exit::Unreachable | Exit::NotAuthenticated => Err(error),
                 _ => {
-                    self.out.note(&format!("(can't look for {name}: {error:#}; a plain conversation)"));
+                    self.out
+                        .note(&format!("(can't look for {name}: {error:#}; a plain conversation)"));
                     Ok(None)
                 }
             },
@@ -209,12 +232,6 @@ impl Talk {
     }
 }
 
-/// What Ctrl-C does: the reader goes, the run stays.
-fn leave(out: Out, run: &str) -> ! {
-    out.note(&format!("\nthe run goes on; rejoin it: rejoin tail {run}\nor stop it: rejoin runs cancel {run}"));
-    std::process::exit(INTERRUPTED)
-}
-
 /// How a run ended, as `done` or its state says.
 pub(crate) fn exit_of(status: &str) -> Exit {
     match status {
@@ -226,6 +243,8 @@ pub(crate) fn exit_of(status: &str) -> Exit {
 }
 
 fn word(value: &Value, field: &str) -> Result<String> {
-    let word = value[field].as_str().with_context(|| format!("the API's answer has no {field}: {value}"))?;
+    let word = value[field]
+        .as_str()
+        .with_context(|| format!("the API's answer has no {field}: {value}"))?;
     Ok(word.to_owned())
 }

@@ -115,11 +115,14 @@ impl Client {
     /// The project that paths name.
     ///
     /// # Errors
-    /// It is not known; the message says how to give it.
-    pub fn project(&self, asked: Option<Uuid>) -> Result<Uuid> {
-        let missing = "this command needs the project: give --project ID, or set REJOIN_PROJECT_ID \
-                       (`rejoin keys list` shows the ids)";
-        asked.or(self.access.project_id).ok_or_else(|| anyhow::anyhow!(missing))
+    /// It was not given, and the API, which knows the key's own, can't be asked.
+    pub async fn project(&self, asked: Option<Uuid>) -> Result<Uuid> {
+        if let Some(id) = asked.or(self.access.project_id) {
+            return Ok(id);
+        }
+        let me = self.get("/api/me").await?;
+        let id = me["projectId"].as_str().and_then(|id| id.parse().ok());
+        id.context("the API did not tell the key's project: give --project ID, or set REJOIN_PROJECT_ID")
     }
 
     /// # Errors
@@ -140,10 +143,12 @@ impl Client {
         if !response.status().is_success() {
             return Err(Refusal::read(response).await.into_error(path));
         }
-        response
-            .json()
-            .await
-            .with_context(|| format!("the API's answer to {path} is not JSON: is {} a Rejoin API?", self.url()))
+        response.json().await.with_context(|| {
+            format!(
+                "the API's answer to {path} is not JSON: is {} a Rejoin API?",
+                self.url()
+            )
+        })
     }
 
     /// A message is posted until it is known to be: the key makes it one message however often it arrives.
@@ -235,7 +240,9 @@ impl Refusal {
 
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let words = [&self.problem.detail, &self.problem.title].into_iter().find(|words| !words.is_empty());
+        let words = [&self.problem.detail, &self.problem.title]
+            .into_iter()
+            .find(|words| !words.is_empty());
         write!(f, "{}", words.map_or("the API refused", String::as_str))?;
         write!(f, " ({}", self.status.as_u16())?;
         if !self.problem.code.is_empty() {
@@ -254,10 +261,14 @@ pub struct Pauses {
 impl Pauses {
     /// The next pause; at least what the server asked for.
     pub fn next(&mut self, asked: Option<Duration>) -> Duration {
-        let pause = PAUSE_MIN.saturating_mul(2_u32.saturating_pow(self.count.min(16))).min(PAUSE_MAX);
+        let pause = PAUSE_MIN
+            .saturating_mul(2_u32.saturating_pow(self.count.min(16)))
+            .min(PAUSE_MAX);
         self.count += 1;
         let jitter = rand::rng().random_range(0.5..1.0);
-        pause.mul_f64(jitter).max(asked.unwrap_or_default().min(RETRY_AFTER_MAX))
+        pause
+            .mul_f64(jitter)
+            .max(asked.unwrap_or_default().min(RETRY_AFTER_MAX))
     }
 }
 

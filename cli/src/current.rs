@@ -44,7 +44,11 @@ pub struct Access {
 /// # Errors
 /// There is neither that variable, nor `XDG_DATA_HOME`, nor `HOME`.
 pub fn default_data_dir() -> Result<PathBuf> {
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let variable = |name: &str| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     variable("REJOIN_DATA_DIR")
         .or_else(|| Some(variable("XDG_DATA_HOME")?.join("rejoin/dev")))
         .or_else(|| Some(variable("HOME")?.join(".local/share/rejoin/dev")))
@@ -76,7 +80,10 @@ impl Current {
 pub fn access(global: &Global) -> Result<Access> {
     let project = std::env::var("REJOIN_PROJECT_ID").ok().filter(|id| !id.is_empty());
     let project = project
-        .map(|id| id.parse().with_context(|| format!("REJOIN_PROJECT_ID is not an id: {id:?}")))
+        .map(|id| {
+            id.parse()
+                .with_context(|| format!("REJOIN_PROJECT_ID is not an id: {id:?}"))
+        })
         .transpose()?;
     choose(global.url(), global.api_key(), project, Current::here())
 }
@@ -105,9 +112,13 @@ fn choose(url: Option<&str>, key: Option<&str>, project: Option<Uuid>, current: 
     let same = |a: &str, b: &str| a.trim_end_matches('/') == b.trim_end_matches('/');
     // The file speaks of its own API only.
     let current = current.filter(|current| url.is_none_or(|url| same(url, &current.url)));
-    let chosen = url.map(str::to_owned).or_else(|| current.as_ref().map(|current| current.url.clone()));
+    let chosen = url
+        .map(str::to_owned)
+        .or_else(|| current.as_ref().map(|current| current.url.clone()));
     let url = chosen.unwrap_or_else(|| DEFAULT_URL.to_owned());
-    let Some(api_key) = key.map(str::to_owned).or_else(|| current.as_ref().map(|current| current.api_key.clone()))
+    let Some(api_key) = key
+        .map(str::to_owned)
+        .or_else(|| current.as_ref().map(|current| current.api_key.clone()))
     else {
         let message = format!(
             "there is no API key for {url}: start `rejoin dev` on this machine, or set REJOIN_API_KEY (and REJOIN_URL) \
@@ -116,7 +127,9 @@ fn choose(url: Option<&str>, key: Option<&str>, project: Option<Uuid>, current: 
         return Err(Exit::NotAuthenticated.because(message).into());
     };
     // Of another key we don't know the project.
-    let own = current.filter(|current| current.api_key == api_key).map(|current| current.project_id);
+    let own = current
+        .filter(|current| current.api_key == api_key)
+        .map(|current| current.project_id);
     Ok(Access {
         url: url.trim_end_matches('/').to_owned(),
         api_key,
@@ -182,7 +195,10 @@ mod tests {
             (here, "rejoin_of_dev".to_owned(), own)
         );
         let project = Some(Uuid::from_u128(2));
-        assert_eq!(choose(None, None, project, Some(current())).unwrap().project_id, project);
+        assert_eq!(
+            choose(None, None, project, Some(current())).unwrap().project_id,
+            project
+        );
     }
 
     #[test]
@@ -195,7 +211,10 @@ mod tests {
     #[test]
     fn without_anything_the_error_says_what_to_do() {
         let error = format!("{:#}", choose(None, None, None, None).unwrap_err());
-        assert!(error.contains("rejoin dev") && error.contains("REJOIN_API_KEY"), "{error}");
+        assert!(
+            error.contains("rejoin dev") && error.contains("REJOIN_API_KEY"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -205,7 +224,10 @@ mod tests {
         current().write(&dir).unwrap();
         current().write(&dir).unwrap();
         assert_eq!(Current::read(&dir), Some(current()));
-        assert_eq!(fs::metadata(dir.join(FILE)).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            fs::metadata(dir.join(FILE)).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
         fs::remove_dir_all(dir).unwrap();
     }

@@ -2,6 +2,7 @@
 //!
 //! Invariant: where it is not clear which project is meant, nothing is done.
 use anyhow::{Context, Result};
+use chrono::{DateTime, Utc};
 use sqlx::{PgPool, postgres::PgPoolOptions};
 use uuid::Uuid;
 
@@ -24,8 +25,23 @@ pub async fn connect(global: &Global) -> Result<PgPool> {
 /// # Errors
 /// It can't be reached.
 pub async fn connect_to(url: &str) -> Result<PgPool> {
-    let pool = PgPoolOptions::new().max_connections(CONNECTIONS).acquire_timeout(CONNECT_LIMIT).connect(url).await;
+    let pool = PgPoolOptions::new()
+        .max_connections(CONNECTIONS)
+        .acquire_timeout(CONNECT_LIMIT)
+        .connect(url)
+        .await;
     pool.context("can't connect to the database (`rejoin doctor --only database` looks at it)")
+}
+
+/// The database's clock: what it stored is compared with nothing else.
+///
+/// # Errors
+/// It can't be asked.
+pub async fn now(pool: &PgPool) -> Result<DateTime<Utc>> {
+    sqlx::query_scalar("select now()")
+        .fetch_one(pool)
+        .await
+        .context("can't ask the database for the time")
 }
 
 /// The project of this name or id; without one, that of `rejoin dev`, or the only one there is.
@@ -40,7 +56,11 @@ pub async fn project(pool: &PgPool, asked: Option<&str>) -> Result<Uuid> {
         .context("can't read the projects (`rejoin migrate status` shows whether the schema is there)")?;
     let listed = || {
         let names: Vec<String> = all.iter().map(|(id, name)| format!("{name} ({id})")).collect();
-        if names.is_empty() { "there is none yet".to_owned() } else { format!("there are: {}", names.join(", ")) }
+        if names.is_empty() {
+            "there is none yet".to_owned()
+        } else {
+            format!("there are: {}", names.join(", "))
+        }
     };
     if let Some(asked) = asked {
         let found: Vec<Uuid> = sqlx::query_scalar("select id from kb.projects where id::text = $1 or name = $1")
@@ -50,8 +70,13 @@ pub async fn project(pool: &PgPool, asked: Option<&str>) -> Result<Uuid> {
             .context("can't look for the project")?;
         return match found.as_slice() {
             [only] => Ok(*only),
-            [] => Err(Exit::NotFound.because(format!("there is no project {asked:?}; {}", listed())).into()),
-            _ => anyhow::bail!("several projects are called {asked:?}: name one by its id; {}", listed()),
+            [] => Err(Exit::NotFound
+                .because(format!("there is no project {asked:?}; {}", listed()))
+                .into()),
+            _ => anyhow::bail!(
+                "several projects are called {asked:?}: name one by its id; {}",
+                listed()
+            ),
         };
     }
     let here = current::Current::here().map(|current| current.project_id);

@@ -53,7 +53,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(25);
 /// Between two tries to bring a PostgreSQL back that died.
 const REVIVE_EVERY: Duration = Duration::from_secs(1);
 
-/// Everything on this machine: a private PostgreSQL, the API with its UI, workers, a demo project.
+/// Everything on this machine: a private PostgreSQL, the API, workers, a demo project.
 ///
 /// PostgreSQL is found or fetched (see `rejoin doctor`), unless DATABASE_URL names one. API and workers are child
 /// processes: kill a worker and watch its runs go on. With --json, ONE line on stdout says that all is ready:
@@ -125,7 +125,9 @@ async fn start(global: &Global, args: &Args, out: Out) -> Result<Started> {
         Some(url) => (url.to_owned(), None),
         None => {
             let options = PostgresOptions::durable(data_dir.join("postgres"));
-            let postgres = PrivatePostgres::start(options).await.context("can't start a private PostgreSQL")?;
+            let postgres = PrivatePostgres::start(options)
+                .await
+                .context("can't start a private PostgreSQL")?;
             (postgres.url(), Some(Arc::new(postgres)))
         }
     };
@@ -200,7 +202,8 @@ fn make_data_dir(asked: Option<&Path>) -> Result<PathBuf> {
     };
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
     made.with_context(|| format!("can't create the data directory {}", dir.display()))?;
-    dir.canonicalize().with_context(|| format!("can't use the data directory {}", dir.display()))
+    dir.canonicalize()
+        .with_context(|| format!("can't use the data directory {}", dir.display()))
 }
 
 /// What children get beyond our own environment, in which the keys of model providers are.
@@ -216,14 +219,26 @@ fn child_env(database_url: &str) -> Vec<(&'static str, String)> {
 }
 
 fn has_real_model() -> bool {
-    ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OLLAMA_HOST", "REJOIN_MODEL"]
-        .iter()
-        .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+    [
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        "ANTHROPIC_API_KEY",
+        "GEMINI_API_KEY",
+        "VERTEX_API_KEY",
+        "OLLAMA_HOST",
+        "REJOIN_MODEL",
+    ]
+    .iter()
+    .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
 }
 
 /// Asks until the API is ready; fails at once if its process dies, and at a limit.
 async fn wait_until_ready(url: &str, supervisor: &Supervisor, api: u32) -> Result<()> {
-    let client = reqwest::Client::builder().no_proxy().timeout(READY_LIMIT).build().context("can't set up HTTP")?;
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .timeout(READY_LIMIT)
+        .build()
+        .context("can't set up HTTP")?;
     let began = Instant::now();
     loop {
         let answer = client.get(format!("{url}/readyz")).send().await;
@@ -232,7 +247,10 @@ async fn wait_until_ready(url: &str, supervisor: &Supervisor, api: u32) -> Resul
             Ok(answer) => format!("/readyz answers {}", answer.status()),
             Err(error) => crate::client::root_cause(&error),
         };
-        let alive = supervisor.pids().iter().any(|(role, pid)| *role == Role::Api && *pid == api);
+        let alive = supervisor
+            .pids()
+            .iter()
+            .any(|(role, pid)| *role == Role::Api && *pid == api);
         if !alive {
             bail!("the API ended while it started; its words are above");
         }
@@ -245,7 +263,9 @@ async fn wait_until_ready(url: &str, supervisor: &Supervisor, api: u32) -> Resul
 
 /// Starts the private PostgreSQL again whenever it dies. Never returns.
 async fn revive(postgres: Option<&PrivatePostgres>, out: Out) {
-    let Some(postgres) = postgres else { return std::future::pending().await };
+    let Some(postgres) = postgres else {
+        return std::future::pending().await;
+    };
     loop {
         let status = postgres.exited().await;
         let how = status.map_or_else(String::new, |status| format!(" ({status})"));

@@ -25,6 +25,8 @@ pub enum Exit {
     NotAuthenticated,
     /// 8: the run that was followed is paused: it waits to be resumed.
     RunPaused,
+    /// 130: ended by Ctrl-C, as shells show it. What was followed goes on.
+    Interrupted,
 }
 
 /// For `rejoin --help`.
@@ -38,7 +40,8 @@ Exit codes:
   5  the run that was followed failed
   6  the run that was followed was cancelled
   7  no API key, or one that is not valid
-  8  the run that was followed is paused, until it is resumed";
+  8  the run that was followed is paused, until it is resumed
+  130  ended by Ctrl-C; what was followed goes on";
 
 impl Exit {
     pub fn code(self) -> u8 {
@@ -52,6 +55,7 @@ impl Exit {
             Exit::RunCancelled => 6,
             Exit::NotAuthenticated => 7,
             Exit::RunPaused => 8,
+            Exit::Interrupted => 130,
         }
     }
 
@@ -138,6 +142,7 @@ mod tests {
             Exit::RunCancelled,
             Exit::NotAuthenticated,
             Exit::RunPaused,
+            Exit::Interrupted,
         ];
         for exit in all {
             assert!(HELP.contains(&format!("\n  {}  ", exit.code())), "{exit:?}");

@@ -21,8 +21,6 @@ use crate::{
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// So many looks between two words about it.
 const TELL_EVERY: u32 = 20;
-/// What a shell shows for a program that SIGINT ended.
-const HURRIED: i32 = 130;
 
 /// What every process of a fleet understands.
 #[derive(Debug, Clone, clap::Args)]
@@ -63,24 +61,48 @@ impl Signals {
     }
 }
 
-/// Logging, and a token that the first signal cancels; the second one ends the process.
+/// How a process is told to end.
+#[derive(Debug, Clone, Default)]
+pub struct Ending {
+    /// The first signal: finish what can be finished, hand over the rest.
+    pub drain: CancellationToken,
+    /// The second one: go.
+    pub now: CancellationToken,
+}
+
+impl Ending {
+    /// Runs the process's work, until it is done or there is no time left for it.
+    ///
+    /// # Errors
+    /// The work's.
+    pub async fn work(&self, work: impl Future<Output = Result<()>>) -> Result<Exit> {
+        tokio::select! {
+            done = work => done.map(|()| Exit::Done),
+            () = self.now.cancelled() => {
+                tracing::warn!("ended before the drain was over");
+                Ok(Exit::Interrupted)
+            }
+        }
+    }
+}
+
+/// Begins to log and to listen to signals.
 ///
 /// # Errors
 /// The system gives no signals.
-pub fn begin(args: &FleetArgs) -> Result<CancellationToken> {
+pub fn begin(args: &FleetArgs) -> Result<Ending> {
     telemetry::init(args.log_json);
     let mut signals = Signals::listen()?;
-    let drain = CancellationToken::new();
-    let token = drain.clone();
+    let ending = Ending::default();
+    let told = ending.clone();
     tokio::spawn(async move {
         signals.next().await;
         tracing::info!("draining; a second signal ends it at once");
-        token.cancel();
+        told.drain.cancel();
         signals.next().await;
-        tracing::warn!("ended before the drain was over");
-        std::process::exit(HURRIED);
+        told.now.cancel();
     });
-    Ok(drain)
+    Ok(ending)
 }
 
 /// Waits until the database answers and has all that this binary needs. `false`: told to stop meanwhile.
@@ -105,7 +127,10 @@ pub async fn schema_is_ready(url: &str, args: &FleetArgs, drain: &CancellationTo
                 let count = |state: State| lines.iter().filter(|line| line.state == state).count();
                 let (pending, changed) = (count(State::Pending), count(State::Changed));
                 if changed > 0 {
-                    tracing::warn!(changed, "applied migrations differ from this binary's: `rejoin migrate status` shows them");
+                    tracing::warn!(
+                        changed,
+                        "applied migrations differ from this binary's: `rejoin migrate status` shows them"
+                    );
                 }
                 if pending == 0 {
                     return Ok(true);
@@ -119,7 +144,10 @@ pub async fn schema_is_ready(url: &str, args: &FleetArgs, drain: &CancellationTo
             // Down, or starting: that passes.
             Err(error) if Exit::of(&error) == Exit::Unreachable || is_starting(&error) => {
                 if looks.is_multiple_of(TELL_EVERY) {
-                    tracing::warn!(error = format!("{error:#}"), "the database does not answer yet; trying again");
+                    tracing::warn!(
+                        error = format!("{error:#}"),
+                        "the database does not answer yet; trying again"
+                    );
                 }
                 looks += 1;
             }

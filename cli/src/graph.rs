@@ -163,7 +163,11 @@ fn read_chunks(source: impl Read, chunks: &mpsc::Sender<io::Result<bytes::Bytes>
     }
     let zipped = start == GZIP_MAGIC;
     let whole = io::Cursor::new(start).chain(source);
-    let mut text: Box<dyn Read> = if zipped { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) };
+    let mut text: Box<dyn Read> = if zipped {
+        Box::new(MultiGzDecoder::new(whole))
+    } else {
+        Box::new(whole)
+    };
     loop {
         let mut chunk = Vec::with_capacity(CHUNK_BYTES);
         let read = text.by_ref().take(CHUNK_BYTES as u64).read_to_end(&mut chunk);

@@ -118,7 +118,9 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                 }))?;
             } else {
                 out.line(&key)?;
-                out.note(&format!("This is the key {id}, shown once. Use it: export REJOIN_API_KEY=…"));
+                out.note(&format!(
+                    "This is the key {id}, shown once. Use it: export REJOIN_API_KEY=…"
+                ));
             }
         }
         Action::List { project } => {
@@ -128,7 +130,9 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         Action::Revoke { key } => {
             let revoked = auth::revoke_key(&pool, key).await.context("can't revoke the key")?;
             if !revoked {
-                return Err(Exit::NotFound.because(format!("there is no key {key} (`rejoin keys list`)")).into());
+                return Err(Exit::NotFound
+                    .because(format!("there is no key {key} (`rejoin keys list`)"))
+                    .into());
             }
             if out.is_json() {
                 out.json(&json!({ "id": key, "revoked": true }))?;
@@ -146,7 +150,7 @@ async fn list(pool: &PgPool, project: Uuid, out: Out) -> Result<()> {
         return out.json(&keys);
     }
     out.note(&format!("Keys of the project {project}:"));
-    let now = chrono::Utc::now();
+    let now = database::now(pool).await?;
     let day = |time: chrono::DateTime<chrono::Utc>| time.format("%Y-%m-%d").to_string();
     let rows: Vec<[String; 7]> = keys
         .into_iter()
@@ -186,7 +190,10 @@ async fn member(pool: &PgPool, project: Uuid, asked: Option<&str>) -> Result<Uui
     match (asked, members.as_slice()) {
         (None, [(only, _)]) => Ok(*only),
         (None, _) => anyhow::bail!("whose key? give --user HANDLE or ID; {among}"),
-        (Some(asked), members) => match members.iter().find(|(id, handle)| handle == asked || id.to_string() == asked) {
+        (Some(asked), members) => match members
+            .iter()
+            .find(|(id, handle)| handle == asked || id.to_string() == asked)
+        {
             Some((id, _)) => Ok(*id),
             None => {
                 let message = format!("{asked:?} is no member of this project; {among} (--create adds one)");
@@ -198,7 +205,10 @@ async fn member(pool: &PgPool, project: Uuid, asked: Option<&str>) -> Result<Uui
 
 /// The project and the user, both made if they are not there, in one transaction.
 async fn make(pool: &PgPool, project: &str, user: &str) -> Result<(Uuid, Uuid)> {
-    ensure!(!project.trim().is_empty() && !user.trim().is_empty(), "a project and a user need names");
+    ensure!(
+        !project.trim().is_empty() && !user.trim().is_empty(),
+        "a project and a user need names"
+    );
     let mut tx = pool.begin().await.context("can't begin a transaction")?;
     let made = ensure_project(&mut tx, project, user).await?;
     tx.commit().await.context("can't commit the new project")?;
@@ -213,14 +223,18 @@ pub(crate) async fn ensure_project(db: &mut PgConnection, project: &str, user: &
             .fetch_optional(&mut *db)
             .await
             .context("can't look for the project")?,
-        Err(_) => projects::find_by_name(db, project).await.context("can't look for the project")?,
+        Err(_) => projects::find_by_name(db, project)
+            .await
+            .context("can't look for the project")?,
     };
     let id = match known {
         Some(id) => id,
         None => projects::create(db, project).await.context("can't make the project")?,
     };
     let user = projects::ensure_user(db, user).await.context("can't make the user")?;
-    projects::add_member(db, id, user).await.context("can't make the user a member")?;
+    projects::add_member(db, id, user)
+        .await
+        .context("can't make the user a member")?;
     if known.is_none() {
         for definition in agents::defaults() {
             // One of the same name is somebody's own.

@@ -16,7 +16,11 @@ pub struct Args {}
 /// stdout is closed.
 pub async fn run(_global: &Global, _args: Args, out: Out) -> Result<Exit> {
     let document = rejoin_api::openapi::document();
-    let text = if out.is_json() { document.to_json() } else { document.to_pretty_json() };
+    let text = if out.is_json() {
+        document.to_json()
+    } else {
+        document.to_pretty_json()
+    };
     out.line(&text.context("can't write the OpenAPI document")?)?;
     Ok(Exit::Done)
 }

@@ -1,5 +1,6 @@
 //! `rejoin queue`: the job queue, for operators; straight to the database, so that it works when no API does.
 use anyhow::{Context, Result};
+use chrono::{DateTime, Utc};
 use clap::Subcommand;
 use rejoin_shared::queue::{
     DEFAULT_QUEUE,
@@ -99,17 +100,29 @@ async fn show_stats(pool: &PgPool, out: Out) -> Result<()> {
     if out.is_json() {
         return out.json(&serde_json::json!({ "queues": queues, "workers": workers }));
     }
+    let now = database::now(pool).await?;
     let rows: Vec<[String; 9]> = queues.iter().map(queue_row).collect();
     let head = [
-        "QUEUE", "STATE", "DUE", "LATER", "BEHIND", "RUNNING", "DEAD", "DONE IN 1 H", "OLDEST DUE",
+        "QUEUE",
+        "STATE",
+        "DUE",
+        "LATER",
+        "BEHIND",
+        "RUNNING",
+        "DEAD",
+        "DONE IN 1 H",
+        "OLDEST DUE",
     ];
     out.table(head, &rows)?;
     out.line("")?;
     if workers.is_empty() {
         return out.line("no workers: start one with `rejoin worker`");
     }
-    let rows: Vec<[String; 8]> = workers.iter().map(worker_row).collect();
-    out.table(["WORKER", "HOST", "PID", "STATE", "BUSY", "SLOTS", "QUEUES", "SEEN"], &rows)
+    let rows: Vec<[String; 8]> = workers.iter().map(|worker| worker_row(worker, now)).collect();
+    out.table(
+        ["WORKER", "HOST", "PID", "STATE", "BUSY", "SLOTS", "QUEUES", "SEEN"],
+        &rows,
+    )
 }
 
 fn queue_row(queue: &QueueStats) -> [String; 9] {
@@ -126,14 +139,13 @@ fn queue_row(queue: &QueueStats) -> [String; 9] {
     ]
 }
 
-fn worker_row(worker: &WorkerStats) -> [String; 8] {
+fn worker_row(worker: &WorkerStats, now: DateTime<Utc>) -> [String; 8] {
     let state = match (worker.alive, worker.draining) {
         (false, _) => "SILENT",
         (true, true) => "draining",
         (true, false) => "working",
     };
-    // The database's clock wrote it; ours may differ a little.
-    let seen = (chrono::Utc::now() - worker.seen_at).num_milliseconds().max(0);
+    let seen = (now - worker.seen_at).num_milliseconds().max(0);
     [
         worker.id.to_string(),
         worker.hostname.clone(),
@@ -147,7 +159,9 @@ fn worker_row(worker: &WorkerStats) -> [String; 8] {
 }
 
 async fn show_dead(pool: &PgPool, queue: &str, limit: i64, out: Out) -> Result<()> {
-    let dead = stats::dead(pool, queue, limit).await.context("can't read the dead jobs")?;
+    let dead = stats::dead(pool, queue, limit)
+        .await
+        .context("can't read the dead jobs")?;
     if out.is_json() {
         return out.json(&dead);
     }

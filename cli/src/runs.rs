@@ -73,12 +73,14 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                     query.append_pair(name, &value);
                 }
             }
-            let project = client.project(args.project)?;
-            let page = client.get(&format!("/api/projects/{project}/agent-runs?{}", query.finish())).await?;
+            let project = client.project(args.project).await?;
+            let page = client
+                .get(&format!("/api/projects/{project}/agent-runs?{}", query.finish()))
+                .await?;
             list(&page, out)?;
         }
         Action::Show { run } => {
-            let project = client.project(args.project)?;
+            let project = client.project(args.project).await?;
             let path = format!("/api/projects/{project}/agent-runs/{run}");
             let about = client.get(&path).await?;
             let messages = client.get(&format!("{path}/messages?limit={SHOWN}")).await?;
@@ -90,7 +92,10 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             if out.is_json() {
                 out.json(&answer)?;
             } else {
-                out.line(&format!("the run {run} is asked to stop; now it is {}", text(&answer["state"])))?;
+                out.line(&format!(
+                    "the run {run} is asked to stop; now it is {}",
+                    text(&answer["state"])
+                ))?;
             }
         }
     }
@@ -110,7 +115,10 @@ fn list(page: &Value, out: Out) -> Result<()> {
                 text(&run["agent"]),
                 text(&run["model"]),
                 text(&run["stepCount"]),
-                run["durationMs"].as_i64().map(|ms| format!("{:.1} s", ms as f64 / 1000.0)).unwrap_or_default(),
+                run["durationMs"]
+                    .as_i64()
+                    .map(|ms| format!("{:.1} s", ms as f64 / 1000.0))
+                    .unwrap_or_default(),
                 time(&run["createdAt"]),
             ]
         })
@@ -157,7 +165,10 @@ fn show(about: &Value, messages: &Value, calls: &Value, out: Out) -> Result<()> 
                     text(&call["stepNumber"]),
                     text(&call["tool"]),
                     text(&call["status"]),
-                    call["durationMs"].as_i64().map(|ms| format!("{ms} ms")).unwrap_or_default(),
+                    call["durationMs"]
+                        .as_i64()
+                        .map(|ms| format!("{ms} ms"))
+                        .unwrap_or_default(),
                     text(&call["id"]),
                 ]
             })
@@ -167,7 +178,11 @@ fn show(about: &Value, messages: &Value, calls: &Value, out: Out) -> Result<()> 
     if !items(messages).is_empty() {
         out.line("")?;
         for message in items(messages) {
-            out.line(&format!("{:11} {}", text(&message["role"]), one_line(&text(&message["content"]))))?;
+            out.line(&format!(
+                "{:11} {}",
+                text(&message["role"]),
+                one_line(&text(&message["content"]))
+            ))?;
         }
     }
     Ok(())
@@ -189,7 +204,8 @@ fn text(value: &Value) -> String {
 fn time(value: &Value) -> String {
     let text = text(value);
     // To the second.
-    text.get(..19).map_or_else(|| text.clone(), |second| second.replace('T', " "))
+    text.get(..19)
+        .map_or_else(|| text.clone(), |second| second.replace('T', " "))
 }
 
 fn one_line(text: &str) -> String {

@@ -45,7 +45,10 @@ pub struct Args {
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     let client = Client::new(current::access(global)?)?;
     let Ok(id) = args.target.parse::<Uuid>() else {
-        anyhow::bail!("{:?} is no id of a run or a conversation (`rejoin runs list` shows runs)", args.target);
+        anyhow::bail!(
+            "{:?} is no id of a run or a conversation (`rejoin runs list` shows runs)",
+            args.target
+        );
     };
     let start = match args.after {
         Some(after) => Start::After(after),
@@ -58,7 +61,9 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         Err(error) if Exit::of(&error) == Exit::NotFound => {
             follow = Follow::new(client, format!("/api/conversations/{id}/events"), start, out);
             let first = follow.next().await.map_err(|error| match Exit::of(&error) {
-                Exit::NotFound => Exit::NotFound.because(format!("there is no run and no conversation {id}")).into(),
+                Exit::NotFound => Exit::NotFound
+                    .because(format!("there is no run and no conversation {id}"))
+                    .into(),
                 _ => error,
             })?;
             return show(follow, first, None, out).await;
@@ -74,7 +79,9 @@ async fn show(mut follow: Follow, first: Option<Received>, run: Option<String>, 
     let mut next = first;
     while let Some(event) = next {
         if out.is_json() {
-            out.line(&event.data)?;
+            if event.is_data() {
+                out.line(&event.data)?;
+            }
         } else {
             match event.kind() {
                 "message" => message(&event.json["message"], transcript.text(), out)?,

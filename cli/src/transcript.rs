@@ -22,7 +22,10 @@ const PLAIN: &str = "\x1b[0m";
 pub enum Step {
     Print(String),
     /// What stands there from here to its end is not so any more; then print the second.
-    Replace { shown: String, text: String },
+    Replace {
+        shown: String,
+        text: String,
+    },
 }
 
 /// The text of one reply: what it is, and what is on the screen of it. The screen may be ahead after a reset.
@@ -130,11 +133,15 @@ impl Transcript {
                 self.step(step)?;
             }
             "reset" if ours => {
-                self.reply.reset(event.json["discardAfter"].as_i64().unwrap_or_default());
+                self.reply
+                    .reset(event.json["discardAfter"].as_i64().unwrap_or_default());
                 self.resets += 1;
                 // On a shared terminal it would stand in the midst of a word; it is said at the end.
                 if !self.shared_terminal {
-                    self.aside(&format!("(a worker was lost: {}; another one goes on)", event.text("reason")))?;
+                    self.aside(&format!(
+                        "(a worker stopped in mid-answer: {}; another one goes on)",
+                        event.text("reason")
+                    ))?;
                 }
             }
             "meta" if ours => {
@@ -177,7 +184,7 @@ impl Transcript {
         self.step(step)?;
         self.end_line()?;
         if self.shared_terminal && self.resets > 0 {
-            self.aside("(a worker was lost in mid-answer; another one went on)")?;
+            self.aside("(a worker stopped in mid-answer; another one went on)")?;
         }
         (self.reply, self.resets) = (Reply::default(), 0);
         Ok(match event.text("status") {
@@ -218,7 +225,10 @@ impl Transcript {
             }
             "error" => self.aside(&format!("{by}← {tool}: {}", shortened(event.text("error")))),
             _ => {
-                let took = event.json["durationMs"].as_i64().map(|ms| format!(", {ms} ms")).unwrap_or_default();
+                let took = event.json["durationMs"]
+                    .as_i64()
+                    .map(|ms| format!(", {ms} ms"))
+                    .unwrap_or_default();
                 self.aside(&format!("{by}← {}{took}", size(&event.json["result"])))
             }
         }
@@ -295,7 +305,13 @@ fn shortened(text: &str) -> String {
 
 /// How much a tool found: the lists of its result, counted.
 fn size(result: &Value) -> String {
-    let plural = |count: usize| if count == 1 { "1 result".to_owned() } else { format!("{count} results") };
+    let plural = |count: usize| {
+        if count == 1 {
+            "1 result".to_owned()
+        } else {
+            format!("{count} results")
+        }
+    };
     match result {
         Value::Array(items) => plural(items.len()),
         Value::Object(fields) => {

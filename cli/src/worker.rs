@@ -31,11 +31,13 @@ pub struct Args {
 /// # Errors
 /// The schema is not there, or a setting can't be used.
 pub async fn run(_global: &Global, args: Args, _out: Out) -> Result<Exit> {
-    let drain = fleet::begin(&args.fleet)?;
-    if fleet::schema_is_ready(&args.config.database.database_url, &args.fleet, &drain).await? {
-        rejoin_worker::work(args.config, drain)
-            .await
-            .context("can't work")?;
-    }
-    Ok(Exit::Done)
+    let ending = fleet::begin(&args.fleet)?;
+    let work = async {
+        if fleet::schema_is_ready(&args.config.database.database_url, &args.fleet, &ending.drain).await? {
+            let worked = rejoin_worker::work(args.config, ending.drain.clone()).await;
+            worked.context("can't work")?;
+        }
+        Ok(())
+    };
+    ending.work(work).await
 }

@@ -92,13 +92,18 @@ pub fn defaults() -> Vec<DefinitionContent> {
         name: GRAPH_QUERY_AGENT.to_owned(),
         description: "Answers questions about the project's knowledge graph by searching, querying and traversing it."
             .to_owned(),
-        system_prompt: "You answer questions about this project's knowledge graph: its entities, its relationships and \
+        system_prompt:
+            "You answer questions about this project's knowledge graph: its entities, its relationships and \
                         its schema. Look everything up with your tools before you answer; never rely on what you \
                         happen to know. Cite each entity and relationship that your answer rests on, writing entities \
                         as [Type:key]. When a search finds nothing, try other words once or twice, and then say \
                         plainly that nothing was found. Never make up entities, relationships or properties."
-            .to_owned(),
-        model: Some(ModelChoice { name: "gemini-2.0-flash".to_owned(), temperature: Some(0.1), max_tokens: None }),
+                .to_owned(),
+        model: Some(ModelChoice {
+            name: "gemini-2.0-flash".to_owned(),
+            temperature: Some(0.1),
+            max_tokens: None,
+        }),
         tools: [
             "hybrid_search",
             "query_entities",
@@ -239,17 +244,26 @@ pub async fn update(
 }
 
 pub async fn get(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Option<AgentDefinition>, sqlx::Error> {
-    let row = sqlx::query_as!(Row, "select * from kb.agent_definitions where id = $1 and project_id = $2", id, project_id)
-        .fetch_optional(db)
-        .await?;
+    let row = sqlx::query_as!(
+        Row,
+        "select * from kb.agent_definitions where id = $1 and project_id = $2",
+        id,
+        project_id
+    )
+    .fetch_optional(db)
+    .await?;
     Ok(row.map(Into::into))
 }
 
 pub async fn find_by_name(db: &PgPool, project_id: Uuid, name: &str) -> Result<Option<AgentDefinition>, sqlx::Error> {
-    let row =
-        sqlx::query_as!(Row, "select * from kb.agent_definitions where project_id = $1 and name = $2", project_id, name)
-            .fetch_optional(db)
-            .await?;
+    let row = sqlx::query_as!(
+        Row,
+        "select * from kb.agent_definitions where project_id = $1 and name = $2",
+        project_id,
+        name
+    )
+    .fetch_optional(db)
+    .await?;
     Ok(row.map(Into::into))
 }
 
@@ -274,8 +288,12 @@ pub async fn list(
 
 /// Deletes a definition; false where there is none. One that conversations are bound to is a foreign key violation.
 pub async fn delete(db: &PgPool, project_id: Uuid, id: Uuid) -> Result<bool, sqlx::Error> {
-    let done = sqlx::query!("delete from kb.agent_definitions where id = $1 and project_id = $2", id, project_id)
-        .execute(db)
-        .await?;
+    let done = sqlx::query!(
+        "delete from kb.agent_definitions where id = $1 and project_id = $2",
+        id,
+        project_id
+    )
+    .execute(db)
+    .await?;
     Ok(done.rows_affected() > 0)
 }

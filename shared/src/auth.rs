@@ -146,7 +146,12 @@ pub async fn authenticate(db: &PgPool, key: &str, wanted_project: Option<Uuid>) 
         (None, [_, _, ..]) => return Err(AuthError::ProjectNeeded),
         (Some(_), _) | (None, []) => return Err(AuthError::UnknownProject),
     };
-    Ok(Caller { key_id: row.id, user_id: row.user_id, project_id, scopes: row.scopes })
+    Ok(Caller {
+        key_id: row.id,
+        user_id: row.user_id,
+        project_id,
+        scopes: row.scopes,
+    })
 }
 
 /// Which of `keys` still open anything: open streams are closed when theirs does not.
@@ -177,14 +182,21 @@ pub async fn list_keys(db: &PgPool, project_id: Uuid) -> Result<Vec<KeyInfo>, sq
 
 /// Revokes a key; false where there is none. Idempotent.
 pub async fn revoke_key(db: &PgPool, id: Uuid) -> Result<bool, sqlx::Error> {
-    let done = sqlx::query!("update kb.api_keys set revoked_at = coalesce(revoked_at, now()) where id = $1", id)
-        .execute(db)
-        .await?;
+    let done = sqlx::query!(
+        "update kb.api_keys set revoked_at = coalesce(revoked_at, now()) where id = $1",
+        id
+    )
+    .execute(db)
+    .await?;
     Ok(done.rows_affected() > 0)
 }
 
 /// Makes a ticket that opens the stream of `target_id` (a conversation or a run) once, as `caller`.
-pub async fn create_ticket(db: &PgPool, caller: &Caller, target_id: Uuid) -> Result<(String, DateTime<Utc>), sqlx::Error> {
+pub async fn create_ticket(
+    db: &PgPool,
+    caller: &Caller,
+    target_id: Uuid,
+) -> Result<(String, DateTime<Utc>), sqlx::Error> {
     let ticket = random_secret();
     let expires_at = sqlx::query_scalar!(
         "insert into kb.stream_tickets (hash, key_id, project_id, user_id, target_id, expires_at)

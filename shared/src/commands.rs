@@ -146,7 +146,10 @@ pub enum FencedError {
 
 impl From<sqlx::Error> for FencedError {
     fn from(source: sqlx::Error) -> Self {
-        FencedError::Database { attempted: "the transaction", source }
+        FencedError::Database {
+            attempted: "the transaction",
+            source,
+        }
     }
 }
 

@@ -123,6 +123,8 @@ pub async fn update(
 
 /// Notes that the conversation was used, for the order of lists.
 pub async fn touch(db: &mut PgConnection, id: Uuid) -> Result<(), sqlx::Error> {
-    sqlx::query!("update kb.chat_conversations set updated_at = now() where id = $1", id).execute(db).await?;
+    sqlx::query!("update kb.chat_conversations set updated_at = now() where id = $1", id)
+        .execute(db)
+        .await?;
     Ok(())
 }

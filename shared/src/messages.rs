@@ -86,7 +86,12 @@ pub async fn list(db: &PgPool, conversation_id: Uuid, after: i64, limit: i64) ->
 
 /// What precedes the message `of` in a model's context: the newest `limit` messages, in time order. Messages that users
 /// posted after it wait for turns of their own and are left out; answers to earlier turns count even where they came later.
-pub async fn history(db: &PgPool, conversation_id: Uuid, of: Uuid, limit: i64) -> Result<Vec<ChatMessage>, sqlx::Error> {
+pub async fn history(
+    db: &PgPool,
+    conversation_id: Uuid,
+    of: Uuid,
+    limit: i64,
+) -> Result<Vec<ChatMessage>, sqlx::Error> {
     let mut newest_first = sqlx::query_as!(
         ChatMessage,
         "select m.id, m.role, m.content, m.citations, m.retrieval_context, m.metadata, m.seq, m.created_at

@@ -7,15 +7,20 @@ use crate::ids;
 
 pub async fn create(db: &mut PgConnection, name: &str) -> Result<Uuid, sqlx::Error> {
     let id = ids::new();
-    sqlx::query!("insert into kb.projects (id, name) values ($1, $2)", id, name).execute(db).await?;
+    sqlx::query!("insert into kb.projects (id, name) values ($1, $2)", id, name)
+        .execute(db)
+        .await?;
     Ok(id)
 }
 
 /// The project of this name that was made first.
 pub async fn find_by_name(db: &mut PgConnection, name: &str) -> Result<Option<Uuid>, sqlx::Error> {
-    sqlx::query_scalar!("select id from kb.projects where name = $1 order by created_at limit 1", name)
-        .fetch_optional(db)
-        .await
+    sqlx::query_scalar!(
+        "select id from kb.projects where name = $1 order by created_at limit 1",
+        name
+    )
+    .fetch_optional(db)
+    .await
 }
 
 /// The user with this handle, made if there is none.

@@ -42,9 +42,13 @@ pub async fn append(
 
 /// All messages of a run, in order.
 pub async fn all(db: &PgPool, run_id: Uuid) -> Result<Vec<RunMessage>, sqlx::Error> {
-    sqlx::query_as!(RunMessage, "select * from kb.agent_run_messages where run_id = $1 order by position", run_id)
-        .fetch_all(db)
-        .await
+    sqlx::query_as!(
+        RunMessage,
+        "select * from kb.agent_run_messages where run_id = $1 order by position",
+        run_id
+    )
+    .fetch_all(db)
+    .await
 }
 
 /// A page after `after` (a position).
@@ -61,7 +65,12 @@ pub async fn list(db: &PgPool, run_id: Uuid, after: i32, limit: i64) -> Result<V
 }
 
 pub async fn get(db: &PgPool, run_id: Uuid, id: Uuid) -> Result<Option<RunMessage>, sqlx::Error> {
-    sqlx::query_as!(RunMessage, "select * from kb.agent_run_messages where run_id = $1 and id = $2", run_id, id)
-        .fetch_optional(db)
-        .await
+    sqlx::query_as!(
+        RunMessage,
+        "select * from kb.agent_run_messages where run_id = $1 and id = $2",
+        run_id,
+        id
+    )
+    .fetch_optional(db)
+    .await
 }

@@ -140,7 +140,9 @@ pub async fn insert(db: &mut PgConnection, run: NewRun<'_>) -> Result<(), sqlx::
 }
 
 pub async fn get(db: &PgPool, id: Uuid) -> Result<Option<Run>, sqlx::Error> {
-    sqlx::query_as!(Run, "select * from kb.agent_runs where id = $1", id).fetch_optional(db).await
+    sqlx::query_as!(Run, "select * from kb.agent_runs where id = $1", id)
+        .fetch_optional(db)
+        .await
 }
 
 /// A run that `owner` may see: of the project, and, where it belongs to a conversation, of the conversation's owner.
@@ -206,16 +208,22 @@ pub async fn list_visible(
 
 /// The runs that a run started.
 pub async fn children(db: &PgPool, id: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
-    sqlx::query_scalar!("select id from kb.agent_runs where parent_run_id = $1 order by created_at, id", id)
-        .fetch_all(db)
-        .await
+    sqlx::query_scalar!(
+        "select id from kb.agent_runs where parent_run_id = $1 order by created_at, id",
+        id
+    )
+    .fetch_all(db)
+    .await
 }
 
 /// Of `ids`, those that somebody asked to cancel: what a worker's executors look for when no wake-up comes.
 pub async fn cancel_requested(db: &PgPool, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
-    sqlx::query_scalar!("select id from kb.agent_runs where id = any($1) and cancel_requested_at is not null", ids)
-        .fetch_all(db)
-        .await
+    sqlx::query_scalar!(
+        "select id from kb.agent_runs where id = any($1) and cancel_requested_at is not null",
+        ids
+    )
+    .fetch_all(db)
+    .await
 }
 
 /// The runs of a conversation that have not ended, oldest first.

@@ -96,9 +96,12 @@ pub async fn insert(
 
 /// The call is about to act.
 pub async fn mark_running(db: &mut PgConnection, id: Uuid) -> Result<(), sqlx::Error> {
-    sqlx::query!("update kb.agent_run_tool_calls set status = 'running', started_at = now() where id = $1", id)
-        .execute(db)
-        .await?;
+    sqlx::query!(
+        "update kb.agent_run_tool_calls set status = 'running', started_at = now() where id = $1",
+        id
+    )
+    .execute(db)
+    .await?;
     Ok(())
 }
 
@@ -128,9 +131,13 @@ pub async fn mark_ended(
 
 /// All calls of a run, in the order that the model asked for them.
 pub async fn all(db: &PgPool, run_id: Uuid) -> Result<Vec<ToolCallRow>, sqlx::Error> {
-    sqlx::query_as!(ToolCallRow, "select * from kb.agent_run_tool_calls where run_id = $1 order by step_number, position", run_id)
-        .fetch_all(db)
-        .await
+    sqlx::query_as!(
+        ToolCallRow,
+        "select * from kb.agent_run_tool_calls where run_id = $1 order by step_number, position",
+        run_id
+    )
+    .fetch_all(db)
+    .await
 }
 
 /// A page after the cursor (step_number, position).
@@ -149,7 +156,12 @@ pub async fn list(db: &PgPool, run_id: Uuid, after: (i32, i32), limit: i64) -> R
 }
 
 pub async fn get(db: &PgPool, run_id: Uuid, id: Uuid) -> Result<Option<ToolCallRow>, sqlx::Error> {
-    sqlx::query_as!(ToolCallRow, "select * from kb.agent_run_tool_calls where run_id = $1 and id = $2", run_id, id)
-        .fetch_optional(db)
-        .await
+    sqlx::query_as!(
+        ToolCallRow,
+        "select * from kb.agent_run_tool_calls where run_id = $1 and id = $2",
+        run_id,
+        id
+    )
+    .fetch_optional(db)
+    .await
 }

@@ -36,19 +36,31 @@ pub struct Wake {
 
 impl Wake {
     pub fn queue(queue: impl Into<String>) -> Self {
-        Self { queues: BTreeSet::from([queue.into()]), ..Self::default() }
+        Self {
+            queues: BTreeSet::from([queue.into()]),
+            ..Self::default()
+        }
     }
 
     pub fn log(log: Uuid) -> Self {
-        Self { logs: BTreeSet::from([log]), ..Self::default() }
+        Self {
+            logs: BTreeSet::from([log]),
+            ..Self::default()
+        }
     }
 
     pub fn cancel(run: Uuid) -> Self {
-        Self { cancels: BTreeSet::from([run]), ..Self::default() }
+        Self {
+            cancels: BTreeSet::from([run]),
+            ..Self::default()
+        }
     }
 
     pub fn everything() -> Self {
-        Self { all: true, ..Self::default() }
+        Self {
+            all: true,
+            ..Self::default()
+        }
     }
 
     pub fn merge(&mut self, other: Wake) {

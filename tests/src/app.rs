@@ -41,7 +41,14 @@ pub struct AppOptions {
 
 impl Default for AppOptions {
     fn default() -> Self {
-        Self { workers: 1, bus: BusKind::Postgres, slots: 20, api: |_| {}, worker: |_| {}, tools: Registry::builtin() }
+        Self {
+            workers: 1,
+            bus: BusKind::Postgres,
+            slots: 20,
+            api: |_| {},
+            worker: |_| {},
+            tools: Registry::builtin(),
+        }
     }
 }
 
@@ -69,7 +76,14 @@ impl TestApp {
     pub async fn over(db: TestDatabase, options: AppOptions) -> Self {
         let model = ModelServer::start().await.expect("the scripted model starts");
         let server = start_api(&db, &options, 0).await;
-        let mut app = Self { address: server.addr, server: Some(server), db, model, workers: Vec::new(), options };
+        let mut app = Self {
+            address: server.addr,
+            server: Some(server),
+            db,
+            model,
+            workers: Vec::new(),
+            options,
+        };
         for _ in 0..app.options.workers {
             app.add_worker();
         }
@@ -99,14 +113,18 @@ impl TestApp {
     }
 
     pub fn add_worker(&mut self) -> &Worker {
-        let mut config = WorkerConfig { slots: self.options.slots, ..WorkerConfig::new(&self.db.url) };
+        let mut config = WorkerConfig {
+            slots: self.options.slots,
+            ..WorkerConfig::new(&self.db.url)
+        };
         config.database = self.db.args();
         config.database.bus = self.options.bus;
         config.lease_ms = LEASE.as_millis() as u64;
         config.heartbeat_ms = config.lease_ms / 3;
         (self.options.worker)(&mut config);
         let models = ModelSettings::openai_compatible(self.model.base_url());
-        self.workers.push(Worker::start(config, models, self.options.tools.clone()));
+        self.workers
+            .push(Worker::start(config, models, self.options.tools.clone()));
         self.workers.last().expect("just pushed")
     }
 
@@ -130,13 +148,20 @@ impl TestApp {
     ) -> Uuid {
         let mut content = agents::defaults().remove(0);
         content.name = name.to_owned();
-        content.model =
-            Some(agents::ModelChoice { name: "openai:scripted".to_owned(), temperature: Some(0.1), max_tokens: None });
+        content.model = Some(agents::ModelChoice {
+            name: "openai:scripted".to_owned(),
+            temperature: Some(0.1),
+            max_tokens: None,
+        });
         content.tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
         content.is_default = false;
         change(&mut content);
         let mut connection = self.db.pool.acquire().await.expect("a connection");
-        agents::insert(&mut connection, self.db.project_id, &content).await.unwrap().expect("a fresh name").id
+        agents::insert(&mut connection, self.db.project_id, &content)
+            .await
+            .unwrap()
+            .expect("a fresh name")
+            .id
     }
 
     /// No run is left that has not ended, and no job of one.
@@ -159,7 +184,9 @@ async fn start_api(db: &TestDatabase, options: &AppOptions, port: u16) -> Server
     config.rate_per_s = 10_000;
     config.drain_grace_ms = 0;
     (options.api)(&mut config);
-    Server::start(config, CancellationToken::new()).await.expect("the API starts")
+    Server::start(config, CancellationToken::new())
+        .await
+        .expect("the API starts")
 }
 
 /// A worker in a runtime of its own.
@@ -171,18 +198,29 @@ pub struct Worker {
 
 impl Worker {
     pub fn start(config: WorkerConfig, models: ModelSettings, tools: Registry) -> Self {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .expect("a runtime");
         let drain = CancellationToken::new();
         let token = drain.clone();
         let done = runtime.spawn(async move {
             let db = Db::connect_lazy(&config.database, "rejoin-worker").expect("a readable URL");
             let bus = wakeup::start(config.database.bus, &db);
             let mut services = Services::with(config, db, bus, models, tools).expect("services");
-            services.retry = RetryPolicy { min_delay: Duration::from_millis(20), jitter: false, ..RetryPolicy::default() };
+            services.retry = RetryPolicy {
+                min_delay: Duration::from_millis(20),
+                jitter: false,
+                ..RetryPolicy::default()
+            };
             rejoin_worker::work_with(services, token).await;
         });
-        Self { runtime: Some(runtime), drain, done: Some(done) }
+        Self {
+            runtime: Some(runtime),
+            drain,
+            done: Some(done),
+        }
     }
 
     /// As SIGTERM: drains, and waits until it has gone.
@@ -216,7 +254,11 @@ pub fn binary() -> PathBuf {
     path.pop();
     path.pop();
     path.push("rejoin");
-    assert!(path.exists(), "{} is not there: build it first (make test does)", path.display());
+    assert!(
+        path.exists(),
+        "{} is not there: build it first (make test does)",
+        path.display()
+    );
     path
 }
 
@@ -241,6 +283,27 @@ impl Process {
             .spawn()
             .expect("the worker starts");
         Self { child }
+    }
+
+    /// `rejoin api` on this app's database, once it is ready; with its URL.
+    pub async fn api(app: &TestApp) -> (Self, String) {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its number");
+        let child = std::process::Command::new(binary())
+            .args(["api", "--listen", &free.to_string()])
+            .env("DATABASE_URL", &app.db.url)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the API starts");
+        let process = Self { child };
+        let url = format!("http://{free}");
+        support::wait_for("the API to be ready", async || {
+            let answer = reqwest::get(format!("{url}/readyz")).await.ok()?;
+            answer.status().is_success().then_some(())
+        })
+        .await;
+        (process, url)
     }
 
     /// `kill -9`.

@@ -29,7 +29,9 @@ pub struct Frame {
 
 impl Frame {
     pub fn json(&self) -> Value {
-        self.data.as_deref().map_or(Value::Null, |data| serde_json::from_str(data).expect("a frame's data is JSON"))
+        self.data.as_deref().map_or(Value::Null, |data| {
+            serde_json::from_str(data).expect("a frame's data is JSON")
+        })
     }
 
     pub fn kind(&self) -> String {
@@ -40,11 +42,17 @@ impl Frame {
 impl Client {
     pub fn new(url: String, key: &str) -> Self {
         let http = reqwest::Client::builder().build().expect("a client");
-        Self { http, url, key: key.to_owned() }
+        Self {
+            http,
+            url,
+            key: key.to_owned(),
+        }
     }
 
     pub fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
-        self.http.request(method, format!("{}{path}", self.url)).bearer_auth(&self.key)
+        self.http
+            .request(method, format!("{}{path}", self.url))
+            .bearer_auth(&self.key)
     }
 
     pub async fn get(&self, path: &str) -> (StatusCode, Value) {
@@ -52,11 +60,25 @@ impl Client {
     }
 
     pub async fn post(&self, path: &str, body: Value) -> (StatusCode, Value) {
-        answer(self.request(Method::POST, path).json(&body).send().await.expect("an answer")).await
+        answer(
+            self.request(Method::POST, path)
+                .json(&body)
+                .send()
+                .await
+                .expect("an answer"),
+        )
+        .await
     }
 
     pub async fn patch(&self, path: &str, body: Value) -> (StatusCode, Value) {
-        answer(self.request(Method::PATCH, path).json(&body).send().await.expect("an answer")).await
+        answer(
+            self.request(Method::PATCH, path)
+                .json(&body)
+                .send()
+                .await
+                .expect("an answer"),
+        )
+        .await
     }
 
     pub async fn delete(&self, path: &str) -> (StatusCode, Value) {
@@ -65,7 +87,10 @@ impl Client {
 
     /// Posts a message and gets `{conversationId, messageId, runId, cursor}` at once.
     pub async fn post_message(&self, body: Value) -> Value {
-        let request = self.request(Method::POST, "/api/chat/stream").header("accept", "application/json").json(&body);
+        let request = self
+            .request(Method::POST, "/api/chat/stream")
+            .header("accept", "application/json")
+            .json(&body);
         let (status, posted) = answer(request.send().await.expect("an answer")).await;
         assert_eq!(status, StatusCode::ACCEPTED, "{posted}");
         posted
@@ -73,7 +98,12 @@ impl Client {
 
     /// Posts a message and reads its turn to the end.
     pub async fn chat(&self, body: Value) -> Vec<Frame> {
-        let response = self.request(Method::POST, "/api/chat/stream").json(&body).send().await.expect("an answer");
+        let response = self
+            .request(Method::POST, "/api/chat/stream")
+            .json(&body)
+            .send()
+            .await
+            .expect("an answer");
         assert_eq!(response.status(), StatusCode::OK);
         Stream::of(response).rest().await
     }
@@ -81,7 +111,10 @@ impl Client {
     /// A turn of a fresh conversation with this agent (or none).
     pub async fn ask(&self, agent: Option<uuid::Uuid>, message: &str) -> Vec<Frame> {
         match agent {
-            Some(agent) => self.chat(json!({ "message": message, "agentDefinitionId": agent })).await,
+            Some(agent) => {
+                self.chat(json!({ "message": message, "agentDefinitionId": agent }))
+                    .await
+            }
             None => self.chat(json!({ "message": message })).await,
         }
     }
@@ -95,7 +128,9 @@ impl Client {
 
     /// Opens a stream after a cursor, as a browser that reconnects.
     pub async fn stream_after(&self, path: &str, cursor: i64) -> Stream {
-        let request = self.request(Method::GET, path).header("last-event-id", cursor.to_string());
+        let request = self
+            .request(Method::GET, path)
+            .header("last-event-id", cursor.to_string());
         let response = request.send().await.expect("an answer");
         assert_eq!(response.status(), StatusCode::OK, "{path} after {cursor}");
         Stream::of(response)
@@ -103,7 +138,11 @@ impl Client {
 
     /// The status of a request for a stream, which is dropped at once.
     pub async fn stream_status(&self, path: &str) -> StatusCode {
-        self.request(Method::GET, path).send().await.expect("an answer").status()
+        self.request(Method::GET, path)
+            .send()
+            .await
+            .expect("an answer")
+            .status()
     }
 }
 
@@ -125,7 +164,12 @@ pub struct Stream {
 impl Stream {
     pub fn of(response: Response) -> Self {
         let headers = response.headers().clone();
-        Self { body: response.bytes_stream().boxed(), buffer: Vec::new(), ready: VecDeque::new(), headers }
+        Self {
+            body: response.bytes_stream().boxed(),
+            buffer: Vec::new(),
+            ready: VecDeque::new(),
+            headers,
+        }
     }
 
     /// The next frame; None at the end. Panics when nothing comes for [`LIMIT`].
@@ -134,7 +178,9 @@ impl Stream {
             if let Some(frame) = self.ready.pop_front() {
                 return Some(frame);
             }
-            let chunk = tokio::time::timeout(LIMIT, self.body.next()).await.expect("a frame or the end within the limit")?;
+            let chunk = tokio::time::timeout(LIMIT, self.body.next())
+                .await
+                .expect("a frame or the end within the limit")?;
             // A cut connection is an end, as for any client.
             let Ok(chunk) = chunk else { return None };
             self.buffer.extend_from_slice(&chunk);
@@ -155,7 +201,9 @@ impl Stream {
                 }
             }
         };
-        tokio::time::timeout(LIMIT, next).await.expect("an event or the end within the limit")
+        tokio::time::timeout(LIMIT, next)
+            .await
+            .expect("an event or the end within the limit")
     }
 
     /// All numbered frames until the end.
@@ -171,7 +219,10 @@ impl Stream {
     pub async fn until(&mut self, kind: &str) -> Vec<Frame> {
         let mut frames = Vec::new();
         loop {
-            let frame = self.next_event().await.unwrap_or_else(|| panic!("the stream ended before {kind}: {frames:#?}"));
+            let frame = self
+                .next_event()
+                .await
+                .unwrap_or_else(|| panic!("the stream ended before {kind}: {frames:#?}"));
             let found = frame.kind() == kind;
             frames.push(frame);
             if found {
@@ -188,7 +239,12 @@ impl Stream {
 
 fn parse(text: &str) -> Frame {
     assert!(!text.contains('\r'), "LF only: {text:?}");
-    let mut frame = Frame { id: None, data: None, comment: None, retry: None };
+    let mut frame = Frame {
+        id: None,
+        data: None,
+        comment: None,
+        retry: None,
+    };
     for line in text.trim_end_matches('\n').split('\n') {
         if let Some(comment) = line.strip_prefix(':') {
             frame.comment = Some(comment.to_owned());
@@ -220,7 +276,9 @@ pub fn apply_resets(frames: &[Frame]) -> Vec<Frame> {
         let event = frame.json();
         if event["type"] == "reset" {
             let after = event["discardAfter"].as_i64().expect("a number");
-            kept.retain(|earlier| earlier.id.is_some_and(|id| id <= after) || earlier.json()["runId"] != event["runId"]);
+            kept.retain(|earlier| {
+                earlier.id.is_some_and(|id| id <= after) || earlier.json()["runId"] != event["runId"]
+            });
         } else {
             kept.push(frame.clone());
         }

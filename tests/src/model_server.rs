@@ -26,8 +26,8 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub use self::reply::Reply;
 use self::reply::Action;
+pub use self::reply::Reply;
 
 type Predicate = Box<dyn Fn(&Value) -> bool + Send + Sync>;
 
@@ -89,7 +89,11 @@ impl ModelServer {
             // Serving ends only with the process or with the abort of this task.
             let _ = axum::serve(listener, router).await;
         });
-        Ok(Self { base_url, state, server })
+        Ok(Self {
+            base_url,
+            state,
+            server,
+        })
     }
 
     /// With `/v1`, without a last slash: what `OPENAI_BASE_URL` takes.
@@ -142,7 +146,12 @@ impl ModelServer {
     /// Replies of queue and rules that nobody has taken.
     pub fn left(&self) -> usize {
         let inner = self.state.lock();
-        let ruled: usize = inner.rules.iter().filter(|rule| !rule.repeats).map(|rule| rule.replies.len()).sum();
+        let ruled: usize = inner
+            .rules
+            .iter()
+            .filter(|rule| !rule.repeats)
+            .map(|rule| rule.replies.len())
+            .sum();
         inner.queue.len() + ruled
     }
 
@@ -157,7 +166,10 @@ impl ModelServer {
         match reached {
             Ok(Ok(counts)) => Ok(*counts),
             Ok(Err(_)) => bail!("the scripted model server is gone"),
-            Err(_) => bail!("the scripted model server saw only {:?} within {limit:?}", self.counts()),
+            Err(_) => bail!(
+                "the scripted model server saw only {:?} within {limit:?}",
+                self.counts()
+            ),
         }
     }
 }
@@ -291,7 +303,10 @@ fn stream(reading: Reading, actions: VecDeque<Action>) -> Response {
         }
     });
     (
-        [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")],
+        [
+            (header::CONTENT_TYPE, "text/event-stream"),
+            (header::CACHE_CONTROL, "no-cache"),
+        ],
         Body::from_stream(frames),
     )
         .into_response()

@@ -38,20 +38,32 @@ pub struct TestDatabase {
 
 impl TestDatabase {
     pub fn owner(&self) -> Owner {
-        Owner { project_id: self.project_id, user_id: self.user_id }
+        Owner {
+            project_id: self.project_id,
+            user_id: self.user_id,
+        }
     }
 
     pub fn args(&self) -> DatabaseArgs {
-        DatabaseArgs { db_connections: 6, db_hot_connections: 6, ..DatabaseArgs::new(&self.url) }
+        DatabaseArgs {
+            db_connections: 6,
+            db_hot_connections: 6,
+            ..DatabaseArgs::new(&self.url)
+        }
     }
 
     /// Another user of the project, with a key.
     pub async fn another_user(&self) -> (Uuid, String) {
         let mut connection = self.pool.acquire().await.expect("a connection");
-        let user = projects::ensure_user(&mut connection, &format!("user-{}@example.org", Uuid::now_v7())).await.unwrap();
-        projects::add_member(&mut connection, self.project_id, user).await.unwrap();
-        let (_, key) =
-            auth::create_key(&mut connection, user, Some(self.project_id), "test", &Scope::ALL, None).await.unwrap();
+        let user = projects::ensure_user(&mut connection, &format!("user-{}@example.org", Uuid::now_v7()))
+            .await
+            .unwrap();
+        projects::add_member(&mut connection, self.project_id, user)
+            .await
+            .unwrap();
+        let (_, key) = auth::create_key(&mut connection, user, Some(self.project_id), "test", &Scope::ALL, None)
+            .await
+            .unwrap();
         (user, key)
     }
 }
@@ -66,7 +78,9 @@ pub async fn server() -> &'static PrivatePostgres {
             };
             let server = PrivatePostgres::start(options).await.expect("a private PostgreSQL");
             run_sql(&server.url(), &format!("create database {TEMPLATE}")).await;
-            rejoin_cli::migrate::up(&server.admin_url(TEMPLATE)).await.expect("migrations");
+            rejoin_cli::migrate::up(&server.admin_url(TEMPLATE))
+                .await
+                .expect("migrations");
             server
         })
         .await
@@ -108,18 +122,37 @@ async fn populated(url: String) -> TestDatabase {
     let pool = db.sql.clone();
     let mut connection = pool.acquire().await.expect("a connection");
     let project_id = projects::create(&mut connection, "test").await.unwrap();
-    let user_id = projects::ensure_user(&mut connection, "user@example.org").await.unwrap();
-    projects::add_member(&mut connection, project_id, user_id).await.unwrap();
-    let (_, api_key) =
-        auth::create_key(&mut connection, user_id, Some(project_id), "test", &Scope::ALL, None).await.unwrap();
+    let user_id = projects::ensure_user(&mut connection, "user@example.org")
+        .await
+        .unwrap();
+    projects::add_member(&mut connection, project_id, user_id)
+        .await
+        .unwrap();
+    let (_, api_key) = auth::create_key(&mut connection, user_id, Some(project_id), "test", &Scope::ALL, None)
+        .await
+        .unwrap();
     drop(connection);
-    TestDatabase { pool, db, url, project_id, user_id, api_key }
+    TestDatabase {
+        pool,
+        db,
+        url,
+        project_id,
+        user_id,
+        api_key,
+    }
 }
 
 /// Runs a statement of our own making on a connection of its own.
 async fn run_sql(url: &str, sql: &str) {
-    let pool = PgPoolOptions::new().max_connections(1).connect(url).await.expect("a connection");
-    sqlx::query(AssertSqlSafe(sql)).execute(&pool).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let pool = PgPoolOptions::new()
+        .max_connections(1)
+        .connect(url)
+        .await
+        .expect("a connection");
+    sqlx::query(AssertSqlSafe(sql))
+        .execute(&pool)
+        .await
+        .unwrap_or_else(|error| panic!("{sql}: {error}"));
     pool.close().await;
 }
 
@@ -130,7 +163,11 @@ pub async fn wait_for<T>(what: &str, mut condition: impl AsyncFnMut() -> Option<
         if let Some(value) = condition().await {
             return value;
         }
-        assert!(began.elapsed() < LIMIT, "waited {} s in vain for: {what}", LIMIT.as_secs());
+        assert!(
+            began.elapsed() < LIMIT,
+            "waited {} s in vain for: {what}",
+            LIMIT.as_secs()
+        );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

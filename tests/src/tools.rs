@@ -26,7 +26,7 @@ pub struct Payment {
 
 impl Payment {
     /// With `idempotent`, the executor may repeat a call after a crash.
-    pub fn new(ledger: &Ledger, gate: &Arc<Semaphore>, idempotent: bool) -> SharedTool {
+    pub fn shared(ledger: &Ledger, gate: &Arc<Semaphore>, idempotent: bool) -> SharedTool {
         Arc::new(Self {
             spec: ToolSpec {
                 name: "pay".to_owned(),
@@ -54,7 +54,11 @@ impl Tool for Payment {
     }
 
     async fn call(&self, context: &ToolContext, arguments: Value) -> Result<Value, ToolError> {
-        self.ledger.0.lock().expect("no panic while it is held").push(context.call_id.clone());
+        self.ledger
+            .0
+            .lock()
+            .expect("no panic while it is held")
+            .push(context.call_id.clone());
         // Every call needs a permit of its own.
         self.gate.acquire().await.expect("the gate is never closed").forget();
         if arguments["amount"].as_i64().is_some_and(|amount| amount < 0) {

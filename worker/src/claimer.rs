@@ -94,18 +94,27 @@ pub async fn run(services: Services, drain: CancellationToken) {
         }
     }
 
-    info!(running = jobs.with(|jobs| jobs.len()), "draining: handing over what is running");
+    info!(
+        running = jobs.with(|jobs| jobs.len()),
+        "draining: handing over what is running"
+    );
     tasks.close();
     let limit = Duration::from_secs(services.config.drain_s);
     if tokio::time::timeout(limit, tasks.wait()).await.is_err() {
-        warn!("some jobs did not let go within {} s; their leases will expire", limit.as_secs());
+        warn!(
+            "some jobs did not let go within {} s; their leases will expire",
+            limit.as_secs()
+        );
     }
     drop(settlements);
     let _ = tokio::time::timeout(SETTLE_LIMIT, settling).await;
     stop.cancel();
     let _ = beating.await;
     let _ = watching.await;
-    services.bus.publish(Wake { queues: services.config.queues.iter().cloned().collect(), ..Wake::default() });
+    services.bus.publish(Wake {
+        queues: services.config.queues.iter().cloned().collect(),
+        ..Wake::default()
+    });
     if let Err(error) = lease::leave(&services.db.hot, services.worker.id).await {
         warn!(%error, "the worker's row could not be removed; it will expire");
     }
@@ -168,9 +177,16 @@ fn start(
     drain: &CancellationToken,
 ) {
     metrics::counter!("rejoin_jobs_claimed_total", "kind" => job.kind.clone()).increment(1);
-    let signals =
-        Signals { cancel: CancellationToken::new(), lost: CancellationToken::new(), drain: drain.clone() };
-    let held = Held { attempt: job.attempt, run_id: job.run_id, signals: signals.clone() };
+    let signals = Signals {
+        cancel: CancellationToken::new(),
+        lost: CancellationToken::new(),
+        drain: drain.clone(),
+    };
+    let held = Held {
+        attempt: job.attempt,
+        run_id: job.run_id,
+        signals: signals.clone(),
+    };
     jobs.with(|jobs| jobs.insert(job.id, held));
     metrics::gauge!("rejoin_jobs_running").increment(1.0);
     let (services, jobs, freed, settlements) = (services.clone(), jobs.clone(), freed.clone(), settlements.clone());
@@ -179,11 +195,18 @@ fn start(
         let executing = tokio::spawn(executor::execute(services, job.clone(), signals));
         let outcome = match executing.await {
             Ok(outcome) => outcome,
-            Err(panic) => Some(Outcome::Retry { error: format!("the job panicked: {panic}"), after: None }),
+            Err(panic) => Some(Outcome::Retry {
+                error: format!("the job panicked: {panic}"),
+                after: None,
+            }),
         };
         if let Some(outcome) = outcome {
-            let settlement =
-                Settlement { job_id: job.id, attempt: job.attempt, max_attempts: job.max_attempts, outcome };
+            let settlement = Settlement {
+                job_id: job.id,
+                attempt: job.attempt,
+                max_attempts: job.max_attempts,
+                outcome,
+            };
             // The receiver lives until every task has ended.
             let _ = settlements.send(settlement).await;
         }
@@ -204,7 +227,10 @@ async fn settle(services: Services, mut inbox: mpsc::Receiver<Settlement>) {
         }
         batch.clear();
         // Held jobs may have been let go, and others handed over.
-        services.bus.publish(Wake { queues: services.config.queues.iter().cloned().collect(), ..Wake::default() });
+        services.bus.publish(Wake {
+            queues: services.config.queues.iter().cloned().collect(),
+            ..Wake::default()
+        });
     }
 }
 
@@ -221,7 +247,13 @@ async fn beat(services: Services, jobs: Jobs, drain: CancellationToken, stop: Ca
         }
         let holding: Vec<(i64, i32)> = jobs.with(|jobs| jobs.iter().map(|(id, held)| (*id, held.attempt)).collect());
         let asked_at = Instant::now();
-        let beaten = lease::heartbeat(&services.db.hot, &services.worker, &holding, lease, drain.is_cancelled());
+        let beaten = lease::heartbeat(
+            &services.db.hot,
+            &services.worker,
+            &holding,
+            lease,
+            drain.is_cancelled(),
+        );
         match tokio::time::timeout(services.config.heartbeat(), beaten).await {
             Ok(Ok(ours)) => {
                 renewed_at = asked_at;

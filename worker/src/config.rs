@@ -106,6 +106,9 @@ impl WorkerConfig {
     }
 
     pub fn writer(&self) -> WriterOptions {
-        WriterOptions { flush_interval: Duration::from_millis(self.flush_ms), ..WriterOptions::default() }
+        WriterOptions {
+            flush_interval: Duration::from_millis(self.flush_ms),
+            ..WriterOptions::default()
+        }
     }
 }

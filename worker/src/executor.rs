@@ -52,7 +52,9 @@ impl From<FencedError> for Trouble {
 /// Executes a claimed job. None: settled already, or no longer ours.
 pub async fn execute(services: Services, job: ClaimedJob, signals: Signals) -> Option<Outcome> {
     let Some(run_id) = job.run_id.filter(|_| job.kind == KIND_RUN) else {
-        return Some(Outcome::Fail { error: format!("no worker knows jobs of the kind {}", job.kind) });
+        return Some(Outcome::Fail {
+            error: format!("no worker knows jobs of the kind {}", job.kind),
+        });
     };
     let span = info_span!("run", run = %run_id, attempt = job.attempt);
     async {
@@ -133,13 +135,19 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
         metrics::counter!("rejoin_runs_resumed_total").increment(1);
     }
     // As the attempt before this one left it.
-    let Some(run) = runs::get(&services.db.sql, run.id).await? else { return Err(Trouble::LeaseLost) };
+    let Some(run) = runs::get(&services.db.sql, run.id).await? else {
+        return Err(Trouble::LeaseLost);
+    };
 
     let orphaned = definition.is_none() && (run.agent_definition_id.is_some() || run.agent_name.is_some());
     let end = match resolved {
         _ if orphaned => {
             let message = "the agent definition of this run has been deleted".to_owned();
-            End::failed(RunError { code: "agent_definition_gone".to_owned(), message, retryable: false })
+            End::failed(RunError {
+                code: "agent_definition_gone".to_owned(),
+                message,
+                retryable: false,
+            })
         }
         Err(error) => End::failed(run_error(&error)),
         Ok((_, provider)) => go(services, job, signals, &run, definition.as_ref(), provider).await?,
@@ -174,15 +182,21 @@ async fn go(
         .or(definition.and_then(|definition| definition.default_timeout))
         .and_then(|seconds| u64::try_from(seconds).ok())
         .unwrap_or(services.config.run_timeout_s);
-    let whitelist = definition.map(|definition| definition.tools.as_slice()).unwrap_or_default();
+    let whitelist = definition
+        .map(|definition| definition.tools.as_slice())
+        .unwrap_or_default();
     let request = ExecuteRequest {
         services: services.clone(),
         run: run.clone(),
         attempt: job.attempt,
         tools: services.tools.resolve(whitelist),
         provider,
-        temperature: definition.and_then(|d| d.model.as_ref()).and_then(|model| model.temperature),
-        max_tokens: definition.and_then(|d| d.model.as_ref()).and_then(|model| model.max_tokens),
+        temperature: definition
+            .and_then(|d| d.model.as_ref())
+            .and_then(|model| model.temperature),
+        max_tokens: definition
+            .and_then(|d| d.model.as_ref())
+            .and_then(|model| model.max_tokens),
         limits: Limits::new(
             definition.and_then(|definition| definition.max_steps),
             Duration::from_secs(timeout_s),
@@ -197,14 +211,14 @@ async fn go(
 }
 
 /// Ends the turn.
-async fn finish(
-    services: &Services,
-    job: &ClaimedJob,
-    run: &Run,
-    end: End,
-) -> Result<Option<Outcome>, Trouble> {
+async fn finish(services: &Services, job: &ClaimedJob, run: &Run, end: End) -> Result<Option<Outcome>, Trouble> {
     let (status, text, error, usage) = match end {
-        End::Finished { status, text, error, usage } => (status, text, error, usage),
+        End::Finished {
+            status,
+            text,
+            error,
+            usage,
+        } => (status, text, error, usage),
         End::HandOver => return Ok(Some(Outcome::HandOver)),
         End::LeaseLost => return Err(Trouble::LeaseLost),
         End::Infrastructure(error) => return Err(Trouble::Infrastructure(error)),
@@ -233,7 +247,11 @@ async fn finish(
 
 /// A model's failure as clients are told of it.
 pub fn run_error(error: &ModelError) -> RunError {
-    RunError { code: error.code.to_owned(), message: error.message.clone(), retryable: error.retryable }
+    RunError {
+        code: error.code.to_owned(),
+        message: error.message.clone(),
+        retryable: error.retryable,
+    }
 }
 
 impl From<crate::run::LoadError> for Trouble {

@@ -65,9 +65,14 @@ async fn sweep_once(services: &Services) -> Result<(), String> {
 
 /// Ends a job whose last attempt was lost, and its run with it: readers get their `error` and `done`.
 async fn bury(services: &Services, job: &DeadJob) -> Result<(), String> {
-    let message = format!("the run was given up after {} attempts: its workers died or hung each time", job.attempt);
+    let message = format!(
+        "the run was given up after {} attempts: its workers died or hung each time",
+        job.attempt
+    );
     let run = match job.run_id {
-        Some(id) => runs::get(&services.db.sql, id).await.map_err(|error| error.to_string())?,
+        Some(id) => runs::get(&services.db.sql, id)
+            .await
+            .map_err(|error| error.to_string())?,
         None => None,
     };
     let Some(run) = run else {
@@ -77,9 +82,16 @@ async fn bury(services: &Services, job: &DeadJob) -> Result<(), String> {
             max_attempts: job.attempt,
             outcome: Outcome::Fail { error: message },
         };
-        return queue::settle(&services.db.hot, &[settlement], true).await.map(|_| ()).map_err(|error| error.to_string());
+        return queue::settle(&services.db.hot, &[settlement], true)
+            .await
+            .map(|_| ())
+            .map_err(|error| error.to_string());
     };
-    let error = RunError { code: "attempts_exhausted".to_owned(), message, retryable: true };
+    let error = RunError {
+        code: "attempts_exhausted".to_owned(),
+        message,
+        retryable: true,
+    };
     let finish = FinishRun {
         run: &run,
         attempt: job.attempt,
@@ -99,16 +111,26 @@ async fn bury(services: &Services, job: &DeadJob) -> Result<(), String> {
 async fn retain_once(services: &Services) -> Result<(), sqlx::Error> {
     let db = &services.db.sql;
     let hours = |h: u64| h as f64 * 3600.0;
-    sweep::retention(db, hours(services.config.keep_jobs_h), hours(services.config.keep_dead_jobs_h)).await?;
+    sweep::retention(
+        db,
+        hours(services.config.keep_jobs_h),
+        hours(services.config.keep_dead_jobs_h),
+    )
+    .await?;
     if services.config.keep_events_h > 0 {
         let removed = retention::trim(db, hours(services.config.keep_events_h)).await?;
         if removed > 0 {
             info!(events = removed, "old events removed");
         }
     }
-    sqlx::query!("delete from kb.idempotency_keys where created_at < now() - make_interval(secs => $1)", KEEP_KEYS_H * 3600.0)
+    sqlx::query!(
+        "delete from kb.idempotency_keys where created_at < now() - make_interval(secs => $1)",
+        KEEP_KEYS_H * 3600.0
+    )
+    .execute(db)
+    .await?;
+    sqlx::query!("delete from kb.stream_tickets where expires_at < now()")
         .execute(db)
         .await?;
-    sqlx::query!("delete from kb.stream_tickets where expires_at < now()").execute(db).await?;
     Ok(())
 }

@@ -18,9 +18,18 @@ pub enum StreamEvent {
     /// An increment of the model's reasoning.
     ReasoningDelta { text: String },
     /// A call is about to act.
-    ToolCallStart { call_id: String, tool: String, input: Value },
+    ToolCallStart {
+        call_id: String,
+        tool: String,
+        input: Value,
+    },
     /// A call is over; `error` where it failed.
-    ToolCallEnd { call_id: String, tool: String, output: Option<Value>, error: Option<String> },
+    ToolCallEnd {
+        call_id: String,
+        tool: String,
+        output: Option<Value>,
+        error: Option<String>,
+    },
     /// The execution failed.
     Error { error: String },
 }

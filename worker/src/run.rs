@@ -55,7 +55,12 @@ pub struct ExecuteRequest {
 #[derive(Debug)]
 pub enum End {
     /// The turn is over.
-    Finished { status: DoneStatus, text: String, error: Option<RunError>, usage: Option<Value> },
+    Finished {
+        status: DoneStatus,
+        text: String,
+        error: Option<RunError>,
+        usage: Option<Value>,
+    },
     /// The worker is leaving; another one goes on.
     HandOver,
     LeaseLost,
@@ -66,7 +71,12 @@ pub enum End {
 impl End {
     /// Failed before anything was done.
     pub fn failed(error: RunError) -> Self {
-        End::Finished { status: DoneStatus::Failed, text: String::new(), error: Some(error), usage: None }
+        End::Finished {
+            status: DoneStatus::Failed,
+            text: String::new(),
+            error: Some(error),
+            usage: None,
+        }
     }
 }
 
@@ -119,7 +129,10 @@ impl Execution {
             open_calls: stored.open_calls,
             step: stored.step,
             repeats: stored.repeats,
-            totals: Totals { input_tokens: stored.input_tokens, output_tokens: stored.output_tokens },
+            totals: Totals {
+                input_tokens: stored.input_tokens,
+                output_tokens: stored.output_tokens,
+            },
             reply: stored.reply,
             stopping: stored.stopping.then_some(StopReason::Steps),
             request,
@@ -140,11 +153,26 @@ impl Execution {
                 Next::End(end) => {
                     if let End::Finished { error: Some(error), .. } = &end {
                         // Told for completeness' sake: the run is over, whatever the callback says.
-                        let _ = self.tell(StreamEvent::Error { error: error.message.clone() }).await;
+                        let _ = self
+                            .tell(StreamEvent::Error {
+                                error: error.message.clone(),
+                            })
+                            .await;
                     }
-                    return end;
+                    return self.after_its_events(end).await;
                 }
             }
+        }
+    }
+
+    /// The run's end comes after all of its events: nothing of a turn follows its `done`.
+    async fn after_its_events(&self, end: End) -> End {
+        match end {
+            End::Finished { .. } => match self.request.services.writer.flush(&self.request.stream).await {
+                Ok(()) => end,
+                Err(LeaseLost) => End::LeaseLost,
+            },
+            End::HandOver | End::LeaseLost | End::Infrastructure(_) => end,
         }
     }
 
@@ -159,11 +187,17 @@ impl Execution {
         {
             self.stopping = Some(reason);
             metrics::counter!("rejoin_limits_total", "limit" => reason.name()).increment(1);
-            let message = Message::User { text: reason.instruction() };
+            let message = Message::User {
+                text: reason.instruction(),
+            };
             injected.push(("user", json!(message)));
             self.messages.push(message);
         }
-        let tools = if self.stopping.is_some() { Vec::new() } else { self.request.tools.clone() };
+        let tools = if self.stopping.is_some() {
+            Vec::new()
+        } else {
+            self.request.tools.clone()
+        };
 
         let answer = match self.ask(&tools).await {
             Ok(answer) => answer,
@@ -178,10 +212,18 @@ impl Execution {
         self.totals.input_tokens += answer.usage.input_tokens;
         self.totals.output_tokens += answer.usage.output_tokens;
         // Calls that were not offered any more are refused as a whole: the answer is what there is of text.
-        let calls = if self.stopping.is_some() { Vec::new() } else { answer.calls };
+        let calls = if self.stopping.is_some() {
+            Vec::new()
+        } else {
+            answer.calls
+        };
         if answer.text.is_empty() && calls.is_empty() && self.stopping.is_none() {
             let message = "the model gave an empty answer; ask again, or choose another model".to_owned();
-            let error = RunError { code: "model_empty_answer".to_owned(), message, retryable: true };
+            let error = RunError {
+                code: "model_empty_answer".to_owned(),
+                message,
+                retryable: true,
+            };
             return Next::End(self.finished(DoneStatus::Failed, Some(error)));
         }
         if let Err(end) = self.record(answer.text, calls, &injected).await {
@@ -201,7 +243,10 @@ impl Execution {
         injected: &[(&'static str, Value)],
     ) -> Result<(), End> {
         let ids: Vec<_> = calls.iter().map(|_| ids::new()).collect();
-        let message = Message::Assistant { text, tool_calls: calls.clone() };
+        let message = Message::Assistant {
+            text,
+            tool_calls: calls.clone(),
+        };
         // What was streamed is committed before the step is: `reset` has nothing of it to take back.
         if let Err(LeaseLost) = self.request.services.writer.flush(&self.request.stream).await {
             return Err(End::LeaseLost);
@@ -209,7 +254,12 @@ impl Execution {
         let asked: Vec<AskedCall<'_>> = calls
             .iter()
             .zip(&ids)
-            .map(|(call, id)| AskedCall { id: *id, call_id: &call.id, tool_name: &call.name, input: &call.arguments })
+            .map(|(call, id)| AskedCall {
+                id: *id,
+                call_id: &call.id,
+                tool_name: &call.name,
+                input: &call.arguments,
+            })
             .collect();
         let usage_json = self.usage();
         let command = RecordStep {
@@ -228,7 +278,11 @@ impl Execution {
             },
             usage_json: &usage_json,
         };
-        self.request.services.execute(&command).await.map_err(|error| self.infrastructure(error))?;
+        self.request
+            .services
+            .execute(&command)
+            .await
+            .map_err(|error| self.infrastructure(error))?;
         self.open_calls = history::as_rows(&self.request.run, self.step, &calls, &ids);
         self.messages.push(message);
         Ok(())
@@ -252,11 +306,20 @@ impl Execution {
     }
 
     fn finished(&self, status: DoneStatus, error: Option<RunError>) -> End {
-        End::Finished { status, text: self.reply.clone(), error, usage: Some(self.usage()) }
+        End::Finished {
+            status,
+            text: self.reply.clone(),
+            error,
+            usage: Some(self.usage()),
+        }
     }
 
     fn paused(&self, reason: StopReason) -> End {
-        let error = RunError { code: reason.name().to_owned(), message: reason.explanation(), retryable: true };
+        let error = RunError {
+            code: reason.name().to_owned(),
+            message: reason.explanation(),
+            retryable: true,
+        };
         End::Finished {
             status: DoneStatus::Paused,
             text: self.reply.clone(),

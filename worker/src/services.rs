@@ -37,7 +37,13 @@ impl Services {
         let db = Db::connect_lazy(&config.database, "rejoin-worker")?;
         db.wait_until_up().await;
         let bus = wakeup::start(config.database.bus, &db);
-        Ok(Self::with(config, db, bus, ModelSettings::from_env(), Registry::builtin())?)
+        Ok(Self::with(
+            config,
+            db,
+            bus,
+            ModelSettings::from_env(),
+            Registry::builtin(),
+        )?)
     }
 
     /// The same from parts.
@@ -70,8 +76,12 @@ impl Services {
 
     /// Serves `/metrics` where the configuration says so, until the worker drains.
     pub async fn serve_metrics(&self, drain: CancellationToken) -> Result<(), WorkerError> {
-        let Some(address) = self.config.metrics else { return Ok(()) };
-        let Ok(handle) = PrometheusBuilder::new().install_recorder() else { return Ok(()) };
+        let Some(address) = self.config.metrics else {
+            return Ok(());
+        };
+        let Ok(handle) = PrometheusBuilder::new().install_recorder() else {
+            return Ok(());
+        };
         let failed = |source| WorkerError::Metrics { address, source };
         let listener = tokio::net::TcpListener::bind(address).await.map_err(failed)?;
         let router = Router::new()

@@ -46,7 +46,10 @@ pub async fn ensure_there(pool: &PgPool, url: &str, data_dir: &Path, out: Out) -
         .context("can't take the lock for the demo project")?;
     let made = make(pool, url, data_dir, out).await;
     // Were it lost with its connection, it would be free, too.
-    let _freed = sqlx::query("select pg_advisory_unlock($1)").bind(LOCK).execute(&mut *lock).await;
+    let _freed = sqlx::query("select pg_advisory_unlock($1)")
+        .bind(LOCK)
+        .execute(&mut *lock)
+        .await;
     made
 }
 
@@ -68,7 +71,10 @@ async fn key(pool: &PgPool, url: &str, data_dir: &Path, project_id: Uuid, user_i
     let path = data_dir.join(KEYS_FILE);
     let mut kept: BTreeMap<String, String> = current::read_json(&path).unwrap_or_default();
     // The URL may hold a password: its hash names the database as well.
-    let database: String = auth::hash_secret(url)[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    let database: String = auth::hash_secret(url)[..8]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     if let Some(key) = kept.get(&database) {
         match auth::authenticate(pool, key, Some(project_id)).await {
             Ok(_) => return Ok(key.clone()),

@@ -37,18 +37,21 @@ impl Ready {
             return out.json(self);
         }
         let workers: Vec<String> = self.pids.workers.iter().map(u32::to_string).collect();
-        let find = told_dir.map_or_else(String::new, |dir| format!("  export REJOIN_DATA_DIR='{}'\n", dir.display()));
+        let find = told_dir.map_or_else(String::new, |dir| {
+            format!("  export REJOIN_DATA_DIR='{}'\n", dir.display())
+        });
         let model = if real_model {
             ""
         } else {
             "\nNo model provider is set up: a rule-based stand-in answers, with the real tools over the real graph.\n\
              Set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or OLLAMA_HOST and start again for a real one.\n"
         };
+        let rejoin = program();
         let first_worker = workers.first().map_or("PID", String::as_str);
         out.line(&format!(
             "\nRejoin is ready.\n\
              \n  API      {}\n  key      {}\n  project  {}\n  workers  {}\n\
-             \nAsk something, in another terminal:\n{find}  rejoin chat \"Which packages need libssl3, and why?\"\n\
+             \nAsk something, in another terminal:\n{find}  {rejoin} chat \"Which packages need libssl3, and why?\"\n\
              \nThen ask again, kill the worker in mid-answer, and watch the answer go on:\n  kill -9 {first_worker}\n\
              {model}\nCtrl-C drains and stops everything.",
             self.url,
@@ -57,4 +60,9 @@ impl Ready {
             workers.join(", "),
         ))
     }
+}
+
+/// How this program was called: from a fresh checkout it is not on the PATH.
+fn program() -> String {
+    std::env::args().next().unwrap_or_else(|| "rejoin".to_owned())
 }

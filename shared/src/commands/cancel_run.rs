@@ -39,16 +39,23 @@ impl Command for CancelRun {
         .await?;
         let Some(run) = asked else { return Ok(Wake::default()) };
 
-        let job = sqlx::query!("select id, attempt, state from queue.jobs where run_id = $1 for update", run_id)
-            .fetch_optional(&mut *db)
-            .await?;
+        let job = sqlx::query!(
+            "select id, attempt, state from queue.jobs where run_id = $1 for update",
+            run_id
+        )
+        .fetch_optional(&mut *db)
+        .await?;
         let held_by_a_worker = job.as_ref().is_some_and(|job| job.state == "running");
         if held_by_a_worker {
             return Ok(Wake::cancel(run_id));
         }
         let done = Event::of(
             run_id,
-            Kind::Done { status: DoneStatus::Cancelled, final_message_id: None, usage: Some(run.usage) },
+            Kind::Done {
+                status: DoneStatus::Cancelled,
+                final_message_id: None,
+                usage: Some(run.usage),
+            },
         );
         let seq = log::append(db, log_id, Some(run.root_run_id), &[done]).await?;
         sqlx::query!(
@@ -68,7 +75,9 @@ impl Command for CancelRun {
             .await?;
             if !settle::settle_one(db, job.id, job.attempt, "cancelled", None).await? {
                 // A held job has nothing behind it that waits for it alone.
-                sqlx::query!("delete from queue.jobs where id = $1 and held", job.id).execute(&mut *db).await?;
+                sqlx::query!("delete from queue.jobs where id = $1 and held", job.id)
+                    .execute(&mut *db)
+                    .await?;
             }
         }
         Ok(Wake::log(log_id).and(Wake::queue(queue::DEFAULT_QUEUE)))

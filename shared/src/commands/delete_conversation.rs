@@ -30,10 +30,18 @@ impl Command for DeleteConversation {
         )
         .execute(&mut *db)
         .await?;
-        sqlx::query!("delete from kb.idempotency_keys where conversation_id = $1", self.id).execute(&mut *db).await?;
-        sqlx::query!("delete from kb.chat_conversations where id = $1", self.id).execute(&mut *db).await?;
-        sqlx::query!("delete from stream.events where log_id = $1", self.id).execute(&mut *db).await?;
-        sqlx::query!("delete from stream.logs where log_id = $1", self.id).execute(&mut *db).await?;
+        sqlx::query!("delete from kb.idempotency_keys where conversation_id = $1", self.id)
+            .execute(&mut *db)
+            .await?;
+        sqlx::query!("delete from kb.chat_conversations where id = $1", self.id)
+            .execute(&mut *db)
+            .await?;
+        sqlx::query!("delete from stream.events where log_id = $1", self.id)
+            .execute(&mut *db)
+            .await?;
+        sqlx::query!("delete from stream.logs where log_id = $1", self.id)
+            .execute(&mut *db)
+            .await?;
         Ok(true)
     }
 }

@@ -50,11 +50,16 @@ impl Command for FinishRun<'_> {
 impl FinishRun<'_> {
     async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<Wake>, sqlx::Error> {
         let run = self.run;
-        let Some(job_id) = settle::fence(db, run.id, self.attempt).await? else { return Ok(None) };
+        let Some(job_id) = settle::fence(db, run.id, self.attempt).await? else {
+            return Ok(None);
+        };
         let mut events = Vec::new();
         if let Some(error) = self.error {
-            let kind =
-                Kind::Error { error: error.message.clone(), code: error.code.clone(), retryable: error.retryable };
+            let kind = Kind::Error {
+                error: error.message.clone(),
+                code: error.code.clone(),
+                retryable: error.retryable,
+            };
             events.push(Event::of(run.id, kind));
         }
         let message = match run.conversation_id {
@@ -63,7 +68,9 @@ impl FinishRun<'_> {
         };
         let citations = (!self.citations.is_empty()).then(|| json!(self.citations));
         if let Some((id, _)) = message {
-            let now = sqlx::query_scalar!(r#"select now() as "now!""#).fetch_one(&mut *db).await?;
+            let now = sqlx::query_scalar!(r#"select now() as "now!""#)
+                .fetch_one(&mut *db)
+                .await?;
             let message = MessageBody {
                 id,
                 role: Role::Assistant.as_str().to_owned(),
@@ -75,7 +82,11 @@ impl FinishRun<'_> {
             events.push(Event::of(run.id, Kind::Message { message }));
         }
         let final_message_id = message.map(|(id, _)| id);
-        let done = Kind::Done { status: self.status, final_message_id, usage: Some(self.usage.clone()) };
+        let done = Kind::Done {
+            status: self.status,
+            final_message_id,
+            usage: Some(self.usage.clone()),
+        };
         events.push(Event::of(run.id, done));
         let done_seq = log::append(db, run.log_id, Some(run.root_run_id), &events).await?;
 

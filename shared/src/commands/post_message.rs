@@ -98,7 +98,9 @@ impl Command for PostMessage {
                 (id, self.agent_definition_id)
             }
             Some(id) => {
-                let found = conversations::get(db, self.owner, id).await?.ok_or(PostError::ConversationNotFound)?;
+                let found = conversations::get(db, self.owner, id)
+                    .await?
+                    .ok_or(PostError::ConversationNotFound)?;
                 // Posts to one conversation take turns from here on, so that jobs and events have the same order.
                 log::lock(db, id).await?.ok_or(PostError::ConversationNotFound)?;
                 match self.on_busy {
@@ -119,7 +121,9 @@ impl Command for PostMessage {
             }
         };
 
-        let now = sqlx::query_scalar!(r#"select now() as "now!""#).fetch_one(&mut *db).await?;
+        let now = sqlx::query_scalar!(r#"select now() as "now!""#)
+            .fetch_one(&mut *db)
+            .await?;
         let message = MessageBody {
             id: message_id,
             role: Role::User.as_str().to_owned(),
@@ -181,7 +185,14 @@ impl Command for PostMessage {
             .await?;
         }
         wake.merge(Wake::queue(queue::DEFAULT_QUEUE).and(Wake::log(conversation_id)));
-        Ok(Posted { conversation_id, message_id, run_id, cursor: seq - 1, fresh: true, wake })
+        Ok(Posted {
+            conversation_id,
+            message_id,
+            run_id,
+            cursor: seq - 1,
+            fresh: true,
+            wake,
+        })
     }
 }
 

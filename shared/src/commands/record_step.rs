@@ -74,7 +74,13 @@ impl RecordStep<'_> {
             )
             .await?;
         }
-        let seq = log::append(db, run.log_id, Some(run.root_run_id), &[Event::of(run.id, self.usage.clone())]).await?;
+        let seq = log::append(
+            db,
+            run.log_id,
+            Some(run.root_run_id),
+            &[Event::of(run.id, self.usage.clone())],
+        )
+        .await?;
         sqlx::query!(
             "update kb.agent_runs
              set step_count = $2, total_steps = greatest(total_steps, $2), usage = $3, safe_seq = $4

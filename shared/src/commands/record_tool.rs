@@ -112,7 +112,15 @@ impl ToolEnded<'_> {
         }
         let duration = i32::try_from(self.duration_ms).unwrap_or(i32::MAX);
         tool_calls::mark_ended(db, self.id, self.status, self.output, self.error, Some(duration)).await?;
-        run_messages::append(db, run.id, ids::new(), "tool_result", self.result_message, self.step_number).await?;
+        run_messages::append(
+            db,
+            run.id,
+            ids::new(),
+            "tool_result",
+            self.result_message,
+            self.step_number,
+        )
+        .await?;
         if !self.publish {
             return Ok(Some(Wake::default()));
         }
@@ -130,7 +138,9 @@ impl ToolEnded<'_> {
         }
         let status = match self.status {
             CallStatus::Completed => ToolStatus::Completed,
-            CallStatus::Error | CallStatus::OutcomeUnknown | CallStatus::Pending | CallStatus::Running => ToolStatus::Error,
+            CallStatus::Error | CallStatus::OutcomeUnknown | CallStatus::Pending | CallStatus::Running => {
+                ToolStatus::Error
+            }
         };
         let ended = Kind::McpTool {
             call_id: self.call_id.to_owned(),
@@ -148,6 +158,8 @@ impl ToolEnded<'_> {
 
 async fn append_and_move_safe_point(db: &mut PgConnection, run: &Run, kind: Kind) -> Result<(), sqlx::Error> {
     let seq = log::append(db, run.log_id, Some(run.root_run_id), &[Event::of(run.id, kind)]).await?;
-    sqlx::query!("update kb.agent_runs set safe_seq = $2 where id = $1", run.id, seq).execute(db).await?;
+    sqlx::query!("update kb.agent_runs set safe_seq = $2 where id = $1", run.id, seq)
+        .execute(db)
+        .await?;
     Ok(())
 }

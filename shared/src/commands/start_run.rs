@@ -67,8 +67,11 @@ impl StartRun<'_> {
                 (Started::Fresh, self.meta.clone())
             }
             Some(safe_seq) => {
-                let reset =
-                    Kind::Reset { discard_after: safe_seq, attempt: self.attempt, reason: self.reason.to_owned() };
+                let reset = Kind::Reset {
+                    discard_after: safe_seq,
+                    attempt: self.attempt,
+                    reason: self.reason.to_owned(),
+                };
                 (Started::Resumed, reset)
             }
         };
@@ -89,4 +92,3 @@ impl StartRun<'_> {
         Ok(Some((started, Wake::log(run.log_id))))
     }
 }
-

@@ -28,7 +28,14 @@ pub struct Event {
 
 impl Event {
     pub fn of(run_id: Uuid, kind: Kind) -> Self {
-        Self { kind, run_id: Some(run_id), agent: None, parent_run_id: None, source: None, step_number: None }
+        Self {
+            kind,
+            run_id: Some(run_id),
+            agent: None,
+            parent_run_id: None,
+            source: None,
+            step_number: None,
+        }
     }
 
     /// The text that is stored and sent.
@@ -106,7 +113,11 @@ pub enum Kind {
         duration_ms: Option<i64>,
     },
     /// Forget this run's events with seq > `discard_after` and before this one: the step is written anew.
-    Reset { discard_after: i64, attempt: i32, reason: String },
+    Reset {
+        discard_after: i64,
+        attempt: i32,
+        reason: String,
+    },
     AgentState {
         /// `thinking`, `executing_plan`, `waiting_on_user` or `waiting_on_agents`.
         state: String,
@@ -128,9 +139,18 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    Question { question_id: Uuid, question: String, options: Vec<Value>, interaction_type: String },
+    Question {
+        question_id: Uuid,
+        question: String,
+        options: Vec<Value>,
+        interaction_type: String,
+    },
     /// Always before `done`.
-    Error { error: String, code: String, retryable: bool },
+    Error {
+        error: String,
+        code: String,
+        retryable: bool,
+    },
     /// Exactly one per turn; nothing of that turn comes after it.
     Done {
         status: DoneStatus,
@@ -199,7 +219,8 @@ mod tests {
 
     #[test]
     fn an_unknown_kind_is_read_and_not_an_error() {
-        let event: Event = serde_json::from_value(json!({"type": "from_the_future", "runId": Uuid::nil(), "x": 1})).unwrap();
+        let event: Event =
+            serde_json::from_value(json!({"type": "from_the_future", "runId": Uuid::nil(), "x": 1})).unwrap();
         assert_eq!(event.kind, Kind::Unknown);
     }
 }

@@ -41,12 +41,20 @@ pub async fn trim(db: &PgPool, keep_s: f64) -> Result<u64, sqlx::Error> {
 /// Removes a log's events up to and including `up_to`.
 pub async fn trim_log(db: &PgPool, log_id: Uuid, up_to: i64) -> Result<u64, sqlx::Error> {
     let mut tx = db.begin().await?;
-    sqlx::query!("update stream.logs set oldest_seq = greatest(oldest_seq, $2::bigint + 1) where log_id = $1", log_id, up_to)
-        .execute(&mut *tx)
-        .await?;
-    let done = sqlx::query!("delete from stream.events where log_id = $1 and seq <= $2", log_id, up_to)
-        .execute(&mut *tx)
-        .await?;
+    sqlx::query!(
+        "update stream.logs set oldest_seq = greatest(oldest_seq, $2::bigint + 1) where log_id = $1",
+        log_id,
+        up_to
+    )
+    .execute(&mut *tx)
+    .await?;
+    let done = sqlx::query!(
+        "delete from stream.events where log_id = $1 and seq <= $2",
+        log_id,
+        up_to
+    )
+    .execute(&mut *tx)
+    .await?;
     tx.commit().await?;
     Ok(done.rows_affected())
 }

@@ -86,8 +86,15 @@ pub async fn take(db: &PgPool, log_id: Uuid, run_id: Option<Uuid>) -> Result<Opt
     .await?;
     let Some(row) = row else { return Ok(None) };
     let turn = row.turn_id.map(|turn_id| {
-        let events = row.seqs.unwrap_or_default().into_iter().zip(row.data.unwrap_or_default());
-        fold(turn_id, events.filter_map(|(seq, data)| Some((seq, serde_json::from_str::<Event>(&data).ok()?, data))))
+        let events = row
+            .seqs
+            .unwrap_or_default()
+            .into_iter()
+            .zip(row.data.unwrap_or_default());
+        fold(
+            turn_id,
+            events.filter_map(|(seq, data)| Some((seq, serde_json::from_str::<Event>(&data).ok()?, data))),
+        )
     });
     Ok(Some(Snapshot {
         kind: "snapshot",
@@ -106,25 +113,45 @@ fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Tur
         }
         kept.push((seq, event, data));
     }
-    let mut turn = Turn { run_id, ..Turn::default() };
+    let mut turn = Turn {
+        run_id,
+        ..Turn::default()
+    };
     for (_, event, data) in kept {
         match event.kind {
             Kind::Meta { .. } => {
                 // A resumed run begins a new turn.
-                turn = Turn { run_id, meta: serde_json::from_str(&data).ok(), ..Turn::default() };
+                turn = Turn {
+                    run_id,
+                    meta: serde_json::from_str(&data).ok(),
+                    ..Turn::default()
+                };
             }
             Kind::Token { token } if event.run_id == Some(run_id) => turn.text.push_str(&token),
             Kind::Reasoning { text } if event.run_id == Some(run_id) => turn.reasoning.push_str(&text),
-            Kind::McpTool { call_id, tool, status, input, result, error, .. } => {
-                match turn.tool_calls.iter_mut().find(|call| call.call_id == call_id) {
-                    Some(call) => {
-                        call.status = status;
-                        call.result = result;
-                        call.error = error;
-                    }
-                    None => turn.tool_calls.push(TurnToolCall { call_id, tool, status, input, result, error }),
+            Kind::McpTool {
+                call_id,
+                tool,
+                status,
+                input,
+                result,
+                error,
+                ..
+            } => match turn.tool_calls.iter_mut().find(|call| call.call_id == call_id) {
+                Some(call) => {
+                    call.status = status;
+                    call.result = result;
+                    call.error = error;
                 }
-            }
+                None => turn.tool_calls.push(TurnToolCall {
+                    call_id,
+                    tool,
+                    status,
+                    input,
+                    result,
+                    error,
+                }),
+            },
             Kind::Token { .. }
             | Kind::Reasoning { .. }
             | Kind::Message { .. }
@@ -157,7 +184,11 @@ mod tests {
         let kinds = [
             Kind::Token { token: "Hello ".into() },
             Kind::Token { token: "wor".into() },
-            Kind::Reset { discard_after: 1, attempt: 2, reason: "lease_expired".into() },
+            Kind::Reset {
+                discard_after: 1,
+                attempt: 2,
+                reason: "lease_expired".into(),
+            },
             Kind::Token { token: "world".into() },
         ];
         let events = kinds.into_iter().zip(1..).map(|(kind, seq)| {

@@ -38,7 +38,11 @@ pub struct WriterOptions {
 
 impl Default for WriterOptions {
     fn default() -> Self {
-        Self { flush_interval: Duration::from_millis(5), max_batch: 1_000, max_queued: 4_096 }
+        Self {
+            flush_interval: Duration::from_millis(5),
+            max_batch: 1_000,
+            max_queued: 4_096,
+        }
     }
 }
 
@@ -65,9 +69,16 @@ pub struct RunStream {
 }
 
 enum Item {
-    Event { stream: Arc<RunStream>, kind: &'static str, data: String },
+    Event {
+        stream: Arc<RunStream>,
+        kind: &'static str,
+        data: String,
+    },
     /// Answered when everything before it is committed.
-    Flush { stream: Arc<RunStream>, done: oneshot::Sender<Result<(), LeaseLost>> },
+    Flush {
+        stream: Arc<RunStream>,
+        done: oneshot::Sender<Result<(), LeaseLost>>,
+    },
 }
 
 /// Handle to the writer's task. Cheap to clone.
@@ -80,7 +91,16 @@ impl EventWriter {
     /// Starts the writer of this process.
     pub fn start(db: Db, bus: SharedBus, options: WriterOptions) -> Self {
         let (items, inbox) = mpsc::channel(options.max_queued);
-        tokio::spawn(Task { db, bus, options, client: None, committing: None }.run(inbox));
+        tokio::spawn(
+            Task {
+                db,
+                bus,
+                options,
+                client: None,
+                committing: None,
+            }
+            .run(inbox),
+        );
         Self { items }
     }
 
@@ -89,14 +109,24 @@ impl EventWriter {
         if stream.lost.is_cancelled() {
             return Err(LeaseLost);
         }
-        let item = Item::Event { stream: stream.clone(), kind: event.kind.name(), data: event.to_json() };
+        let item = Item::Event {
+            stream: stream.clone(),
+            kind: event.kind.name(),
+            data: event.to_json(),
+        };
         self.items.send(item).await.map_err(|_| LeaseLost)
     }
 
     /// Waits until all events of the run that were appended before are committed.
     pub async fn flush(&self, stream: &Arc<RunStream>) -> Result<(), LeaseLost> {
         let (done, answer) = oneshot::channel();
-        self.items.send(Item::Flush { stream: stream.clone(), done }).await.map_err(|_| LeaseLost)?;
+        self.items
+            .send(Item::Flush {
+                stream: stream.clone(),
+                done,
+            })
+            .await
+            .map_err(|_| LeaseLost)?;
         answer.await.map_err(|_| LeaseLost)?
     }
 }
@@ -155,7 +185,11 @@ impl Task {
             self.flush(batch).await;
             for (stream, done) in waiting {
                 // Nobody waits any more: nothing to tell.
-                let _ = done.send(if stream.lost.is_cancelled() { Err(LeaseLost) } else { Ok(()) });
+                let _ = done.send(if stream.lost.is_cancelled() {
+                    Err(LeaseLost)
+                } else {
+                    Ok(())
+                });
             }
         }
     }
@@ -185,7 +219,11 @@ impl Task {
                 drop(Object::take(client));
             }
             if !said {
-                warn!(error, events = batch.len(), "writing events failed; trying again until it works");
+                warn!(
+                    error,
+                    events = batch.len(),
+                    "writing events failed; trying again until it works"
+                );
                 said = true;
             }
             if let Some(xid) = self.committing.take()
@@ -200,7 +238,10 @@ impl Task {
     }
 
     fn wake(&self, batch: &[Pending]) {
-        self.bus.publish(Wake { logs: batch.iter().map(|pending| pending.stream.log_id).collect(), ..Wake::default() });
+        self.bus.publish(Wake {
+            logs: batch.iter().map(|pending| pending.stream.log_id).collect(),
+            ..Wake::default()
+        });
     }
 
     /// One transaction: numbers under the fence, then the events. Returns the streams whose lease was lost.
@@ -216,7 +257,9 @@ impl Task {
         let mut counts: HashMap<(Uuid, Uuid, i32), i64> = HashMap::new();
         for pending in batch {
             let stream = &pending.stream;
-            *counts.entry((stream.log_id, stream.run_id, stream.attempt)).or_default() += 1;
+            *counts
+                .entry((stream.log_id, stream.run_id, stream.attempt))
+                .or_default() += 1;
         }
         let mut logs = Vec::with_capacity(counts.len());
         let mut numbers = Vec::with_capacity(counts.len());
@@ -265,7 +308,12 @@ impl Task {
                 if event_seqs.is_empty() {
                     return Ok(0);
                 }
-                client.execute(&insert, &[&event_logs, &event_seqs, &event_runs, &event_types, &event_data]).await
+                client
+                    .execute(
+                        &insert,
+                        &[&event_logs, &event_seqs, &event_runs, &event_types, &event_data],
+                    )
+                    .await
             },
             client.batch_execute("commit")
         )?;
@@ -278,7 +326,9 @@ impl Task {
         loop {
             let asked = async {
                 let client = self.db.hot.get().await?;
-                let row = client.query_one("select pg_xact_status($1::text::xid8)", &[&xid]).await?;
+                let row = client
+                    .query_one("select pg_xact_status($1::text::xid8)", &[&xid])
+                    .await?;
                 Ok::<Option<String>, HotError>(row.get(0))
             };
             match timeout(FLUSH_LIMIT, asked).await {

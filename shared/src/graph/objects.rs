@@ -268,7 +268,15 @@ async fn set_deleted(
         };
     }
     let mut next = head;
-    next.deleted_at = deleted.then(Utc::now);
+    next.deleted_at = if deleted {
+        let now = sqlx::query_scalar!(r#"select now() as "now!""#)
+            .fetch_one(&mut *tx)
+            .await
+            .map_err(Error::database("ask for the time of a deletion"))?;
+        Some(now)
+    } else {
+        None
+    };
     next.change_summary = Some(if deleted { "deleted" } else { "restored" }.to_owned());
     let written = write_version(&mut tx, project_id, &next, actor).await?;
     tx.commit()

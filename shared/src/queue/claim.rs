@@ -39,7 +39,13 @@ pub async fn claim(
     let rows = client
         .query(
             &statement,
-            &[&queue, &worker_id, &lease.as_secs_f64(), &i32::try_from(limit).unwrap_or(i32::MAX), &after],
+            &[
+                &queue,
+                &worker_id,
+                &lease.as_secs_f64(),
+                &i32::try_from(limit).unwrap_or(i32::MAX),
+                &after,
+            ],
         )
         .await?;
     Ok(rows

@@ -43,26 +43,28 @@ pub async fn heartbeat(
         .await?;
     let present = client
         .prepare_cached(
-            "insert into queue.workers (id, hostname, pid, version, queues, slots, busy, draining)
-             values ($1, $2, $3, $4, $5, $6, $7, $8)
-             on conflict (id) do update set busy = excluded.busy, draining = excluded.draining, seen_at = now()",
+            "insert into queue.workers (id, hostname, pid, version, queues, slots, draining)
+             values ($1, $2, $3, $4, $5, $6, $7)
+             on conflict (id) do update set draining = excluded.draining, seen_at = now()",
         )
         .await?;
     let (ids, attempts): (Vec<i64>, Vec<i32>) = jobs.iter().copied().unzip();
-    let busy = i32::try_from(jobs.len()).unwrap_or(i32::MAX);
-    let presence: [&(dyn ToSql + Sync); 8] = [
+    let presence: [&(dyn ToSql + Sync); 7] = [
         &worker.id,
         &worker.hostname,
         &worker.pid,
         &worker.version,
         &worker.queues,
         &worker.slots,
-        &busy,
         &draining,
     ];
     let (rows, _) = tokio::try_join!(
         async {
-            if ids.is_empty() { Ok(Vec::new()) } else { client.query(&beat, &[&ids, &attempts, &lease.as_secs_f64()]).await }
+            if ids.is_empty() {
+                Ok(Vec::new())
+            } else {
+                client.query(&beat, &[&ids, &attempts, &lease.as_secs_f64()]).await
+            }
         },
         client.execute(&present, &presence)
     )?;
@@ -72,6 +74,8 @@ pub async fn heartbeat(
 /// The worker has gone.
 pub async fn leave(pool: &Pool, worker_id: Uuid) -> Result<(), HotError> {
     let client = pool.get().await?;
-    client.execute("delete from queue.workers where id = $1", &[&worker_id]).await?;
+    client
+        .execute("delete from queue.workers where id = $1", &[&worker_id])
+        .await?;
     Ok(())
 }

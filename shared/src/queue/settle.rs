@@ -16,13 +16,20 @@ const RETRY_CAP_S: f64 = 300.0;
 pub enum Outcome {
     Complete,
     /// Failed, and may succeed later: available again after a backoff that grows with the attempts; dead after the last.
-    Retry { error: String, after: Option<Duration> },
+    Retry {
+        error: String,
+        after: Option<Duration>,
+    },
     /// Not yet: available again after this time, without counting as a failure.
-    Snooze { after: Duration },
+    Snooze {
+        after: Duration,
+    },
     /// The worker is leaving: available again at once, without counting as a failure.
     HandOver,
     /// Dead: kept for `rejoin queue retry`.
-    Fail { error: String },
+    Fail {
+        error: String,
+    },
     Cancel,
 }
 
@@ -60,16 +67,36 @@ pub fn backoff_s(attempt: i32) -> f64 {
     (RETRY_BASE_S * 2_f64.powi(exponent)).min(RETRY_CAP_S)
 }
 
+/// Columns of the jobs that are over.
+#[derive(Default)]
+struct Ended<'a> {
+    ids: Vec<i64>,
+    attempts: Vec<i32>,
+    states: Vec<&'a str>,
+    errors: Vec<Option<&'a str>>,
+}
+
+/// Columns of the jobs that become available again.
+#[derive(Default)]
+struct Again<'a> {
+    ids: Vec<i64>,
+    attempts: Vec<i32>,
+    delays_s: Vec<f64>,
+    /// Attempts that this one does not count against.
+    free: Vec<i32>,
+    errors: Vec<Option<&'a str>>,
+}
+
 /// Settles a batch and returns the ids that were still ours. A settlement whose lease was lost changes nothing.
 pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> Result<Vec<i64>, HotError> {
-    let mut ended: (Vec<i64>, Vec<i32>, Vec<&str>, Vec<Option<&str>>) = Default::default();
-    let mut again: (Vec<i64>, Vec<i32>, Vec<f64>, Vec<i32>, Vec<Option<&str>>) = Default::default();
+    let mut ended = Ended::default();
+    let mut again = Again::default();
     for s in batch {
         let mut end = |state: &'static str, error| {
-            ended.0.push(s.job_id);
-            ended.1.push(s.attempt);
-            ended.2.push(state);
-            ended.3.push(error);
+            ended.ids.push(s.job_id);
+            ended.attempts.push(s.attempt);
+            ended.states.push(state);
+            ended.errors.push(error);
         };
         // How many more attempts this one does not count against.
         let (delay_s, free, error) = match &s.outcome {
@@ -89,26 +116,39 @@ pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> 
                 end("failed", Some(error.as_str()));
                 continue;
             }
-            Outcome::Retry { error, after } => {
-                (after.map_or_else(|| backoff_s(s.attempt), |after| after.as_secs_f64()), 0, Some(error.as_str()))
-            }
+            Outcome::Retry { error, after } => (
+                after.map_or_else(|| backoff_s(s.attempt), |after| after.as_secs_f64()),
+                0,
+                Some(error.as_str()),
+            ),
             Outcome::Snooze { after } => (after.as_secs_f64(), 1, None),
             Outcome::HandOver => (0.0, 1, None),
         };
-        again.0.push(s.job_id);
-        again.1.push(s.attempt);
-        again.2.push(delay_s);
-        again.3.push(free);
-        again.4.push(error);
+        again.ids.push(s.job_id);
+        again.attempts.push(s.attempt);
+        again.delays_s.push(delay_s);
+        again.free.push(free);
+        again.errors.push(error);
     }
     let client = pool.get().await?;
     let mut settled = Vec::with_capacity(batch.len());
-    if !ended.0.is_empty() {
+    if !ended.ids.is_empty() {
         let statement = client.prepare_cached("select queue.settle($1, $2, $3, $4, $5)").await?;
-        let rows = client.query(&statement, &[&ended.0, &ended.1, &ended.2, &ended.3, &keep_completed]).await?;
+        let rows = client
+            .query(
+                &statement,
+                &[
+                    &ended.ids,
+                    &ended.attempts,
+                    &ended.states,
+                    &ended.errors,
+                    &keep_completed,
+                ],
+            )
+            .await?;
         settled.extend(rows.iter().map(|row| row.get::<_, i64>(0)));
     }
-    if !again.0.is_empty() {
+    if !again.ids.is_empty() {
         let statement = client
             .prepare_cached(
                 "update queue.jobs j
@@ -121,7 +161,12 @@ pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> 
                  returning j.id",
             )
             .await?;
-        let rows = client.query(&statement, &[&again.0, &again.1, &again.2, &again.3, &again.4]).await?;
+        let rows = client
+            .query(
+                &statement,
+                &[&again.ids, &again.attempts, &again.delays_s, &again.free, &again.errors],
+            )
+            .await?;
         settled.extend(rows.iter().map(|row| row.get::<_, i64>(0)));
     }
     Ok(settled)

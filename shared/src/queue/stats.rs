@@ -90,9 +90,14 @@ pub async fn queues(db: &PgPool) -> Result<Vec<QueueStats>, sqlx::Error> {
 pub async fn workers(db: &PgPool) -> Result<Vec<WorkerStats>, sqlx::Error> {
     sqlx::query_as!(
         WorkerStats,
-        r#"select id, hostname, pid, version, queues, slots, busy, draining, started_at, seen_at,
-                  (seen_at > now() - interval '15 seconds') as "alive!"
-           from queue.workers order by started_at, id"#
+        r#"select w.id, w.hostname, w.pid, w.version, w.queues, w.slots,
+                  -- as it is now: a heartbeat may be seconds old
+                  coalesce(r.n, 0) as "busy!", w.draining, w.started_at, w.seen_at,
+                  (w.seen_at > now() - interval '15 seconds') as "alive!"
+           from queue.workers w
+           left join (select worker_id, count(*)::int as n from queue.jobs where state = 'running' group by worker_id) r
+             on r.worker_id = w.id
+           order by w.started_at, w.id"#
     )
     .fetch_all(db)
     .await
@@ -111,7 +116,9 @@ pub async fn pause(db: &PgPool, queue: &str) -> Result<(), sqlx::Error> {
 }
 
 pub async fn resume(db: &PgPool, queue: &str) -> Result<(), sqlx::Error> {
-    sqlx::query!("update queue.queues set paused_at = null where name = $1", queue).execute(db).await?;
+    sqlx::query!("update queue.queues set paused_at = null where name = $1", queue)
+        .execute(db)
+        .await?;
     Ok(())
 }
 

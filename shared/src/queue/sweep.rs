@@ -66,9 +66,12 @@ pub async fn stranded(db: &PgPool) -> Result<usize, sqlx::Error> {
 
 /// Removes finished jobs by age, dead ones by an age of their own, and the rows of workers that are gone. Returns how many jobs.
 pub async fn retention(db: &PgPool, keep_finished_s: f64, keep_dead_s: f64) -> Result<u64, sqlx::Error> {
-    sqlx::query!("delete from queue.workers where seen_at < now() - make_interval(secs => $1)", WORKER_GONE_S)
-        .execute(db)
-        .await?;
+    sqlx::query!(
+        "delete from queue.workers where seen_at < now() - make_interval(secs => $1)",
+        WORKER_GONE_S
+    )
+    .execute(db)
+    .await?;
     let done = sqlx::query!(
         "delete from queue.finished_jobs
          where id = any(array(

@@ -15,7 +15,9 @@ pub struct PollBus {
 
 impl PollBus {
     pub fn new() -> Self {
-        Self { sender: broadcast::channel(CAPACITY).0 }
+        Self {
+            sender: broadcast::channel(CAPACITY).0,
+        }
     }
 }
 

@@ -67,11 +67,18 @@ async fn send(db: Db, mut inbox: mpsc::Receiver<Wake>) {
             wake.merge(more);
         }
         if wake.logs.len() + wake.cancels.len() > MAX_IDS {
-            wake = Wake { queues: wake.queues, all: true, ..Wake::default() };
+            wake = Wake {
+                queues: wake.queues,
+                all: true,
+                ..Wake::default()
+            };
         }
         let payload = serde_json::to_string(&wake).expect("a wake-up is plain data");
         if let Err(error) = notify(&db, &payload).await {
-            debug!(error = error as Box<dyn std::error::Error>, "sending a wake-up failed; it is lost");
+            debug!(
+                error = error as Box<dyn std::error::Error>,
+                "sending a wake-up failed; it is lost"
+            );
             tokio::time::sleep(RECONNECT).await;
         }
         // The first hint goes at once; what comes within this time goes together.
@@ -119,7 +126,6 @@ async fn listen_once(db: &Db, local: &broadcast::Sender<Arc<Wake>>, me: &str) ->
         let (answered, local) = (answered.clone(), local.clone());
         let my_probe = format!("{PROBE}{me}");
         move |notice: tokio_postgres::Notification| {
-            
             if notice.payload() == my_probe {
                 answered.notify_one();
             } else if !notice.payload().starts_with(PROBE) {
@@ -130,10 +136,14 @@ async fn listen_once(db: &Db, local: &broadcast::Sender<Arc<Wake>>, me: &str) ->
         }
     };
     let connect = db.connector().listen_connection(on_notice);
-    let (client, mut connection) = timeout(PROBE_LIMIT * 2, connect).await.map_err(|_| ListenError::Silent)??;
+    let (client, mut connection) = timeout(PROBE_LIMIT * 2, connect)
+        .await
+        .map_err(|_| ListenError::Silent)??;
     // Dropped with this future: a black-holed connection's task must not linger.
     let _guard = AbortOnDrop(connection.abort_handle());
-    timeout(PROBE_LIMIT, client.batch_execute(&format!("listen {CHANNEL}"))).await.map_err(|_| ListenError::Silent)??;
+    timeout(PROBE_LIMIT, client.batch_execute(&format!("listen {CHANNEL}")))
+        .await
+        .map_err(|_| ListenError::Silent)??;
     let _ = local.send(Arc::new(Wake::everything()));
     loop {
         tokio::select! {
@@ -141,7 +151,9 @@ async fn listen_once(db: &Db, local: &broadcast::Sender<Arc<Wake>>, me: &str) ->
             _ = &mut connection => return Err(ListenError::Closed),
         }
         let probe = async {
-            client.execute("select pg_notify($1, $2)", &[&CHANNEL, &format!("{PROBE}{me}")]).await?;
+            client
+                .execute("select pg_notify($1, $2)", &[&CHANNEL, &format!("{PROBE}{me}")])
+                .await?;
             answered.notified().await;
             Ok::<_, ListenError>(())
         };

@@ -93,7 +93,8 @@ pub(super) fn tool_deltas(tools: &[(String, String)], number: u64) -> Vec<Value>
         .iter()
         .enumerate()
         .map(|(index, (name, _))| {
-            let call = json!({"id": call_id(number, index), "type": "function", "function": {"name": name, "arguments": ""}});
+            let call =
+                json!({"id": call_id(number, index), "type": "function", "function": {"name": name, "arguments": ""}});
             delta(index, call)
         })
         .collect();
@@ -161,9 +162,13 @@ pub(super) fn violations(request: &Value) -> Vec<String> {
             unanswered(&mut found, &mut open, position);
         }
         match role {
-            "system" | "developer" if position > 0 => found.push(format!("message {position} is a late system message")),
+            "system" | "developer" if position > 0 => {
+                found.push(format!("message {position} is a late system message"))
+            }
             "system" | "developer" => {}
-            "user" if text_of(&message["content"]).is_empty() => found.push(format!("user message {position} is empty")),
+            "user" if text_of(&message["content"]).is_empty() => {
+                found.push(format!("user message {position} is empty"))
+            }
             "user" => {}
             "assistant" => {
                 let calls = message["tool_calls"].as_array().map_or(&[] as &[Value], Vec::as_slice);
@@ -173,11 +178,15 @@ pub(super) fn violations(request: &Value) -> Vec<String> {
                 for call in calls {
                     let id = call["id"].as_str().unwrap_or_default();
                     if id.is_empty() || !known.insert(id) {
-                        found.push(format!("the id `{id}` of a tool call in message {position} is empty or repeated"));
+                        found.push(format!(
+                            "the id `{id}` of a tool call in message {position} is empty or repeated"
+                        ));
                     }
                     let arguments = call["function"]["arguments"].as_str().unwrap_or_default();
                     if !serde_json::from_str::<Value>(arguments).is_ok_and(|value| value.is_object()) {
-                        found.push(format!("the arguments of `{id}` are not an object in a string: {arguments}"));
+                        found.push(format!(
+                            "the arguments of `{id}` are not an object in a string: {arguments}"
+                        ));
                     }
                     open.push(id);
                 }
@@ -188,7 +197,9 @@ pub(super) fn violations(request: &Value) -> Vec<String> {
                     Some(index) => {
                         open.swap_remove(index);
                     }
-                    None => found.push(format!("message {position} answers `{id}`, which is not an open tool call")),
+                    None => found.push(format!(
+                        "message {position} answers `{id}`, which is not an open tool call"
+                    )),
                 }
             }
             other => found.push(format!("message {position} has the role `{other}`")),
@@ -199,5 +210,8 @@ pub(super) fn violations(request: &Value) -> Vec<String> {
 }
 
 fn unanswered(found: &mut Vec<String>, open: &mut Vec<&str>, position: usize) {
-    found.extend(open.drain(..).map(|id| format!("the tool call `{id}` has no answer before message {position}")));
+    found.extend(
+        open.drain(..)
+            .map(|id| format!("the tool call `{id}` has no answer before message {position}")),
+    );
 }

@@ -26,7 +26,10 @@ pub struct Reply {
 enum Trouble {
     None,
     /// Refused with this status before the answer begins.
-    Status { status: u16, retry_after_s: Option<u64> },
+    Status {
+        status: u16,
+        retry_after_s: Option<u64>,
+    },
     /// The socket closes after the contents.
     Cut,
     /// The answer stops after the contents without its end marker, but HTTP's framing is whole.
@@ -150,7 +153,10 @@ impl Reply {
     /// HTTP status instead of an answer.
     pub fn status(status: u16) -> Self {
         Self {
-            trouble: Trouble::Status { status, retry_after_s: None },
+            trouble: Trouble::Status {
+                status,
+                retry_after_s: None,
+            },
             ..Self::new()
         }
     }
@@ -192,7 +198,8 @@ impl Reply {
     }
 
     pub(super) fn finish_reason(&self) -> &'static str {
-        self.finish.unwrap_or(if self.tools.is_empty() { "stop" } else { "tool_calls" })
+        self.finish
+            .unwrap_or(if self.tools.is_empty() { "stop" } else { "tool_calls" })
     }
 
     pub(super) fn actions(&self, request: &Value, number: u64) -> VecDeque<Action> {
@@ -215,7 +222,9 @@ impl Reply {
         let middle = contents.len() / 2;
         for (position, content) in contents.into_iter().enumerate() {
             if position == middle && self.trouble == Trouble::Malformed {
-                actions.push_back(Action::Send("data: {\"choices\":[{\"delta\":{\"content\":\"x\n\n".to_owned()));
+                actions.push_back(Action::Send(
+                    "data: {\"choices\":[{\"delta\":{\"content\":\"x\n\n".to_owned(),
+                ));
             }
             if position == middle
                 && let Some(gate) = &self.gate

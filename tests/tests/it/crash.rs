@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rejoin_shared::config::BusKind;
 use rejoin_tests::app::{AppOptions, LEASE, Process, TestApp};
-use rejoin_tests::client::{Frame, apply_resets, kinds, text};
+use rejoin_tests::client::{Client, Frame, apply_resets, kinds, text};
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::tools::{Ledger, Payment};
 use rejoin_worker::tools::registry::Registry;
@@ -40,8 +40,14 @@ async fn a_worker_crashed_in_the_middle_of_text_is_taken_over_and_every_word_com
     let agent = app.agent("writer", &[]).await;
     let whole = words(40);
     app.model.script([Reply::hang_after(20), Reply::text(&whole)]);
-    let posted = app.client().post_message(json!({"message": "write", "agentDefinitionId": agent})).await;
-    let path = format!("/api/conversations/{}/events", posted["conversationId"].as_str().unwrap());
+    let posted = app
+        .client()
+        .post_message(json!({"message": "write", "agentDefinitionId": agent}))
+        .await;
+    let path = format!(
+        "/api/conversations/{}/events",
+        posted["conversationId"].as_str().unwrap()
+    );
     let mut reader = app.client().stream(&path).await;
     let mut frames = reader.until("token").await;
     app.crash_workers();
@@ -53,21 +59,35 @@ async fn a_worker_crashed_in_the_middle_of_text_is_taken_over_and_every_word_com
     assert!(resumed_after < LEASE + Duration::from_secs(3), "{resumed_after:?}");
     assert_eq!(seqs(&frames), (1..=frames.len() as i64).collect::<Vec<_>>());
     assert_eq!(text(&frames), whole);
-    let reset = frames.iter().map(Frame::json).find(|event| event["type"] == "reset").unwrap();
+    let reset = frames
+        .iter()
+        .map(Frame::json)
+        .find(|event| event["type"] == "reset")
+        .unwrap();
     assert_eq!((&reset["attempt"], &reset["discardAfter"]), (&json!(2), &json!(2)));
     assert_eq!(done(&frames)["status"], "completed");
-    assert_eq!(kinds(&apply_resets(&frames)), ["message", "meta", "token", "usage", "message", "done"]);
+    assert_eq!(
+        kinds(&apply_resets(&frames)),
+        ["message", "meta", "token", "usage", "message", "done"]
+    );
     app.wait_until_idle().await;
 }
 
 #[tokio::test]
 async fn a_real_worker_process_killed_in_the_middle_of_text_is_taken_over() {
-    let app = TestApp::with(AppOptions { workers: 0, ..AppOptions::default() }).await;
+    let app = TestApp::with(AppOptions {
+        workers: 0,
+        ..AppOptions::default()
+    })
+    .await;
     let agent = app.agent("writer", &[]).await;
     let whole = words(30);
     app.model.script([Reply::hang_after(10), Reply::text(&whole)]);
     let victim = Process::worker(&app);
-    let posted = app.client().post_message(json!({"message": "write", "agentDefinitionId": agent})).await;
+    let posted = app
+        .client()
+        .post_message(json!({"message": "write", "agentDefinitionId": agent}))
+        .await;
     let path = format!("/api/runs/{}/events", posted["runId"].as_str().unwrap());
     let mut reader = app.client().stream(&path).await;
     let mut frames = reader.until("token").await;
@@ -82,25 +102,50 @@ async fn a_real_worker_process_killed_in_the_middle_of_text_is_taken_over() {
 #[tokio::test]
 async fn i7_a_call_that_may_have_acted_is_not_repeated_and_ends_as_outcome_unknown() {
     let (ledger, gate) = (Ledger::default(), Arc::new(Semaphore::new(0)));
-    let tools = Registry::new([Payment::new(&ledger, &gate, false)]);
-    let mut app = TestApp::with(AppOptions { tools, ..AppOptions::default() }).await;
+    let tools = Registry::new([Payment::shared(&ledger, &gate, false)]);
+    let mut app = TestApp::with(AppOptions {
+        tools,
+        ..AppOptions::default()
+    })
+    .await;
     let agent = app.agent("payer", &["pay"]).await;
-    app.model.script([Reply::tool("pay", json!({"amount": 5})), Reply::text("I don't know whether it went through.")]);
-    let posted = app.client().post_message(json!({"message": "pay", "agentDefinitionId": agent})).await;
+    app.model.script([
+        Reply::tool("pay", json!({"amount": 5})),
+        Reply::text("I don't know whether it went through."),
+    ]);
+    let posted = app
+        .client()
+        .post_message(json!({"message": "pay", "agentDefinitionId": agent}))
+        .await;
     support::wait_for("the call to act", async || (ledger.entries().len() == 1).then_some(())).await;
     app.crash_workers();
     gate.add_permits(10);
     app.add_worker();
     let frames = log(&app, &posted).await;
     assert_eq!(ledger.entries().len(), 1, "it acted once");
-    let tools: Vec<Value> = apply_resets(&frames).iter().map(Frame::json).filter(|e| e["type"] == "mcp_tool").collect();
+    let tools: Vec<Value> = apply_resets(&frames)
+        .iter()
+        .map(Frame::json)
+        .filter(|e| e["type"] == "mcp_tool")
+        .collect();
     let statuses: Vec<&Value> = tools.iter().map(|event| &event["status"]).collect();
     assert_eq!(statuses, ["started", "error"]);
-    assert!(tools[1]["error"].as_str().unwrap().contains("outcome unknown"), "{}", tools[1]);
-    let status: String =
-        sqlx::query_scalar("select status from kb.agent_run_tool_calls").fetch_one(&app.db.pool).await.unwrap();
+    assert!(
+        tools[1]["error"].as_str().unwrap().contains("outcome unknown"),
+        "{}",
+        tools[1]
+    );
+    let status: String = sqlx::query_scalar("select status from kb.agent_run_tool_calls")
+        .fetch_one(&app.db.pool)
+        .await
+        .unwrap();
     assert_eq!(status, "outcome_unknown");
-    assert!(app.model.requests()[1]["messages"].to_string().contains("outcome unknown"), "the model is told");
+    assert!(
+        app.model.requests()[1]["messages"]
+            .to_string()
+            .contains("outcome unknown"),
+        "the model is told"
+    );
     assert_eq!(done(&frames)["status"], "completed");
     assert!(app.model.violations().is_empty());
 }
@@ -108,11 +153,19 @@ async fn i7_a_call_that_may_have_acted_is_not_repeated_and_ends_as_outcome_unkno
 #[tokio::test]
 async fn a_call_that_may_be_repeated_is_run_again_and_readers_see_it_begin_and_end_once() {
     let (ledger, gate) = (Ledger::default(), Arc::new(Semaphore::new(0)));
-    let tools = Registry::new([Payment::new(&ledger, &gate, true)]);
-    let mut app = TestApp::with(AppOptions { tools, ..AppOptions::default() }).await;
+    let tools = Registry::new([Payment::shared(&ledger, &gate, true)]);
+    let mut app = TestApp::with(AppOptions {
+        tools,
+        ..AppOptions::default()
+    })
+    .await;
     let agent = app.agent("payer", &["pay"]).await;
-    app.model.script([Reply::tool("pay", json!({"amount": 5})), Reply::text("paid")]);
-    let posted = app.client().post_message(json!({"message": "pay", "agentDefinitionId": agent})).await;
+    app.model
+        .script([Reply::tool("pay", json!({"amount": 5})), Reply::text("paid")]);
+    let posted = app
+        .client()
+        .post_message(json!({"message": "pay", "agentDefinitionId": agent}))
+        .await;
     support::wait_for("the call to act", async || (ledger.entries().len() == 1).then_some(())).await;
     app.crash_workers();
     gate.add_permits(10);
@@ -132,20 +185,38 @@ async fn a_call_that_may_be_repeated_is_run_again_and_readers_see_it_begin_and_e
 #[tokio::test]
 async fn a_crash_between_a_tools_result_and_the_next_step_repeats_neither() {
     let (ledger, gate) = (Ledger::default(), Arc::new(Semaphore::new(10)));
-    let tools = Registry::new([Payment::new(&ledger, &gate, false)]);
-    let mut app = TestApp::with(AppOptions { tools, ..AppOptions::default() }).await;
+    let tools = Registry::new([Payment::shared(&ledger, &gate, false)]);
+    let mut app = TestApp::with(AppOptions {
+        tools,
+        ..AppOptions::default()
+    })
+    .await;
     let agent = app.agent("payer", &["pay"]).await;
     // The second model call hangs before its first token: the result is stored, the step is not begun.
-    app.model.script([Reply::text("Paying.").then_tool("pay", json!({"amount": 1})), Reply::hang(), Reply::text("All paid.")]);
-    let posted = app.client().post_message(json!({"message": "pay", "agentDefinitionId": agent})).await;
-    support::wait_for("the second model call", async || (app.model.requests().len() == 2).then_some(())).await;
+    app.model.script([
+        Reply::text("Paying.").then_tool("pay", json!({"amount": 1})),
+        Reply::hang(),
+        Reply::text("All paid."),
+    ]);
+    let posted = app
+        .client()
+        .post_message(json!({"message": "pay", "agentDefinitionId": agent}))
+        .await;
+    support::wait_for("the second model call", async || {
+        (app.model.requests().len() == 2).then_some(())
+    })
+    .await;
     app.crash_workers();
     app.add_worker();
     let frames = log(&app, &posted).await;
     assert_eq!(ledger.entries().len(), 1);
     assert_eq!(app.model.requests().len(), 3, "the first step was not asked for again");
     assert_eq!(text(&frames), "Paying.\n\nAll paid.");
-    assert_eq!(app.model.requests()[1]["messages"], app.model.requests()[2]["messages"], "rebuilt exactly");
+    assert_eq!(
+        app.model.requests()[1]["messages"],
+        app.model.requests()[2]["messages"],
+        "rebuilt exactly"
+    );
     assert!(app.model.violations().is_empty());
 }
 
@@ -154,10 +225,19 @@ async fn a_job_whose_every_attempt_is_lost_ends_with_error_and_done() {
     let mut app = TestApp::start().await;
     let agent = app.agent("cursed", &[]).await;
     app.model.always("go", Reply::hang());
-    let posted = app.client().post_message(json!({"message": "go", "agentDefinitionId": agent})).await;
-    support::wait_for("the first attempt", async || (!app.model.requests().is_empty()).then_some(())).await;
+    let posted = app
+        .client()
+        .post_message(json!({"message": "go", "agentDefinitionId": agent}))
+        .await;
+    support::wait_for("the first attempt", async || {
+        (!app.model.requests().is_empty()).then_some(())
+    })
+    .await;
     // As if four attempts had gone that way before.
-    sqlx::query("update queue.jobs set max_attempts = attempt").execute(&app.db.pool).await.unwrap();
+    sqlx::query("update queue.jobs set max_attempts = attempt")
+        .execute(&app.db.pool)
+        .await
+        .unwrap();
     app.crash_workers();
     app.add_worker();
     let frames = log(&app, &posted).await;
@@ -173,7 +253,10 @@ async fn i9_a_drained_worker_hands_over_at_once() {
     let agent = app.agent("writer", &[]).await;
     let whole = words(20);
     app.model.script([Reply::hang_after(5), Reply::text(&whole)]);
-    let posted = app.client().post_message(json!({"message": "write", "agentDefinitionId": agent})).await;
+    let posted = app
+        .client()
+        .post_message(json!({"message": "write", "agentDefinitionId": agent}))
+        .await;
     let path = format!("/api/runs/{}/events", posted["runId"].as_str().unwrap());
     let mut reader = app.client().stream(&path).await;
     let mut frames = reader.until("token").await;
@@ -182,23 +265,36 @@ async fn i9_a_drained_worker_hands_over_at_once() {
     let asked = Instant::now();
     leaving.drain().await;
     frames.extend(reader.until("reset").await);
-    assert!(asked.elapsed() < LEASE, "before any lease could expire: {:?}", asked.elapsed());
+    assert!(
+        asked.elapsed() < LEASE,
+        "before any lease could expire: {:?}",
+        asked.elapsed()
+    );
     frames.extend(reader.rest().await);
     assert_eq!(text(&frames), whole);
-    let attempts: i64 = sqlx::query_scalar("select attempt::bigint from kb.agent_runs").fetch_one(&app.db.pool).await.unwrap();
+    let attempts: i64 = sqlx::query_scalar("select attempt::bigint from kb.agent_runs")
+        .fetch_one(&app.db.pool)
+        .await
+        .unwrap();
     assert_eq!(attempts, 2);
 }
 
 #[tokio::test]
 async fn i13_a_cancelled_run_stops_at_the_next_await_and_starts_no_tool() {
     let (ledger, gate) = (Ledger::default(), Arc::new(Semaphore::new(0)));
-    let tools = Registry::new([Payment::new(&ledger, &gate, false)]);
-    let app = TestApp::with(AppOptions { tools, ..AppOptions::default() }).await;
+    let tools = Registry::new([Payment::shared(&ledger, &gate, false)]);
+    let app = TestApp::with(AppOptions {
+        tools,
+        ..AppOptions::default()
+    })
+    .await;
     let client = app.client();
     let agent = app.agent("payer", &["pay"]).await;
     // In the middle of text.
     app.model.script([Reply::hang_after(3)]);
-    let posted = client.post_message(json!({"message": "talk", "agentDefinitionId": agent})).await;
+    let posted = client
+        .post_message(json!({"message": "talk", "agentDefinitionId": agent}))
+        .await;
     let path = format!("/api/runs/{}/events", posted["runId"].as_str().unwrap());
     let mut reader = client.stream(&path).await;
     let mut frames = reader.until("token").await;
@@ -210,10 +306,20 @@ async fn i13_a_cancelled_run_stops_at_the_next_await_and_starts_no_tool() {
     frames.extend(reader.rest().await);
     assert_eq!(done(&frames)["status"], "cancelled");
     // In the middle of a tool, with another one to come.
-    app.model.script([Reply::tools([("pay", json!({"amount": 1})), ("pay", json!({"amount": 2}))])]);
-    let posted = client.post_message(json!({"message": "pay", "agentDefinitionId": agent})).await;
+    app.model.script([Reply::tools([
+        ("pay", json!({"amount": 1})),
+        ("pay", json!({"amount": 2})),
+    ])]);
+    let posted = client
+        .post_message(json!({"message": "pay", "agentDefinitionId": agent}))
+        .await;
     support::wait_for("the call to act", async || (ledger.entries().len() == 1).then_some(())).await;
-    let (status, _) = client.post(&format!("/api/runs/{}/cancel", posted["runId"].as_str().unwrap()), json!({})).await;
+    let (status, _) = client
+        .post(
+            &format!("/api/runs/{}/cancel", posted["runId"].as_str().unwrap()),
+            json!({}),
+        )
+        .await;
     assert_eq!(status, StatusCode::ACCEPTED);
     let frames = log(&app, &posted).await;
     assert_eq!(done(&frames)["status"], "cancelled");
@@ -223,12 +329,23 @@ async fn i13_a_cancelled_run_stops_at_the_next_await_and_starts_no_tool() {
 
 #[tokio::test]
 async fn a_queued_run_is_cancelled_without_any_worker() {
-    let app = TestApp::with(AppOptions { workers: 0, ..AppOptions::default() }).await;
+    let app = TestApp::with(AppOptions {
+        workers: 0,
+        ..AppOptions::default()
+    })
+    .await;
     let client = app.client();
     let first = client.post_message(json!({"message": "one"})).await;
-    let second = client.post_message(json!({"message": "two", "conversationId": first["conversationId"]})).await;
+    let second = client
+        .post_message(json!({"message": "two", "conversationId": first["conversationId"]}))
+        .await;
     for posted in [&second, &first] {
-        client.post(&format!("/api/runs/{}/cancel", posted["runId"].as_str().unwrap()), json!({})).await;
+        client
+            .post(
+                &format!("/api/runs/{}/cancel", posted["runId"].as_str().unwrap()),
+                json!({}),
+            )
+            .await;
         let frames = log(&app, posted).await;
         assert_eq!(done(&frames)["status"], "cancelled");
     }
@@ -237,8 +354,13 @@ async fn a_queued_run_is_cancelled_without_any_worker() {
 
 #[tokio::test]
 async fn i11_with_wake_ups_off_everything_arrives_within_a_second_or_two() {
-    let app = TestApp::with(AppOptions { bus: BusKind::Poll, ..AppOptions::default() }).await;
-    app.model.script([Reply::text("found by looking"), Reply::hang_after(2)]);
+    let app = TestApp::with(AppOptions {
+        bus: BusKind::Poll,
+        ..AppOptions::default()
+    })
+    .await;
+    app.model
+        .script([Reply::text("found by looking"), Reply::hang_after(2)]);
     let asked = Instant::now();
     let frames = app.client().ask(None, "hello").await;
     assert_eq!(text(&frames), "found by looking");
@@ -247,7 +369,12 @@ async fn i11_with_wake_ups_off_everything_arrives_within_a_second_or_two() {
     let path = format!("/api/runs/{}/events", posted["runId"].as_str().unwrap());
     let mut reader = app.client().stream(&path).await;
     reader.until("token").await;
-    app.client().post(&format!("/api/runs/{}/cancel", posted["runId"].as_str().unwrap()), json!({})).await;
+    app.client()
+        .post(
+            &format!("/api/runs/{}/cancel", posted["runId"].as_str().unwrap()),
+            json!({}),
+        )
+        .await;
     assert_eq!(done(&reader.rest().await)["status"], "cancelled");
 }
 
@@ -270,13 +397,64 @@ async fn an_api_that_is_restarted_goes_on_from_the_cursor() {
         }
         frames
     });
-    assert!(rest.iter().any(|frame| frame.id.is_none() && frame.kind() == "goaway"), "{rest:?}");
+    assert!(
+        rest.iter().any(|frame| frame.id.is_none() && frame.kind() == "goaway"),
+        "{rest:?}"
+    );
     frames.extend(rest.into_iter().filter(|frame| frame.id.is_some()));
     gate.notify_one();
     let cursor = frames.last().unwrap().id.unwrap();
     frames.extend(app.client().stream_after(&path, cursor).await.rest().await);
     assert_eq!(seqs(&frames), (1..=frames.len() as i64).collect::<Vec<_>>());
     assert_eq!(text(&frames), whole);
+}
+
+#[tokio::test]
+async fn an_api_process_that_is_killed_is_replaced_by_any_other() {
+    let app = TestApp::start().await;
+    let (victim, url) = Process::api(&app).await;
+    let client = Client::new(url, &app.db.api_key);
+    let gate = Arc::new(Notify::new());
+    let whole = words(30);
+    app.model.script([Reply::text(&whole).gate(gate.clone())]);
+    let posted = client.post_message(json!({"message": "write"})).await;
+    let path = format!("/api/runs/{}/events", posted["runId"].as_str().unwrap());
+    let mut reader = client.stream(&path).await;
+    let mut frames = reader.until("token").await;
+    victim.kill();
+    while let Some(frame) = reader.next_event().await {
+        frames.push(frame);
+    }
+    assert_ne!(done(&frames)["type"], "done", "a connection that ends without done means: reconnect");
+    gate.notify_one();
+    let cursor = frames.last().unwrap().id.unwrap();
+    frames.extend(app.client().stream_after(&path, cursor).await.rest().await);
+    assert_eq!(seqs(&frames), (1..=frames.len() as i64).collect::<Vec<_>>());
+    assert_eq!(text(&frames), whole);
+    assert_eq!(done(&frames)["status"], "completed");
+}
+
+#[tokio::test]
+async fn old_events_leave_by_age_and_their_readers_are_told() {
+    let app = TestApp::start().await;
+    app.model.script([Reply::text("one"), Reply::text("two")]);
+    let client = app.client();
+    let frames = client.ask(None, "first").await;
+    app.wait_until_idle().await;
+    let conversation = frames[1].json()["conversationId"].as_str().unwrap().to_owned();
+    sqlx::query("update stream.events set created_at = now() - interval '2 hours'").execute(&app.db.pool).await.unwrap();
+    client.chat(json!({"message": "second", "conversationId": conversation})).await;
+    app.wait_until_idle().await;
+    let removed = rejoin_shared::events::retention::trim(&app.db.pool, 3_600.0).await.unwrap();
+    assert_eq!(removed, frames.len() as u64);
+    assert_eq!(rejoin_shared::events::retention::trim(&app.db.pool, 3_600.0).await.unwrap(), 0);
+    let path = format!("/api/conversations/{conversation}/events");
+    let (status, problem) = client.get(&format!("{path}?after=1")).await;
+    assert_eq!((status, &problem["oldest"]), (StatusCode::GONE, &json!(removed + 1)), "{problem}");
+    let (_, messages) = client.get(&format!("/api/conversations/{conversation}/messages")).await;
+    assert_eq!(messages["items"].as_array().unwrap().len(), 4, "what was said stays");
+    let mut reader = client.stream_after(&path, removed as i64).await;
+    assert_eq!(text(&reader.until("done").await), "two");
 }
 
 #[tokio::test]
@@ -287,7 +465,10 @@ async fn onbusy_enqueue_waits_reject_refuses_and_interrupt_cancels() {
     app.model.on("one", [Reply::text("first answer").gate(gate.clone())]);
     app.model.on("two", [Reply::text("second answer")]);
     let first = client.post_message(json!({"message": "one"})).await;
-    let path = format!("/api/conversations/{}/events", first["conversationId"].as_str().unwrap());
+    let path = format!(
+        "/api/conversations/{}/events",
+        first["conversationId"].as_str().unwrap()
+    );
     let mut reader = client.stream(&path).await;
     let mut frames = reader.until("token").await;
     let conversation = first["conversationId"].clone();

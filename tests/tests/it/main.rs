@@ -4,6 +4,7 @@
 use rejoin_tests::support;
 
 mod auth;
+mod browser;
 mod chat;
 mod conversations;
 mod crash;
@@ -13,6 +14,8 @@ mod graph;
 mod graph_api;
 mod graph_transfer;
 mod history;
+mod layout;
+mod migrations;
 mod models;
 mod openapi;
 mod queue;

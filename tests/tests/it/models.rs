@@ -44,7 +44,9 @@ fn tool(name: &str) -> ToolSpec {
 }
 
 async fn read(stream: ModelStream) -> (Vec<Chunk>, Option<ModelError>) {
-    let items: Vec<_> = tokio::time::timeout(LIMIT, stream.collect()).await.expect("the stream ends");
+    let items: Vec<_> = tokio::time::timeout(LIMIT, stream.collect())
+        .await
+        .expect("the stream ends");
     let mut chunks = Vec::new();
     let mut error = None;
     for item in items {
@@ -90,7 +92,10 @@ async fn a_text_arrives_word_by_word_and_ends_with_its_usage() {
             Chunk::Text("two ".to_owned()),
             Chunk::Text("three".to_owned()),
             Chunk::End {
-                usage: Usage { input_tokens: 3, output_tokens: 3 },
+                usage: Usage {
+                    input_tokens: 3,
+                    output_tokens: 3
+                },
                 finish: Finish::Stop,
             },
         ]
@@ -106,7 +111,9 @@ async fn a_text_arrives_word_by_word_and_ends_with_its_usage() {
 async fn parallel_tool_calls_in_pieces_arrive_whole_and_their_results_go_back() {
     let server = ModelServer::start().await.expect("a server");
     server.script([
-        Reply::text("Looking. ").then_tool("search", json!({"q": "libssl3"})).then_tool("count", json!({"q": null})),
+        Reply::text("Looking. ")
+            .then_tool("search", json!({"q": "libssl3"}))
+            .then_tool("count", json!({"q": null})),
         Reply::text("done"),
     ]);
     let provider = provider(ModelSettings::openai_compatible(server.base_url()));
@@ -121,11 +128,29 @@ async fn parallel_tool_calls_in_pieces_arrive_whole_and_their_results_go_back() 
             Chunk::Text(_) | Chunk::Reasoning(_) | Chunk::End { .. } => None,
         })
         .collect();
-    let asked: Vec<_> = calls.iter().map(|call| (call.name.as_str(), call.arguments.clone())).collect();
-    assert_eq!(asked, [("search", json!({"q": "libssl3"})), ("count", json!({"q": null}))]);
-    assert!(matches!(chunks.last(), Some(Chunk::End { finish: Finish::ToolCalls, .. })), "{chunks:?}");
+    let asked: Vec<_> = calls
+        .iter()
+        .map(|call| (call.name.as_str(), call.arguments.clone()))
+        .collect();
+    assert_eq!(
+        asked,
+        [("search", json!({"q": "libssl3"})), ("count", json!({"q": null}))]
+    );
+    assert!(
+        matches!(
+            chunks.last(),
+            Some(Chunk::End {
+                finish: Finish::ToolCalls,
+                ..
+            })
+        ),
+        "{chunks:?}"
+    );
 
-    request.messages.push(Message::Assistant { text: text(&chunks), tool_calls: calls.clone() });
+    request.messages.push(Message::Assistant {
+        text: text(&chunks),
+        tool_calls: calls.clone(),
+    });
     request.messages.extend(calls.iter().map(|call| Message::ToolResult {
         call_id: call.id.clone(),
         tool: call.name.clone(),
@@ -150,7 +175,10 @@ async fn broken_arguments_become_a_string_and_may_be_sent_back() {
         panic!("no call: {chunks:?}");
     };
     assert_eq!(call.arguments, json!("{\"q\": "));
-    request.messages.push(Message::Assistant { text: String::new(), tool_calls: vec![call.clone()] });
+    request.messages.push(Message::Assistant {
+        text: String::new(),
+        tool_calls: vec![call.clone()],
+    });
     request.messages.push(Message::ToolResult {
         call_id: call.id.clone(),
         tool: call.name.clone(),
@@ -169,19 +197,32 @@ async fn a_tool_call_without_an_answer_is_refused_as_by_a_strict_provider() {
     let mut request = request("go");
     request.messages.push(Message::Assistant {
         text: String::new(),
-        tool_calls: vec![ToolCall { id: "c1".to_owned(), name: "search".to_owned(), arguments: json!({}) }],
+        tool_calls: vec![ToolCall {
+            id: "c1".to_owned(),
+            name: "search".to_owned(),
+            arguments: json!({}),
+        }],
     });
-    request.messages.push(Message::User { text: "and?".to_owned() });
+    request.messages.push(Message::User {
+        text: "and?".to_owned(),
+    });
     let (_, error) = read(provider.stream(request).await.expect("a stream")).await;
     let error = error.expect("a refusal");
     assert_eq!((error.code, error.retryable), ("model_rejected", false));
-    assert_eq!(server.violations(), ["the tool call `c1` has no answer before message 3"]);
+    assert_eq!(
+        server.violations(),
+        ["the tool call `c1` has no answer before message 3"]
+    );
 }
 
 #[tokio::test]
 async fn a_429_says_how_long_to_wait_and_the_repetition_succeeds() {
     let server = ModelServer::start().await.expect("a server");
-    server.script([Reply::status(429).retry_after(1), Reply::status(500), Reply::text("at last")]);
+    server.script([
+        Reply::status(429).retry_after(1),
+        Reply::status(500),
+        Reply::text("at last"),
+    ]);
     let provider = provider(ModelSettings::openai_compatible(server.base_url()));
     let mut retries = Vec::new();
     let stream = stream_with_retry(provider.as_ref(), request("go"), &quick(), |retry| {
@@ -211,12 +252,22 @@ async fn repetitions_end_after_the_last_attempt_and_refusals_are_not_repeated() 
     let mut settings = ModelSettings::openai_compatible(server.base_url());
     settings.openai.key = Some(Secret::new("sk-very-secret"));
     let provider = provider(settings);
-    let error = stream_with_retry(provider.as_ref(), request("down"), &quick(), |_| {}).await.err().expect("an error");
+    let error = stream_with_retry(provider.as_ref(), request("down"), &quick(), |_| {})
+        .await
+        .err()
+        .expect("an error");
     assert_eq!((error.code, error.retryable), ("model_unavailable", true));
     assert_eq!(server.requests().len(), 4);
-    let error = stream_with_retry(provider.as_ref(), request("key"), &quick(), |_| {}).await.err().expect("an error");
+    let error = stream_with_retry(provider.as_ref(), request("key"), &quick(), |_| {})
+        .await
+        .err()
+        .expect("an error");
     assert_eq!((error.code, error.retryable), ("model_key_rejected", false));
-    assert!(error.message.contains("OPENAI_API_KEY") && !error.message.contains("very-secret"), "{}", error.message);
+    assert!(
+        error.message.contains("OPENAI_API_KEY") && !error.message.contains("very-secret"),
+        "{}",
+        error.message
+    );
     assert_eq!(server.requests().len(), 5);
 }
 
@@ -229,7 +280,12 @@ async fn a_cut_stream_is_told_from_an_ended_one() {
         let (chunks, error) = read(provider.stream(request("go")).await.expect("a stream")).await;
         assert_eq!(text(&chunks), "t0 t1 t2 ", "{kind}");
         let error = error.expect(kind);
-        assert_eq!((error.code, error.retryable), ("model_stream_cut", true), "{kind}: {}", error.message);
+        assert_eq!(
+            (error.code, error.retryable),
+            ("model_stream_cut", true),
+            "{kind}: {}",
+            error.message
+        );
     }
 }
 
@@ -246,11 +302,16 @@ async fn half_an_answer(body: &'static str) -> (String, tokio::task::JoinHandle<
 
 #[tokio::test]
 async fn gemini_and_ollama_streams_without_a_reason_to_stop_are_cut_too() {
-    let (gemini, gemini_server) =
-        half_an_answer("data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"Hel\"}],\"role\":\"model\"}}]}\n\n").await;
+    let (gemini, gemini_server) = half_an_answer(
+        "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"Hel\"}],\"role\":\"model\"}}]}\n\n",
+    )
+    .await;
     let (ollama, ollama_server) =
         half_an_answer("{\"message\":{\"role\":\"assistant\",\"content\":\"Hel\"},\"done\":false}\n").await;
-    let mut settings = ModelSettings { ollama_host: Some(ollama), ..ModelSettings::default() };
+    let mut settings = ModelSettings {
+        ollama_host: Some(ollama),
+        ..ModelSettings::default()
+    };
     settings.gemini.key = Some(Secret::new("key"));
     settings.gemini.base_url = Some(gemini);
     let models = Models::new(settings).expect("the models");
@@ -259,7 +320,12 @@ async fn gemini_and_ollama_streams_without_a_reason_to_stop_are_cut_too() {
         let (chunks, error) = read(provider.stream(request("go")).await.expect("a stream")).await;
         assert_eq!(text(&chunks), "Hel", "{model}: {error:?}");
         let error = error.expect(model);
-        assert_eq!((error.code, error.retryable), ("model_stream_cut", true), "{model}: {}", error.message);
+        assert_eq!(
+            (error.code, error.retryable),
+            ("model_stream_cut", true),
+            "{model}: {}",
+            error.message
+        );
     }
     gemini_server.abort();
     ollama_server.abort();
@@ -270,7 +336,9 @@ async fn a_failure_after_the_first_chunk_is_not_repeated() {
     let server = ModelServer::start().await.expect("a server");
     server.script([Reply::cut_after(1), Reply::text("never asked for")]);
     let provider = provider(ModelSettings::openai_compatible(server.base_url()));
-    let stream = stream_with_retry(provider.as_ref(), request("go"), &quick(), |_| {}).await.expect("a stream");
+    let stream = stream_with_retry(provider.as_ref(), request("go"), &quick(), |_| {})
+        .await
+        .expect("a stream");
     let (chunks, error) = read(stream).await;
     assert_eq!(text(&chunks), "t0 ");
     assert_eq!(error.expect("the cut").code, "model_stream_cut");
@@ -300,7 +368,10 @@ async fn a_model_that_falls_silent_is_given_up() {
         let error = error.expect("an error");
         assert_eq!((error.code, error.retryable), ("model_unavailable", true));
     }
-    server.wait_for(LIMIT, |counts| counts.abandoned == 2).await.expect("both calls closed");
+    server
+        .wait_for(LIMIT, |counts| counts.abandoned == 2)
+        .await
+        .expect("both calls closed");
 }
 
 #[tokio::test]
@@ -308,7 +379,9 @@ async fn a_server_that_is_not_there_is_unavailable_without_its_path() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("its address");
     drop(listener);
-    let provider = provider(ModelSettings::openai_compatible(format!("http://{address}/v1?key=very-secret")));
+    let provider = provider(ModelSettings::openai_compatible(format!(
+        "http://{address}/v1?key=very-secret"
+    )));
     let (_, error) = read(provider.stream(request("go")).await.expect("a stream")).await;
     let error = error.expect("an error");
     assert_eq!((error.code, error.retryable), ("model_unavailable", true));
@@ -329,18 +402,35 @@ async fn a_missing_key_names_its_variable_unless_the_demo_stands_in() {
         assert_eq!((error.code, error.retryable), ("model_key_missing", false));
         assert!(error.message.contains(variable), "{}", error.message);
     }
-    assert_eq!(models.resolve(Some("ollama:llama3.2")).expect("needs no key").0, "ollama:llama3.2");
+    assert_eq!(
+        models.resolve(Some("ollama:llama3.2")).expect("needs no key").0,
+        "ollama:llama3.2"
+    );
 
-    let settings = ModelSettings { demo_fallback: true, demo_word_pause: Duration::ZERO, ..ModelSettings::default() };
-    let (name, demo) = Models::new(settings).expect("the models").resolve(None).expect("the stand-in");
+    let settings = ModelSettings {
+        demo_fallback: true,
+        demo_word_pause: Duration::ZERO,
+        ..ModelSettings::default()
+    };
+    let (name, demo) = Models::new(settings)
+        .expect("the models")
+        .resolve(None)
+        .expect("the stand-in");
     assert_eq!(name, "demo:graph");
     let (chunks, _) = read(demo.stream(request("hello")).await.expect("a stream")).await;
-    assert!(text(&chunks).starts_with("Demo model (rule-based, no language model): "), "{}", text(&chunks));
+    assert!(
+        text(&chunks).starts_with("Demo model (rule-based, no language model): "),
+        "{}",
+        text(&chunks)
+    );
 }
 
 #[tokio::test]
 async fn the_override_replaces_every_definitions_model() {
-    let settings = ModelSettings { model_override: Some("demo:graph".to_owned()), ..ModelSettings::default() };
+    let settings = ModelSettings {
+        model_override: Some("demo:graph".to_owned()),
+        ..ModelSettings::default()
+    };
     let models = Models::new(settings).expect("the models");
     assert_eq!(models.resolve(Some("openai:gpt-4o")).expect("the demo").0, "demo:graph");
     assert_eq!(models.resolve(None).expect("the demo").0, "demo:graph");
@@ -365,10 +455,16 @@ async fn dropping_the_stream_closes_the_call_upstream() {
     server.script([Reply::text("one two three four").gate(gate)]);
     let provider = provider(ModelSettings::openai_compatible(server.base_url()));
     let mut stream = provider.stream(request("go")).await.expect("a stream");
-    assert_eq!(stream.next().await.expect("a chunk").expect("no error"), Chunk::Text("one ".to_owned()));
+    assert_eq!(
+        stream.next().await.expect("a chunk").expect("no error"),
+        Chunk::Text("one ".to_owned())
+    );
     assert_eq!(server.counts().abandoned, 0);
     drop(stream);
-    server.wait_for(LIMIT, |counts| counts.abandoned == 1).await.expect("the call closed");
+    server
+        .wait_for(LIMIT, |counts| counts.abandoned == 1)
+        .await
+        .expect("the call closed");
 }
 
 #[tokio::test]

@@ -11,7 +11,9 @@ use crate::support::{self, TestDatabase};
 const LEASE: Duration = Duration::from_secs(15);
 
 async fn add(db: &TestDatabase, job: NewJob) -> i64 {
-    queue::enqueue(&mut db.pool.acquire().await.unwrap(), &job).await.unwrap()
+    queue::enqueue(&mut db.pool.acquire().await.unwrap(), &job)
+        .await
+        .unwrap()
 }
 
 fn job(kind: &str) -> NewJob {
@@ -23,13 +25,20 @@ async fn claim(db: &TestDatabase, limit: usize) -> Vec<ClaimedJob> {
 }
 
 async fn claim_after(db: &TestDatabase, limit: usize, after: Uuid) -> Vec<ClaimedJob> {
-    let mut jobs = queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, limit, after).await.unwrap();
+    let mut jobs = queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, limit, after)
+        .await
+        .unwrap();
     jobs.sort_by_key(|job| job.id);
     jobs
 }
 
 fn ended(job: &ClaimedJob, outcome: Outcome) -> Settlement {
-    Settlement { job_id: job.id, attempt: job.attempt, max_attempts: job.max_attempts, outcome }
+    Settlement {
+        job_id: job.id,
+        attempt: job.attempt,
+        max_attempts: job.max_attempts,
+        outcome,
+    }
 }
 
 async fn end(db: &TestDatabase, job: &ClaimedJob, outcome: Outcome) -> bool {
@@ -42,10 +51,12 @@ fn kinds(jobs: &[ClaimedJob]) -> Vec<&str> {
 
 /// Lets every delay pass.
 async fn time_passes(db: &TestDatabase) {
-    sqlx::query("update queue.jobs set run_at = run_at - interval '1 day', lease_until = lease_until - interval '1 day'")
-        .execute(&db.pool)
-        .await
-        .unwrap();
+    sqlx::query(
+        "update queue.jobs set run_at = run_at - interval '1 day', lease_until = lease_until - interval '1 day'",
+    )
+    .execute(&db.pool)
+    .await
+    .unwrap();
 }
 
 #[tokio::test]
@@ -64,16 +75,24 @@ async fn a_job_exists_exactly_when_its_transaction_commits() {
 #[tokio::test]
 async fn other_programs_enqueue_with_the_sql_function() {
     let db = support::database().await;
-    sqlx::query(r#"select queue.enqueue('report', '{"month": 7}')"#).execute(&db.pool).await.unwrap();
+    sqlx::query(r#"select queue.enqueue('report', '{"month": 7}')"#)
+        .execute(&db.pool)
+        .await
+        .unwrap();
     let claimed = claim(&db, 10).await;
-    assert_eq!((claimed[0].kind.as_str(), &claimed[0].payload, claimed[0].attempt), ("report", &json!({"month": 7}), 1));
+    assert_eq!(
+        (claimed[0].kind.as_str(), &claimed[0].payload, claimed[0].attempt),
+        ("report", &json!({"month": 7}), 1)
+    );
 }
 
 #[tokio::test]
 async fn two_workers_never_get_the_same_job() {
     let db = support::database().await;
     let jobs: Vec<NewJob> = (0..400).map(|_| job("noop")).collect();
-    queue::enqueue_many(&mut db.pool.acquire().await.unwrap(), &jobs).await.unwrap();
+    queue::enqueue_many(&mut db.pool.acquire().await.unwrap(), &jobs)
+        .await
+        .unwrap();
     let claims = futures::future::join_all((0..8).map(|_| claim(&db, 50))).await;
     let mut ids: Vec<i64> = claims.concat().iter().map(|job| job.id).collect();
     let total = ids.len();
@@ -86,9 +105,31 @@ async fn two_workers_never_get_the_same_job() {
 #[tokio::test]
 async fn smaller_priorities_run_first_and_later_times_wait() {
     let db = support::database().await;
-    add(&db, NewJob { priority: 5, ..job("low") }).await;
-    add(&db, NewJob { priority: -5, ..job("high") }).await;
-    add(&db, NewJob { priority: -9, delay_s: 3600.0, ..job("later") }).await;
+    add(
+        &db,
+        NewJob {
+            priority: 5,
+            ..job("low")
+        },
+    )
+    .await;
+    add(
+        &db,
+        NewJob {
+            priority: -5,
+            ..job("high")
+        },
+    )
+    .await;
+    add(
+        &db,
+        NewJob {
+            priority: -9,
+            delay_s: 3600.0,
+            ..job("later")
+        },
+    )
+    .await;
     add(&db, job("middle")).await;
     let mut order = Vec::new();
     for _ in 0..4 {
@@ -102,7 +143,10 @@ async fn smaller_priorities_run_first_and_later_times_wait() {
 #[tokio::test]
 async fn a_unique_key_gives_one_live_job() {
     let db = support::database().await;
-    let keyed = || NewJob { unique_key: Some("nightly".into()), ..job("nightly") };
+    let keyed = || NewJob {
+        unique_key: Some("nightly".into()),
+        ..job("nightly")
+    };
     let first = add(&db, keyed()).await;
     assert_eq!(add(&db, keyed()).await, first);
     let claimed = claim(&db, 10).await;
@@ -116,14 +160,38 @@ async fn a_unique_key_gives_one_live_job() {
 async fn jobs_of_a_concurrency_key_run_one_at_a_time_in_order() {
     let db = support::database().await;
     for kind in ["a", "b", "c"] {
-        add(&db, NewJob { concurrency_key: Some("k".into()), ..job(kind) }).await;
+        add(
+            &db,
+            NewJob {
+                concurrency_key: Some("k".into()),
+                ..job(kind)
+            },
+        )
+        .await;
     }
-    add(&db, NewJob { concurrency_key: Some("other".into()), ..job("x") }).await;
+    add(
+        &db,
+        NewJob {
+            concurrency_key: Some("other".into()),
+            ..job("x")
+        },
+    )
+    .await;
     let first = claim(&db, 10).await;
     assert_eq!(kinds(&first), ["a", "x"]);
     assert!(claim(&db, 10).await.is_empty());
     // A retry keeps its place: b must not overtake a.
-    assert!(end(&db, &first[0], Outcome::Retry { error: "again".into(), after: None }).await);
+    assert!(
+        end(
+            &db,
+            &first[0],
+            Outcome::Retry {
+                error: "again".into(),
+                after: None
+            }
+        )
+        .await
+    );
     assert!(claim(&db, 10).await.is_empty());
     time_passes(&db).await;
     let again = claim(&db, 10).await;
@@ -143,7 +211,16 @@ async fn enqueues_and_settles_of_one_key_race_without_leaving_a_job_behind() {
             futures::future::join_all((0..8).map(|i| {
                 let kind = format!("{batch}-{i}");
                 let db = &db;
-                async move { add(db, NewJob { concurrency_key: Some("k".into()), ..job(&kind) }).await }
+                async move {
+                    add(
+                        db,
+                        NewJob {
+                            concurrency_key: Some("k".into()),
+                            ..job(&kind)
+                        },
+                    )
+                    .await
+                }
             }))
             .await;
         }
@@ -160,7 +237,9 @@ async fn enqueues_and_settles_of_one_key_race_without_leaving_a_job_behind() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(support::LIMIT, async { tokio::join!(add_all, work) }).await.expect("no job is left behind");
+    tokio::time::timeout(support::LIMIT, async { tokio::join!(add_all, work) })
+        .await
+        .expect("no job is left behind");
 }
 
 #[tokio::test]
@@ -172,7 +251,14 @@ async fn one_projects_hundred_thousand_jobs_do_not_starve_anothers_one() {
         .execute(&db.pool)
         .await
         .unwrap();
-    add(&db, NewJob { project_id: small, ..job("urgent") }).await;
+    add(
+        &db,
+        NewJob {
+            project_id: small,
+            ..job("urgent")
+        },
+    )
+    .await;
     // Wherever the turn stands: two claims serve everybody.
     for after in [Uuid::nil(), big, small] {
         let claimed = claim_after(&db, 1, after).await;
@@ -203,14 +289,41 @@ async fn a_paused_queue_gives_nothing_until_it_is_resumed() {
 #[tokio::test]
 async fn retries_back_off_and_end_as_a_dead_job_that_can_be_brought_back() {
     let db = support::database().await;
-    add(&db, NewJob { max_attempts: 2, ..job("flaky") }).await;
+    add(
+        &db,
+        NewJob {
+            max_attempts: 2,
+            ..job("flaky")
+        },
+    )
+    .await;
     let first = claim(&db, 1).await;
-    assert!(end(&db, &first[0], Outcome::Retry { error: "one".into(), after: None }).await);
+    assert!(
+        end(
+            &db,
+            &first[0],
+            Outcome::Retry {
+                error: "one".into(),
+                after: None
+            }
+        )
+        .await
+    );
     assert!(claim(&db, 1).await.is_empty(), "it waits");
     time_passes(&db).await;
     let second = claim(&db, 1).await;
     assert_eq!((second[0].attempt, second[0].last_error.as_deref()), (2, Some("one")));
-    assert!(end(&db, &second[0], Outcome::Retry { error: "two".into(), after: None }).await);
+    assert!(
+        end(
+            &db,
+            &second[0],
+            Outcome::Retry {
+                error: "two".into(),
+                after: None
+            }
+        )
+        .await
+    );
     time_passes(&db).await;
     assert!(claim(&db, 1).await.is_empty());
     let dead = stats::dead(&db.pool, "default", 10).await.unwrap();
@@ -223,9 +336,21 @@ async fn retries_back_off_and_end_as_a_dead_job_that_can_be_brought_back() {
 #[tokio::test]
 async fn snoozes_and_hand_overs_cost_no_attempt() {
     let db = support::database().await;
-    add(&db, NewJob { max_attempts: 1, ..job("patient") }).await;
+    add(
+        &db,
+        NewJob {
+            max_attempts: 1,
+            ..job("patient")
+        },
+    )
+    .await;
     let mut attempt = 0;
-    for outcome in [Outcome::Snooze { after: Duration::from_secs(60) }, Outcome::HandOver] {
+    for outcome in [
+        Outcome::Snooze {
+            after: Duration::from_secs(60),
+        },
+        Outcome::HandOver,
+    ] {
         let claimed = claim(&db, 1).await;
         assert!(claimed[0].attempt > attempt, "the fencing number goes up all the same");
         attempt = claimed[0].attempt;
@@ -236,7 +361,10 @@ async fn snoozes_and_hand_overs_cost_no_attempt() {
         }
     }
     let claimed = claim(&db, 1).await;
-    assert_eq!(claimed[0].attempt, claimed[0].max_attempts, "still one real attempt left");
+    assert_eq!(
+        claimed[0].attempt, claimed[0].max_attempts,
+        "still one real attempt left"
+    );
 }
 
 #[tokio::test]
@@ -258,7 +386,12 @@ async fn a_worker_that_lost_its_lease_changes_nothing() {
         slots: 1,
     };
     let held = [(zombie.id, zombie.attempt)];
-    assert!(lease::heartbeat(&db.db.hot, &worker, &held, LEASE, false).await.unwrap().is_empty());
+    assert!(
+        lease::heartbeat(&db.db.hot, &worker, &held, LEASE, false)
+            .await
+            .unwrap()
+            .is_empty()
+    );
     assert!(!end(&db, &zombie, Outcome::Complete).await, "claimed by another");
     assert!(end(&db, &next, Outcome::Complete).await);
 }
@@ -267,7 +400,6 @@ async fn a_worker_that_lost_its_lease_changes_nothing() {
 async fn a_heartbeat_keeps_jobs_and_shows_the_worker_in_the_fleet() {
     let db = support::database().await;
     add(&db, job("a")).await;
-    let mine = claim(&db, 1).await.remove(0);
     let worker = lease::WorkerInfo {
         id: Uuid::now_v7(),
         hostname: "host".into(),
@@ -276,12 +408,21 @@ async fn a_heartbeat_keeps_jobs_and_shows_the_worker_in_the_fleet() {
         queues: vec!["default".into()],
         slots: 7,
     };
+    let mine = queue::claim(&db.db.hot, "default", worker.id, LEASE, 1, Uuid::nil())
+        .await
+        .unwrap()
+        .remove(0);
     time_passes(&db).await;
-    let ours = lease::heartbeat(&db.db.hot, &worker, &[(mine.id, mine.attempt)], LEASE, false).await.unwrap();
+    let ours = lease::heartbeat(&db.db.hot, &worker, &[(mine.id, mine.attempt)], LEASE, false)
+        .await
+        .unwrap();
     assert_eq!(ours, [mine.id]);
     assert_eq!(sweep::expired(&db.pool).await.unwrap(), 0);
     let fleet = stats::workers(&db.pool).await.unwrap();
-    assert_eq!((fleet[0].pid, fleet[0].slots, fleet[0].busy, fleet[0].alive), (42, 7, 1, true));
+    assert_eq!(
+        (fleet[0].pid, fleet[0].slots, fleet[0].busy, fleet[0].alive),
+        (42, 7, 1, true)
+    );
     lease::leave(&db.db.hot, worker.id).await.unwrap();
     assert!(stats::workers(&db.pool).await.unwrap().is_empty());
 }
@@ -295,7 +436,10 @@ async fn retention_removes_finished_jobs_by_age_and_keeps_dead_ones_longer() {
     let claimed = claim(&db, 2).await;
     end(&db, &claimed[0], Outcome::Complete).await;
     end(&db, &claimed[1], Outcome::Fail { error: "no".into() }).await;
-    sqlx::query("update queue.finished_jobs set finished_at = now() - interval '2 days'").execute(&db.pool).await.unwrap();
+    sqlx::query("update queue.finished_jobs set finished_at = now() - interval '2 days'")
+        .execute(&db.pool)
+        .await
+        .unwrap();
     assert_eq!(sweep::retention(&db.pool, 86_400.0, 86_400.0 * 30.0).await.unwrap(), 1);
     assert_eq!(stats::dead(&db.pool, "default", 10).await.unwrap().len(), 1);
     assert_eq!(settle::backoff_s(3), 4.0);

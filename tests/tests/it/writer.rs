@@ -28,7 +28,16 @@ async fn post(db: &TestDatabase) -> Posted {
 }
 
 async fn claim(db: &TestDatabase, limit: usize) -> Vec<queue::ClaimedJob> {
-    queue::claim(&db.db.hot, "default", Uuid::now_v7(), Duration::from_secs(15), limit, Uuid::nil()).await.unwrap()
+    queue::claim(
+        &db.db.hot,
+        "default",
+        Uuid::now_v7(),
+        Duration::from_secs(15),
+        limit,
+        Uuid::nil(),
+    )
+    .await
+    .unwrap()
 }
 
 fn stream(posted: &Posted, attempt: i32) -> Arc<RunStream> {
@@ -42,7 +51,12 @@ fn stream(posted: &Posted, attempt: i32) -> Arc<RunStream> {
 }
 
 fn token(posted: &Posted, text: impl ToString) -> Event {
-    Event::of(posted.run_id, Kind::Token { token: text.to_string() })
+    Event::of(
+        posted.run_id,
+        Kind::Token {
+            token: text.to_string(),
+        },
+    )
 }
 
 #[tokio::test]
@@ -54,7 +68,14 @@ async fn events_of_many_runs_are_gapless_and_in_their_order() {
     }
     assert_eq!(claim(&db, 100).await.len(), 20);
     let bus = wakeup::start(BusKind::Postgres, &db.db);
-    let writer = EventWriter::start(db.db.clone(), bus, WriterOptions { max_batch: 70, ..WriterOptions::default() });
+    let writer = EventWriter::start(
+        db.db.clone(),
+        bus,
+        WriterOptions {
+            max_batch: 70,
+            ..WriterOptions::default()
+        },
+    );
     futures::future::join_all(posts.iter().map(|posted| {
         let writer = writer.clone();
         async move {
@@ -72,7 +93,12 @@ async fn events_of_many_runs_are_gapless_and_in_their_order() {
         assert_eq!(seqs, (1..=201).collect::<Vec<i64>>());
         let tokens: Vec<String> = events[1..]
             .iter()
-            .map(|event| serde_json::from_slice::<serde_json::Value>(&event.data).unwrap()["token"].as_str().unwrap().to_owned())
+            .map(|event| {
+                serde_json::from_slice::<serde_json::Value>(&event.data).unwrap()["token"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned()
+            })
             .collect();
         assert_eq!(tokens, (0..200).map(|i| i.to_string()).collect::<Vec<_>>());
     }
@@ -88,7 +114,10 @@ async fn nothing_is_written_after_a_takeover_and_the_run_is_told() {
     let zombie = stream(&posted, 1);
     writer.append(&zombie, &token(&posted, "before")).await.unwrap();
     writer.flush(&zombie).await.unwrap();
-    sqlx::query("update queue.jobs set lease_until = now() - interval '1 second'").execute(&db.pool).await.unwrap();
+    sqlx::query("update queue.jobs set lease_until = now() - interval '1 second'")
+        .execute(&db.pool)
+        .await
+        .unwrap();
     queue::sweep::expired(&db.pool).await.unwrap();
     // Put back and not yet claimed again: already nobody's.
     writer.append(&zombie, &token(&posted, "after")).await.unwrap();
@@ -99,8 +128,14 @@ async fn nothing_is_written_after_a_takeover_and_the_run_is_told() {
     writer.append(&heir, &token(&posted, "heir")).await.unwrap();
     writer.flush(&heir).await.unwrap();
     let events = log::read(&db.db.hot, posted.conversation_id, 0).await.unwrap();
-    let data: Vec<&str> = events[1..].iter().map(|event| std::str::from_utf8(&event.data).unwrap()).collect();
-    assert!(data.len() == 2 && data[0].contains("before") && data[1].contains("heir"), "{data:?}");
+    let data: Vec<&str> = events[1..]
+        .iter()
+        .map(|event| std::str::from_utf8(&event.data).unwrap())
+        .collect();
+    assert!(
+        data.len() == 2 && data[0].contains("before") && data[1].contains("heir"),
+        "{data:?}"
+    );
 }
 
 #[tokio::test]
@@ -118,20 +153,34 @@ async fn two_runs_that_share_a_log_share_its_numbers() {
     .execute(&db.pool)
     .await
     .unwrap();
-    let job = queue::NewJob { run_id: Some(child), ..queue::NewJob::new("run", serde_json::json!({})) };
-    queue::enqueue(&mut db.pool.acquire().await.unwrap(), &job).await.unwrap();
+    let job = queue::NewJob {
+        run_id: Some(child),
+        ..queue::NewJob::new("run", serde_json::json!({}))
+    };
+    queue::enqueue(&mut db.pool.acquire().await.unwrap(), &job)
+        .await
+        .unwrap();
     assert_eq!(claim(&db, 10).await.len(), 2);
     let bus = wakeup::start(BusKind::Poll, &db.db);
     let writer = EventWriter::start(db.db.clone(), bus, WriterOptions::default());
-    let (parent, child) =
-        (stream(&posted, 1), Arc::new(RunStream { run_id: child, ..(*stream(&posted, 1)).clone() }));
+    let (parent, child) = (
+        stream(&posted, 1),
+        Arc::new(RunStream {
+            run_id: child,
+            ..(*stream(&posted, 1)).clone()
+        }),
+    );
     for i in 0..50 {
         writer.append(&parent, &token(&posted, i)).await.unwrap();
         writer.append(&child, &token(&posted, i)).await.unwrap();
     }
     writer.flush(&parent).await.unwrap();
     writer.flush(&child).await.unwrap();
-    let seqs: Vec<i64> =
-        log::read(&db.db.hot, posted.conversation_id, 0).await.unwrap().iter().map(|event| event.seq).collect();
+    let seqs: Vec<i64> = log::read(&db.db.hot, posted.conversation_id, 0)
+        .await
+        .unwrap()
+        .iter()
+        .map(|event| event.seq)
+        .collect();
     assert_eq!(seqs, (1..=101).collect::<Vec<i64>>());
 }

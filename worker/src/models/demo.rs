@@ -78,7 +78,11 @@ fn chunks(request: &ModelRequest) -> Vec<Chunk> {
     };
     match next_move(request) {
         Move::Call { tool, arguments } => {
-            let calls_so_far = request.messages.iter().map(|message| calls_of(message).len()).sum::<usize>();
+            let calls_so_far = request
+                .messages
+                .iter()
+                .map(|message| calls_of(message).len())
+                .sum::<usize>();
             vec![
                 Chunk::ToolCall(ToolCall {
                     id: format!("demo_call_{}", calls_so_far + 1),
@@ -119,7 +123,10 @@ fn next_move(request: &ModelRequest) -> Move {
         return match search_tool {
             Some((tool, spec)) if !question.query().is_empty() => Move::Call {
                 tool,
-                arguments: arguments(spec, &[("query", json!(question.query())), ("limit", json!(SEARCH_LIMIT))]),
+                arguments: arguments(
+                    spec,
+                    &[("query", json!(question.query())), ("limit", json!(SEARCH_LIMIT))],
+                ),
             },
             Some(_) => Move::Answer(answer::nothing_to_search()),
             None => Move::Answer(answer::from_context(&question, &request.system)),
@@ -194,7 +201,11 @@ impl<'a> Turn<'a> {
                     ..
                 } => Some((
                     tool.as_str(),
-                    if *is_error { Err(content.as_str()) } else { Ok(content.as_str()) },
+                    if *is_error {
+                        Err(content.as_str())
+                    } else {
+                        Ok(content.as_str())
+                    },
                 )),
                 Message::User { .. } | Message::Assistant { .. } => None,
             })

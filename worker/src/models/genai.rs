@@ -50,7 +50,11 @@ impl GenaiModels {
     pub fn provider(&self, settings: &ModelSettings, name: ModelName) -> Result<GenaiProvider, ModelError> {
         let (adapter, base_url, key) = match name.provider {
             ProviderKind::OpenAi => {
-                let key = settings.openai.key.clone().unwrap_or_else(|| Secret::new(PLACEHOLDER_KEY));
+                let key = settings
+                    .openai
+                    .key
+                    .clone()
+                    .unwrap_or_else(|| Secret::new(PLACEHOLDER_KEY));
                 (
                     AdapterKind::OpenAI,
                     base_url(&settings.openai, "https://api.openai.com/v1"),
@@ -142,7 +146,10 @@ impl Provider for GenaiProvider {
             upstream: Some(upstream),
             ..answer
         };
-        Ok(futures::stream::unfold(answer, |mut answer| async move { answer.next().await.map(|item| (item, answer)) }).boxed())
+        Ok(futures::stream::unfold(answer, |mut answer| async move {
+            answer.next().await.map(|item| (item, answer))
+        })
+        .boxed())
     }
 }
 
@@ -224,7 +231,9 @@ impl Answer {
                 return Err(self.context.protocol("it ended with a tool call and named no tool"));
             }
             Some(StopReason::Other(word)) if calls.is_empty() && !self.said_something => {
-                return Err(self.context.protocol(&format!("it ended with `{word}` and said nothing")));
+                return Err(self
+                    .context
+                    .protocol(&format!("it ended with `{word}` and said nothing")));
             }
             Some(
                 StopReason::Completed(_) | StopReason::ToolCall(_) | StopReason::StopSequence(_) | StopReason::Other(_),
@@ -353,7 +362,11 @@ fn chat_messages(kind: ProviderKind, messages: Vec<Message>) -> Vec<ChatMessage>
                 if !text.is_empty() {
                     parts.push(ContentPart::Text(text));
                 }
-                parts.extend(tool_calls.into_iter().map(|call| ContentPart::ToolCall(sent_call(call))));
+                parts.extend(
+                    tool_calls
+                        .into_iter()
+                        .map(|call| ContentPart::ToolCall(sent_call(call))),
+                );
                 // A step that was stopped before it said anything; providers refuse an empty message.
                 if !parts.is_empty() {
                     chat.push(ChatMessage::assistant(MessageContent::from_parts(parts)));
@@ -400,7 +413,9 @@ fn misconfigured(message: String) -> ModelError {
 
 /// With exactly one slash at the end of its path, whatever was written: genai joins paths onto it. A query stays.
 fn with_slash(url: &str) -> String {
-    let (path, query) = url.split_once('?').map_or((url, None), |(path, query)| (path, Some(query)));
+    let (path, query) = url
+        .split_once('?')
+        .map_or((url, None), |(path, query)| (path, Some(query)));
     let path = path.trim_end_matches('/');
     query.map_or_else(|| format!("{path}/"), |query| format!("{path}/?{query}"))
 }
@@ -417,7 +432,11 @@ fn anthropic_base_url(own: Option<&str>) -> String {
 fn vertex_base_url(settings: &ModelSettings) -> String {
     let location = &settings.vertex_location;
     let project = settings.vertex_project.as_deref().unwrap_or_default();
-    let region = if location == "global" { String::new() } else { format!("{location}-") };
+    let region = if location == "global" {
+        String::new()
+    } else {
+        format!("{location}-")
+    };
     format!("https://{region}aiplatform.googleapis.com/v1/projects/{project}/locations/{location}")
 }
 
@@ -425,7 +444,11 @@ fn vertex_base_url(settings: &ModelSettings) -> String {
 fn ollama_base_url(host: Option<&str>) -> String {
     let host = host.unwrap_or("127.0.0.1").trim_end_matches('/');
     let (scheme, rest) = host.split_once("://").unwrap_or(("http", host));
-    let rest = if rest.starts_with(':') { format!("127.0.0.1{rest}") } else { rest.replacen("0.0.0.0", "127.0.0.1", 1) };
+    let rest = if rest.starts_with(':') {
+        format!("127.0.0.1{rest}")
+    } else {
+        rest.replacen("0.0.0.0", "127.0.0.1", 1)
+    };
     let authority = rest.split('/').next().unwrap_or_default();
     let after_address = authority.rsplit(']').next().unwrap_or_default();
     if scheme == "http" && !after_address.contains(':') && !rest.contains('/') {
@@ -443,14 +466,20 @@ mod tests {
     fn base_urls_are_taken_as_people_write_them() {
         assert_eq!(with_slash("http://h:1/v1"), "http://h:1/v1/");
         assert_eq!(with_slash("http://h:1/v1//"), "http://h:1/v1/");
-        assert_eq!(with_slash("http://h:1/v1?api-version=1"), "http://h:1/v1/?api-version=1");
+        assert_eq!(
+            with_slash("http://h:1/v1?api-version=1"),
+            "http://h:1/v1/?api-version=1"
+        );
         assert_eq!(anthropic_base_url(None), "https://api.anthropic.com/v1/");
         assert_eq!(anthropic_base_url(Some("http://h/v1/")), "http://h/v1/");
         assert_eq!(ollama_base_url(None), "http://127.0.0.1:11434/");
         assert_eq!(ollama_base_url(Some("0.0.0.0:1234")), "http://127.0.0.1:1234/");
         assert_eq!(ollama_base_url(Some(":1234")), "http://127.0.0.1:1234/");
         assert_eq!(ollama_base_url(Some("[::1]")), "http://[::1]:11434/");
-        assert_eq!(ollama_base_url(Some("https://ollama.example/")), "https://ollama.example/");
+        assert_eq!(
+            ollama_base_url(Some("https://ollama.example/")),
+            "https://ollama.example/"
+        );
     }
 
     #[test]

@@ -239,7 +239,9 @@ impl ModelSettings {
             base_url: var(base_url),
         };
         let millis = |name: &str, default: Duration| {
-            var(name).and_then(|value| value.parse().ok()).map_or(default, Duration::from_millis)
+            var(name)
+                .and_then(|value| value.parse().ok())
+                .map_or(default, Duration::from_millis)
         };
         Self {
             openai: provider("OPENAI_API_KEY", "OPENAI_BASE_URL"),
@@ -341,6 +343,9 @@ mod tests {
     fn an_own_base_url_needs_no_key() {
         let settings = ModelSettings::openai_compatible("http://127.0.0.1:1/v1");
         assert_eq!(settings.missing_variable(ProviderKind::OpenAi), None);
-        assert_eq!(ModelSettings::default().missing_variable(ProviderKind::OpenAi), Some("OPENAI_API_KEY"));
+        assert_eq!(
+            ModelSettings::default().missing_variable(ProviderKind::OpenAi),
+            Some("OPENAI_API_KEY")
+        );
     }
 }

@@ -53,7 +53,9 @@ impl Models {
         let provider: Arc<dyn Provider> = match name.provider {
             ProviderKind::Demo if name.model == DEMO_MODEL => Arc::new(DemoGraph::new(self.settings.demo_word_pause)),
             ProviderKind::Demo => {
-                return Err(unknown(format!("there is no model `{name}`; the only demo model is `demo:{DEMO_MODEL}`")));
+                return Err(unknown(format!(
+                    "there is no model `{name}`; the only demo model is `demo:{DEMO_MODEL}`"
+                )));
             }
             ProviderKind::OpenAi
             | ProviderKind::Anthropic

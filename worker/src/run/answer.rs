@@ -55,19 +55,31 @@ impl Execution {
 
     /// Passes the stream on until its end.
     async fn listen(&mut self, mut stream: ModelStream) -> Result<Answer, AnswerError> {
-        let mut answer = Answer { text: String::new(), calls: Vec::new(), usage: Usage::default() };
+        let mut answer = Answer {
+            text: String::new(),
+            calls: Vec::new(),
+            usage: Usage::default(),
+        };
         while let Some(chunk) = stream.next().await {
             match chunk.map_err(AnswerError::Model)? {
                 Chunk::Text(text) if text.is_empty() => {}
                 Chunk::Text(text) => {
                     let begins = answer.text.is_empty();
                     answer.text.push_str(&text);
-                    let text = if begins && !self.reply.is_empty() { format!("{STEP_SEPARATOR}{text}") } else { text };
+                    let text = if begins && !self.reply.is_empty() {
+                        format!("{STEP_SEPARATOR}{text}")
+                    } else {
+                        text
+                    };
                     self.reply.push_str(&text);
-                    self.tell(StreamEvent::TextDelta { text }).await.map_err(|_| AnswerError::LeaseLost)?;
+                    self.tell(StreamEvent::TextDelta { text })
+                        .await
+                        .map_err(|_| AnswerError::LeaseLost)?;
                 }
                 Chunk::Reasoning(text) => {
-                    self.tell(StreamEvent::ReasoningDelta { text }).await.map_err(|_| AnswerError::LeaseLost)?;
+                    self.tell(StreamEvent::ReasoningDelta { text })
+                        .await
+                        .map_err(|_| AnswerError::LeaseLost)?;
                 }
                 Chunk::ToolCall(call) => answer.calls.push(call),
                 Chunk::End { usage, finish } => {
@@ -76,7 +88,8 @@ impl Execution {
                         Finish::Stop | Finish::ToolCalls | Finish::Length => Ok(answer),
                         Finish::ContentFilter if answer.text.is_empty() => Err(AnswerError::Model(ModelError {
                             code: "model_refused",
-                            message: "the provider's filter stopped the answer; put the question in other words".to_owned(),
+                            message: "the provider's filter stopped the answer; put the question in other words"
+                                .to_owned(),
                             retryable: false,
                             retry_after: None,
                         })),

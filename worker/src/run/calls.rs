@@ -31,7 +31,13 @@ struct Ended {
 impl Ended {
     /// It did not act.
     fn refused(error: String) -> Self {
-        Self { status: CallStatus::Error, output: None, error: Some(error), duration_ms: 0, unannounced: true }
+        Self {
+            status: CallStatus::Error,
+            output: None,
+            error: Some(error),
+            duration_ms: 0,
+            unannounced: true,
+        }
     }
 
     /// What the model reads.
@@ -74,14 +80,21 @@ impl Execution {
             return Err(self.interrupted(interrupt));
         }
         let verdict = self.repeats.ask(&call.tool_name, &call.input);
-        let tool = self.request.tools.iter().find(|tool| tool.spec().name == call.tool_name).cloned();
+        let tool = self
+            .request
+            .tools
+            .iter()
+            .find(|tool| tool.spec().name == call.tool_name)
+            .cloned();
         let ended = match (verdict, tool) {
             (Verdict::Refuse, _) => Ended::refused(format!(
                 "{} was called with these arguments again and again, with the same result; this call was not executed. \
                  Change the arguments, use another tool, or answer with what you have.",
                 call.tool_name
             )),
-            (Verdict::Stop, _) => Ended::refused("the same call was repeated too often; the run was stopped".to_owned()),
+            (Verdict::Stop, _) => {
+                Ended::refused("the same call was repeated too often; the run was stopped".to_owned())
+            }
             (Verdict::Go, None) => Ended::refused(self.unknown_tool(&call.tool_name)),
             (Verdict::Go, Some(tool)) => {
                 let may_have_acted = call.status() == CallStatus::Running;
@@ -108,15 +121,27 @@ impl Execution {
         self.record_end(&call, &ended).await?;
         if verdict == Verdict::Stop {
             metrics::counter!("rejoin_limits_total", "limit" => "doom_loop").increment(1);
-            let message = format!("the run was stopped: {} identical calls of {} in a row", REPEATS_STOPPED, call.tool_name);
-            let error = RunError { code: "doom_loop".to_owned(), message, retryable: false };
+            let message = format!(
+                "the run was stopped: {} identical calls of {} in a row",
+                REPEATS_STOPPED, call.tool_name
+            );
+            let error = RunError {
+                code: "doom_loop".to_owned(),
+                message,
+                retryable: false,
+            };
             return Err(self.finished(DoneStatus::Failed, Some(error)));
         }
         Ok(())
     }
 
     fn unknown_tool(&self, name: &str) -> String {
-        let known: Vec<&str> = self.request.tools.iter().map(|tool| tool.spec().name.as_str()).collect();
+        let known: Vec<&str> = self
+            .request
+            .tools
+            .iter()
+            .map(|tool| tool.spec().name.as_str())
+            .collect();
         if known.is_empty() {
             format!("there is no tool {name}: this agent has no tools")
         } else {
@@ -135,8 +160,12 @@ impl Execution {
             input: &call.input,
             publish: self.request.callback.is_some() && !again,
         };
-        let (may_act, _) =
-            self.request.services.execute(&started).await.map_err(|error| self.infrastructure(error))?;
+        let (may_act, _) = self
+            .request
+            .services
+            .execute(&started)
+            .await
+            .map_err(|error| self.infrastructure(error))?;
         if !may_act {
             return Err(self.interrupted(Interrupt::Cancelled));
         }
@@ -181,7 +210,12 @@ impl Execution {
             }
             Ok(Ok(Err(ToolError::RespondToModel(message)))) => message,
             Ok(Ok(Err(ToolError::Internal { attempted, source }))) => {
-                error!(tool = call.tool_name, attempted, error = source.to_string(), "a tool failed");
+                error!(
+                    tool = call.tool_name,
+                    attempted,
+                    error = source.to_string(),
+                    "a tool failed"
+                );
                 format!("{attempted} failed; the cause is in the server's log. It may work later.")
             }
             Ok(Err(_)) => {
@@ -202,7 +236,13 @@ impl Execution {
                 return Err(self.interrupted(interrupt));
             }
         };
-        Ok(Ended { status: CallStatus::Error, output: None, error: Some(error), duration_ms, unannounced: false })
+        Ok(Ended {
+            status: CallStatus::Error,
+            output: None,
+            error: Some(error),
+            duration_ms,
+            unannounced: false,
+        })
     }
 
     /// Stores the call's end with the message that the model will read.
@@ -228,7 +268,11 @@ impl Execution {
             announce: ended.unannounced.then_some(&call.input),
             publish: self.request.callback.is_some(),
         };
-        self.request.services.execute(&command).await.map_err(|error| self.infrastructure(error))?;
+        self.request
+            .services
+            .execute(&command)
+            .await
+            .map_err(|error| self.infrastructure(error))?;
         self.messages.push(message);
         let end = StreamEvent::ToolCallEnd {
             call_id: call.call_id.clone(),

@@ -37,31 +37,56 @@ pub enum LoadError {
 }
 
 /// System prompt, the newest messages of the conversation, and the message to answer, sent once.
-pub async fn open(services: &Services, run: &Run, definition: Option<&AgentDefinition>) -> Result<Opening, sqlx::Error> {
+pub async fn open(
+    services: &Services,
+    run: &Run,
+    definition: Option<&AgentDefinition>,
+) -> Result<Opening, sqlx::Error> {
     let (system, citations) = match definition {
         Some(definition) => (definition.system_prompt.clone(), Vec::new()),
         None => plain_prompt(services, run).await,
     };
-    let mut opening = Opening { messages: vec![("system", json!({ "kind": "system", "text": system }))], citations };
+    let mut opening = Opening {
+        messages: vec![("system", json!({ "kind": "system", "text": system }))],
+        citations,
+    };
     if let (Some(conversation_id), Some(message_id)) = (run.conversation_id, run.message_id) {
         // The new message counts as one of them.
         let earlier = services.config.history_messages.max(1) - 1;
         for message in messages::history(&services.db.sql, conversation_id, message_id, earlier).await? {
             let (role, content) = match message.role.as_str() {
-                "assistant" => ("assistant", Message::Assistant { text: message.content, tool_calls: Vec::new() }),
+                "assistant" => (
+                    "assistant",
+                    Message::Assistant {
+                        text: message.content,
+                        tool_calls: Vec::new(),
+                    },
+                ),
                 _ => ("user", Message::User { text: message.content }),
             };
             opening.messages.push((role, json!(content)));
         }
     }
-    opening.messages.push(("user", json!(Message::User { text: run.input.clone() })));
+    opening.messages.push((
+        "user",
+        json!(Message::User {
+            text: run.input.clone()
+        }),
+    ));
     Ok(opening)
 }
 
 /// One search pass over the graph, its hits in the prompt. A search that fails costs the context, not the answer.
 async fn plain_prompt(services: &Services, run: &Run) -> (String, Vec<Value>) {
     let scope = search::Scope::default();
-    let found = search::search(&services.db.sql, run.project_id, &run.input, &scope, services.config.search_hits).await;
+    let found = search::search(
+        &services.db.sql,
+        run.project_id,
+        &run.input,
+        &scope,
+        services.config.search_hits,
+    )
+    .await;
     let hits = match found {
         Ok(found) => found.hits,
         Err(error) => {
@@ -69,9 +94,10 @@ async fn plain_prompt(services: &Services, run: &Run) -> (String, Vec<Value>) {
             Vec::new()
         }
     };
-    let mut prompt = "You answer a user's questions. Where the context below fits the question, rest your answer on it and \
+    let mut prompt =
+        "You answer a user's questions. Where the context below fits the question, rest your answer on it and \
                       cite its entities as [Type:key]. Where it does not, say so, and never make up entities."
-        .to_owned();
+            .to_owned();
     prompt.push_str(&format!("\n\n{CONTEXT_HEADING}:\n"));
     if hits.is_empty() {
         prompt.push_str("(nothing was found)\n");
@@ -79,8 +105,16 @@ async fn plain_prompt(services: &Services, run: &Run) -> (String, Vec<Value>) {
     let mut citations = Vec::with_capacity(hits.len());
     for hit in hits {
         let object = &hit.object;
-        let properties: String = object.properties.to_string().chars().take(CONTEXT_ENTITY_CHARS).collect();
-        prompt.push_str(&format!("- [{}:{}] {} {}\n", object.object_type, object.key, object.name, properties));
+        let properties: String = object
+            .properties
+            .to_string()
+            .chars()
+            .take(CONTEXT_ENTITY_CHARS)
+            .collect();
+        prompt.push_str(&format!(
+            "- [{}:{}] {} {}\n",
+            object.object_type, object.key, object.name, properties
+        ));
         citations.push(json!({
             "id": object.id,
             "type": object.object_type,
@@ -103,7 +137,9 @@ pub async fn citations(db: &PgPool, run: &Run) -> Result<Vec<Value>, sqlx::Error
     .fetch_optional(db)
     .await?;
     let meta: Option<Value> = meta.and_then(|data| serde_json::from_str(&data).ok());
-    Ok(meta.and_then(|meta| meta["citations"].as_array().cloned()).unwrap_or_default())
+    Ok(meta
+        .and_then(|meta| meta["citations"].as_array().cloned())
+        .unwrap_or_default())
 }
 
 /// A run as its records tell of it.

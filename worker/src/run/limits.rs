@@ -62,7 +62,11 @@ impl Limits {
     pub fn new(max_steps: Option<i32>, timeout: Duration, grace: Duration, age: Duration) -> Self {
         let soft_end = Instant::now() + timeout.saturating_sub(age);
         let late = age.saturating_sub(timeout);
-        Self { max_steps, soft_end, hard_end: soft_end + grace.saturating_sub(late) }
+        Self {
+            max_steps,
+            soft_end,
+            hard_end: soft_end + grace.saturating_sub(late),
+        }
     }
 
     /// Whether the step after `steps` must be the last one.
@@ -99,11 +103,18 @@ pub struct Repeats {
 impl Repeats {
     /// The model asks for this call.
     pub fn ask(&mut self, tool: &str, arguments: &Value) -> Verdict {
-        let same = self.last.as_ref().is_some_and(|(name, earlier)| name == tool && earlier == arguments);
+        let same = self
+            .last
+            .as_ref()
+            .is_some_and(|(name, earlier)| name == tool && earlier == arguments);
         if same {
             self.count += 1;
         } else {
-            *self = Self { last: Some((tool.to_owned(), arguments.clone())), result: None, count: 1 };
+            *self = Self {
+                last: Some((tool.to_owned(), arguments.clone())),
+                result: None,
+                count: 1,
+            };
         }
         match self.count {
             REPEATS_STOPPED.. => Verdict::Stop,
@@ -138,7 +149,16 @@ mod tests {
             }
             verdicts.push(verdict);
         }
-        assert_eq!(verdicts, [Verdict::Go, Verdict::Go, Verdict::Refuse, Verdict::Refuse, Verdict::Stop]);
+        assert_eq!(
+            verdicts,
+            [
+                Verdict::Go,
+                Verdict::Go,
+                Verdict::Refuse,
+                Verdict::Refuse,
+                Verdict::Stop
+            ]
+        );
     }
 
     #[test]

@@ -30,7 +30,10 @@ pub(super) fn nothing_to_search() -> String {
 }
 
 pub(super) fn nothing_found(question: &Question) -> String {
-    format!("the knowledge graph has nothing that fits “{}”. {SUGGESTION}", question.query())
+    format!(
+        "the knowledge graph has nothing that fits “{}”. {SUGGESTION}",
+        question.query()
+    )
 }
 
 pub(super) fn tool_failed(what: &str, error: &str) -> String {
@@ -56,8 +59,14 @@ pub(super) fn relations(question: &Question, entity: &Entity, edges: &Edges, oth
         ));
     }
     match question.direction {
-        Direction::Incoming => one_direction(&mut text, question, entity, &edges.incoming, Direction::Incoming),
-        Direction::Outgoing => one_direction(&mut text, question, entity, &edges.outgoing, Direction::Outgoing),
+        Direction::Incoming => {
+            one_direction(&mut text, question, entity, &edges.incoming, Direction::Incoming);
+            text.push_str(&cut(edges.incoming.len(), edges.incoming_total, "incoming"));
+        }
+        Direction::Outgoing => {
+            one_direction(&mut text, question, entity, &edges.outgoing, Direction::Outgoing);
+            text.push_str(&cut(edges.outgoing.len(), edges.outgoing_total, "outgoing"));
+        }
         Direction::Both => {
             text.push_str(&introduction(entity));
             text.push_str(&summary("\n\nWhat it points to:", &edges.outgoing));
@@ -90,18 +99,32 @@ pub(super) fn from_context(question: &Question, system: &str) -> String {
     let mut lines: Vec<(bool, &str)> = lines
         .into_iter()
         .map(|line| {
-            let key = line[CONTEXT_LINE.len()..].split(']').next().and_then(|citation| citation.split_once(':'));
+            let key = line[CONTEXT_LINE.len()..]
+                .split(']')
+                .next()
+                .and_then(|citation| citation.split_once(':'));
             (key.is_some_and(|(_, key)| question.has(key)), line)
         })
         .collect();
     lines.sort_by_key(|(named, _)| !named);
     let shown: Vec<&str> = lines.iter().take(MAX_CONTEXT_LINES).map(|(_, line)| *line).collect();
     let rest = lines.len() - shown.len();
-    let mut text = format!("this is what the knowledge graph holds that fits your message:\n\n{}", shown.join("\n"));
+    let mut text = format!(
+        "this is what the knowledge graph holds that fits your message:\n\n{}",
+        shown.join("\n")
+    );
     if rest > 0 {
         text.push_str(&format!("\n\n… and {rest} more."));
     }
     text
+}
+
+/// What the tool did not show.
+fn cut(shown: usize, total: usize, direction: &str) -> String {
+    if total <= shown {
+        return String::new();
+    }
+    format!("\n\nThe graph holds {total} {direction} relationships in all; the tool showed me {shown} of them.")
 }
 
 fn one_direction(text: &mut String, question: &Question, entity: &Entity, edges: &[Edge], direction: Direction) {
@@ -145,7 +168,11 @@ fn one_direction(text: &mut String, question: &Question, entity: &Entity, edges:
         );
     }
     if !rest.is_empty() {
-        let side = if incoming { "also points to it" } else { "is also pointed to by it" };
+        let side = if incoming {
+            "also points to it"
+        } else {
+            "is also pointed to by it"
+        };
         text.push_str(&summary(&format!("\n\nWhat {side}:"), rest));
     }
 }
@@ -176,7 +203,11 @@ fn summary<'a>(heading: &str, edges: impl IntoIterator<Item = &'a Edge>) -> Stri
             .map(|edge| format!("{}{} {}", edge.entity, edge.detail(), edge.entity.citation()))
             .collect();
         let rest = edges.len() - names.len();
-        let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+        let more = if rest > 0 {
+            format!(" and {rest} more")
+        } else {
+            String::new()
+        };
         text.push_str(&format!("\n- {} × {kind}: {}{more}", edges.len(), names.join(", ")));
     }
     text
@@ -186,6 +217,10 @@ fn also(others: &[Entity]) -> String {
     if others.is_empty() {
         return String::new();
     }
-    let named: Vec<String> = others.iter().take(MAX_OTHERS).map(|other| format!("{other} {}", other.citation())).collect();
+    let named: Vec<String> = others
+        .iter()
+        .take(MAX_OTHERS)
+        .map(|other| format!("{other} {}", other.citation()))
+        .collect();
     format!("\n\nAlso found: {}.", named.join(", "))
 }

@@ -24,10 +24,18 @@ impl Entity {
     fn read(value: &Value) -> Option<Self> {
         let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
         let id = text("id");
-        let properties = value.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+        let properties = value
+            .get("properties")
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default();
         let mut name = text("name");
         if name.is_empty() {
-            name = properties.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+            name = properties
+                .get("name")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned();
         }
         let mut key = text("key");
         if key.is_empty() {
@@ -88,7 +96,11 @@ impl Edge {
         Some(Self {
             kind: value.get("relationship_type")?.as_str()?.to_owned(),
             entity: Entity::read(value.get("connected_entity")?)?,
-            properties: value.get("properties").and_then(Value::as_object).cloned().unwrap_or_default(),
+            properties: value
+                .get("properties")
+                .and_then(Value::as_object)
+                .cloned()
+                .unwrap_or_default(),
         })
     }
 
@@ -100,16 +112,25 @@ impl Edge {
     /// Whether this kind of relationship means that one thing needs another.
     pub(super) fn is_need(&self) -> bool {
         let kind = self.kind.to_uppercase();
-        ["DEPEND", "REQUIRE", "NEED", "USES", "IMPORT"].iter().any(|part| kind.contains(part))
+        ["DEPEND", "REQUIRE", "NEED", "USES", "IMPORT"]
+            .iter()
+            .any(|part| kind.contains(part))
     }
 
     /// ` (>= 3.0.9; kind: build)`, or nothing.
     pub(super) fn detail(&self) -> String {
         let mut rest = self.properties.clone();
-        let constraint = CONSTRAINT_NAMES.iter().find_map(|name| rest.remove(*name)).and_then(|value| scalar(&value));
+        let constraint = CONSTRAINT_NAMES
+            .iter()
+            .find_map(|name| rest.remove(*name))
+            .and_then(|value| scalar(&value));
         let mut parts: Vec<String> = constraint.into_iter().collect();
         parts.extend(facts(&rest).into_iter().take(MAX_EDGE_PROPERTIES));
-        if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
+        if parts.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", parts.join("; "))
+        }
     }
 }
 
@@ -117,6 +138,9 @@ impl Edge {
 pub(super) struct Edges {
     pub(super) incoming: Vec<Edge>,
     pub(super) outgoing: Vec<Edge>,
+    /// How many there are in all, where the tool shows only some.
+    pub(super) incoming_total: usize,
+    pub(super) outgoing_total: usize,
 }
 
 impl Edges {
@@ -127,9 +151,18 @@ impl Edges {
             edges.sort_by(|a, b| (&a.kind, &a.entity.name, &a.entity.id).cmp(&(&b.kind, &b.entity.name, &b.entity.id)));
             Some(edges)
         };
+        let total = |field: &str| {
+            value
+                .get(field)
+                .and_then(Value::as_u64)
+                .and_then(|n| usize::try_from(n).ok())
+        };
+        let (incoming, outgoing) = (side("incoming")?, side("outgoing")?);
         Some(Self {
-            incoming: side("incoming")?,
-            outgoing: side("outgoing")?,
+            incoming_total: total("incoming_total").unwrap_or(incoming.len()),
+            outgoing_total: total("outgoing_total").unwrap_or(outgoing.len()),
+            incoming,
+            outgoing,
         })
     }
 }

@@ -6,23 +6,63 @@ use super::findings::Entity;
 
 /// Words that carry no name. Longer ones would hit real names, so the list stays short and plain.
 const STOP_WORDS: &[&str] = &[
-    "a", "about", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can", "could",
-    "did", "do", "does", "else", "explain", "find", "for", "from", "get", "give", "has", "have", "hello", "hey", "hi", "how",
-    "i", "if", "in", "into", "is", "it", "its", "just", "know", "list", "look", "many", "may", "me", "more", "my", "name",
-    "of", "on", "one", "or", "other", "our", "please", "search", "show", "so", "some", "tell", "than", "thank", "thanks",
-    "that", "the", "their", "them", "then", "there", "these", "they", "this", "those", "to", "up", "us", "was", "we", "were",
-    "what", "what's", "when", "where", "which", "who", "whom", "whose", "why", "will", "with", "would", "you", "your",
+    "a", "about", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can",
+    "could", "did", "do", "does", "else", "explain", "find", "for", "from", "get", "give", "has", "have", "hello",
+    "hey", "hi", "how", "i", "if", "in", "into", "is", "it", "its", "just", "know", "list", "look", "many", "may",
+    "me", "more", "my", "name", "of", "on", "one", "or", "other", "our", "please", "search", "show", "so", "some",
+    "tell", "than", "thank", "thanks", "that", "the", "their", "them", "then", "there", "these", "they", "this",
+    "those", "to", "up", "us", "was", "we", "were", "what", "what's", "when", "where", "which", "who", "whom", "whose",
+    "why", "will", "with", "would", "you", "your",
 ];
 /// Words for entities and relations in general: part of a query only where nothing else is left.
 const GENERIC_WORDS: &[&str] = &[
-    "connected", "connection", "connections", "data", "entities", "entity", "graph", "knowledge", "node", "nodes", "object",
-    "objects", "package", "packages", "people", "person", "properties", "related", "relation", "relations", "relationship",
-    "relationships", "thing", "things", "type", "types",
+    "connected",
+    "connection",
+    "connections",
+    "data",
+    "entities",
+    "entity",
+    "graph",
+    "knowledge",
+    "node",
+    "nodes",
+    "object",
+    "objects",
+    "package",
+    "packages",
+    "people",
+    "person",
+    "properties",
+    "related",
+    "relation",
+    "relations",
+    "relationship",
+    "relationships",
+    "thing",
+    "things",
+    "type",
+    "types",
 ];
 /// "A needs B": B after the verb is asked for by those before it.
 const ACTIVE_VERBS: &[&str] = &[
-    "depend", "depending", "depends", "import", "imports", "need", "needing", "needs", "pull", "pulls", "require", "requires",
-    "requiring", "rely", "relies", "use", "uses", "using",
+    "depend",
+    "depending",
+    "depends",
+    "import",
+    "imports",
+    "need",
+    "needing",
+    "needs",
+    "pull",
+    "pulls",
+    "require",
+    "requires",
+    "requiring",
+    "rely",
+    "relies",
+    "use",
+    "uses",
+    "using",
 ];
 /// "B is needed (by A)".
 const PASSIVE_VERBS: &[&str] = &["imported", "needed", "pulled", "required", "used"];
@@ -56,7 +96,9 @@ impl Question {
         let mut words = words(last);
         let asked = words.iter().map(|word| word.to_lowercase()).collect::<Vec<_>>();
         let mut terms = terms(last);
-        let mut subject = terms.first().and_then(|term| words.iter().position(|word| word == term));
+        let mut subject = terms
+            .first()
+            .and_then(|term| words.iter().position(|word| word == term));
         let refers_back = asked
             .iter()
             .any(|word| ["it", "its", "them", "they", "that", "this", "these", "those"].contains(&word.as_str()));
@@ -67,7 +109,9 @@ impl Question {
                 .find(|terms| terms.iter().any(|term| !is(GENERIC_WORDS, term)))
             {
                 terms = found;
-                subject = asked.iter().position(|word| ["it", "its", "that", "this", "them", "they"].contains(&word.as_str()));
+                subject = asked
+                    .iter()
+                    .position(|word| ["it", "its", "that", "this", "them", "they"].contains(&word.as_str()));
                 words.extend(terms.iter().cloned());
             }
         }
@@ -92,10 +136,11 @@ impl Question {
     pub(super) fn has(&self, name: &str) -> bool {
         let wanted: Vec<String> = name.split_whitespace().map(str::to_lowercase).collect();
         !wanted.is_empty()
-            && self
-                .words
-                .windows(wanted.len())
-                .any(|run| run.iter().zip(&wanted).all(|(word, wanted)| word.to_lowercase() == *wanted))
+            && self.words.windows(wanted.len()).any(|run| {
+                run.iter()
+                    .zip(&wanted)
+                    .all(|(word, wanted)| word.to_lowercase() == *wanted)
+            })
     }
 }
 
@@ -105,7 +150,9 @@ fn words(text: &str) -> Vec<String> {
         .map(|word| {
             let word = word.trim_matches(|c: char| !c.is_alphanumeric() && !matches!(c, '+' | '_' | '@' | '/' | '.'));
             let word = word.trim_end_matches('.');
-            word.strip_suffix("'s").or_else(|| word.strip_suffix("’s")).unwrap_or(word)
+            word.strip_suffix("'s")
+                .or_else(|| word.strip_suffix("’s"))
+                .unwrap_or(word)
         })
         .filter(|word| word.chars().any(char::is_alphanumeric))
         .map(str::to_owned)
@@ -116,9 +163,16 @@ fn words(text: &str) -> Vec<String> {
 fn terms(text: &str) -> Vec<String> {
     let mut kept: Vec<String> = Vec::new();
     for word in words(text) {
-        let filler = [STOP_WORDS, ACTIVE_VERBS, PASSIVE_VERBS, OUTGOING_NOUNS, INCOMING_NOUNS, &["directly", "reverse"]]
-            .iter()
-            .any(|list| is(list, &word));
+        let filler = [
+            STOP_WORDS,
+            ACTIVE_VERBS,
+            PASSIVE_VERBS,
+            OUTGOING_NOUNS,
+            INCOMING_NOUNS,
+            &["directly", "reverse"],
+        ]
+        .iter()
+        .any(|list| is(list, &word));
         if !filler && !kept.contains(&word) {
             kept.push(word);
         }
@@ -134,7 +188,8 @@ fn terms(text: &str) -> Vec<String> {
 
 /// `libssl3`, `python3-requests`, `a.b`: no ordinary word has a digit or a joint in it.
 fn looks_like_a_name(word: &str) -> bool {
-    word.chars().any(|c| c.is_ascii_digit() || matches!(c, '-' | '_' | '.' | '+' | '@' | '/' | ':'))
+    word.chars()
+        .any(|c| c.is_ascii_digit() || matches!(c, '-' | '_' | '.' | '+' | '@' | '/' | ':'))
         && word.chars().any(char::is_alphabetic)
 }
 
@@ -146,15 +201,27 @@ fn direction(words: &[String], subject: Option<usize>) -> Direction {
     }
     if let Some(verb) = position(PASSIVE_VERBS) {
         // "what is X needed by", "why is X needed"; but "what is needed by X" asks for X's own needs.
-        return if subject_is_before(verb) { Direction::Incoming } else { Direction::Outgoing };
+        return if subject_is_before(verb) {
+            Direction::Incoming
+        } else {
+            Direction::Outgoing
+        };
     }
     if position(OUTGOING_NOUNS).is_some() {
         return Direction::Outgoing;
     }
     if let Some(verb) = position(ACTIVE_VERBS) {
-        return if subject_is_before(verb) { Direction::Outgoing } else { Direction::Incoming };
+        return if subject_is_before(verb) {
+            Direction::Outgoing
+        } else {
+            Direction::Incoming
+        };
     }
-    if position(&["why"]).is_some() { Direction::Incoming } else { Direction::Both }
+    if position(&["why"]).is_some() {
+        Direction::Incoming
+    } else {
+        Direction::Both
+    }
 }
 
 fn is(list: &[&str], word: &str) -> bool {

@@ -8,7 +8,8 @@ use crate::models::{Chunk, Finish, Message, ModelRequest, ToolCall};
 use crate::tools::ToolSpec;
 
 fn tool(name: &str, properties: &[&str]) -> ToolSpec {
-    let properties: serde_json::Map<String, Value> = properties.iter().map(|name| ((*name).to_owned(), json!({}))).collect();
+    let properties: serde_json::Map<String, Value> =
+        properties.iter().map(|name| ((*name).to_owned(), json!({}))).collect();
     ToolSpec {
         name: name.to_owned(),
         description: String::new(),
@@ -55,7 +56,10 @@ fn package(name: &str) -> Value {
 }
 
 fn found(names: &[&str]) -> Message {
-    let data: Vec<Value> = names.iter().map(|name| json!({"object": package(name), "score": 0.5})).collect();
+    let data: Vec<Value> = names
+        .iter()
+        .map(|name| json!({"object": package(name), "score": 0.5}))
+        .collect();
     result("hybrid_search", json!({"data": data, "total": names.len()}))
 }
 
@@ -81,7 +85,11 @@ fn names_and_directions_are_read_from_questions() {
         assert_eq!(direction(text), (wanted, query.to_owned()), "{text}");
     };
     expect("Which packages need libssl3, and why?", Direction::Incoming, "libssl3");
-    expect("What depends on python3-requests?", Direction::Incoming, "python3-requests");
+    expect(
+        "What depends on python3-requests?",
+        Direction::Incoming,
+        "python3-requests",
+    );
     expect("What does openssl depend on?", Direction::Outgoing, "openssl");
     expect("what does \"curl\" need", Direction::Outgoing, "curl");
     expect("List the dependencies of curl.", Direction::Outgoing, "curl");
@@ -143,13 +151,18 @@ fn a_turn_searches_then_reads_relations_then_answers_with_citations() {
 
 #[test]
 fn long_lists_are_cut_and_the_rest_is_counted() {
-    let incoming: Vec<Value> = (10..40).map(|n| edge("DEPENDS_ON", &format!("p{n}"), json!({}))).collect();
+    let incoming: Vec<Value> = (10..40)
+        .map(|n| edge("DEPENDS_ON", &format!("p{n}"), json!({})))
+        .collect();
     let text = answer(vec![
         user("what needs libc6?"),
         found(&["libc6"]),
         result("get_entity_edges", json!({"incoming": incoming, "outgoing": []})),
     ]);
-    assert!(text.starts_with("libc6 [Package:libc6] has 30 incoming DEPENDS_ON relationships:"), "{text}");
+    assert!(
+        text.starts_with("libc6 [Package:libc6] has 30 incoming DEPENDS_ON relationships:"),
+        "{text}"
+    );
     assert_eq!(text.lines().filter(|line| line.starts_with("- ")).count(), 25);
     assert!(text.ends_with("… and 5 more."), "{text}");
 }
@@ -174,7 +187,10 @@ fn a_plain_question_gets_properties_and_both_directions() {
 #[test]
 fn nothing_found_is_said_with_a_suggestion() {
     let text = answer(vec![user("what needs foo-bar?"), found(&[])]);
-    assert!(text.starts_with("the knowledge graph has nothing that fits “foo-bar”."), "{text}");
+    assert!(
+        text.starts_with("the knowledge graph has nothing that fits “foo-bar”."),
+        "{text}"
+    );
     assert!(text.contains("Which packages need libssl3"), "{text}");
 }
 
@@ -198,7 +214,10 @@ fn results_of_an_earlier_turn_are_not_taken_for_this_ones() {
     let messages = vec![
         user("what needs curl?"),
         found(&["curl"]),
-        Message::Assistant { text: "…".to_owned(), tool_calls: Vec::new() },
+        Message::Assistant {
+            text: "…".to_owned(),
+            tool_calls: Vec::new(),
+        },
         user("what needs wget?"),
     ];
     let Move::Call { arguments, .. } = next_move(&request(graph_tools(), messages)) else {
@@ -248,7 +267,13 @@ fn an_answer_is_the_same_words_every_time_and_says_what_it_is() {
         })
         .collect();
     assert!(text.starts_with(OPENING), "{text}");
-    assert!(matches!(first.last(), Some(Chunk::End { finish: Finish::Stop, .. })));
+    assert!(matches!(
+        first.last(),
+        Some(Chunk::End {
+            finish: Finish::Stop,
+            ..
+        })
+    ));
 }
 
 #[test]
@@ -256,7 +281,11 @@ fn call_ids_do_not_repeat_within_a_run() {
     let mut messages = vec![user("what needs curl?")];
     messages.push(Message::Assistant {
         text: String::new(),
-        tool_calls: vec![ToolCall { id: "demo_call_1".to_owned(), name: "hybrid_search".to_owned(), arguments: json!({}) }],
+        tool_calls: vec![ToolCall {
+            id: "demo_call_1".to_owned(),
+            name: "hybrid_search".to_owned(),
+            arguments: json!({}),
+        }],
     });
     messages.push(found(&["curl"]));
     let chunks = chunks(&request(graph_tools(), messages));

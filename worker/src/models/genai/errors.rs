@@ -37,13 +37,15 @@ impl ErrorContext {
         }
         match error {
             GenaiError::WebStream { error, .. } => self.transport(error.as_ref()),
-            GenaiError::WebModelCall { webc_error, .. } | GenaiError::WebAdapterCall { webc_error, .. } => match webc_error {
-                WebError::Reqwest(cause) => self.reqwest(cause),
-                WebError::ResponseFailedNotJson { .. }
-                | WebError::ResponseFailedInvalidJson { .. }
-                | WebError::ResponseFailedStatus { .. }
-                | WebError::JsonValueExt(_) => self.protocol("its answer is not the JSON that was expected"),
-            },
+            GenaiError::WebModelCall { webc_error, .. } | GenaiError::WebAdapterCall { webc_error, .. } => {
+                match webc_error {
+                    WebError::Reqwest(cause) => self.reqwest(cause),
+                    WebError::ResponseFailedNotJson { .. }
+                    | WebError::ResponseFailedInvalidJson { .. }
+                    | WebError::ResponseFailedStatus { .. }
+                    | WebError::JsonValueExt(_) => self.protocol("its answer is not the JSON that was expected"),
+                }
+            }
             GenaiError::StreamParse { serde_error, .. } => {
                 self.protocol(&format!("a piece of its stream is not JSON ({serde_error})"))
             }
@@ -81,7 +83,11 @@ impl ErrorContext {
 
     /// A protocol error may be a broken proxy as well as a server of another kind, so a repetition may help.
     pub(super) fn protocol(&self, what: &str) -> ModelError {
-        self.error("model_protocol", format!("the answer cannot be understood: {what}"), true)
+        self.error(
+            "model_protocol",
+            format!("the answer cannot be understood: {what}"),
+            true,
+        )
     }
 
     fn error(&self, code: &'static str, what: String, retryable: bool) -> ModelError {
@@ -93,28 +99,49 @@ impl ErrorContext {
         }
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a Retry-After date is the provider's clock against ours; no database is near"
+    )]
     fn status(&self, status: StatusCode, headers: Option<&HeaderMap>, body: &str) -> ModelError {
         let said = self.quote(&provider_message(body));
-        let said = if said.is_empty() { String::new() } else { format!(": {said}") };
+        let said = if said.is_empty() {
+            String::new()
+        } else {
+            format!(": {said}")
+        };
         let code = status.as_u16();
         let error = match code {
             401 | 403 => self.error(
                 "model_key_rejected",
-                format!("the provider refused the key (HTTP {code}); check {}", key_variable(self.name.provider)),
+                format!(
+                    "the provider refused the key (HTTP {code}); check {}",
+                    key_variable(self.name.provider)
+                ),
                 false,
             ),
             // Not a matter of pace: no repetition helps until somebody pays.
-            429 if body.contains("insufficient_quota") => {
-                self.error("model_rejected", format!("the account's quota is used up (HTTP 429){said}"), false)
-            }
-            429 => self.error("model_rate_limited", format!("too many requests (HTTP 429){said}"), true),
+            429 if body.contains("insufficient_quota") => self.error(
+                "model_rejected",
+                format!("the account's quota is used up (HTTP 429){said}"),
+                false,
+            ),
+            429 => self.error(
+                "model_rate_limited",
+                format!("too many requests (HTTP 429){said}"),
+                true,
+            ),
             404 => self.error(
                 "model_unknown",
                 format!("there is no such model or path (HTTP 404){said}"),
                 false,
             ),
             408 | 409 | 425 | 500.. => self.error("model_unavailable", format!("HTTP {code}{said}"), true),
-            _ => self.error("model_rejected", format!("the request was refused (HTTP {code}){said}"), false),
+            _ => self.error(
+                "model_rejected",
+                format!("the request was refused (HTTP {code}){said}"),
+                false,
+            ),
         };
         ModelError {
             retry_after: error
@@ -153,7 +180,11 @@ impl ErrorContext {
         } else if error.is_body() || error.is_decode() {
             self.cut()
         } else if error.is_builder() {
-            self.error("model_misconfigured", format!("the request could not be made ({cause})"), false)
+            self.error(
+                "model_misconfigured",
+                format!("the request could not be made ({cause})"),
+                false,
+            )
         } else {
             self.error("model_unavailable", format!("the request failed ({cause})"), true)
         }
@@ -171,18 +202,33 @@ impl ErrorContext {
             .to_lowercase();
         let has = |words: &[&str]| words.iter().any(|part| word.contains(part));
         let said = self.quote(&provider_message(&body.to_string()));
-        if has(&["insufficient_quota", "invalid_request", "not_found", "permission", "safety", "blocklist", "prohibited"]) {
+        if has(&[
+            "insufficient_quota",
+            "invalid_request",
+            "not_found",
+            "permission",
+            "safety",
+            "blocklist",
+            "prohibited",
+        ]) {
             self.error("model_rejected", format!("the request was refused: {said}"), false)
         } else if has(&["authentication", "invalid_api_key"]) {
             self.error(
                 "model_key_rejected",
-                format!("the provider refused the key; check {}", key_variable(self.name.provider)),
+                format!(
+                    "the provider refused the key; check {}",
+                    key_variable(self.name.provider)
+                ),
                 false,
             )
         } else if has(&["rate_limit", "429", "resource_exhausted"]) {
             self.error("model_rate_limited", format!("too many requests: {said}"), true)
         } else {
-            self.error("model_unavailable", format!("the provider failed while answering: {said}"), true)
+            self.error(
+                "model_unavailable",
+                format!("the provider failed while answering: {said}"),
+                true,
+            )
         }
     }
 
@@ -252,7 +298,11 @@ fn root_cause(error: &(dyn StdError + 'static)) -> String {
 /// `retry-after-ms`, else `Retry-After` in seconds or as an HTTP date (RFC 9110, section 10.2.3).
 fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    let seconds = |text: &str| text.parse::<f64>().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
+    let seconds = |text: &str| {
+        text.parse::<f64>()
+            .ok()
+            .and_then(|s| Duration::try_from_secs_f64(s).ok())
+    };
     if let Some(ms) = header("retry-after-ms").and_then(|text| text.parse::<u64>().ok()) {
         return Some(Duration::from_millis(ms));
     }
@@ -279,7 +329,9 @@ mod tests {
 
     #[test]
     fn retry_after_is_read_as_seconds_milliseconds_or_a_date() {
-        let now = DateTime::parse_from_rfc3339("2026-01-01T00:00:00Z").expect("a time").with_timezone(&Utc);
+        let now = DateTime::parse_from_rfc3339("2026-01-01T00:00:00Z")
+            .expect("a time")
+            .with_timezone(&Utc);
         let read = |name: &'static str, value: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(name, HeaderValue::from_static(value));
@@ -287,8 +339,14 @@ mod tests {
         };
         assert_eq!(read("retry-after", "7"), Some(Duration::from_secs(7)));
         assert_eq!(read("retry-after-ms", "250"), Some(Duration::from_millis(250)));
-        assert_eq!(read("retry-after", "Thu, 01 Jan 2026 00:00:30 GMT"), Some(Duration::from_secs(30)));
-        assert_eq!(read("retry-after", "Wed, 31 Dec 2025 00:00:30 GMT"), Some(Duration::ZERO));
+        assert_eq!(
+            read("retry-after", "Thu, 01 Jan 2026 00:00:30 GMT"),
+            Some(Duration::from_secs(30))
+        );
+        assert_eq!(
+            read("retry-after", "Wed, 31 Dec 2025 00:00:30 GMT"),
+            Some(Duration::ZERO)
+        );
         assert_eq!(read("retry-after", "soon"), None);
     }
 
@@ -315,7 +373,10 @@ mod tests {
         assert_eq!(status(403, ""), ("model_key_rejected", false));
         assert_eq!(status(404, ""), ("model_unknown", false));
         assert_eq!(status(429, ""), ("model_rate_limited", true));
-        assert_eq!(status(429, r#"{"error":{"code":"insufficient_quota"}}"#), ("model_rejected", false));
+        assert_eq!(
+            status(429, r#"{"error":{"code":"insufficient_quota"}}"#),
+            ("model_rejected", false)
+        );
         assert_eq!(status(500, ""), ("model_unavailable", true));
         assert_eq!(status(529, ""), ("model_unavailable", true));
         assert_eq!(status(400, ""), ("model_rejected", false));

@@ -1,0 +1,38 @@
+//! `GET /api/me`: what a key is good for, for programs that were given nothing else.
+
+use axum::Json;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::problem::Refused;
+use crate::state::AppState;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(me))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Me {
+    pub user_id: Uuid,
+    /// The project that requests of this key act in
+    pub project_id: Uuid,
+    pub key_id: Uuid,
+    /// `read`, `write`, `admin`
+    pub scopes: Vec<String>,
+}
+
+/// Who calls, and in which project
+#[utoipa::path(get, path = "/api/me", tag = "callers", responses((status = 200, description = "The caller", body = Me), Refused))]
+async fn me(caller: Caller) -> Json<Me> {
+    Json(Me {
+        user_id: caller.user_id,
+        project_id: caller.project_id,
+        key_id: caller.key_id,
+        scopes: caller.scopes.clone(),
+    })
+}

@@ -1,0 +1,307 @@
+//! The schema's way up, all the way down, and up again, with rows in every table; and what each step does to rows that were
+//! there before it.
+
+use rejoin_cli::migrate::{self, MIGRATOR, State};
+use rejoin_shared::graph::objects::{self, NewObject};
+use rejoin_shared::graph::{Actor, ActorKind, relationships};
+use rejoin_tests::app::{AppOptions, TestApp};
+use rejoin_tests::client::{Client, kinds, text};
+use rejoin_tests::model_server::Reply;
+use serde_json::{Value, json};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+use uuid::Uuid;
+
+use crate::support;
+
+/// The last migration before conversations could be bound to agents.
+const BEFORE_AGENT_CONVERSATIONS: i64 = 5;
+
+/// The versions that there are, the oldest first.
+fn versions() -> Vec<i64> {
+    MIGRATOR
+        .iter()
+        .filter(|migration| migration.migration_type.is_up_migration())
+        .map(|migration| migration.version)
+        .collect()
+}
+
+async fn states(url: &str) -> Vec<State> {
+    migrate::status(url)
+        .await
+        .expect("the status")
+        .into_iter()
+        .map(|line| line.state)
+        .collect()
+}
+
+/// Our tables, by name.
+async fn tables(connection: &mut PgConnection) -> Vec<String> {
+    sqlx::query_scalar(
+        "select schemaname || '.' || tablename from pg_tables
+         where schemaname not in ('pg_catalog', 'information_schema') and tablename <> '_sqlx_migrations'
+         order by 1",
+    )
+    .fetch_all(connection)
+    .await
+    .expect("the catalogue")
+}
+
+/// Everything about the schema that a client could see: columns, constraints, indexes, functions.
+async fn shape(connection: &mut PgConnection) -> Vec<String> {
+    sqlx::query_scalar(
+        "select format('column %s.%s.%s %s %s %s', table_schema, table_name, column_name, data_type, is_nullable, column_default)
+         from information_schema.columns where table_schema in ('kb', 'queue', 'stream')
+         union all
+         select format('constraint %s %s', conrelid::regclass, pg_get_constraintdef(oid))
+         from pg_constraint where connamespace::regnamespace::text in ('kb', 'queue', 'stream')
+         union all
+         select indexdef from pg_indexes where schemaname in ('kb', 'queue', 'stream')
+         union all
+         select pg_get_functiondef(oid) from pg_proc where pronamespace::regnamespace::text in ('kb', 'queue', 'stream')
+         order by 1",
+    )
+    .fetch_all(connection)
+    .await
+    .expect("the catalogue")
+}
+
+/// Puts rows into every table, through the product's own doors where there is one.
+async fn fill(app: &TestApp) {
+    let client = app.client();
+    let agent = app.agent("asker", &["*"]).await;
+    app.model.script([
+        Reply::tool("schema_version", json!({})),
+        Reply::text("There is a schema."),
+    ]);
+    let request = client
+        .request(reqwest::Method::POST, "/api/chat/stream")
+        .header("idempotency-key", "one")
+        .header("accept", "application/json")
+        .json(&json!({"message": "What is there?", "agentDefinitionId": agent}));
+    let (status, posted) = rejoin_tests::client::answer(request.send().await.expect("an answer")).await;
+    assert_eq!(status, 202, "{posted}");
+    let run = posted["runId"].as_str().expect("an id");
+    client.stream(&format!("/api/runs/{run}/events")).await.rest().await;
+    let (status, ticket) = client.post("/api/stream-tickets", json!({"runId": run})).await;
+    assert_eq!(status, 201, "{ticket}");
+    fill_graph(app).await;
+    app.wait_until_idle().await;
+    sqlx::raw_sql(
+        "insert into queue.queues (name, paused_at) values ('slow', now());
+         select queue.enqueue('later', p_run_at => now() + interval '1 day');",
+    )
+    .execute(&app.db.pool)
+    .await
+    .expect("rows of the queue");
+}
+
+async fn fill_graph(app: &TestApp) {
+    let actor = Actor {
+        kind: ActorKind::System,
+        id: None,
+    };
+    let mut connection = app.db.pool.acquire().await.expect("a connection");
+    let mut ends = Vec::new();
+    for key in ["a", "b"] {
+        let new = NewObject {
+            object_type: "Package".to_owned(),
+            key: Some(key.to_owned()),
+            ..NewObject::default()
+        };
+        ends.push(
+            objects::create(&mut connection, app.db.project_id, &new, actor)
+                .await
+                .expect("an object")
+                .id,
+        );
+    }
+    let new = json!({"type": "DEPENDS_ON", "sourceId": ends[0], "targetId": ends[1]});
+    let new = serde_json::from_value(new).expect("a relationship");
+    relationships::create(&mut connection, app.db.project_id, &new, actor)
+        .await
+        .expect("a relationship");
+}
+
+#[tokio::test]
+async fn the_schema_goes_up_down_to_nothing_and_up_again_with_rows_in_every_table() {
+    let mut app = TestApp::start().await;
+    fill(&app).await;
+    let url = app.db.url.clone();
+    let mut connection = PgConnection::connect(&url).await.expect("a connection");
+    for table in tables(&mut connection).await {
+        let statement = format!("select count(*) from {table}");
+        let rows: i64 = sqlx::query_scalar(AssertSqlSafe(statement))
+            .fetch_one(&mut connection)
+            .await
+            .expect("a count");
+        assert!(
+            rows > 0,
+            "{table} is empty: fill it here, so that its way down is tried with rows"
+        );
+    }
+    let first_shape = shape(&mut connection).await;
+    // Nobody else at work while the schema goes.
+    app.crash_workers();
+    app.server
+        .take()
+        .expect("a server")
+        .stop()
+        .await
+        .expect("the API stops");
+
+    let mut down = versions();
+    down.reverse();
+    assert_eq!(migrate::down(&url, usize::MAX).await.expect("down"), down);
+    assert_eq!(tables(&mut connection).await, Vec::<String>::new());
+    let schemas: i64 =
+        sqlx::query_scalar("select count(*) from pg_namespace where nspname in ('kb', 'queue', 'stream')")
+            .fetch_one(&mut connection)
+            .await
+            .expect("a count");
+    assert_eq!(schemas, 0, "nothing of ours is left");
+    assert_eq!(states(&url).await, vec![State::Pending; versions().len()]);
+
+    assert_eq!(migrate::up(&url).await.expect("up again"), versions());
+    assert_eq!(states(&url).await, vec![State::Applied; versions().len()]);
+    assert_eq!(shape(&mut connection).await, first_shape, "the same schema as before");
+    assert_eq!(migrate::up(&url).await.expect("nothing to do"), Vec::<i64>::new());
+}
+
+#[tokio::test]
+async fn each_migration_can_be_taken_back_and_applied_again_by_itself() {
+    let url = support::empty_database().await;
+    let mut connection = PgConnection::connect(&url).await.expect("a connection");
+    migrate::up(&url).await.expect("up");
+    let whole = shape(&mut connection).await;
+    for (steps, _) in versions().iter().enumerate() {
+        let gone = migrate::down(&url, steps + 1).await.expect("down");
+        assert_eq!(gone.len(), steps + 1);
+        let mut back = migrate::up(&url).await.expect("up");
+        back.reverse();
+        assert_eq!(back, gone);
+        assert_eq!(shape(&mut connection).await, whole, "after {gone:?}");
+    }
+}
+
+/// A conversation as the schema had them before 0006, with two messages in its log.
+async fn old_conversation(connection: &mut PgConnection, project: Uuid, user: Uuid) -> Uuid {
+    let conversation = Uuid::now_v7();
+    sqlx::query(
+        "insert into kb.chat_conversations (id, project_id, owner_user_id, title) values ($1, $2, $3, 'An old one')",
+    )
+    .bind(conversation)
+    .bind(project)
+    .bind(user)
+    .execute(&mut *connection)
+    .await
+    .expect("a conversation");
+    sqlx::query("insert into stream.logs (log_id) values ($1)")
+        .bind(conversation)
+        .execute(&mut *connection)
+        .await
+        .expect("a log");
+    for (role, content) in [("user", "What is the answer?"), ("assistant", "Forty-two.")] {
+        let id = Uuid::now_v7();
+        let message = json!({"id": id, "role": role, "content": content, "createdAt": "2026-01-01T00:00:00Z"});
+        let event = json!({"type": "message", "message": message}).to_string();
+        sqlx::query(
+            "insert into kb.chat_messages (id, conversation_id, role, content, seq)
+             values ($1, $2, $3, $4, stream.append($2, null, array['message'], array[$5]))",
+        )
+        .bind(id)
+        .bind(conversation)
+        .bind(role)
+        .bind(content)
+        .bind(event)
+        .execute(&mut *connection)
+        .await
+        .expect("a message");
+    }
+    conversation
+}
+
+#[tokio::test]
+async fn b25_b26_old_conversations_get_a_nullable_agent_and_stay_plain() {
+    let template = support::database().await;
+    let url = template.url.clone();
+    // Back to where conversations knew no agents, and from there with an old row.
+    let newer = versions()
+        .iter()
+        .filter(|version| **version > BEFORE_AGENT_CONVERSATIONS)
+        .count();
+    migrate::down(&url, newer).await.expect("down");
+    let mut connection = PgConnection::connect(&url).await.expect("a connection");
+    let columns = "select count(*) from information_schema.columns
+                   where table_schema = 'kb' and table_name = 'chat_conversations' and column_name = 'agent_definition_id'";
+    let before: i64 = sqlx::query_scalar(columns)
+        .fetch_one(&mut connection)
+        .await
+        .expect("a count");
+    assert_eq!(before, 0);
+    let conversation = old_conversation(&mut connection, template.project_id, template.user_id).await;
+    migrate::up(&url).await.expect("up");
+
+    let column = sqlx::query(
+        "select data_type, is_nullable, column_default from information_schema.columns
+         where table_schema = 'kb' and table_name = 'chat_conversations' and column_name = 'agent_definition_id'",
+    )
+    .fetch_one(&mut connection)
+    .await
+    .expect("the column");
+    assert_eq!(
+        (
+            column.get::<&str, _>(0),
+            column.get::<&str, _>(1),
+            column.get::<Option<&str>, _>(2)
+        ),
+        ("uuid", "YES", None)
+    );
+    let references: Vec<String> = sqlx::query_scalar(
+        "select pg_get_constraintdef(oid) from pg_constraint
+         where conrelid = 'kb.chat_conversations'::regclass and contype = 'f' and pg_get_constraintdef(oid) like '%(agent_definition_id)%'",
+    )
+    .fetch_all(&mut connection)
+    .await
+    .expect("constraints");
+    assert_eq!(
+        references,
+        ["FOREIGN KEY (agent_definition_id) REFERENCES kb.agent_definitions(id)"]
+    );
+    let bound: Option<Uuid> = sqlx::query_scalar("select agent_definition_id from kb.chat_conversations where id = $1")
+        .bind(conversation)
+        .fetch_one(&mut connection)
+        .await
+        .expect("the old row");
+    assert_eq!(bound, None);
+
+    let app = TestApp::over(template, AppOptions::default()).await;
+    goes_on_as_plain(&app, &app.client(), conversation).await;
+}
+
+async fn goes_on_as_plain(app: &TestApp, client: &Client, conversation: Uuid) {
+    app.model.script([Reply::text("As I said: forty-two.")]);
+    let frames = client
+        .chat(json!({"message": "Again?", "conversationId": conversation}))
+        .await;
+    assert_eq!(kinds(&frames), ["message", "meta", "token", "usage", "message", "done"]);
+    assert_eq!(frames[0].id, Some(3), "its log goes on");
+    assert_eq!(text(&frames), "As I said: forty-two.");
+    assert_eq!(frames[1].json()["agentDefinitionId"], Value::Null);
+    let asked = app.model.requests().remove(0);
+    let said: Vec<&Value> = asked["messages"]
+        .as_array()
+        .expect("messages")
+        .iter()
+        .map(|message| &message["content"])
+        .collect();
+    assert_eq!(
+        said[1..],
+        [&json!("What is the answer?"), &json!("Forty-two."), &json!("Again?")]
+    );
+    assert!(
+        asked.get("tools").is_none_or(|tools| tools == &json!([])),
+        "a plain conversation has no tools"
+    );
+    let (status, shown) = client.get(&format!("/api/conversations/{conversation}")).await;
+    assert_eq!((status.as_u16(), &shown["agentDefinitionId"]), (200, &Value::Null));
+}
