@@ -207,7 +207,7 @@ async fn ten_thousand_tokens_cost_few_queries_and_a_late_reader_one_frame() {
 #[tokio::test]
 async fn a_turn_is_resumed_from_each_of_its_cursors_live_and_afterwards() {
     let (ledger, permits, gate) = (Ledger::default(), Arc::new(Semaphore::new(1)), Arc::new(Notify::new()));
-    let tools = Registry::new([Payment::new(&ledger, &permits, true)]);
+    let tools = Registry::new([Payment::shared(&ledger, &permits, true)]);
     let app = TestApp::with(AppOptions {
         tools,
         ..AppOptions::default()
