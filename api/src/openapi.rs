@@ -51,7 +51,11 @@ pub fn named(mut document: OpenApi) -> OpenApi {
             &mut item.patch,
         ];
         for operation in operations.into_iter().flatten() {
-            let tag = operation.tags.as_ref().and_then(|tags| tags.first()).map(|tag| tag.replace(' ', "_"));
+            let tag = operation
+                .tags
+                .as_ref()
+                .and_then(|tags| tags.first())
+                .map(|tag| tag.replace(' ', "_"));
             if let (Some(tag), Some(handler)) = (tag, &mut operation.operation_id) {
                 *handler = format!("{tag}_{handler}");
             }

@@ -67,7 +67,9 @@ pub fn all() -> OpenApiRouter<AppState> {
 /// The application: the routes, and what surrounds them.
 pub fn router(state: AppState) -> Router {
     let (router, document) = all().split_for_parts();
-    let document = openapi::named(document).to_json().expect("the OpenAPI document is plain data");
+    let document = openapi::named(document)
+        .to_json()
+        .expect("the OpenAPI document is plain data");
     let max_body_bytes = state.config.max_body_bytes;
     router
         .route(

@@ -287,7 +287,10 @@ impl Process {
 
     /// `rejoin api` on this app's database, once it is ready; with its URL.
     pub async fn api(app: &TestApp) -> (Self, String) {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its number");
+        let free = std::net::TcpListener::bind("127.0.0.1:0")
+            .expect("a port")
+            .local_addr()
+            .expect("its number");
         let child = std::process::Command::new(binary())
             .args(["api", "--listen", &free.to_string()])
             .env("DATABASE_URL", &app.db.url)

@@ -109,7 +109,10 @@ pub async fn database() -> TestDatabase {
 pub async fn own_server_database() -> (PrivatePostgres, TestDatabase) {
     // Without it a crash of the server takes the newest commits with it.
     let kept = ("synchronous_commit".into(), "on".into());
-    let options = PostgresOptions { extra_settings: vec![kept], ..PostgresOptions::ephemeral() };
+    let options = PostgresOptions {
+        extra_settings: vec![kept],
+        ..PostgresOptions::ephemeral()
+    };
     let server = PrivatePostgres::start(options).await.expect("a private PostgreSQL");
     rejoin_cli::migrate::up(&server.url()).await.expect("migrations");
     let database = populated(server.url()).await;

@@ -54,7 +54,12 @@ fn expected_version(headers: &HeaderMap, in_body: Option<i32>) -> Result<Option<
     let Some(header) = headers.get(IF_MATCH) else {
         return Ok(in_body);
     };
-    let malformed = || Problem::bad_request("invalid_if_match", "If-Match must be one version, as ETag gave it, or *");
+    let malformed = || {
+        Problem::bad_request(
+            "invalid_if_match",
+            "If-Match must be one version, as ETag gave it, or *",
+        )
+    };
     let text = header.to_str().map_err(|_| malformed())?.trim();
     if text == "*" {
         return Ok(in_body);

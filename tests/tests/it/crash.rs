@@ -425,7 +425,11 @@ async fn an_api_process_that_is_killed_is_replaced_by_any_other() {
     while let Some(frame) = reader.next_event().await {
         frames.push(frame);
     }
-    assert_ne!(done(&frames)["type"], "done", "a connection that ends without done means: reconnect");
+    assert_ne!(
+        done(&frames)["type"],
+        "done",
+        "a connection that ends without done means: reconnect"
+    );
     gate.notify_one();
     let cursor = frames.last().unwrap().id.unwrap();
     frames.extend(app.client().stream_after(&path, cursor).await.rest().await);
@@ -442,15 +446,31 @@ async fn old_events_leave_by_age_and_their_readers_are_told() {
     let frames = client.ask(None, "first").await;
     app.wait_until_idle().await;
     let conversation = frames[1].json()["conversationId"].as_str().unwrap().to_owned();
-    sqlx::query("update stream.events set created_at = now() - interval '2 hours'").execute(&app.db.pool).await.unwrap();
-    client.chat(json!({"message": "second", "conversationId": conversation})).await;
+    sqlx::query("update stream.events set created_at = now() - interval '2 hours'")
+        .execute(&app.db.pool)
+        .await
+        .unwrap();
+    client
+        .chat(json!({"message": "second", "conversationId": conversation}))
+        .await;
     app.wait_until_idle().await;
-    let removed = rejoin_shared::events::retention::trim(&app.db.pool, 3_600.0).await.unwrap();
+    let removed = rejoin_shared::events::retention::trim(&app.db.pool, 3_600.0)
+        .await
+        .unwrap();
     assert_eq!(removed, frames.len() as u64);
-    assert_eq!(rejoin_shared::events::retention::trim(&app.db.pool, 3_600.0).await.unwrap(), 0);
+    assert_eq!(
+        rejoin_shared::events::retention::trim(&app.db.pool, 3_600.0)
+            .await
+            .unwrap(),
+        0
+    );
     let path = format!("/api/conversations/{conversation}/events");
     let (status, problem) = client.get(&format!("{path}?after=1")).await;
-    assert_eq!((status, &problem["oldest"]), (StatusCode::GONE, &json!(removed + 1)), "{problem}");
+    assert_eq!(
+        (status, &problem["oldest"]),
+        (StatusCode::GONE, &json!(removed + 1)),
+        "{problem}"
+    );
     let (_, messages) = client.get(&format!("/api/conversations/{conversation}/messages")).await;
     assert_eq!(messages["items"].as_array().unwrap().len(), 4, "what was said stays");
     let mut reader = client.stream_after(&path, removed as i64).await;

@@ -27,7 +27,10 @@ fn numbered_through(frames: &[Frame]) -> bool {
 }
 
 fn conversation_events(posted: &Value) -> String {
-    format!("/api/conversations/{}/events", posted["conversationId"].as_str().unwrap())
+    format!(
+        "/api/conversations/{}/events",
+        posted["conversationId"].as_str().unwrap()
+    )
 }
 
 fn run_events(posted: &Value) -> String {
@@ -57,7 +60,9 @@ async fn follow_to_done(client: &Client, path: &str) -> Vec<Frame> {
     let following = async {
         loop {
             let cursor = seqs(&frames).last().copied().unwrap_or(0);
-            let request = client.request(Method::GET, path).header("last-event-id", cursor.to_string());
+            let request = client
+                .request(Method::GET, path)
+                .header("last-event-id", cursor.to_string());
             if let Ok(response) = request.send().await
                 && response.status() == StatusCode::OK
             {
@@ -73,19 +78,26 @@ async fn follow_to_done(client: &Client, path: &str) -> Vec<Frame> {
             tokio::time::sleep(RECONNECT).await;
         }
     };
-    tokio::time::timeout(2 * support::LIMIT, following).await.expect("done within the limit");
+    tokio::time::timeout(2 * support::LIMIT, following)
+        .await
+        .expect("done within the limit");
     frames
 }
 
 #[tokio::test]
 async fn thirty_conversations_on_two_apis_and_three_workers_end_once_and_read_the_same_everywhere() {
-    let app = TestApp::with(AppOptions { workers: 3, ..AppOptions::default() }).await;
+    let app = TestApp::with(AppOptions {
+        workers: 3,
+        ..AppOptions::default()
+    })
+    .await;
     let second = app.another_api().await;
     let agent = app.agent("writer", &[]).await;
     let clients = [app.client(), Client::new(second.url(), &app.db.api_key)];
     let answer_to = |n: usize| (0..20).map(|word| format!("c{n}w{word} ")).collect::<String>();
     for n in 0..30 {
-        app.model.on(&format!("question-{n}."), [Reply::text(answer_to(n)).words_every(5)]);
+        app.model
+            .on(&format!("question-{n}."), [Reply::text(answer_to(n)).words_every(5)]);
     }
     let turns = (0..30).map(|n| {
         let clients = &clients;
@@ -127,13 +139,25 @@ async fn ten_thousand_tokens_cost_few_queries_and_a_late_reader_one_frame() {
     app.model.script([Reply::tokens(TOKENS).gate(gate.clone())]);
     let client = app.client();
     let queries = async || -> i64 {
-        let metrics = client.request(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
-        let of_reading =
-            metrics.lines().filter(|line| line.starts_with("rejoin_tail_queries_total") || line.starts_with("rejoin_log_reads_total"));
-        of_reading.map(|line| line.rsplit(' ').next().unwrap().parse::<i64>().unwrap()).sum()
+        let metrics = client
+            .request(Method::GET, "/metrics")
+            .send()
+            .await
+            .unwrap()
+            .text()
+            .await
+            .unwrap();
+        let of_reading = metrics
+            .lines()
+            .filter(|line| line.starts_with("rejoin_tail_queries_total") || line.starts_with("rejoin_log_reads_total"));
+        of_reading
+            .map(|line| line.rsplit(' ').next().unwrap().parse::<i64>().unwrap())
+            .sum()
     };
     let before = queries().await;
-    let posted = client.post_message(json!({"message": "count", "agentDefinitionId": agent})).await;
+    let posted = client
+        .post_message(json!({"message": "count", "agentDefinitionId": agent}))
+        .await;
     let mut reader = client.stream(&conversation_events(&posted)).await;
     let mut frames = until_text(&mut reader, &format!("t{} ", TOKENS / 2 - 1)).await;
 
@@ -146,7 +170,10 @@ async fn ten_thousand_tokens_cost_few_queries_and_a_late_reader_one_frame() {
         let state = snapshot.json();
         assert_eq!(snapshot.kind(), "snapshot");
         assert_eq!(state["turn"]["text"], half, "the text so far");
-        assert_eq!((&state["through"], snapshot.id), (&json!(frames.len()), Some(frames.len() as i64)));
+        assert_eq!(
+            (&state["through"], snapshot.id),
+            (&json!(frames.len()), Some(frames.len() as i64))
+        );
         late.push((snapshot, stream));
     }
     gate.notify_one();
@@ -158,7 +185,10 @@ async fn ten_thousand_tokens_cost_few_queries_and_a_late_reader_one_frame() {
     for (snapshot, mut stream) in late {
         let live = stream.until("done").await;
         let through = usize::try_from(snapshot.id.unwrap()).unwrap();
-        assert!(live == frames[through..], "what follows the snapshot is what the others read, without a gap");
+        assert!(
+            live == frames[through..],
+            "what follows the snapshot is what the others read, without a gap"
+        );
     }
     // Servers of other tests may count in the same process, too: they can't make up for what one query a token would cost.
     assert!(spent < 1_000, "{spent} queries for {} events", frames.len());
@@ -168,22 +198,31 @@ async fn ten_thousand_tokens_cost_few_queries_and_a_late_reader_one_frame() {
     let snapshot = stream.rest().await;
     assert_eq!(kinds(&snapshot), ["snapshot"]);
     let state = snapshot[0].json();
-    assert_eq!((&state["through"], &state["turn"]), (&json!(frames.len()), &Value::Null));
+    assert_eq!(
+        (&state["through"], &state["turn"]),
+        (&json!(frames.len()), &Value::Null)
+    );
     assert_eq!(state["messages"][1]["content"], whole);
 }
 
 #[tokio::test]
 async fn a_turn_is_resumed_from_each_of_its_cursors_live_and_afterwards() {
     let (ledger, permits, gate) = (Ledger::default(), Arc::new(Semaphore::new(1)), Arc::new(Notify::new()));
-    let tools = Registry::new([Payment::new(&ledger, &permits, true)]);
-    let app = TestApp::with(AppOptions { tools, ..AppOptions::default() }).await;
+    let tools = Registry::new([Payment::shared(&ledger, &permits, true)]);
+    let app = TestApp::with(AppOptions {
+        tools,
+        ..AppOptions::default()
+    })
+    .await;
     let agent = app.agent("payer", &["pay"]).await;
     app.model.script([
         Reply::text("I pay now. ").then_tool("pay", json!({"amount": 5})),
         Reply::tokens(40).gate(gate.clone()),
     ]);
     let client = app.client();
-    let posted = client.post_message(json!({"message": "pay", "agentDefinitionId": agent})).await;
+    let posted = client
+        .post_message(json!({"message": "pay", "agentDefinitionId": agent}))
+        .await;
     let paths = [conversation_events(&posted), run_events(&posted)];
     let mut first = client.stream(&paths[0]).await;
     let mut whole = until_text(&mut first, "t19 ").await;
@@ -198,12 +237,18 @@ async fn a_turn_is_resumed_from_each_of_its_cursors_live_and_afterwards() {
     gate.notify_one();
     whole.extend(first.until("done").await);
     assert!(numbered_through(&whole));
-    let expected = ["message", "meta", "token", "mcp_tool", "mcp_tool", "token", "message", "done"];
+    let expected = [
+        "message", "meta", "token", "mcp_tool", "mcp_tool", "token", "message", "done",
+    ];
     let shown: Vec<String> = kinds(&whole).into_iter().filter(|kind| kind != "usage").collect();
     assert_eq!(shown, expected);
     let suffix = |cursor: i64| &whole[usize::try_from(cursor).unwrap()..];
     for (path, cursor, mut stream) in live {
-        assert_eq!(stream.until("done").await, suffix(cursor), "{path} after {cursor}, live");
+        assert_eq!(
+            stream.until("done").await,
+            suffix(cursor),
+            "{path} after {cursor}, live"
+        );
     }
 
     app.wait_until_idle().await;
@@ -211,11 +256,24 @@ async fn a_turn_is_resumed_from_each_of_its_cursors_live_and_afterwards() {
     for path in &paths {
         for cursor in 0..end {
             let mut stream = client.stream_after(path, cursor).await;
-            assert_eq!(stream.until("done").await, suffix(cursor), "{path} after {cursor}, afterwards");
+            assert_eq!(
+                stream.until("done").await,
+                suffix(cursor),
+                "{path} after {cursor}, afterwards"
+            );
         }
     }
-    assert_eq!(client.stream_status(&format!("{}?after={end}", paths[1])).await, StatusCode::NO_CONTENT);
-    assert!(client.stream_after(&paths[0], end).await.is_silent_for(Duration::from_millis(200)).await);
+    assert_eq!(
+        client.stream_status(&format!("{}?after={end}", paths[1])).await,
+        StatusCode::NO_CONTENT
+    );
+    assert!(
+        client
+            .stream_after(&paths[0], end)
+            .await
+            .is_silent_for(Duration::from_millis(200))
+            .await
+    );
     assert_eq!(ledger.entries().len(), 1);
 }
 
@@ -228,18 +286,33 @@ async fn fifty_equal_posts_to_two_apis_are_one_run() {
     let clients = [app.client(), Client::new(second.url(), &app.db.api_key)];
     let post = |n: usize, message: &str| {
         let request = clients[n % 2].request(Method::POST, "/api/chat/stream");
-        let request = request.header("accept", "application/json").header("idempotency-key", "same");
-        request.json(&json!({"message": message, "agentDefinitionId": agent})).send()
+        let request = request
+            .header("accept", "application/json")
+            .header("idempotency-key", "same");
+        request
+            .json(&json!({"message": message, "agentDefinitionId": agent}))
+            .send()
     };
     let answers = join_all((0..50).map(|n| post(n, "hello"))).await;
     let answers = join_all(answers.into_iter().map(|response| answer(response.unwrap()))).await;
-    assert!(answers.iter().all(|answer| *answer == (StatusCode::ACCEPTED, answers[0].1.clone())), "{answers:?}");
+    assert!(
+        answers
+            .iter()
+            .all(|answer| *answer == (StatusCode::ACCEPTED, answers[0].1.clone())),
+        "{answers:?}"
+    );
     let (status, problem) = answer(post(0, "goodbye").await.unwrap()).await;
-    assert_eq!((status, &problem["code"]), (StatusCode::UNPROCESSABLE_ENTITY, &json!("idempotency_key_reused")));
+    assert_eq!(
+        (status, &problem["code"]),
+        (StatusCode::UNPROCESSABLE_ENTITY, &json!("idempotency_key_reused"))
+    );
     let frames = clients[1].stream(&run_events(&answers[0].1)).await.rest().await;
     assert_eq!((text(&frames), count(&frames, "done")), ("once".to_owned(), 1));
     app.wait_until_idle().await;
-    let runs: i64 = sqlx::query_scalar("select count(*) from kb.agent_runs").fetch_one(&app.db.pool).await.unwrap();
+    let runs: i64 = sqlx::query_scalar("select count(*) from kb.agent_runs")
+        .fetch_one(&app.db.pool)
+        .await
+        .unwrap();
     assert_eq!((runs, app.model.requests().len()), (1, 1));
     second.stop().await.unwrap();
 }
@@ -252,9 +325,12 @@ async fn a_database_that_crashes_in_the_middle_of_a_turn_costs_no_word() {
     let gate = Arc::new(Notify::new());
     let whole: String = (0..40).map(|n| format!("t{n} ")).collect();
     // The second reply is for a worker that had to begin anew.
-    app.model.script([Reply::tokens(40).gate(gate.clone()), Reply::tokens(40)]);
+    app.model
+        .script([Reply::tokens(40).gate(gate.clone()), Reply::tokens(40)]);
     let client = app.client();
-    let posted = client.post_message(json!({"message": "write", "agentDefinitionId": agent})).await;
+    let posted = client
+        .post_message(json!({"message": "write", "agentDefinitionId": agent}))
+        .await;
     let path = conversation_events(&posted);
     let reader = tokio::spawn({
         let (client, path) = (client.clone(), path.clone());
@@ -270,7 +346,10 @@ async fn a_database_that_crashes_in_the_middle_of_a_turn_costs_no_word() {
     assert_eq!(text(&frames), whole);
     assert_eq!(count(&frames, "done"), 1);
     assert_eq!(frames.last().unwrap().json()["status"], "completed");
-    assert_eq!(kinds(&apply_resets(&frames)), ["message", "meta", "token", "usage", "message", "done"]);
+    assert_eq!(
+        kinds(&apply_resets(&frames)),
+        ["message", "meta", "token", "usage", "message", "done"]
+    );
     // Who comes now reads the same.
     assert_eq!(client.stream(&run_events(&posted)).await.rest().await, frames);
     app.wait_until_idle().await;

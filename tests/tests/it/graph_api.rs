@@ -27,7 +27,12 @@ impl Graph {
     }
 
     async fn with(api: fn(&mut rejoin_api::ApiConfig)) -> Self {
-        let app = TestApp::with(AppOptions { workers: 0, api, ..AppOptions::default() }).await;
+        let app = TestApp::with(AppOptions {
+            workers: 0,
+            api,
+            ..AppOptions::default()
+        })
+        .await;
         let client = app.client();
         Self { app, client }
     }
@@ -59,7 +64,12 @@ impl Graph {
     }
 
     async fn export(&self) -> String {
-        let response = self.client.request(Method::GET, &self.path("export")).send().await.unwrap();
+        let response = self
+            .client
+            .request(Method::GET, &self.path("export"))
+            .send()
+            .await
+            .unwrap();
         assert_eq!(response.status(), StatusCode::OK);
         assert_eq!(response.headers()["content-type"], "application/x-ndjson");
         response.text().await.unwrap()
@@ -71,7 +81,12 @@ fn id(body: &Value) -> String {
 }
 
 fn keys(items: &Value) -> Vec<&str> {
-    items.as_array().unwrap().iter().map(|item| item["key"].as_str().unwrap()).collect()
+    items
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["key"].as_str().unwrap())
+        .collect()
 }
 
 /// What the lines say, without the ids and with all empty fields left out.
@@ -102,40 +117,81 @@ async fn an_object_is_made_read_changed_deleted_and_restored() {
     let (status, made) = answer(response).await;
     assert_eq!((status, etag.as_str()), (StatusCode::CREATED, "\"1\""));
     assert_eq!(location, graph.path(&format!("objects/{}", id(&made))));
-    assert_eq!((&made["name"], &made["labels"], &made["actorType"]), (&json!("cURL"), &json!(["net", "tool"]), &json!("user")));
+    assert_eq!(
+        (&made["name"], &made["labels"], &made["actorType"]),
+        (&json!("cURL"), &json!(["net", "tool"]), &json!("user"))
+    );
     assert_eq!(graph.client.get(&location).await, (StatusCode::OK, made.clone()));
 
     let patch = json!({"properties": {"version": "8.0", "size": null, "arch": "amd64"}, "labels": ["cli"], "changeSummary": "newer"});
     let (status, changed) = graph.client.patch(&location, patch).await;
     assert_eq!(status, StatusCode::OK, "{changed}");
-    assert_eq!(changed["properties"], json!({"version": "8.0", "arch": "amd64", "name": "cURL"}));
-    assert_eq!((&changed["labels"], &changed["version"], &changed["id"]), (&json!(["cli", "net", "tool"]), &json!(2), &made["id"]));
-    let (_, replaced) = graph.client.patch(&location, json!({"labels": ["only"], "replaceLabels": true})).await;
-    assert_eq!((&replaced["labels"], &replaced["status"]), (&json!(["only"]), &json!("new")));
+    assert_eq!(
+        changed["properties"],
+        json!({"version": "8.0", "arch": "amd64", "name": "cURL"})
+    );
+    assert_eq!(
+        (&changed["labels"], &changed["version"], &changed["id"]),
+        (&json!(["cli", "net", "tool"]), &json!(2), &made["id"])
+    );
+    let (_, replaced) = graph
+        .client
+        .patch(&location, json!({"labels": ["only"], "replaceLabels": true}))
+        .await;
+    assert_eq!(
+        (&replaced["labels"], &replaced["status"]),
+        (&json!(["only"]), &json!("new"))
+    );
 
     assert_eq!(graph.client.delete(&location).await.0, StatusCode::NO_CONTENT);
     for answer in [graph.client.get(&location).await, graph.client.delete(&location).await] {
-        assert_eq!((answer.0, &answer.1["code"]), (StatusCode::NOT_FOUND, &json!("object_not_found")));
+        assert_eq!(
+            (answer.0, &answer.1["code"]),
+            (StatusCode::NOT_FOUND, &json!("object_not_found"))
+        );
     }
     let history = graph.get(&format!("objects/{}/history", id(&made))).await;
-    let versions: Vec<&Value> = history["items"].as_array().unwrap().iter().map(|item| &item["version"]).collect();
+    let versions: Vec<&Value> = history["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| &item["version"])
+        .collect();
     assert_eq!(versions, [4, 3, 2, 1]);
-    assert_eq!((&history["items"][2]["changeSummary"], history["items"][0]["deletedAt"].is_string()), (&json!("newer"), true));
+    assert_eq!(
+        (
+            &history["items"][2]["changeSummary"],
+            history["items"][0]["deletedAt"].is_string()
+        ),
+        (&json!("newer"), true)
+    );
     let (status, restored) = graph.client.post(&format!("{location}/restore"), json!({})).await;
-    assert_eq!((status, &restored["version"], &restored["deletedAt"]), (StatusCode::OK, &json!(5), &Value::Null));
+    assert_eq!(
+        (status, &restored["version"], &restored["deletedAt"]),
+        (StatusCode::OK, &json!(5), &Value::Null)
+    );
     assert_eq!(graph.client.get(&location).await.1, restored);
 }
 
 #[tokio::test]
 async fn a_change_for_another_version_is_a_conflict_and_changes_nothing() {
     let graph = Graph::start().await;
-    let made = graph.make("objects", json!({"type": "T", "key": "k", "properties": {"n": 1}})).await;
+    let made = graph
+        .make("objects", json!({"type": "T", "key": "k", "properties": {"n": 1}}))
+        .await;
     let path = graph.path(&format!("objects/{}", id(&made)));
     let patch = |version: i32| json!({"properties": {"n": 2}, "version": version});
     assert_eq!(graph.client.patch(&path, patch(1)).await.0, StatusCode::OK);
     let (status, problem) = graph.client.patch(&path, patch(1)).await;
-    assert_eq!((status, &problem["code"], &problem["version"]), (StatusCode::CONFLICT, &json!("version_conflict"), &json!(2)));
-    for (condition, expected) in [("\"1\"", StatusCode::CONFLICT), ("nonsense", StatusCode::BAD_REQUEST), ("\"2\"", StatusCode::OK)] {
+    assert_eq!(
+        (status, &problem["code"], &problem["version"]),
+        (StatusCode::CONFLICT, &json!("version_conflict"), &json!(2))
+    );
+    for (condition, expected) in [
+        ("\"1\"", StatusCode::CONFLICT),
+        ("nonsense", StatusCode::BAD_REQUEST),
+        ("\"2\"", StatusCode::OK),
+    ] {
         let request = graph.client.request(Method::PATCH, &path).header("if-match", condition);
         let response = request.json(&json!({"properties": {"n": 3}})).send().await.unwrap();
         assert_eq!(response.status(), expected, "{condition}");
@@ -144,11 +200,23 @@ async fn a_change_for_another_version_is_a_conflict_and_changes_nothing() {
     // Without a version, changes of different properties don't hinder each other.
     let patches = (0..4).map(|n| graph.client.patch(&path, json!({"properties": {format!("p{n}"): n}})));
     let answers = futures::future::join_all(patches.collect::<Vec<_>>()).await;
-    assert!(answers.iter().all(|(status, _)| *status == StatusCode::OK), "{answers:?}");
-    assert_eq!(graph.client.get(&path).await.1["properties"], json!({"n": 3, "p0": 0, "p1": 1, "p2": 2, "p3": 3}));
+    assert!(
+        answers.iter().all(|(status, _)| *status == StatusCode::OK),
+        "{answers:?}"
+    );
+    assert_eq!(
+        graph.client.get(&path).await.1["properties"],
+        json!({"n": 3, "p0": 0, "p1": 1, "p2": 2, "p3": 3})
+    );
     // A key is taken once in its type.
-    let (status, problem) = graph.client.post(&graph.path("objects"), json!({"type": "T", "key": "k"})).await;
-    assert_eq!((status, &problem["code"]), (StatusCode::CONFLICT, &json!("already_exists")));
+    let (status, problem) = graph
+        .client
+        .post(&graph.path("objects"), json!({"type": "T", "key": "k"}))
+        .await;
+    assert_eq!(
+        (status, &problem["code"]),
+        (StatusCode::CONFLICT, &json!("already_exists"))
+    );
     graph.object("Other", "k").await;
 }
 
@@ -160,7 +228,10 @@ async fn a_relationship_is_made_listed_changed_and_deleted() {
     let made = graph.make("relationships", new.clone()).await;
     let path = graph.path(&format!("relationships/{}", id(&made)));
     assert_eq!(graph.client.get(&path).await, (StatusCode::OK, made.clone()));
-    assert_eq!(graph.client.post(&graph.path("relationships"), new).await.0, StatusCode::CONFLICT);
+    assert_eq!(
+        graph.client.post(&graph.path("relationships"), new).await.0,
+        StatusCode::CONFLICT
+    );
 
     let edges = graph.get(&format!("objects/{b}/edges")).await;
     assert_eq!((&edges["incomingTotal"], &edges["outgoing"]), (&json!(1), &json!([])));
@@ -169,21 +240,48 @@ async fn a_relationship_is_made_listed_changed_and_deleted() {
         json!({"relationshipId": made["id"], "relationshipType": "KNOWS", "properties": {"since": 2020}, "weight": 0.25,
                "connected": {"id": a, "key": "a", "type": "T", "name": "a"}})
     );
-    for (query, count) in [("", 1), ("?type=KNOWS", 1), ("?type=LIKES", 0), (&format!("?sourceId={a}"), 1), (&format!("?sourceId={b}"), 0)] {
+    for (query, count) in [
+        ("", 1),
+        ("?type=KNOWS", 1),
+        ("?type=LIKES", 0),
+        (&format!("?sourceId={a}"), 1),
+        (&format!("?sourceId={b}"), 0),
+    ] {
         let listed = graph.get(&format!("relationships{query}")).await;
         assert_eq!(listed["items"].as_array().unwrap().len(), count, "{query}");
     }
-    let (status, changed) = graph.client.patch(&path, json!({"properties": {"since": null, "x": 1}, "version": 1})).await;
-    assert_eq!((status, &changed["properties"], &changed["weight"]), (StatusCode::OK, &json!({"x": 1}), &json!(0.25)));
+    let (status, changed) = graph
+        .client
+        .patch(&path, json!({"properties": {"since": null, "x": 1}, "version": 1}))
+        .await;
+    assert_eq!(
+        (status, &changed["properties"], &changed["weight"]),
+        (StatusCode::OK, &json!({"x": 1}), &json!(0.25))
+    );
     let (status, problem) = graph.client.patch(&path, json!({"weight": 1.0, "version": 1})).await;
-    assert_eq!((status, &problem["code"]), (StatusCode::CONFLICT, &json!("version_conflict")));
+    assert_eq!(
+        (status, &problem["code"]),
+        (StatusCode::CONFLICT, &json!("version_conflict"))
+    );
     assert_eq!(graph.client.delete(&path).await.0, StatusCode::NO_CONTENT);
     assert_eq!(graph.client.get(&path).await.1["code"], "relationship_not_found");
 
     let gone = Uuid::now_v7();
-    let (status, problem) = graph.client.post(&graph.path("relationships"), json!({"type": "R", "sourceId": a, "targetId": gone})).await;
-    assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &json!("object_not_found")));
-    assert!(problem["detail"].as_str().unwrap().contains(&gone.to_string()), "{problem}");
+    let (status, problem) = graph
+        .client
+        .post(
+            &graph.path("relationships"),
+            json!({"type": "R", "sourceId": a, "targetId": gone}),
+        )
+        .await;
+    assert_eq!(
+        (status, &problem["code"]),
+        (StatusCode::BAD_REQUEST, &json!("object_not_found"))
+    );
+    assert!(
+        problem["detail"].as_str().unwrap().contains(&gone.to_string()),
+        "{problem}"
+    );
 }
 
 #[tokio::test]
@@ -195,13 +293,30 @@ async fn objects_are_listed_in_pages_that_stay_stable() {
     let first = graph.get("objects?limit=2").await;
     assert_eq!(keys(&first["items"]), ["k0", "k1"]);
     graph.object("Even", "late").await;
-    let second = graph.get(&format!("objects?limit=3&cursor={}", first["nextCursor"].as_str().unwrap())).await;
+    let second = graph
+        .get(&format!(
+            "objects?limit=3&cursor={}",
+            first["nextCursor"].as_str().unwrap()
+        ))
+        .await;
     assert_eq!(keys(&second["items"]), ["k2", "k3", "k4"]);
-    let last = graph.get(&format!("objects?cursor={}", second["nextCursor"].as_str().unwrap())).await;
-    assert_eq!((keys(&last["items"]), &last["nextCursor"]), (vec!["late"], &Value::Null));
-    assert_eq!(keys(&graph.get("objects?type=Even&label=l1").await["items"]), ["k1", "k3"]);
+    let last = graph
+        .get(&format!("objects?cursor={}", second["nextCursor"].as_str().unwrap()))
+        .await;
+    assert_eq!(
+        (keys(&last["items"]), &last["nextCursor"]),
+        (vec!["late"], &Value::Null)
+    );
+    assert_eq!(
+        keys(&graph.get("objects?type=Even&label=l1").await["items"]),
+        ["k1", "k3"]
+    );
     for query in ["?limit=0", "?cursor=x", "?limit=many"] {
-        assert_eq!(graph.client.get(&graph.path(&format!("objects{query}"))).await.0, StatusCode::BAD_REQUEST, "{query}");
+        assert_eq!(
+            graph.client.get(&graph.path(&format!("objects{query}"))).await.0,
+            StatusCode::BAD_REQUEST,
+            "{query}"
+        );
     }
 }
 
@@ -212,16 +327,28 @@ async fn a_search_finds_and_types_are_counted_and_a_walk_goes_on() {
     assert_eq!(status, StatusCode::OK, "{report}");
 
     let found = graph.get("search?query=secure%20sockets").await;
-    assert_eq!((&found["data"][0]["object"]["key"], &found["total"]), (&json!("libssl3"), &json!(1)));
+    assert_eq!(
+        (&found["data"][0]["object"]["key"], &found["total"]),
+        (&json!("libssl3"), &json!(1))
+    );
     let score = found["data"][0]["score"].as_f64().unwrap();
     assert!(score > 0.0 && score <= 1.0, "{score}");
     assert_eq!(graph.get("search?query=curl&labels=tool,other").await["total"], 1);
     assert_eq!(graph.get("search?query=curl&types=Section").await["total"], 0);
-    assert_eq!(graph.get("search?query=curl&limit=1").await["data"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        graph.get("search?query=curl&limit=1").await["data"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
     assert_eq!(graph.client.get(&graph.path("search")).await.1["code"], "invalid_query");
 
     let types = graph.get("types").await;
-    assert_eq!((&types["total"], &types["types"][0]["name"], &types["types"][0]["count"]), (&json!(4), &json!("Package"), &json!(3)));
+    assert_eq!(
+        (&types["total"], &types["types"][0]["name"], &types["types"][0]["count"]),
+        (&json!(4), &json!("Package"), &json!(3))
+    );
     assert_eq!(
         types["relationships"],
         json!([{"type": "DEPENDS_ON", "fromType": "Package", "toType": "Package", "count": 2}])
@@ -231,12 +358,41 @@ async fn a_search_finds_and_types_are_counted_and_a_walk_goes_on() {
     let walk = async |body: Value| graph.client.post(&graph.path("traverse"), body).await;
     let (status, walked) = walk(json!({"startEntityId": start, "maxDepth": 2, "direction": "outgoing"})).await;
     assert_eq!(status, StatusCode::OK, "{walked}");
-    let nodes: Vec<_> = walked["nodes"].as_array().unwrap().iter().map(|node| (&node["object"]["key"], &node["depth"])).collect();
-    assert_eq!(nodes, [(&json!("curl"), &json!(0)), (&json!("libcurl4"), &json!(1)), (&json!("libssl3"), &json!(2))]);
-    assert_eq!((walked["edges"].as_array().unwrap().len(), &walked["truncated"]), (2, &json!(false)));
-    assert_eq!(walk(json!({"startEntityId": start, "relationshipTypes": ["OTHER"]})).await.1["nodes"].as_array().unwrap().len(), 1);
-    assert_eq!(walk(json!({"startEntityId": start, "maxDepth": 9})).await.0, StatusCode::BAD_REQUEST);
-    assert_eq!(walk(json!({"startEntityId": Uuid::now_v7()})).await.0, StatusCode::NOT_FOUND);
+    let nodes: Vec<_> = walked["nodes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|node| (&node["object"]["key"], &node["depth"]))
+        .collect();
+    assert_eq!(
+        nodes,
+        [
+            (&json!("curl"), &json!(0)),
+            (&json!("libcurl4"), &json!(1)),
+            (&json!("libssl3"), &json!(2))
+        ]
+    );
+    assert_eq!(
+        (walked["edges"].as_array().unwrap().len(), &walked["truncated"]),
+        (2, &json!(false))
+    );
+    assert_eq!(
+        walk(json!({"startEntityId": start, "relationshipTypes": ["OTHER"]}))
+            .await
+            .1["nodes"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    assert_eq!(
+        walk(json!({"startEntityId": start, "maxDepth": 9})).await.0,
+        StatusCode::BAD_REQUEST
+    );
+    assert_eq!(
+        walk(json!({"startEntityId": Uuid::now_v7()})).await.0,
+        StatusCode::NOT_FOUND
+    );
 }
 
 #[tokio::test]
@@ -245,14 +401,18 @@ async fn an_export_gives_back_what_was_imported() {
     assert_eq!(graph.export().await, "");
     let (status, report) = graph.import("", FILE).await;
     assert_eq!(status, StatusCode::OK, "{report}");
-    let numbers = ["lines", "objects", "relationships", "created", "updated", "unchanged"].map(|name| report[name].as_u64().unwrap());
+    let numbers = ["lines", "objects", "relationships", "created", "updated", "unchanged"]
+        .map(|name| report[name].as_u64().unwrap());
     assert_eq!((numbers, &report["badLines"]), ([6, 4, 2, 6, 0, 0], &json!([])));
     let exported = graph.export().await;
     assert_eq!(said(&exported), said(FILE));
     // Again, and from its own export: nothing changes.
     for lines in [FILE.to_owned(), exported.clone()] {
         let (_, report) = graph.import("", lines).await;
-        assert_eq!((&report["created"], &report["updated"], &report["unchanged"]), (&json!(0), &json!(0), &json!(6)));
+        assert_eq!(
+            (&report["created"], &report["updated"], &report["unchanged"]),
+            (&json!(0), &json!(0), &json!(6))
+        );
     }
     assert_eq!(graph.export().await, exported);
 }
@@ -263,50 +423,95 @@ async fn bad_lines_are_named_and_refuse_the_import_or_are_skipped() {
     let lost = r#"{"kind":"relationship","type":"R","source":{"type":"Package","key":"curl"},"target":{"type":"Package","key":"gone"}}"#;
     let lines = format!("{FILE}not json\n\n{lost}\n");
     let numbers = |body: &Value| -> Vec<u64> {
-        body["badLines"].as_array().unwrap().iter().map(|bad| bad["line"].as_u64().unwrap()).collect()
+        body["badLines"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|bad| bad["line"].as_u64().unwrap())
+            .collect()
     };
     for query in ["", "?onError=refuse"] {
         let (status, problem) = graph.import(query, lines.clone()).await;
-        assert_eq!((status, &problem["code"]), (StatusCode::UNPROCESSABLE_ENTITY, &json!("import_refused")));
+        assert_eq!(
+            (status, &problem["code"]),
+            (StatusCode::UNPROCESSABLE_ENTITY, &json!("import_refused"))
+        );
         assert_eq!((numbers(&problem), &problem["badLineCount"]), (vec![7, 9], &json!(2)));
-        assert!(problem["badLines"][0]["reason"].as_str().unwrap().starts_with("not JSON"), "{problem}");
+        assert!(
+            problem["badLines"][0]["reason"]
+                .as_str()
+                .unwrap()
+                .starts_with("not JSON"),
+            "{problem}"
+        );
         assert_eq!(graph.get("types").await["total"], 0);
     }
     let (status, report) = graph.import("?onError=skip", lines).await;
-    assert_eq!((status, numbers(&report), &report["created"]), (StatusCode::OK, vec![7, 9], &json!(6)));
+    assert_eq!(
+        (status, numbers(&report), &report["created"]),
+        (StatusCode::OK, vec![7, 9], &json!(6))
+    );
     assert_eq!(graph.import("?onError=perhaps", FILE).await.1["code"], "invalid_query");
 }
 
 #[tokio::test]
 async fn an_upload_may_be_larger_than_other_bodies_up_to_a_limit_of_its_own() {
     let graph = Graph::with(|config| config.max_import_bytes = 3 * 1024 * 1024).await;
-    let line = |n: usize| format!("{{\"kind\":\"object\",\"type\":\"T\",\"key\":\"k{n}\",\"properties\":{{\"text\":\"{}\"}}}}\n", "x".repeat(1_000));
+    let line = |n: usize| {
+        format!(
+            "{{\"kind\":\"object\",\"type\":\"T\",\"key\":\"k{n}\",\"properties\":{{\"text\":\"{}\"}}}}\n",
+            "x".repeat(1_000)
+        )
+    };
     let chunks = |count: usize| futures::stream::iter((0..count).map(move |n| Ok::<_, std::io::Error>(line(n))));
     // 2 MiB in pieces, without a length.
     let (status, report) = graph.import("", reqwest::Body::wrap_stream(chunks(2_000))).await;
-    assert_eq!((status, &report["created"]), (StatusCode::OK, &json!(2_000)), "{report}");
+    assert_eq!(
+        (status, &report["created"]),
+        (StatusCode::OK, &json!(2_000)),
+        "{report}"
+    );
     let (status, problem) = graph.import("", "\n".repeat(3 * 1024 * 1024 + 1)).await;
-    assert_eq!((status, &problem["code"]), (StatusCode::PAYLOAD_TOO_LARGE, &json!("body_too_large")));
-    let endless = graph.client.request(Method::POST, &graph.path("import")).body(reqwest::Body::wrap_stream(chunks(5_000)));
+    assert_eq!(
+        (status, &problem["code"]),
+        (StatusCode::PAYLOAD_TOO_LARGE, &json!("body_too_large"))
+    );
+    let endless = graph
+        .client
+        .request(Method::POST, &graph.path("import"))
+        .body(reqwest::Body::wrap_stream(chunks(5_000)));
     // The answer may come while we still send; then the connection closes under us.
     if let Ok(response) = endless.send().await {
         assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
     }
     assert_eq!(graph.get("types").await["total"], 2_000);
-    let request = graph.client.request(Method::POST, &graph.path("import")).header("content-encoding", "gzip").body("x");
-    assert_eq!(request.send().await.unwrap().status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    let request = graph
+        .client
+        .request(Method::POST, &graph.path("import"))
+        .header("content-encoding", "gzip")
+        .body("x");
+    assert_eq!(
+        request.send().await.unwrap().status(),
+        StatusCode::UNSUPPORTED_MEDIA_TYPE
+    );
 }
 
 #[tokio::test]
 async fn another_projects_caller_sees_nothing_of_it() {
     let graph = Graph::start().await;
     let (a, b) = (graph.object("T", "a").await, graph.object("T", "b").await);
-    let relationship = id(&graph.make("relationships", json!({"type": "R", "sourceId": a, "targetId": b})).await);
+    let relationship = id(&graph
+        .make("relationships", json!({"type": "R", "sourceId": a, "targetId": b}))
+        .await);
     let mut connection = graph.app.db.pool.acquire().await.unwrap();
     let other = projects::create(&mut connection, "other").await.unwrap();
-    let user = projects::ensure_user(&mut connection, "stranger@example.org").await.unwrap();
+    let user = projects::ensure_user(&mut connection, "stranger@example.org")
+        .await
+        .unwrap();
     projects::add_member(&mut connection, other, user).await.unwrap();
-    let (_, key) = auth::create_key(&mut connection, user, Some(other), "test", &Scope::ALL, None).await.unwrap();
+    let (_, key) = auth::create_key(&mut connection, user, Some(other), "test", &Scope::ALL, None)
+        .await
+        .unwrap();
     drop(connection);
     let stranger = Client::new(graph.app.url(), &key);
     for project in [graph.app.db.project_id, other] {
@@ -328,15 +533,29 @@ async fn another_projects_caller_sees_nothing_of_it() {
             requests.push((Method::POST, path("import")));
         }
         for (method, path) in requests {
-            let response = stranger.request(method.clone(), &path).json(&json!({})).send().await.unwrap();
-            assert_eq!(response.headers()["content-type"], "application/problem+json", "{method} {path}");
+            let response = stranger
+                .request(method.clone(), &path)
+                .json(&json!({}))
+                .send()
+                .await
+                .unwrap();
+            assert_eq!(
+                response.headers()["content-type"],
+                "application/problem+json",
+                "{method} {path}"
+            );
             assert_eq!(response.status(), StatusCode::NOT_FOUND, "{method} {path}");
         }
     }
     // Nor can an object of one project be joined to one of the other.
-    let theirs = stranger.post(&format!("/api/projects/{other}/graph/objects"), json!({"type": "T"})).await.1;
+    let theirs = stranger
+        .post(&format!("/api/projects/{other}/graph/objects"), json!({"type": "T"}))
+        .await
+        .1;
     let joined = json!({"type": "R", "sourceId": theirs["id"], "targetId": a});
-    let (status, _) = stranger.post(&format!("/api/projects/{other}/graph/relationships"), joined).await;
+    let (status, _) = stranger
+        .post(&format!("/api/projects/{other}/graph/relationships"), joined)
+        .await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
     assert_eq!(graph.get("types").await["total"], 2);
 }
@@ -346,14 +565,20 @@ async fn reading_needs_the_scope_to_read_and_changes_the_one_to_write() {
     let graph = Graph::start().await;
     let mut connection = graph.app.db.pool.acquire().await.unwrap();
     let (user, project) = (graph.app.db.user_id, graph.app.db.project_id);
-    let (_, key) = auth::create_key(&mut connection, user, Some(project), "test", &[Scope::Read], None).await.unwrap();
+    let (_, key) = auth::create_key(&mut connection, user, Some(project), "test", &[Scope::Read], None)
+        .await
+        .unwrap();
     let reader = Client::new(graph.app.url(), &key);
     for rest in ["objects", "types", "search?query=x", "export"] {
         assert_eq!(reader.stream_status(&graph.path(rest)).await, StatusCode::OK, "{rest}");
     }
     for rest in ["objects", "relationships", "import"] {
         let (status, problem) = reader.post(&graph.path(rest), json!({})).await;
-        assert_eq!((status, &problem["code"]), (StatusCode::FORBIDDEN, &json!("scope_missing")), "{rest}");
+        assert_eq!(
+            (status, &problem["code"]),
+            (StatusCode::FORBIDDEN, &json!("scope_missing")),
+            "{rest}"
+        );
     }
 }
 
@@ -368,8 +593,18 @@ async fn what_makes_no_sense_is_refused_with_a_reason() {
         (json!({"type": "T", "properties": []}), "invalid_body"),
     ] {
         let (status, problem) = graph.client.post(&graph.path("objects"), body.clone()).await;
-        assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &json!(code)), "{body}: {problem}");
+        assert_eq!(
+            (status, &problem["code"]),
+            (StatusCode::BAD_REQUEST, &json!(code)),
+            "{body}: {problem}"
+        );
     }
-    assert_eq!(graph.client.get(&graph.path("objects/nonsense")).await.0, StatusCode::NOT_FOUND);
-    assert_eq!(graph.client.get(&graph.path("objects?type=%00")).await.0, StatusCode::BAD_REQUEST);
+    assert_eq!(
+        graph.client.get(&graph.path("objects/nonsense")).await.0,
+        StatusCode::NOT_FOUND
+    );
+    assert_eq!(
+        graph.client.get(&graph.path("objects?type=%00")).await.0,
+        StatusCode::BAD_REQUEST
+    );
 }

@@ -47,7 +47,9 @@ fn every_operation_has_a_summary_and_a_name_of_its_own() {
         assert!(names.insert(name.clone()), "{name} is not only {method} {path}");
         let segments = path.matches('{').count();
         let of_path = |parameter: &&Value| parameter["in"] == "path";
-        let described = operation["parameters"].as_array().map_or(0, |all| all.iter().filter(of_path).count());
+        let described = operation["parameters"]
+            .as_array()
+            .map_or(0, |all| all.iter().filter(of_path).count());
         assert_eq!(described, segments, "{method} {path} describes its segments");
         if !OPEN.contains(&path.as_str()) {
             assert!(operation["responses"]["401"].is_object(), "{method} {path} may refuse");
@@ -58,9 +60,20 @@ fn every_operation_has_a_summary_and_a_name_of_its_own() {
 
 #[tokio::test]
 async fn no_documented_route_opens_without_a_key() {
-    let app = TestApp::with(AppOptions { workers: 0, ..AppOptions::default() }).await;
+    let app = TestApp::with(AppOptions {
+        workers: 0,
+        ..AppOptions::default()
+    })
+    .await;
     let nobody = reqwest::Client::new();
-    let served: Value = nobody.get(format!("{}/openapi.json", app.url())).send().await.unwrap().json().await.unwrap();
+    let served: Value = nobody
+        .get(format!("{}/openapi.json", app.url()))
+        .send()
+        .await
+        .unwrap()
+        .json()
+        .await
+        .unwrap();
     assert_eq!(served, document());
     for (method, path, _) in operations(&served) {
         let mut url = format!("{}{path}", app.url());
@@ -75,9 +88,17 @@ async fn no_documented_route_opens_without_a_key() {
         if OPEN.contains(&path.as_str()) {
             assert_eq!(response.status(), StatusCode::OK, "{method} {path}");
         } else {
-            assert_eq!(response.headers()["content-type"], "application/problem+json", "{method} {path}");
+            assert_eq!(
+                response.headers()["content-type"],
+                "application/problem+json",
+                "{method} {path}"
+            );
             let (status, problem) = answer(response).await;
-            assert_eq!((status, &problem["code"]), (StatusCode::UNAUTHORIZED, &json!("unauthorized")), "{method} {path}");
+            assert_eq!(
+                (status, &problem["code"]),
+                (StatusCode::UNAUTHORIZED, &json!("unauthorized")),
+                "{method} {path}"
+            );
         }
     }
 }

@@ -6,9 +6,7 @@ use axum::http::header::{ETAG, LOCATION};
 use axum::http::{HeaderMap, StatusCode};
 use chrono::{DateTime, Utc};
 use rejoin_shared::graph;
-use rejoin_shared::graph::relationships::{
-    self, Connected, Filter, NewRelationship, Relationship, RelationshipChange,
-};
+use rejoin_shared::graph::relationships::{self, Connected, Filter, NewRelationship, Relationship, RelationshipChange};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};

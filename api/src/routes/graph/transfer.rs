@@ -68,7 +68,11 @@ impl Transfers {
     /// Connections like those of `usual`, apart from them.
     pub fn new(usual: &PgPool) -> Self {
         let limit = format!("{}ms", STATEMENT_LIMIT.as_millis());
-        let options = usual.connect_options().as_ref().clone().options([("statement_timeout", limit)]);
+        let options = usual
+            .connect_options()
+            .as_ref()
+            .clone()
+            .options([("statement_timeout", limit)]);
         let pool = PgPoolOptions::new()
             .max_connections(MAX_TRANSFERS)
             .idle_timeout(IDLE_LIMIT)
@@ -285,12 +289,10 @@ async fn import_lines(
         "nothing was imported: {} of {} lines are bad (?onError=skip imports the others)",
         report.bad_lines, report.lines
     );
-    Err(
-        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "import_refused", detail)
-            .with("lines", json!(report.lines))
-            .with("badLineCount", json!(report.bad_lines))
-            .with("badLines", json!(bad_lines(report.bad))),
-    )
+    Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "import_refused", detail)
+        .with("lines", json!(report.lines))
+        .with("badLineCount", json!(report.bad_lines))
+        .with("badLines", json!(bad_lines(report.bad))))
 }
 
 /// Where an export writes: to whoever reads the answer.
