@@ -1,5 +1,8 @@
 //! Connections to PostgreSQL: one pool a driver.
 //!
+//! What a reader has seen is never taken back (I2, I3), so that every commit waits for the disk, whatever the server's default is:
+//! without `synchronous_commit`, a crash of the server would take back events that were sent, and give their numbers to others.
+//!
 //! sqlx serves nouns and commands (queries checked at compile time); tokio-postgres serves the hot paths and LISTEN, where
 //! pipelining and prepared statements pay.
 
@@ -46,9 +49,10 @@ impl Db {
             .database_url
             .parse()
             .map_err(|error: sqlx::Error| ConnectError::Url(error.to_string()))?;
-        let options = options
-            .application_name(application)
-            .options([("statement_timeout", format!("{}ms", args.db_statement_timeout_ms))]);
+        let options = options.application_name(application).options([
+            ("statement_timeout", format!("{}ms", args.db_statement_timeout_ms)),
+            ("synchronous_commit", "on".to_owned()),
+        ]);
         let sql = PgPoolOptions::new()
             .max_connections(args.db_connections)
             .acquire_timeout(ACQUIRE_TIMEOUT)
@@ -97,7 +101,7 @@ impl Connector {
         config
             .application_name(application)
             .options(format!(
-                "-c statement_timeout={} -c idle_in_transaction_session_timeout=10s",
+                "-c statement_timeout={} -c synchronous_commit=on -c idle_in_transaction_session_timeout=10s",
                 args.db_statement_timeout_ms
             ))
             .connect_timeout(Duration::from_secs(5))

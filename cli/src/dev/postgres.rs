@@ -372,11 +372,7 @@ impl Setup {
             ("jit", "off"),
         ];
         if !self.options.durable {
-            settings.extend([
-                ("fsync", "off"),
-                ("synchronous_commit", "off"),
-                ("full_page_writes", "off"),
-            ]);
+            settings.extend([("fsync", "off"), ("full_page_writes", "off")]);
         }
         let mut settings: Vec<(String, String)> = settings
             .into_iter()

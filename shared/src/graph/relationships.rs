@@ -373,8 +373,13 @@ pub async fn edges(pool: &PgPool, project_id: Uuid, object_id: Uuid, limit: i64)
     })
 }
 
-/// The live head, locked until the transaction ends.
+/// The live head, locked until the transaction ends. Writers of one relationship take turns first: who waited for the lock of
+/// the head's row alone would be left with a row that has been superseded meanwhile.
 async fn lock_head(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Relationship, Error> {
+    sqlx::query!("select pg_advisory_xact_lock(hashtextextended($1::uuid::text, 0))", id)
+        .execute(&mut *db)
+        .await
+        .map_err(Error::database("wait for other writers of a relationship"))?;
     sqlx::query_as!(
         Relationship,
         r#"select canonical_id as id, version, type as relationship_type, source_id, target_id, properties, weight,

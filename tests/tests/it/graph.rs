@@ -211,6 +211,37 @@ async fn no_object_of_another_project_can_be_seen_or_joined() {
 }
 
 #[tokio::test]
+async fn writers_of_one_relationship_take_turns() {
+    let database = crate::support::database().await;
+    let (pool, project_id) = (&database.pool, database.project_id);
+    import(pool, project_id, FILE, OnError::Refuse).await;
+    let curl = find(pool, project_id, "Package:curl").await;
+    let edges = relationships::edges(pool, project_id, curl.id, 10).await.unwrap();
+    let id = edges.outgoing[0].relationship_id;
+    let writes = (0..8).map(|n| async move {
+        let mut connection = pool.acquire().await.unwrap();
+        let properties = fields(json!({ format!("p{n}"): n }));
+        let change = relationships::RelationshipChange {
+            properties,
+            ..Default::default()
+        };
+        relationships::update(&mut connection, project_id, id, &change, ACTOR)
+            .await
+            .unwrap()
+            .version
+    });
+    let mut versions = futures::future::join_all(writes).await;
+    versions.sort_unstable();
+    assert_eq!(versions, (2..=9).collect::<Vec<_>>());
+    let all = relationships::get(pool, project_id, id).await.unwrap();
+    assert!(
+        (0..8).all(|n| all.properties[format!("p{n}")] == n),
+        "no write was lost: {}",
+        all.properties
+    );
+}
+
+#[tokio::test]
 async fn an_import_again_changes_nothing_and_a_changed_line_makes_a_version() {
     let database = crate::support::database().await;
     let (pool, project_id) = (&database.pool, database.project_id);
