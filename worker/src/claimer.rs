@@ -200,7 +200,10 @@ fn start(
                 after: None,
             }),
         };
-        if let Some(outcome) = outcome {
+        // A run needs its `error` and `done`: the sweep writes them once the lease of its last attempt has expired.
+        let leave_to_sweep =
+            matches!(outcome, Some(Outcome::Retry { .. })) && job.run_id.is_some() && job.attempt >= job.max_attempts;
+        if let Some(outcome) = outcome.filter(|_| !leave_to_sweep) {
             let settlement = Settlement {
                 job_id: job.id,
                 attempt: job.attempt,

@@ -134,7 +134,7 @@ impl Execution {
                 output_tokens: stored.output_tokens,
             },
             reply: stored.reply,
-            stopping: stored.stopping.then_some(StopReason::Steps),
+            stopping: stored.stopping,
             request,
         })
     }
@@ -145,7 +145,10 @@ impl Execution {
             let next = match self.messages.last() {
                 // A step whose calls are not all answered, a stored answer, or a question: in this order a new attempt meets them.
                 _ if !self.open_calls.is_empty() => self.answer_calls().await,
-                Some(Message::Assistant { .. }) => Next::End(self.finished(DoneStatus::Completed, None)),
+                Some(Message::Assistant { .. }) => Next::End(match self.stopping {
+                    Some(reason) => self.paused(reason),
+                    None => self.finished(DoneStatus::Completed, None),
+                }),
                 Some(Message::User { .. } | Message::ToolResult { .. }) | None => self.next_step().await,
             };
             match next {
@@ -229,10 +232,7 @@ impl Execution {
         if let Err(end) = self.record(answer.text, calls, &injected).await {
             return Next::End(end);
         }
-        match self.stopping {
-            Some(reason) => Next::End(self.paused(reason)),
-            None => Next::Step,
-        }
+        Next::Step
     }
 
     /// Stores the step: the assistant's message, its calls as pending, the counters, `usage`.

@@ -248,6 +248,50 @@ async fn a_job_whose_every_attempt_is_lost_ends_with_error_and_done() {
 }
 
 #[tokio::test]
+async fn a_last_word_that_was_stored_is_not_asked_for_again_and_the_run_still_pauses() {
+    let mut app = TestApp::with(AppOptions {
+        workers: 0,
+        ..AppOptions::default()
+    })
+    .await;
+    let agent = app
+        .agent_with("short", &["schema_version"], |content| content.max_steps = Some(1))
+        .await;
+    app.model
+        .script([Reply::tool("schema_version", json!({})), Reply::text("That is all.")]);
+    let posted = app
+        .client()
+        .post_message(json!({"message": "go", "agentDefinitionId": agent}))
+        .await;
+    // No message of the assistant can be stored: the attempt fails between the last step and the run's end.
+    sqlx::query("alter table kb.chat_messages add constraint no_end check (role <> 'assistant') not valid")
+        .execute(&app.db.pool)
+        .await
+        .unwrap();
+    app.add_worker();
+    support::wait_for("the last word", async || {
+        (app.model.requests().len() == 2).then_some(())
+    })
+    .await;
+    support::wait_for("a failed end", async || {
+        let failed: Option<String> = sqlx::query_scalar("select last_error from queue.jobs")
+            .fetch_one(&app.db.pool)
+            .await
+            .ok()?;
+        failed.filter(|error| error.contains("finishing the run"))
+    })
+    .await;
+    sqlx::query("alter table kb.chat_messages drop constraint no_end")
+        .execute(&app.db.pool)
+        .await
+        .unwrap();
+    let frames = log(&app, &posted).await;
+    assert_eq!(app.model.requests().len(), 2, "the last word was not asked for again");
+    assert_eq!(text(&frames), "That is all.");
+    assert_eq!(done(&frames)["status"], "paused");
+}
+
+#[tokio::test]
 async fn i9_a_drained_worker_hands_over_at_once() {
     let mut app = TestApp::start().await;
     let agent = app.agent("writer", &[]).await;

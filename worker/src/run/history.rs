@@ -153,8 +153,8 @@ pub struct Stored {
     pub input_tokens: u64,
     pub output_tokens: u64,
     pub reply: String,
-    /// The model has been told to stop, and had its last word or not.
-    pub stopping: bool,
+    /// The model was told to stop, for this reason, and has had its last word.
+    pub stopping: Option<StopReason>,
 }
 
 pub async fn rebuild(db: &PgPool, run: &Run) -> Result<Stored, LoadError> {
@@ -167,9 +167,8 @@ pub async fn rebuild(db: &PgPool, run: &Run) -> Result<Stored, LoadError> {
         input_tokens: run.usage["inputTokens"].as_u64().unwrap_or_default(),
         output_tokens: run.usage["outputTokens"].as_u64().unwrap_or_default(),
         reply: String::new(),
-        stopping: false,
+        stopping: None,
     };
-    let told_to_stop = [StopReason::Steps, StopReason::Time].map(StopReason::instruction);
     for row in run_messages::all(db, run.id).await? {
         if row.role == "system" {
             stored.system = row.content["text"].as_str().unwrap_or_default().to_owned();
@@ -183,7 +182,9 @@ pub async fn rebuild(db: &PgPool, run: &Run) -> Result<Stored, LoadError> {
                 }
                 stored.reply.push_str(text);
             }
-            Message::User { text } if row.step_number > 0 => stored.stopping |= told_to_stop.contains(text),
+            Message::User { text } if row.step_number > 0 => {
+                stored.stopping = StopReason::ALL.into_iter().find(|reason| reason.instruction() == *text);
+            }
             Message::Assistant { .. } | Message::User { .. } | Message::ToolResult { .. } => {}
         }
         stored.messages.push(message);

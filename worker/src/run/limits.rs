@@ -28,6 +28,8 @@ pub enum StopReason {
 }
 
 impl StopReason {
+    pub const ALL: [StopReason; 2] = [StopReason::Steps, StopReason::Time];
+
     /// Stable word: the error's code, the metric's label.
     pub fn name(self) -> &'static str {
         match self {
