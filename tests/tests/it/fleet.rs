@@ -161,8 +161,7 @@ async fn ten_thousand_tokens_cost_few_queries_and_a_late_reader_one_frame() {
     let mut reader = client.stream(&conversation_events(&posted)).await;
     let mut frames = until_text(&mut reader, &format!("t{} ", TOKENS / 2 - 1)).await;
 
-    let half: String = (0..TOKENS / 2).map(|n| format!("t{n} ")).collect();
-    let whole: String = (0..TOKENS).map(|n| format!("t{n} ")).collect();
+    let (half, whole) = (tokens(TOKENS / 2), tokens(TOKENS));
     let mut late = Vec::new();
     for path in [conversation_events(&posted), run_events(&posted)] {
         let mut stream = client.stream(&format!("{path}?from=snapshot")).await;
@@ -317,16 +316,13 @@ async fn fifty_equal_posts_to_two_apis_are_one_run() {
     second.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_database_that_crashes_in_the_middle_of_a_turn_costs_no_word() {
+/// A turn whose database crashes and comes back in its middle, once its reader has `t19`. Gives what a reader got that came back
+/// with its cursor whenever it was cut off.
+async fn turn_over_a_crash(replies: [Reply; 2], meanwhile: impl FnOnce()) -> Vec<Frame> {
     let (postgres, database) = support::own_server_database().await;
     let app = TestApp::over(database, AppOptions::default()).await;
     let agent = app.agent("writer", &[]).await;
-    let gate = Arc::new(Notify::new());
-    let whole: String = (0..40).map(|n| format!("t{n} ")).collect();
-    // The second reply is for a worker that had to begin anew.
-    app.model
-        .script([Reply::tokens(40).gate(gate.clone()), Reply::tokens(40)]);
+    app.model.script(replies);
     let client = app.client();
     let posted = client
         .post_message(json!({"message": "write", "agentDefinitionId": agent}))
@@ -340,10 +336,9 @@ async fn a_database_that_crashes_in_the_middle_of_a_turn_costs_no_word() {
     until_text(&mut other, "t19 ").await;
     postgres.stop_immediate().await.unwrap();
     postgres.restart().await.unwrap();
-    gate.notify_one();
+    meanwhile();
     let frames = reader.await.unwrap();
     assert!(numbered_through(&frames), "{:?}", seqs(&frames));
-    assert_eq!(text(&frames), whole);
     assert_eq!(count(&frames, "done"), 1);
     assert_eq!(frames.last().unwrap().json()["status"], "completed");
     assert_eq!(
@@ -355,4 +350,25 @@ async fn a_database_that_crashes_in_the_middle_of_a_turn_costs_no_word() {
     app.wait_until_idle().await;
     drop(app);
     postgres.stop().await.unwrap();
+    frames
+}
+
+fn tokens(n: usize) -> String {
+    (0..n).map(|n| format!("t{n} ")).collect()
+}
+
+#[tokio::test]
+async fn a_database_that_crashes_while_the_model_thinks_costs_no_word() {
+    let gate = Arc::new(Notify::new());
+    // The second reply is for a worker that had to begin anew.
+    let replies = [Reply::tokens(40).gate(gate.clone()), Reply::tokens(40)];
+    let frames = turn_over_a_crash(replies, || gate.notify_one()).await;
+    assert_eq!(text(&frames), tokens(40));
+}
+
+#[tokio::test]
+async fn a_database_that_crashes_while_words_flow_costs_none_of_them() {
+    let reply = Reply::tokens(400).words_every(5);
+    let frames = turn_over_a_crash([reply.clone(), reply], || ()).await;
+    assert_eq!(text(&frames), tokens(400));
 }

@@ -12,6 +12,7 @@ mod definitions;
 mod fleet;
 mod graph;
 mod graph_api;
+mod graph_transfer;
 mod history;
 mod layout;
 mod migrations;

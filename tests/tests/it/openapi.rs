@@ -1,4 +1,6 @@
 //! The OpenAPI document: what it says, and that it says it of everything.
+//!
+//! After a change of the API that is meant: `INSTA_UPDATE=always make test ARGS="-- openapi"`, and review the snapshot's diff.
 
 use std::collections::HashSet;
 

@@ -35,7 +35,7 @@ pub fn routes() -> OpenApiRouter<AppState> {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct SearchParams {
-    /// Words; "phrases" and -exclusions are understood, typing errors forgiven
+    /// Words, or a phrase in quotes; typing errors are forgiven
     pub query: String,
     /// Only objects of one of these types, with commas between
     pub types: Option<String>,
