@@ -44,7 +44,7 @@ impl Ready {
             ""
         } else {
             "\nNo model provider is set up: a rule-based stand-in answers, with the real tools over the real graph.\n\
-             Set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or OLLAMA_HOST and start again for a real one.\n"
+             Set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or OPENAI_BASE_URL and start again for a real one.\n"
         };
         let rejoin = program();
         let first_worker = workers.first().map_or("PID", String::as_str);

@@ -29,6 +29,21 @@ impl Models {
         })
     }
 
+    /// What answers under `rejoin dev` for a model without a key: the model of plain conversations if that one has a key (and
+    /// nobody has chosen one model for all), else the demo.
+    fn stand_in(&self) -> Result<ModelName, ModelError> {
+        let chat = ModelName::parse(self.settings.chat_model())?;
+        let has_key = self.settings.missing_variable(chat.provider).is_none();
+        Ok(if has_key && self.settings.model_override.is_none() {
+            chat
+        } else {
+            ModelName {
+                provider: ProviderKind::Demo,
+                model: DEMO_MODEL.to_owned(),
+            }
+        })
+    }
+
     /// The provider for a definition's model, or for a conversation without an agent (`None`), with the name that is
     /// really used: the override, the default and the demo fallback may change it.
     pub fn resolve(&self, model: Option<&str>) -> Result<(String, Arc<dyn Provider>), ModelError> {
@@ -43,11 +58,9 @@ impl Models {
             if !self.settings.demo_fallback {
                 return Err(key_missing(&name, variable));
             }
-            tracing::info!(model = %name, variable, "no key for this model: demo:graph answers instead");
-            name = ModelName {
-                provider: ProviderKind::Demo,
-                model: DEMO_MODEL.to_owned(),
-            };
+            let stand_in = self.stand_in()?;
+            tracing::info!(model = %name, variable, %stand_in, "no key for this model: another one answers instead");
+            name = stand_in;
         }
         let effective = name.to_string();
         let provider: Arc<dyn Provider> = match name.provider {
