@@ -295,3 +295,13 @@ pub fn text(frames: &[Frame]) -> String {
         .map(|event| event["token"].as_str().expect("text").to_owned())
         .collect()
 }
+
+/// The events of these frames.
+pub fn json_of(frames: &[Frame]) -> Vec<Value> {
+    frames.iter().map(Frame::json).collect()
+}
+
+/// Those of one type.
+pub fn of_kind<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    events.iter().filter(|event| event["type"] == kind).collect()
+}

@@ -330,3 +330,17 @@ fn refuse(status: StatusCode, message: &str) -> Response {
     let body = json!({"error": {"message": message, "type": "scripted_model", "code": status.as_u16()}});
     (status, axum::Json(body)).into_response()
 }
+
+/// Messages of a recorded model request: (role, content).
+pub fn sent(request: &Value) -> Vec<(String, String)> {
+    let messages = request["messages"].as_array().expect("messages");
+    messages
+        .iter()
+        .map(|m| {
+            (
+                m["role"].as_str().unwrap().to_owned(),
+                m["content"].as_str().unwrap_or_default().to_owned(),
+            )
+        })
+        .collect()
+}

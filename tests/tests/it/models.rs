@@ -426,37 +426,6 @@ async fn a_missing_key_names_its_variable_unless_the_demo_stands_in() {
 }
 
 #[tokio::test]
-async fn under_dev_a_provider_with_a_key_stands_in_before_the_demo_does() {
-    let settings = ModelSettings {
-        demo_fallback: true,
-        ..ModelSettings::openai_compatible("http://127.0.0.1:9/v1")
-    };
-    let resolved = |settings: ModelSettings| {
-        Models::new(settings)
-            .expect("the models")
-            .resolve(Some("gemini-2.0-flash"))
-    };
-    assert_eq!(resolved(settings.clone()).expect("a stand-in").0, "openai:gpt-4o-mini");
-    // Whoever chose one model for all gets that one, or the demo.
-    let chosen = ModelSettings {
-        model_override: Some("anthropic:claude-x".to_owned()),
-        ..settings
-    };
-    assert_eq!(resolved(chosen).expect("a stand-in").0, "demo:graph");
-}
-
-#[tokio::test]
-async fn the_override_replaces_every_definitions_model() {
-    let settings = ModelSettings {
-        model_override: Some("demo:graph".to_owned()),
-        ..ModelSettings::default()
-    };
-    let models = Models::new(settings).expect("the models");
-    assert_eq!(models.resolve(Some("openai:gpt-4o")).expect("the demo").0, "demo:graph");
-    assert_eq!(models.resolve(None).expect("the demo").0, "demo:graph");
-}
-
-#[tokio::test]
 async fn the_base_url_works_with_and_without_a_last_slash() {
     let server = ModelServer::start().await.expect("a server");
     for url in [server.base_url().to_owned(), format!("{}/", server.base_url())] {
