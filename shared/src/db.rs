@@ -174,25 +174,25 @@ impl Connector {
 const OUTCOME_RETRY: Duration = Duration::from_millis(100);
 const OUTCOME_TRIES: u32 = 100;
 
-/// Whether a transaction whose COMMIT went unanswered has happened. Waits for the server to know; an error means that it
-/// could not be asked.
+/// Whether a transaction whose COMMIT went unanswered has happened. Waits for the server to know; an error means that it could
+/// not be asked, or has not decided within the limit: then nobody may say that it has not happened.
 pub async fn was_committed(db: &sqlx::PgPool, xid: &str) -> Result<bool, sqlx::Error> {
-    let mut tries = 0;
-    loop {
-        tries += 1;
+    let mut undecided = sqlx::Error::Protocol(format!("transaction {xid} is still in progress"));
+    for _ in 0..OUTCOME_TRIES {
         match sqlx::query_scalar!("select pg_xact_status($1::text::xid8)", xid)
             .fetch_one(db)
             .await
         {
             Ok(Some(status)) if status == "committed" => return Ok(true),
             // The broken connection's server process has not noticed yet; it will.
-            Ok(Some(status)) if status == "in progress" && tries < OUTCOME_TRIES => {}
+            Ok(Some(status)) if status == "in progress" => {}
             Ok(_) => return Ok(false),
-            Err(error) if is_transient(&error) && tries < OUTCOME_TRIES => {}
+            Err(error) if is_transient(&error) => undecided = error,
             Err(error) => return Err(error),
         }
         tokio::time::sleep(OUTCOME_RETRY).await;
     }
+    Err(undecided)
 }
 
 /// Whether the same transaction may simply be tried again: the connection broke, or the server chose us as the victim of a

@@ -324,20 +324,9 @@ impl Task {
     /// Whether a transaction whose COMMIT went unanswered has happened. Asks until the server knows.
     async fn was_committed(&self, xid: &str) -> bool {
         loop {
-            let asked = async {
-                let client = self.db.hot.get().await?;
-                let row = client
-                    .query_one("select pg_xact_status($1::text::xid8)", &[&xid])
-                    .await?;
-                Ok::<Option<String>, HotError>(row.get(0))
-            };
-            match timeout(FLUSH_LIMIT, asked).await {
-                Ok(Ok(Some(status))) if status == "committed" => return true,
-                // In progress: the old connection's server process has not noticed yet; it will.
-                Ok(Ok(Some(status))) if status == "in progress" => {}
-                Ok(Ok(_)) => return false,
-                Ok(Err(error)) => debug!(%error, "asking for a transaction's outcome failed; asking again"),
-                Err(_) => debug!("asking for a transaction's outcome took too long; asking again"),
+            match crate::db::was_committed(&self.db.sql, xid).await {
+                Ok(committed) => return committed,
+                Err(error) => debug!(%error, "the outcome of a commit is not known yet; asking again"),
             }
             tokio::time::sleep(RETRY).await;
         }
