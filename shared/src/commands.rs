@@ -41,6 +41,11 @@ pub trait Command: Sync {
     type Error: CommandError;
 
     fn apply(&self, db: &mut PgConnection) -> impl Future<Output = Result<Self::Output, Self::Error>> + Send;
+
+    /// Whether an application whose COMMIT went unanswered, and which gave `output`, has happened: looked up by what it would
+    /// have left behind. (Not by its transaction id: a crash of the server gives unflushed ids to others.) False also where
+    /// doing it again changes nothing.
+    fn happened(&self, db: &PgPool, output: &Self::Output) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
 }
 
 /// What went wrong with a command, as far as trying again is concerned.
@@ -81,8 +86,8 @@ const TRIES: u32 = 5;
 /// The wait after the first failure; doubled each time.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// Runs a command in a transaction of its own. Transient failures are tried again. A COMMIT whose answer was lost is looked up
-/// by the transaction's id: it is neither repeated nor reported as failed when it went through (F7).
+/// Runs a command in a transaction of its own. Transient failures are tried again. A COMMIT whose answer was lost is looked up:
+/// it is neither repeated nor reported as failed when it went through (F7).
 pub async fn execute<C: Command>(db: &PgPool, command: &C) -> Result<C::Output, C::Error> {
     let mut wait = RETRY;
     let mut tries = 1;
@@ -121,11 +126,17 @@ async fn try_execute<C: Command>(db: &PgPool, command: &C) -> Result<C::Output, 
         .map_err(not_done)?;
     match tx.commit().await {
         Ok(()) => Ok(output),
-        Err(error) if crate::db::is_transient(&error) => match crate::db::was_committed(db, &xid).await {
-            Ok(true) => Ok(output),
-            Ok(false) => Err(not_done(error)),
-            Err(error) => Err(Failed::Unknown(error.into())),
-        },
+        Err(error) if crate::db::is_transient(&error) => {
+            let looked_up = async {
+                crate::db::wait_until_decided(db, &xid).await?;
+                command.happened(db, &output).await
+            };
+            match looked_up.await {
+                Ok(true) => Ok(output),
+                Ok(false) => Err(not_done(error)),
+                Err(error) => Err(Failed::Unknown(error.into())),
+            }
+        }
         Err(error) => Err(not_done(error)),
     }
 }

@@ -174,19 +174,20 @@ impl Connector {
 const OUTCOME_RETRY: Duration = Duration::from_millis(100);
 const OUTCOME_TRIES: u32 = 100;
 
-/// Whether a transaction whose COMMIT went unanswered has happened. Waits for the server to know; an error means that it could
-/// not be asked, or has not decided within the limit: then nobody may say that it has not happened.
-pub async fn was_committed(db: &sqlx::PgPool, xid: &str) -> Result<bool, sqlx::Error> {
+/// Waits until a transaction whose COMMIT went unanswered is no longer under way: the broken connection's server process may not
+/// have noticed yet. Whether it has happened is for the caller to see from what it would have left behind, not from its id: after
+/// a crash, ids that had not reached the disk are given to others. An error: the server could not be asked, or is still busy.
+pub async fn wait_until_decided(db: &sqlx::PgPool, xid: &str) -> Result<(), sqlx::Error> {
     let mut undecided = sqlx::Error::Protocol(format!("transaction {xid} is still in progress"));
     for _ in 0..OUTCOME_TRIES {
-        match sqlx::query_scalar!("select pg_xact_status($1::text::xid8)", xid)
+        let asked = sqlx::query_scalar!("select pg_xact_status($1::text::xid8)", xid)
             .fetch_one(db)
-            .await
-        {
-            Ok(Some(status)) if status == "committed" => return Ok(true),
-            // The broken connection's server process has not noticed yet; it will.
+            .await;
+        match asked {
             Ok(Some(status)) if status == "in progress" => {}
-            Ok(_) => return Ok(false),
+            Ok(_) => return Ok(()),
+            // "That id is in the future": it was forgotten in a crash, so that nothing is under way.
+            Err(error) if error.as_database_error().and_then(|e| e.code()).as_deref() == Some("22023") => return Ok(()),
             Err(error) if is_transient(&error) => undecided = error,
             Err(error) => return Err(error),
         }

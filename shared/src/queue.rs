@@ -26,6 +26,10 @@ pub const DEFAULT_QUEUE: &str = "default";
 /// The kind of job that executes a run: its `run_id` names it.
 pub const KIND_RUN: &str = "run";
 
+/// Attempts that a run gets: more than other jobs, since a lost worker or a restarted database is no fault of the run's, and
+/// every finished step is kept. A run that kills its workers by itself still ends.
+pub const RUN_MAX_ATTEMPTS: i32 = 12;
+
 /// The concurrency key that lets one run of a conversation be active at a time.
 pub fn conversation_key(conversation_id: uuid::Uuid) -> String {
     format!("conversation:{conversation_id}")

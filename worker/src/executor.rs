@@ -23,6 +23,9 @@ use crate::run::history::{self, Opening};
 use crate::run::{End, ExecuteRequest, Execution, Limits};
 use crate::services::Services;
 
+/// Before a run goes on that met a database that was away.
+const DATABASE_PAUSE: Duration = Duration::from_millis(500);
+
 /// Why a run can't go on in this attempt.
 #[derive(Debug, thiserror::Error)]
 enum Trouble {
@@ -32,11 +35,25 @@ enum Trouble {
     /// Something of ours or of the database's: another attempt may succeed.
     #[error("{0}")]
     Infrastructure(String),
+    /// The database is away or restarting: not the run's fault, and no attempt of its own.
+    #[error("{0}")]
+    DatabaseAway(String),
+}
+
+impl Trouble {
+    fn of(attempted: &str, error: &sqlx::Error) -> Self {
+        let text = format!("{attempted}: {error}");
+        if rejoin_shared::db::is_transient(error) {
+            Trouble::DatabaseAway(text)
+        } else {
+            Trouble::Infrastructure(text)
+        }
+    }
 }
 
 impl From<sqlx::Error> for Trouble {
     fn from(error: sqlx::Error) -> Self {
-        Trouble::Infrastructure(format!("the database: {error}"))
+        Trouble::of("the database", &error)
     }
 }
 
@@ -44,7 +61,7 @@ impl From<FencedError> for Trouble {
     fn from(error: FencedError) -> Self {
         match error {
             FencedError::LeaseLost => Trouble::LeaseLost,
-            FencedError::Database { attempted, source } => Trouble::Infrastructure(format!("{attempted}: {source}")),
+            FencedError::Database { attempted, source } => Trouble::of(attempted, &source),
         }
     }
 }
@@ -66,6 +83,10 @@ pub async fn execute(services: Services, job: ClaimedJob, signals: Signals) -> O
             Trouble::LeaseLost => {
                 warn!("the lease was lost; another attempt has the run, or it has ended");
                 None
+            }
+            Trouble::DatabaseAway(error) => {
+                warn!(error, "the database was away; the run goes on when it is back");
+                Some(Outcome::Snooze { after: DATABASE_PAUSE })
             }
             Trouble::Infrastructure(error) if job.attempt < job.max_attempts => {
                 warn!(error, "the attempt failed; the job will be tried again");
@@ -221,7 +242,7 @@ async fn finish(services: &Services, job: &ClaimedJob, run: &Run, end: End) -> R
         } => (status, text, error, usage),
         End::HandOver => return Ok(Some(Outcome::HandOver)),
         End::LeaseLost => return Err(Trouble::LeaseLost),
-        End::Infrastructure(error) => return Err(Trouble::Infrastructure(error)),
+        End::Database { attempted, error } => return Err(Trouble::of(attempted, &error)),
     };
     let citations = history::citations(&services.db.sql, run).await?;
     let usage = usage.unwrap_or_else(|| run.usage.clone());
@@ -256,6 +277,9 @@ pub fn run_error(error: &ModelError) -> RunError {
 
 impl From<crate::run::LoadError> for Trouble {
     fn from(error: crate::run::LoadError) -> Self {
-        Trouble::Infrastructure(error.to_string())
+        match error {
+            crate::run::LoadError::Database(error) => Trouble::of("reading the run's records", &error),
+            crate::run::LoadError::Message(_) => Trouble::Infrastructure(error.to_string()),
+        }
     }
 }

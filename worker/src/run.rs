@@ -64,8 +64,11 @@ pub enum End {
     /// The worker is leaving; another one goes on.
     HandOver,
     LeaseLost,
-    /// Another attempt may succeed.
-    Infrastructure(String),
+    /// The database failed; another attempt may succeed.
+    Database {
+        attempted: &'static str,
+        error: sqlx::Error,
+    },
 }
 
 impl End {
@@ -175,7 +178,7 @@ impl Execution {
                 Ok(()) => end,
                 Err(LeaseLost) => End::LeaseLost,
             },
-            End::HandOver | End::LeaseLost | End::Infrastructure(_) => end,
+            End::HandOver | End::LeaseLost | End::Database { .. } => end,
         }
     }
 
@@ -265,6 +268,7 @@ impl Execution {
         let command = RecordStep {
             run: &self.request.run,
             attempt: self.request.attempt,
+            message_id: ids::new(),
             step_number: self.step,
             injected,
             assistant: &json!(message),
@@ -340,7 +344,10 @@ impl Execution {
     fn infrastructure(&self, error: FencedError) -> End {
         match error {
             FencedError::LeaseLost => End::LeaseLost,
-            FencedError::Database { attempted, source } => End::Infrastructure(format!("{attempted}: {source}")),
+            FencedError::Database { attempted, source } => End::Database {
+                attempted,
+                error: source,
+            },
         }
     }
 

@@ -1,7 +1,7 @@
 //! A user's message: stored, with the run that will answer it, its job, and the log's `message` event (invariants I1, I8).
 
 use serde_json::{Value, json};
-use sqlx::PgConnection;
+use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::{CancelRun, Command, wire_time};
@@ -167,6 +167,7 @@ impl Command for PostMessage {
             project_id: self.owner.project_id,
             run_id: Some(run_id),
             concurrency_key: Some(queue::conversation_key(conversation_id)),
+            max_attempts: queue::RUN_MAX_ATTEMPTS,
             ..NewJob::new(queue::KIND_RUN, json!({}))
         };
         queue::enqueue(db, &job).await?;
@@ -193,6 +194,14 @@ impl Command for PostMessage {
             fresh: true,
             wake,
         })
+    }
+
+    async fn happened(&self, db: &PgPool, posted: &Posted) -> Result<bool, sqlx::Error> {
+        let known = sqlx::query_scalar!(
+            r#"select exists (select from kb.agent_runs where id = $1) as "there!""#,
+            posted.run_id
+        );
+        known.fetch_one(db).await
     }
 }
 

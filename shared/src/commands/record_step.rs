@@ -2,7 +2,7 @@
 //! `pending`, the counters, and the `usage` event. From here on a new attempt does not ask the model again.
 
 use serde_json::Value;
-use sqlx::PgConnection;
+use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::{Command, FencedError};
@@ -27,6 +27,8 @@ pub struct AskedCall<'a> {
 pub struct RecordStep<'a> {
     pub run: &'a Run,
     pub attempt: i32,
+    /// The row of the assistant's message, made by the caller.
+    pub message_id: Uuid,
     /// 1 for the first model call of the run.
     pub step_number: i32,
     /// Messages that the executor put in before the model was asked in this step (limits): (role, content).
@@ -47,6 +49,14 @@ impl Command for RecordStep<'_> {
         let failed = FencedError::database("storing the step");
         self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
     }
+
+    async fn happened(&self, db: &PgPool, _: &Wake) -> Result<bool, sqlx::Error> {
+        let known = sqlx::query_scalar!(
+            r#"select exists (select from kb.agent_run_messages where id = $1) as "there!""#,
+            self.message_id
+        );
+        known.fetch_one(db).await
+    }
 }
 
 impl RecordStep<'_> {
@@ -58,14 +68,21 @@ impl RecordStep<'_> {
         for (role, content) in self.injected {
             run_messages::append(db, run.id, ids::new(), role, content, self.step_number).await?;
         }
-        let message_id = ids::new();
-        run_messages::append(db, run.id, message_id, "assistant", self.assistant, self.step_number).await?;
+        run_messages::append(
+            db,
+            run.id,
+            self.message_id,
+            "assistant",
+            self.assistant,
+            self.step_number,
+        )
+        .await?;
         for (position, call) in (0..).zip(self.calls) {
             tool_calls::insert(
                 db,
                 call.id,
                 run.id,
-                message_id,
+                self.message_id,
                 call.call_id,
                 self.step_number,
                 position,

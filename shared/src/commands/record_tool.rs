@@ -2,7 +2,7 @@
 //! in one transaction, so that what readers saw and what a new attempt finds agree.
 
 use serde_json::Value;
-use sqlx::PgConnection;
+use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::{Command, FencedError};
@@ -36,6 +36,15 @@ impl Command for ToolStarted<'_> {
     async fn apply(&self, db: &mut PgConnection) -> Result<(bool, Wake), FencedError> {
         let failed = FencedError::database("recording the tool call");
         self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
+    }
+
+    async fn happened(&self, db: &PgPool, _: &(bool, Wake)) -> Result<bool, sqlx::Error> {
+        // A call that is repeated was running before; telling of it is what must not happen twice.
+        let running = sqlx::query_scalar!(
+            r#"select exists (select from kb.agent_run_tool_calls where id = $1 and status = 'running') as "running!""#,
+            self.id
+        );
+        running.fetch_one(db).await
     }
 }
 
@@ -101,6 +110,14 @@ impl Command for ToolEnded<'_> {
     async fn apply(&self, db: &mut PgConnection) -> Result<Wake, FencedError> {
         let failed = FencedError::database("storing the tool's result");
         self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
+    }
+
+    async fn happened(&self, db: &PgPool, _: &Wake) -> Result<bool, sqlx::Error> {
+        let ended = sqlx::query_scalar!(
+            r#"select exists (select from kb.agent_run_tool_calls where id = $1 and completed_at is not null) as "ended!""#,
+            self.id
+        );
+        ended.fetch_one(db).await
     }
 }
 

@@ -2,7 +2,7 @@
 //! readers with `reset` what to forget, and goes on from what is stored.
 
 use serde_json::Value;
-use sqlx::PgConnection;
+use sqlx::{PgConnection, PgPool};
 
 use super::{Command, FencedError};
 use crate::events::kinds::{Event, Kind};
@@ -45,6 +45,12 @@ impl Command for StartRun<'_> {
     async fn apply(&self, db: &mut PgConnection) -> Result<(Started, Wake), FencedError> {
         let failed = FencedError::database("starting the run");
         self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
+    }
+
+    async fn happened(&self, db: &PgPool, _: &(Started, Wake)) -> Result<bool, sqlx::Error> {
+        // Starting again is a new start of the same attempt: readers get a `reset` that takes nothing back.
+        let _ = db;
+        Ok(false)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A run outside a conversation, with a log of its own.
 
 use serde_json::json;
-use sqlx::PgConnection;
+use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::Command;
@@ -43,9 +43,18 @@ impl Command for TriggerRun<'_> {
         let job = NewJob {
             project_id: self.definition.project_id,
             run_id: Some(id),
+            max_attempts: queue::RUN_MAX_ATTEMPTS,
             ..NewJob::new(queue::KIND_RUN, json!({}))
         };
         queue::enqueue(db, &job).await?;
         Ok((id, Wake::queue(queue::DEFAULT_QUEUE)))
+    }
+
+    async fn happened(&self, db: &PgPool, (run_id, _): &(Uuid, Wake)) -> Result<bool, sqlx::Error> {
+        let known = sqlx::query_scalar!(
+            r#"select exists (select from kb.agent_runs where id = $1) as "there!""#,
+            run_id
+        );
+        known.fetch_one(db).await
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! Invariants: a run's events are written in the order of their `append` (I2); none is written once the run's lease is lost
 //! (I4: the statement joins the live job by attempt and holds it KEY SHARE until the commit); a COMMIT whose answer was lost is
-//! resolved by the transaction's id and never repeated (F7).
+//! resolved by looking for its first event and never repeated (F7).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -137,8 +137,16 @@ struct Task {
     options: WriterOptions,
     /// The writer's own connection, dropped after any error.
     client: Option<Object>,
-    /// The id of the transaction that is being committed right now.
-    committing: Option<String>,
+    /// The commit that is under way.
+    committing: Option<Committing>,
+}
+
+/// A commit whose answer is awaited: its transaction, and the first event that it leaves behind.
+struct Committing {
+    xid: String,
+    log_id: Uuid,
+    seq: i64,
+    data: String,
 }
 
 /// An event of a batch.
@@ -226,10 +234,13 @@ impl Task {
                 );
                 said = true;
             }
-            if let Some(xid) = self.committing.take()
-                && self.was_committed(&xid).await
+            if let Some(committing) = self.committing.take()
+                && self.has_happened(&committing).await
             {
-                debug!(xid, "the answer to a commit was lost; it had gone through");
+                debug!(
+                    xid = committing.xid,
+                    "the answer to a commit was lost; it had gone through"
+                );
                 self.wake(&batch);
                 return;
             }
@@ -302,7 +313,16 @@ impl Task {
             event_data.push(pending.data.as_str());
             *seq += 1;
         }
-        self.committing = xid;
+        self.committing = match (xid, event_seqs.first(), event_logs.first(), event_data.first()) {
+            (Some(xid), Some(seq), Some(log_id), Some(data)) => Some(Committing {
+                xid,
+                log_id: *log_id,
+                seq: *seq,
+                data: (*data).to_owned(),
+            }),
+            // Nothing is written: nothing can be lost.
+            _ => None,
+        };
         tokio::try_join!(
             async {
                 if event_seqs.is_empty() {
@@ -321,11 +341,22 @@ impl Task {
         Ok(lost)
     }
 
-    /// Whether a transaction whose COMMIT went unanswered has happened. Asks until the server knows.
-    async fn was_committed(&self, xid: &str) -> bool {
+    /// Whether a commit that went unanswered has happened: its first event is there. Asks until the server knows.
+    async fn has_happened(&self, committing: &Committing) -> bool {
         loop {
-            match crate::db::was_committed(&self.db.sql, xid).await {
-                Ok(committed) => return committed,
+            let asked = async {
+                crate::db::wait_until_decided(&self.db.sql, &committing.xid).await?;
+                sqlx::query_scalar!(
+                    r#"select exists (select from stream.events where log_id = $1 and seq = $2 and data = $3) as "there!""#,
+                    committing.log_id,
+                    committing.seq,
+                    committing.data
+                )
+                .fetch_one(&self.db.sql)
+                .await
+            };
+            match asked.await {
+                Ok(there) => return there,
                 Err(error) => debug!(%error, "the outcome of a commit is not known yet; asking again"),
             }
             tokio::time::sleep(RETRY).await;
