@@ -160,6 +160,10 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
         return Err(Trouble::LeaseLost);
     };
 
+    if run.cancel_requested_at.is_some() {
+        // Asked while nobody was at work on it.
+        signals.cancel.cancel();
+    }
     let orphaned = definition.is_none() && (run.agent_definition_id.is_some() || run.agent_name.is_some());
     let end = match resolved {
         _ if orphaned => {

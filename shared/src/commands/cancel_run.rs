@@ -8,6 +8,7 @@ use super::Command;
 use crate::events::kinds::{DoneStatus, Event, Kind};
 use crate::events::log;
 use crate::queue::{self, settle};
+use crate::runs::RunState;
 use crate::wakeup::Wake;
 
 #[derive(Debug)]
@@ -45,8 +46,18 @@ impl Command for CancelRun {
         )
         .fetch_optional(&mut *db)
         .await?;
-        let held_by_a_worker = job.as_ref().is_some_and(|job| job.state == "running");
-        if held_by_a_worker {
+        if job.is_some() && run.state == RunState::Running.as_str() {
+            // It has begun: a worker ends it, with whatever was half done. Between two attempts: now, not after the backoff.
+            sqlx::query!(
+                "update queue.jobs set run_at = least(run_at, now()) where run_id = $1 and state = 'available'",
+                run_id
+            )
+            .execute(&mut *db)
+            .await?;
+            return Ok(Wake::cancel(run_id).and(Wake::queue(queue::DEFAULT_QUEUE)));
+        }
+        if job.as_ref().is_some_and(|job| job.state == "running") {
+            // Claimed, and about to begin.
             return Ok(Wake::cancel(run_id));
         }
         let done = Event::of(

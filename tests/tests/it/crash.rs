@@ -372,6 +372,40 @@ async fn i13_a_cancelled_run_stops_at_the_next_await_and_starts_no_tool() {
 }
 
 #[tokio::test]
+async fn a_run_that_is_cancelled_between_two_attempts_ends_the_call_that_readers_saw_begin() {
+    let (ledger, gate) = (Ledger::default(), Arc::new(Semaphore::new(0)));
+    let tools = Registry::new([Payment::shared(&ledger, &gate, true)]);
+    let mut app = TestApp::with(AppOptions {
+        tools,
+        ..AppOptions::default()
+    })
+    .await;
+    let agent = app.agent("payer", &["pay"]).await;
+    app.model.script([Reply::tool("pay", json!({"amount": 5}))]);
+    let posted = app
+        .client()
+        .post_message(json!({"message": "pay", "agentDefinitionId": agent}))
+        .await;
+    support::wait_for("the call to act", async || (ledger.entries().len() == 1).then_some(())).await;
+    app.crash_workers();
+    let cancel = format!("/api/runs/{}/cancel", posted["runId"].as_str().unwrap());
+    let (status, _) = app.client().post(&cancel, json!({})).await;
+    assert_eq!(status, StatusCode::ACCEPTED);
+    app.add_worker();
+    let frames = log(&app, &posted).await;
+    let kept: Vec<Value> = apply_resets(&frames).iter().map(Frame::json).collect();
+    let statuses: Vec<&Value> = kept
+        .iter()
+        .filter(|e| e["type"] == "mcp_tool")
+        .map(|e| &e["status"])
+        .collect();
+    assert_eq!(statuses, ["started", "error"]);
+    assert_eq!(done(&frames)["status"], "cancelled");
+    assert_eq!(ledger.entries().len(), 1, "a cancelled run repeats nothing");
+    app.wait_until_idle().await;
+}
+
+#[tokio::test]
 async fn a_queued_run_is_cancelled_without_any_worker() {
     let app = TestApp::with(AppOptions {
         workers: 0,

@@ -40,6 +40,21 @@ impl Ended {
         }
     }
 
+    /// It may have acted, and will not be repeated.
+    fn unknown() -> Self {
+        Self {
+            status: CallStatus::OutcomeUnknown,
+            output: None,
+            error: Some(
+                "outcome unknown: the worker died while this call may have been acting. It was not repeated. Check \
+                 whether it took effect before you call it again."
+                    .to_owned(),
+            ),
+            duration_ms: 0,
+            unannounced: false,
+        }
+    }
+
     /// What the model reads.
     fn content(&self) -> String {
         let text = match (&self.output, &self.error) {
@@ -77,6 +92,10 @@ impl Execution {
             CallStatus::Completed | CallStatus::Error | CallStatus::OutcomeUnknown => return Ok(()),
         }
         if let Some(interrupt) = self.interrupted_already() {
+            if interrupt == Interrupt::Cancelled && call.status() == CallStatus::Running {
+                // An earlier attempt told of its start: every call that readers saw begin also ends.
+                self.record_end(&call, &Ended::unknown()).await?;
+            }
             return Err(self.interrupted(interrupt));
         }
         let verdict = self.repeats.ask(&call.tool_name, &call.input);
@@ -99,17 +118,7 @@ impl Execution {
             (Verdict::Go, Some(tool)) => {
                 let may_have_acted = call.status() == CallStatus::Running;
                 if may_have_acted && !(tool.spec().read_only || tool.spec().idempotent) {
-                    Ended {
-                        status: CallStatus::OutcomeUnknown,
-                        output: None,
-                        error: Some(
-                            "outcome unknown: the worker died while this call may have been acting. It was not \
-                             repeated. Check whether it took effect before you call it again."
-                                .to_owned(),
-                        ),
-                        duration_ms: 0,
-                        unannounced: false,
-                    }
+                    Ended::unknown()
                 } else {
                     self.act(&call, &tool, may_have_acted).await?
                 }
@@ -167,6 +176,10 @@ impl Execution {
             .await
             .map_err(|error| self.infrastructure(error))?;
         if !may_act {
+            if again {
+                // Readers saw it begin.
+                self.record_end(call, &Ended::unknown()).await?;
+            }
             return Err(self.interrupted(Interrupt::Cancelled));
         }
         let start = StreamEvent::ToolCallStart {
