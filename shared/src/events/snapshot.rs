@@ -72,11 +72,14 @@ pub async fn take(db: &PgPool, log_id: Uuid, run_id: Option<Uuid>) -> Result<Opt
                                          or id in (select unnest(array[r.message_id, r.final_message_id])
                                                    from kb.agent_runs r where r.id = $2))
                                   order by seq desc limit $3) m), '[]') as "messages!: Value",
-                  (select array_agg(e.data order by e.seq) from stream.events e
-                   where e.log_id = l.log_id and e.seq > t.first_seq and e.run_id = t.root_run_id) as "data: Vec<String>",
-                  (select array_agg(e.seq order by e.seq) from stream.events e
-                   where e.log_id = l.log_id and e.seq > t.first_seq and e.run_id = t.root_run_id) as "seqs: Vec<i64>"
-           from stream.logs l left join turn t on true
+                  said.data as "data: Vec<String>", said.seqs as "seqs: Vec<i64>"
+           from stream.logs l
+           left join turn t on true
+           -- the turn's events, read once
+           left join lateral (
+             select array_agg(e.data order by e.seq) as data, array_agg(e.seq order by e.seq) as seqs
+             from stream.events e
+             where e.log_id = l.log_id and e.seq > t.first_seq and e.run_id = t.root_run_id) said on true
            where l.log_id = $1"#,
         log_id,
         run_id as _,
