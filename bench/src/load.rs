@@ -1,0 +1,81 @@
+//! Load and latency. Arrivals follow a schedule that does not wait for answers (open loop), and a latency counts from the moment
+//! that the schedule names: a server that stalls is charged with everything that should have happened meanwhile.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use tokio::time::{Instant, sleep_until};
+
+/// CLOCK_MONOTONIC [µs]: one clock for all processes of the machine.
+#[expect(unsafe_code, reason = "clock_gettime has no safe form in libc; it writes to a local")]
+pub fn now_us() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is ours and outlives the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_nsec.unsigned_abs() / 1_000
+}
+
+/// Latencies [µs], three significant digits up to a minute and more.
+#[derive(Debug, Clone)]
+pub struct Latencies(Histogram<u64>);
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self(Histogram::new(3).expect("3 digits are allowed"))
+    }
+}
+
+impl Latencies {
+    /// From the scheduled moment [µs of [`now_us`]] until now.
+    pub fn since(&mut self, scheduled_us: u64) {
+        self.record(now_us().saturating_sub(scheduled_us));
+    }
+
+    pub fn record(&mut self, micros: u64) {
+        self.0.saturating_record(micros);
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        // Same bounds and digits: can't fail.
+        let _ = self.0.add(&other.0);
+    }
+
+    pub fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// The latency that this share of all (0.5, 0.99 …) did not exceed [ms].
+    pub fn quantile_ms(&self, share: f64) -> f64 {
+        self.0.value_at_quantile(share) as f64 / 1_000.0
+    }
+
+    pub fn max_ms(&self) -> f64 {
+        self.0.max() as f64 / 1_000.0
+    }
+}
+
+/// Moments at a fixed rate.
+#[derive(Debug, Clone, Copy)]
+pub struct Schedule {
+    began: Instant,
+    began_us: u64,
+    every: Duration,
+}
+
+impl Schedule {
+    /// `per_s` moments a second, the first after `offset`.
+    pub fn new(per_s: f64, offset: Duration) -> Self {
+        Self {
+            began: Instant::now() + offset,
+            began_us: now_us() + u64::try_from(offset.as_micros()).unwrap_or(u64::MAX),
+            every: Duration::from_secs_f64(1.0 / per_s),
+        }
+    }
+
+    /// Waits for the `n`th moment (not at all where it has passed) and returns it [µs of [`now_us`]].
+    pub async fn reached(&self, n: u32) -> u64 {
+        let after = self.every * n;
+        sleep_until(self.began + after).await;
+        self.began_us + u64::try_from(after.as_micros()).unwrap_or(u64::MAX)
+    }
+}

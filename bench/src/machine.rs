@@ -1,0 +1,56 @@
+//! What it was measured on: figures of another machine say little, so results carry this.
+
+use std::process::Command;
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Machine {
+    pub cpu: String,
+    pub cores: usize,
+    pub memory_gib: u64,
+    pub kernel: String,
+    pub postgres: String,
+    pub rust: String,
+}
+
+impl Machine {
+    pub fn here() -> Result<Self> {
+        let of = |file: &str, key: &str| {
+            let text = std::fs::read_to_string(file).unwrap_or_default();
+            let line = text.lines().find(|line| line.starts_with(key)).unwrap_or_default();
+            line.split_once(':').map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
+        };
+        let memory_kib: u64 = of("/proc/meminfo", "MemTotal").trim_end_matches(" kB").parse().unwrap_or_default();
+        // The server runs as another user where we are root, but its programs are the same.
+        let binaries = rejoin_cli::dev::postgres::binaries::find(None, None)?;
+        Ok(Self {
+            cpu: of("/proc/cpuinfo", "model name"),
+            cores: std::thread::available_parallelism().map_or(0, usize::from),
+            memory_gib: memory_kib / 1024 / 1024,
+            kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+            postgres: said(Command::new(binaries.program("postgres")).arg("--version")),
+            rust: said(Command::new("rustc").arg("--version")),
+        })
+    }
+
+    pub fn line(&self) -> String {
+        format!(
+            "{} cores of {}, {} GiB, Linux {}, {}, {}",
+            self.cores, self.cpu, self.memory_gib, self.kernel, self.postgres, self.rust
+        )
+    }
+}
+
+/// The commit that is checked out, marked where the tree differs from it.
+pub fn commit() -> String {
+    let commit = said(Command::new("git").args(["rev-parse", "--short=10", "HEAD"]));
+    let dirty = !said(Command::new("git").args(["status", "--porcelain", "--untracked-files=no"])).is_empty();
+    if dirty { format!("{commit}+") } else { commit }
+}
+
+fn said(command: &mut Command) -> String {
+    let output = command.output();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+}

@@ -1,0 +1,138 @@
+//! Real processes of the product and of its peers: started, watched (CPU time, memory), ended.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+/// No process takes longer to be ready.
+const READY_LIMIT: Duration = Duration::from_secs(30);
+
+/// The `rejoin` binary of this build: beside our own.
+pub fn rejoin() -> Result<PathBuf> {
+    let path = std::env::current_exe()?.with_file_name("rejoin");
+    if !path.exists() {
+        bail!("{} is not there: build it with the same profile (make bench does)", path.display());
+    }
+    Ok(path)
+}
+
+/// A child process; killed when dropped.
+#[derive(Debug)]
+pub struct Process {
+    child: std::process::Child,
+}
+
+impl Process {
+    /// Starts `command` with its output thrown away.
+    pub fn spawn(command: &mut std::process::Command) -> Result<Self> {
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("starting {command:?}"))?;
+        Ok(Self { child })
+    }
+
+    /// `rejoin worker` with these settings besides DATABASE_URL.
+    pub fn worker(database_url: &str, settings: &[(&str, &str)]) -> Result<Self> {
+        let mut command = std::process::Command::new(rejoin()?);
+        command.arg("worker").env("DATABASE_URL", database_url).envs(settings.iter().copied());
+        Self::spawn(&mut command)
+    }
+
+    /// `rejoin api` on a free port, once it is ready; with its URL.
+    pub async fn api(database_url: &str, settings: &[(&str, &str)]) -> Result<(Self, String)> {
+        let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let mut command = std::process::Command::new(rejoin()?);
+        command
+            .args(["api", "--listen", &free.to_string()])
+            .env("DATABASE_URL", database_url)
+            .envs(settings.iter().copied());
+        let process = Self::spawn(&mut command)?;
+        let url = format!("http://{free}");
+        wait_until_ready(&format!("{url}/readyz")).await?;
+        Ok((process, url))
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn usage(&self) -> Result<Usage> {
+        usage(self.pid())
+    }
+
+    /// SIGTERM, and waits for the end.
+    pub fn stop(mut self) -> Result<()> {
+        let pid = self.child.id().to_string();
+        std::process::Command::new("kill").args(["-TERM", &pid]).status()?;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until a URL answers with success.
+pub async fn wait_until_ready(url: &str) -> Result<()> {
+    let began = Instant::now();
+    loop {
+        if reqwest::get(url).await.is_ok_and(|answer| answer.status().is_success()) {
+            return Ok(());
+        }
+        if began.elapsed() > READY_LIMIT {
+            bail!("{url} was not ready within {} s", READY_LIMIT.as_secs());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// What a process has used so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Usage {
+    /// CPU time in user and system mode [µs].
+    pub cpu_us: u64,
+    /// Resident memory [bytes].
+    pub rss_bytes: u64,
+}
+
+/// CPU time and memory of a process that may be any.
+pub fn usage(pid: u32) -> Result<Usage> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).with_context(|| format!("process {pid}"))?;
+    // The name in parentheses may hold blanks: what follows its end counts.
+    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let fields: Vec<&str> = after_name.split_whitespace().collect();
+    let number = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok()).unwrap_or_default();
+    Ok(Usage {
+        cpu_us: (number(11) + number(12)) * (1_000_000 / ticks_per_s()),
+        rss_bytes: number(21) * 4096,
+    })
+}
+
+/// The same, summed up over a process and all its children (PostgreSQL's backends).
+pub fn tree_usage(pid: u32) -> Result<Usage> {
+    let mut sum = usage(pid)?;
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    for child in children.split_whitespace().filter_map(|child| child.parse().ok()) {
+        // One that has just ended is not there any more.
+        if let Ok(of_child) = usage(child) {
+            sum.cpu_us += of_child.cpu_us;
+            sum.rss_bytes += of_child.rss_bytes;
+        }
+    }
+    Ok(sum)
+}
+
+/// The unit of /proc's CPU times: 100 on every Linux that matters (USER_HZ).
+fn ticks_per_s() -> u64 {
+    100
+}

@@ -1,0 +1,191 @@
+//! What a scenario is, and the runner that repeats it.
+//!
+//! A scenario declares its tables and measures one repetition at a time; the runner gathers the values. Ours, its peers and its
+//! limits are measured within each repetition, one after the other, so that a noisy minute hits them alike.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail};
+use async_trait::async_trait;
+use clap::Args;
+
+use crate::machine::Machine;
+use crate::results::{Claim, Results, Row, ScenarioResult, Table};
+use crate::server::Server;
+use crate::{default_results, machine, print, scenarios};
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Which (all, unless named)
+    pub scenarios: Vec<String>,
+
+    /// Repetitions of each
+    #[arg(long, env = "BENCH_REPS", default_value_t = 3)]
+    pub reps: u32,
+
+    /// How much: `full`, `smoke` (does it run at all), `large` (what takes an hour)
+    #[arg(long, value_enum, env = "BENCH_SIZE", default_value_t = Size::Full)]
+    pub size: Size,
+
+    /// Where the results go; scenarios that are there and not measured now stay
+    #[arg(long, default_value_os_t = default_results())]
+    pub out: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub enum Size {
+    /// Seconds in all: that it works.
+    Smoke,
+    /// What `make bench` does.
+    Full,
+    /// Also what takes very long.
+    Large,
+}
+
+/// What a repetition is given.
+pub struct Context {
+    pub size: Size,
+    /// 0, 1, 2 …
+    pub rep: u32,
+    /// The run's PostgreSQL: durable, as `rejoin dev` starts it.
+    pub server: Server,
+}
+
+impl Context {
+    /// `full` in a measured run, `smoke` where only function counts.
+    pub fn sized<T>(&self, full: T, smoke: T) -> T {
+        if self.size == Size::Smoke { smoke } else { full }
+    }
+}
+
+/// Takes the values of one repetition.
+#[derive(Debug)]
+pub struct Recorder {
+    tables: Vec<Table>,
+    notes: Vec<String>,
+}
+
+impl Recorder {
+    /// Adds a value to a cell. Tables and columns are those that the scenario declared; rows appear in the order of their first value.
+    pub fn record(&mut self, table: &str, row: &str, column: &str, value: f64) {
+        let found = self.tables.iter_mut().find(|candidate| candidate.key == table);
+        let table = found.unwrap_or_else(|| panic!("the scenario declares no table {table}"));
+        assert!(
+            table.columns.iter().any(|candidate| candidate.key == column),
+            "table {} has no column {column}",
+            table.key
+        );
+        let index = table.rows.iter().position(|candidate| candidate.label == row).unwrap_or_else(|| {
+            table.rows.push(Row {
+                label: row.to_owned(),
+                cells: std::collections::BTreeMap::new(),
+            });
+            table.rows.len() - 1
+        });
+        table.rows[index].cells.entry(column.to_owned()).or_default().push(value);
+    }
+
+    /// Says something that a reader of the tables must know; once, however often it is said.
+    pub fn note(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        if !self.notes.contains(&text) {
+            self.notes.push(text);
+        }
+    }
+
+    /// What was recorded so far (for claims).
+    pub fn table(&self, key: &str) -> &Table {
+        self.tables.iter().find(|table| table.key == key).unwrap_or_else(|| panic!("no table {key}"))
+    }
+}
+
+#[async_trait]
+pub trait Scenario: Send + Sync {
+    /// One word.
+    fn name(&self) -> &'static str;
+    /// One sentence.
+    fn about(&self) -> &'static str;
+    fn tables(&self) -> Vec<Table>;
+    /// Once, before the repetitions: installs peers, builds what it needs. What can't be had here is a note, not an error.
+    async fn prepare(&self, _size: Size, _out: &mut Recorder) -> Result<()> {
+        Ok(())
+    }
+    /// One repetition.
+    async fn measure(&self, context: &Context, out: &mut Recorder) -> Result<()>;
+    /// What it says of Rejoin, from what all repetitions found.
+    fn claims(&self, _found: &Recorder) -> Vec<Claim> {
+        Vec::new()
+    }
+}
+
+pub async fn run(arguments: RunArgs) -> Result<()> {
+    let all = scenarios::all();
+    if let Some(unknown) = arguments.scenarios.iter().find(|name| all.iter().all(|scenario| scenario.name() != **name)) {
+        let names: Vec<&str> = all.iter().map(|scenario| scenario.name()).collect();
+        bail!("there is no scenario {unknown}; there are: {}", names.join(", "));
+    }
+    let mut results = Results::read(&arguments.out)?;
+    results.machine = Machine::here()?;
+    println!("{}", results.machine.line());
+    let mut failed = Vec::new();
+    for scenario in all {
+        if !arguments.scenarios.is_empty() && !arguments.scenarios.iter().any(|name| name == scenario.name()) {
+            continue;
+        }
+        println!("\n== {}: {}", scenario.name(), scenario.about());
+        match one(scenario.as_ref(), &arguments).await {
+            Ok(result) => {
+                print::scenario(&result);
+                results.scenarios.insert(scenario.name().to_owned(), result);
+                results.write(&arguments.out)?;
+            }
+            // The others are still worth measuring.
+            Err(error) => {
+                println!("{} failed: {error:#}", scenario.name());
+                failed.push(scenario.name());
+            }
+        }
+    }
+    println!("\nresults: {}", arguments.out.display());
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+async fn one(scenario: &dyn Scenario, arguments: &RunArgs) -> Result<ScenarioResult> {
+    let began = Instant::now();
+    let mut out = Recorder {
+        tables: scenario.tables(),
+        notes: Vec::new(),
+    };
+    scenario.prepare(arguments.size, &mut out).await.context("preparing")?;
+    // Fresh for each scenario: what one leaves behind must not slow the next.
+    let server = Server::start().await?;
+    let mut context = Context {
+        size: arguments.size,
+        rep: 0,
+        server,
+    };
+    let reps = if arguments.size == Size::Smoke { 1 } else { arguments.reps };
+    for rep in 0..reps {
+        context.rep = rep;
+        println!("-- repetition {} of {reps}", rep + 1);
+        scenario
+            .measure(&context, &mut out)
+            .await
+            .with_context(|| format!("repetition {}", rep + 1))?;
+    }
+    context.server.stop().await?;
+    let claims = scenario.claims(&out);
+    Ok(ScenarioResult {
+        about: scenario.about().to_owned(),
+        commit: machine::commit(),
+        measured_at: chrono::Local::now().format("%F %R").to_string(),
+        took_s: began.elapsed().as_secs_f64(),
+        tables: out.tables,
+        claims,
+        notes: out.notes,
+    })
+}

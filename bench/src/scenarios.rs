@@ -1,0 +1,9 @@
+//! All scenarios, in the order in which they are run and shown.
+
+mod limits;
+
+use crate::scenario::Scenario;
+
+pub fn all() -> Vec<Box<dyn Scenario>> {
+    vec![Box::new(limits::Limits)]
+}

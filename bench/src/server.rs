@@ -1,0 +1,116 @@
+//! The private PostgreSQL of a scenario, durable as in production, and fresh migrated databases on it.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::{Context as _, Result};
+use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres};
+use rejoin_shared::auth::{self, Scope};
+use rejoin_shared::config::DatabaseArgs;
+use rejoin_shared::db::Db;
+use rejoin_shared::projects;
+use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool};
+use uuid::Uuid;
+
+/// What differs from PostgreSQL's defaults: memory as a small server has it, and room for a long run between checkpoints. Durability
+/// (fsync, synchronous_commit, full_page_writes) is PostgreSQL's default.
+const SETTINGS: [(&str, &str); 4] = [
+    ("shared_buffers", "1GB"),
+    ("max_wal_size", "8GB"),
+    ("max_connections", "300"),
+    ("checkpoint_timeout", "15min"),
+];
+const TEMPLATE: &str = "bench_template";
+
+pub struct Server {
+    postgres: PrivatePostgres,
+    next: AtomicU32,
+}
+
+/// A migrated database with a project, a user and a key.
+#[derive(Clone)]
+pub struct Database {
+    pub name: String,
+    pub url: String,
+    pub db: Db,
+    pub project_id: Uuid,
+    pub user_id: Uuid,
+    pub api_key: String,
+}
+
+impl Server {
+    pub async fn start() -> Result<Self> {
+        let options = PostgresOptions {
+            durable: true,
+            extra_settings: SETTINGS.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            ..PostgresOptions::ephemeral()
+        };
+        let postgres = PrivatePostgres::start(options).await.context("starting a private PostgreSQL")?;
+        let server = Self {
+            postgres,
+            next: AtomicU32::new(1),
+        };
+        server.admin(&format!("create database {TEMPLATE}")).await?;
+        rejoin_cli::migrate::up(&server.postgres.admin_url(TEMPLATE)).await.context("migrating")?;
+        Ok(server)
+    }
+
+    /// A fresh database.
+    pub async fn database(&self) -> Result<Database> {
+        let name = format!("bench_{}", self.next.fetch_add(1, Ordering::Relaxed));
+        self.admin(&format!("create database {name} template {TEMPLATE} strategy file_copy")).await?;
+        let url = self.postgres.admin_url(&name);
+        let arguments = DatabaseArgs::new(&url);
+        let db = Db::connect_lazy(&arguments, "rejoin-bench")?;
+        let mut connection = db.sql.acquire().await?;
+        let project_id = projects::create(&mut connection, "bench").await?;
+        let user_id = projects::ensure_user(&mut connection, "bench@example.org").await?;
+        projects::add_member(&mut connection, project_id, user_id).await?;
+        let (_, api_key) =
+            auth::create_key(&mut connection, user_id, Some(project_id), "bench", &Scope::ALL, None).await?;
+        drop(connection);
+        Ok(Database {
+            name,
+            url,
+            db,
+            project_id,
+            user_id,
+            api_key,
+        })
+    }
+
+    /// An empty database that is not migrated: for peers.
+    pub async fn empty_database(&self) -> Result<(String, PgPool)> {
+        let name = format!("bench_{}", self.next.fetch_add(1, Ordering::Relaxed));
+        self.admin(&format!("create database {name}")).await?;
+        let url = self.postgres.admin_url(&name);
+        Ok((url.clone(), PgPool::connect(&url).await?))
+    }
+
+    /// Removes a database with everything in it: what is over must not be vacuumed while the next is measured.
+    pub async fn drop(&self, database: Database) -> Result<()> {
+        database.db.sql.close().await;
+        database.db.hot.close();
+        self.admin(&format!("drop database {} with (force)", database.name)).await
+    }
+
+    /// The server's own process; its children are the backends.
+    pub fn pid(&self) -> Option<u32> {
+        self.postgres.pid()
+    }
+
+    /// Everything written is on disk: a checkpoint in the middle of a measurement would be charged to it.
+    pub async fn settle(&self) -> Result<()> {
+        self.admin("checkpoint").await
+    }
+
+    pub async fn stop(self) -> Result<()> {
+        self.postgres.stop().await
+    }
+
+    async fn admin(&self, sql: &str) -> Result<()> {
+        let mut connection = PgConnection::connect(&self.postgres.url()).await?;
+        sqlx::query(AssertSqlSafe(sql)).execute(&mut connection).await.with_context(|| sql.to_owned())?;
+        connection.close().await?;
+        Ok(())
+    }
+}
