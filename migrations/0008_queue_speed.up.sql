@@ -51,6 +51,8 @@ declare
     v_priority   smallint := 32767;
     v_known      record;
     v_is_known   boolean;
+    v_found      boolean;
+    v_upto       smallint;
     v_lane       record;
     v_projects   uuid[] := '{}';
     v_priorities smallint[] := '{}';
@@ -67,36 +69,53 @@ begin
         return;
     end if;
 
-    -- The lanes with something due, by skipping through the index: one probe a lane that is not known, none for those that are.
+    -- The lanes with something due, by skipping through the index: a few probes a lane, bounded by the next lane that is known, so that
+    -- none of them walks over what is gone there. (One comparison of pairs would not stop at its upper end.)
     while cardinality(v_projects) < least(c_max_lanes, p_limit) loop
         select k.project_id, k.priority, k.run_at, k.id into v_known
         from unnest(p_projects, p_priorities, p_run_ats, p_ids) k(project_id, priority, run_at, id)
         where (k.project_id, k.priority) > (v_project, v_priority)
         order by k.project_id, k.priority limit 1;
         v_is_known := found;
-        if v_is_known then
+        -- Another priority of the same project …
+        v_upto := case when v_is_known and v_known.project_id = v_project then v_known.priority - 1 else 32767 end;
+        select j.project_id, j.priority, j.run_at into v_lane from queue.jobs j
+        where j.queue = p_queue and j.state = 'available' and not j.held
+          and j.project_id = v_project and j.priority > v_priority and j.priority <= v_upto
+        order by j.priority, j.run_at limit 1;
+        v_found := found;
+        if not v_found and not v_is_known then
+            -- … or the next project …
+            select j.project_id, j.priority, j.run_at into v_lane from queue.jobs j
+            where j.queue = p_queue and j.state = 'available' and not j.held and j.project_id > v_project
+            order by j.project_id, j.priority, j.run_at limit 1;
+            v_found := found;
+        elsif not v_found and v_known.project_id > v_project then
+            -- … before the one that is known, or a smaller priority of that one.
             select j.project_id, j.priority, j.run_at into v_lane from queue.jobs j
             where j.queue = p_queue and j.state = 'available' and not j.held
-              and (j.project_id, j.priority) > (v_project, v_priority)
-              and (j.project_id, j.priority) < (v_known.project_id, v_known.priority)
+              and j.project_id > v_project and j.project_id < v_known.project_id
             order by j.project_id, j.priority, j.run_at limit 1;
-            v_is_known := not found;
-            if v_is_known then
-                v_lane := v_known;
+            v_found := found;
+            if not v_found then
+                select j.project_id, j.priority, j.run_at into v_lane from queue.jobs j
+                where j.queue = p_queue and j.state = 'available' and not j.held
+                  and j.project_id = v_known.project_id and j.priority < v_known.priority
+                order by j.priority, j.run_at limit 1;
+                v_found := found;
             end if;
+        end if;
+        if v_found then
+            v_is_known := false;
+        elsif v_is_known then
+            v_lane := v_known;
         else
-            select j.project_id, j.priority, j.run_at into v_lane from queue.jobs j
-            where j.queue = p_queue and j.state = 'available' and not j.held
-              and (j.project_id, j.priority) > (v_project, v_priority)
-            order by j.project_id, j.priority, j.run_at limit 1;
-            if not found then
-                exit when v_wrapped;
-                -- From the beginning: the system's lane (the nil uuid) first, then the smallest project.
-                v_wrapped := true;
-                v_project := '00000000-0000-0000-0000-000000000000';
-                v_priority := -32768;
-                continue;
-            end if;
+            exit when v_wrapped;
+            -- From the beginning: the system's lane (the nil uuid) first, then the smallest project.
+            v_wrapped := true;
+            v_project := '00000000-0000-0000-0000-000000000000';
+            v_priority := -32768;
+            continue;
         end if;
         -- Once around.
         exit when v_wrapped and v_lane.project_id > p_after;

@@ -27,6 +27,10 @@ use crate::services::Services;
 const REFILL: Duration = Duration::from_millis(3);
 /// Batches of settlements that may wait before jobs wait for them.
 const SETTLE_QUEUE: usize = 4;
+/// Statements that settle at the same time: one is worked on while the other waits for the disk.
+const SETTLERS: usize = 2;
+/// A settlement waits this long for others while more jobs are running.
+const GATHER: Duration = Duration::from_millis(1);
 /// Between two tries to settle while the database is away.
 const SETTLE_RETRY: Duration = Duration::from_millis(250);
 /// After the drain: how long the last settlements may take.
@@ -66,7 +70,10 @@ pub async fn run(services: Services, drain: CancellationToken) {
     let tasks = TaskTracker::new();
     let freed = Arc::new(Notify::new());
     let (settlements, inbox) = mpsc::channel(usize::from(services.config.claim_batch) * SETTLE_QUEUE);
-    let settling = tokio::spawn(settle(services.clone(), inbox));
+    let inbox = Arc::new(tokio::sync::Mutex::new(inbox));
+    let settling: Vec<_> = (0..SETTLERS)
+        .map(|_| tokio::spawn(settle(services.clone(), jobs.clone(), inbox.clone())))
+        .collect();
     let stop = CancellationToken::new();
     let beating = tokio::spawn(beat(services.clone(), jobs.clone(), drain.clone(), stop.clone()));
     let watching = tokio::spawn(watch_cancellations(services.clone(), jobs.clone(), stop.clone()));
@@ -117,7 +124,7 @@ pub async fn run(services: Services, drain: CancellationToken) {
         );
     }
     drop(settlements);
-    let _ = tokio::time::timeout(SETTLE_LIMIT, settling).await;
+    let _ = tokio::time::timeout(SETTLE_LIMIT, futures::future::join_all(settling)).await;
     stop.cancel();
     let _ = beating.await;
     let _ = watching.await;
@@ -160,20 +167,43 @@ async fn claim_all(
     settlements: &mpsc::Sender<Settlement>,
     drain: &CancellationToken,
 ) {
+    let mut backed_up = false;
     loop {
-        let limit = free_slots(services, jobs).min(batch(services));
+        let free = free_slots(services, jobs);
+        let limit = free.min(batch(services));
         if limit == 0 || drain.is_cancelled() {
             return;
         }
-        let lease = services.config.lease();
-        let claimed = match queue::claim(&services.db.hot, queue, services.worker.id, lease, limit, turn).await {
+        let claim = async |turn: &mut Turn| {
+            let lease = services.config.lease();
+            queue::claim(&services.db.hot, queue, services.worker.id, lease, limit, turn).await
+        };
+        // While the queue is backed up, two at a time: one is worked on while the other waits for the disk.
+        let claimed = if backed_up && free >= 2 * limit {
+            let mut beside = turn.clone();
+            let (one, other) = tokio::join!(claim(turn), claim(&mut beside));
+            turn.join(beside);
+            match (one, other) {
+                (Ok(mut one), Ok(other)) => {
+                    one.extend(other);
+                    Ok((one, 2 * limit))
+                }
+                // What one of them has got is ours.
+                (Ok(got), Err(_)) | (Err(_), Ok(got)) => Ok((got, 2 * limit)),
+                (Err(error), Err(_)) => Err(error),
+            }
+        } else {
+            claim(turn).await.map(|claimed| (claimed, limit))
+        };
+        let (claimed, asked) = match claimed {
             Ok(claimed) => claimed,
             Err(error) => {
                 warn!(%error, queue, "claiming failed; trying again");
                 return;
             }
         };
-        let full = claimed.len() == limit;
+        let full = claimed.len() == asked;
+        backed_up = full;
         metrics::counter!("rejoin_jobs_claimed_total", "queue" => queue.to_owned()).increment(claimed.len() as u64);
         for job in claimed {
             start(services, job, jobs, tasks, freed, settlements, drain);
@@ -243,14 +273,26 @@ fn words_of(panic: &(dyn std::any::Any + Send)) -> &str {
 }
 
 /// Settles what has gathered, in batches, trying as long as it takes: a settlement that is late meets its fence.
-async fn settle(services: Services, mut inbox: mpsc::Receiver<Settlement>) {
+async fn settle(services: Services, jobs: Jobs, inbox: Arc<tokio::sync::Mutex<mpsc::Receiver<Settlement>>>) {
     let keep_completed = services.config.keep_jobs_h > 0;
+    let limit = usize::from(services.config.claim_batch);
     let mut batch = Vec::new();
-    while inbox
-        .recv_many(&mut batch, usize::from(services.config.claim_batch))
-        .await
-        > 0
-    {
+    loop {
+        {
+            let mut inbox = inbox.lock().await;
+            if inbox.recv_many(&mut batch, limit).await == 0 {
+                return;
+            }
+            // Many are about to end: they go together.
+            if batch.len() < limit / 2 && jobs.with(|jobs| jobs.len()) > batch.len() {
+                tokio::time::sleep(GATHER).await;
+                while batch.len() < limit
+                    && let Ok(more) = inbox.try_recv()
+                {
+                    batch.push(more);
+                }
+            }
+        }
         while let Err(error) = queue::settle(&services.db.hot, &batch, keep_completed).await {
             warn!(%error, jobs = batch.len(), "settling jobs failed; trying again");
             tokio::time::sleep(SETTLE_RETRY).await;

@@ -77,7 +77,8 @@ pub async fn execute(services: Services, job: ClaimedJob, signals: Signals) -> O
         });
     };
     let span = info_span!("run", run = %run_id, attempt = job.attempt);
-    async {
+    // Boxed: a run's future is large, and jobs of other kinds must not be moved about at its size.
+    Box::pin(async {
         let trouble = match run_job(&services, &job, &signals).await {
             Ok(outcome) => return outcome,
             Err(trouble) => trouble,
@@ -101,7 +102,7 @@ pub async fn execute(services: Services, job: ClaimedJob, signals: Signals) -> O
                 None
             }
         }
-    }
+    })
     .instrument(span)
     .await
 }

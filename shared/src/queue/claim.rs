@@ -27,7 +27,7 @@ pub struct ClaimedJob {
 ///
 /// Floors spare a claim the walk over jobs that are gone but not vacuumed yet. They are hints with a short life: a claim that was not
 /// full forgets them, so that an idle queue has none, and a busy one looks at everything once in [`FLOORS_LIVE`].
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Turn {
     /// The project that was served last.
     after: Uuid,
@@ -56,6 +56,18 @@ impl Turn {
         Self {
             after: project,
             ..Self::default()
+        }
+    }
+
+    /// Takes over what another claim found that began from the same turn and ran beside this one.
+    pub fn join(&mut self, other: Turn) {
+        // Either has forgotten: it was not full, or too old.
+        if self.floors.is_empty() || other.floors.is_empty() {
+            return self.forget();
+        }
+        for (lane, place) in other.floors {
+            let floor = self.floors.entry(lane).or_insert(place);
+            *floor = place.max(*floor);
         }
     }
 
