@@ -10,21 +10,25 @@
 //! - `load`       open-loop schedules, latency histograms, the monotonic clock that all processes share
 //! - `limits`     raw limits, measured in the same run: COPY, commits, fsync, loopback
 //! - `print`      tables for a terminal
-//! - `report`     docs/PERFORMANCE.md with its plots, made from the results
+//! - `report`     docs/PERFORMANCE.md, made from the results
+//! - `svg`        its plots
 //! - `compare`    two results beside each other
 //!
 //! Ratios of one run on one machine are what counts: these machines are noisy. Nothing here is asserted.
 #![expect(clippy::print_stdout, reason = "a command-line program: its tables go to stdout")]
 
+mod compare;
 mod limits;
 mod load;
 mod machine;
 mod print;
 mod process;
+mod report;
 mod results;
 mod scenario;
 mod scenarios;
 mod server;
+mod svg;
 
 use std::path::PathBuf;
 
@@ -43,6 +47,10 @@ enum Verb {
     Run(scenario::RunArgs),
     /// Names the scenarios
     List,
+    /// Writes docs/PERFORMANCE.md and its plots
+    Report(report::ReportArgs),
+    /// Sets two results beside each other
+    Compare(compare::CompareArgs),
 }
 
 /// Where results are kept unless the command line says otherwise.
@@ -60,5 +68,7 @@ async fn main() -> anyhow::Result<()> {
             }
             Ok(())
         }
+        Verb::Report(arguments) => report::write(&arguments),
+        Verb::Compare(arguments) => compare::run(&arguments),
     }
 }

@@ -1,5 +1,6 @@
 //! The private PostgreSQL of a scenario, durable as in production, and fresh migrated databases on it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context as _, Result};
@@ -21,9 +22,11 @@ const SETTINGS: [(&str, &str); 4] = [
 ];
 const TEMPLATE: &str = "bench_template";
 
+/// Cheap to clone. It stops with [`Server::stop`], or with its last clone.
+#[derive(Clone)]
 pub struct Server {
-    postgres: PrivatePostgres,
-    next: AtomicU32,
+    postgres: Arc<PrivatePostgres>,
+    next: Arc<AtomicU32>,
 }
 
 /// A migrated database with a project, a user and a key.
@@ -41,23 +44,33 @@ impl Server {
     pub async fn start() -> Result<Self> {
         let options = PostgresOptions {
             durable: true,
-            extra_settings: SETTINGS.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            extra_settings: SETTINGS
+                .iter()
+                .map(|(name, value)| ((*name).into(), (*value).into()))
+                .collect(),
             ..PostgresOptions::ephemeral()
         };
-        let postgres = PrivatePostgres::start(options).await.context("starting a private PostgreSQL")?;
+        let postgres = PrivatePostgres::start(options)
+            .await
+            .context("starting a private PostgreSQL")?;
         let server = Self {
-            postgres,
-            next: AtomicU32::new(1),
+            postgres: Arc::new(postgres),
+            next: Arc::new(AtomicU32::new(1)),
         };
         server.admin(&format!("create database {TEMPLATE}")).await?;
-        rejoin_cli::migrate::up(&server.postgres.admin_url(TEMPLATE)).await.context("migrating")?;
+        rejoin_cli::migrate::up(&server.postgres.admin_url(TEMPLATE))
+            .await
+            .context("migrating")?;
         Ok(server)
     }
 
     /// A fresh database.
     pub async fn database(&self) -> Result<Database> {
         let name = format!("bench_{}", self.next.fetch_add(1, Ordering::Relaxed));
-        self.admin(&format!("create database {name} template {TEMPLATE} strategy file_copy")).await?;
+        self.admin(&format!(
+            "create database {name} template {TEMPLATE} strategy file_copy"
+        ))
+        .await?;
         let url = self.postgres.admin_url(&name);
         let arguments = DatabaseArgs::new(&url);
         let db = Db::connect_lazy(&arguments, "rejoin-bench")?;
@@ -90,7 +103,8 @@ impl Server {
     pub async fn drop(&self, database: Database) -> Result<()> {
         database.db.sql.close().await;
         database.db.hot.close();
-        self.admin(&format!("drop database {} with (force)", database.name)).await
+        self.admin(&format!("drop database {} with (force)", database.name))
+            .await
     }
 
     /// The server's own process; its children are the backends.
@@ -103,13 +117,16 @@ impl Server {
         self.admin("checkpoint").await
     }
 
-    pub async fn stop(self) -> Result<()> {
+    pub async fn stop(&self) -> Result<()> {
         self.postgres.stop().await
     }
 
     async fn admin(&self, sql: &str) -> Result<()> {
         let mut connection = PgConnection::connect(&self.postgres.url()).await?;
-        sqlx::query(AssertSqlSafe(sql)).execute(&mut connection).await.with_context(|| sql.to_owned())?;
+        sqlx::query(AssertSqlSafe(sql))
+            .execute(&mut connection)
+            .await
+            .with_context(|| sql.to_owned())?;
         connection.close().await?;
         Ok(())
     }
