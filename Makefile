@@ -2,10 +2,10 @@
 # The logic is in scripts/, one file a verb, so that it can be read, linted and run without make.
 # (No linker is configured: current Rust links with lld on Linux by default.)
 .DEFAULT_GOAL := help
-.PHONY: help run test check build setup setup-test sqlx sqlx-check clean
+.PHONY: help run test check build bench bench-scale bench-compare setup setup-test sqlx sqlx-check clean
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## Everything on this machine: PostgreSQL, API, workers, a demo. make run ARGS="--port 8000"
 	@scripts/run.sh $(ARGS)
@@ -18,6 +18,15 @@ check: ## What needs no database: format, lints, supply chain, freshness of the 
 
 build: ## The binary for a release: target/release/rejoin
 	@scripts/build.sh --release
+
+bench: ## How fast it is: docs/PERFORMANCE.md. make bench SCENARIO=queue REPS=5 SIZE=smoke
+	@REPS="$(REPS)" SIZE="$(SIZE)" scripts/bench.sh $(SCENARIO)
+
+bench-scale: ## The same with what takes an hour: millions of rows, days of history
+	@REPS="$(REPS)" SIZE="$(or $(SIZE),large)" scripts/bench.sh $(or $(SCENARIO),scale)
+
+bench-compare: ## Whether it got slower since a revision. make bench-compare BASE=main SCENARIO=ttft
+	@REPS="$(REPS)" SIZE="$(SIZE)" FAIL_ABOVE="$(FAIL_ABOVE)" scripts/bench-compare.sh "$(BASE)" $(SCENARIO)
 
 setup: ## Only what building and running need: compiler, PostgreSQL
 	@scripts/setup.sh
@@ -33,4 +42,5 @@ sqlx-check: ## Fail if .sqlx is not what `make sqlx` would write
 
 clean: ## Remove what was built (not the data of `make run`)
 	@cargo clean
-	@rm -rf .cache/postgres .cache/sqlx
+	@rm -rf .cache/postgres .cache/sqlx .cache/bench
+	@git worktree prune 2>/dev/null || true

@@ -55,6 +55,28 @@ pub async fn commits_per_s(database: &Database, span: Duration) -> Result<f64> {
     Ok(rate)
 }
 
+/// How many turns of the chain below are timed.
+const CHAINS: usize = 100;
+
+/// What this many one-row commits take, one after the other on one connection, prepared: the median [ms].
+pub async fn commit_chain_ms(database: &Database, commits: usize) -> Result<f64> {
+    let client = database.db.hot.get().await?;
+    client
+        .batch_execute("create table if not exists commit_limit (n bigint)")
+        .await?;
+    let insert = client.prepare("insert into commit_limit values ($1)").await?;
+    let mut latencies = crate::load::Latencies::default();
+    for _ in 0..CHAINS {
+        let began = crate::load::now_us();
+        for _ in 0..commits {
+            client.execute(&insert, &[&1_i64]).await?;
+        }
+        latencies.since(began);
+    }
+    client.batch_execute("drop table commit_limit").await?;
+    Ok(latencies.quantile_ms(0.5))
+}
+
 /// Writes of 8 kB, each followed by fdatasync.
 pub async fn fsyncs_per_s(span: Duration) -> Result<f64> {
     tokio::task::spawn_blocking(move || {

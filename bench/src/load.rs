@@ -15,13 +15,16 @@ pub fn now_us() -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_nsec.unsigned_abs() / 1_000
 }
 
-/// Latencies [µs], three significant digits up to a minute and more.
+/// No latency is longer: one that is, counts as this [µs].
+const LONGEST_US: u64 = 600 * 1_000_000;
+
+/// Latencies [µs], three significant digits.
 #[derive(Debug, Clone)]
 pub struct Latencies(Histogram<u64>);
 
 impl Default for Latencies {
     fn default() -> Self {
-        Self(Histogram::new(3).expect("3 digits are allowed"))
+        Self(Histogram::new_with_bounds(1, LONGEST_US, 3).expect("3 digits are allowed"))
     }
 }
 
@@ -77,5 +80,22 @@ impl Schedule {
         let after = self.every * n;
         sleep_until(self.began + after).await;
         self.began_us + u64::try_from(after.as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_latency_is_told_with_three_digits() {
+        let mut latencies = Latencies::default();
+        for ms in 1..=1_000_u64 {
+            latencies.record(ms * 1_000);
+        }
+        assert!((latencies.quantile_ms(0.5) - 500.0).abs() < 1.0);
+        assert!((latencies.quantile_ms(0.99) - 990.0).abs() < 1.0);
+        latencies.record(u64::MAX);
+        assert!(latencies.max_ms() >= 600_000.0);
     }
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     pub cpu: String,
     pub cores: usize,
@@ -56,6 +56,13 @@ pub fn commit() -> String {
     let commit = said(Command::new("git").args(["rev-parse", "--short=10", "HEAD"]));
     let dirty = !said(Command::new("git").args(["status", "--porcelain", "--untracked-files=no"])).is_empty();
     if dirty { format!("{commit}+") } else { commit }
+}
+
+/// The date in UTC.
+pub fn today() -> String {
+    chrono::DateTime::<chrono::Utc>::from(std::time::SystemTime::now())
+        .format("%F")
+        .to_string()
 }
 
 fn said(command: &mut Command) -> String {

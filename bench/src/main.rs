@@ -6,25 +6,35 @@
 //! - `results`    the model of what was measured: tables of values, claims, plots; read and written as JSON
 //! - `machine`    what it was measured on
 //! - `server`     the private PostgreSQL of a run, and fresh migrated databases on it
+//! - `fleet`      the product as it is deployed, with a model behind it
+//! - `model`      that model: instant, and it says when it was asked
+//! - `chat`       a client that posts a message and notes when its answer came
 //! - `process`    real processes of the product, their CPU time and memory
 //! - `load`       open-loop schedules, latency histograms, the monotonic clock that all processes share
 //! - `limits`     raw limits, measured in the same run: COPY, commits, fsync, loopback
 //! - `print`      tables for a terminal
-//! - `report`     docs/PERFORMANCE.md with its plots, made from the results
+//! - `report`     docs/PERFORMANCE.md, made from the results
+//! - `svg`        its plots
 //! - `compare`    two results beside each other
 //!
 //! Ratios of one run on one machine are what counts: these machines are noisy. Nothing here is asserted.
 #![expect(clippy::print_stdout, reason = "a command-line program: its tables go to stdout")]
 
+mod chat;
+mod compare;
+mod fleet;
 mod limits;
 mod load;
 mod machine;
+mod model;
 mod print;
 mod process;
+mod report;
 mod results;
 mod scenario;
 mod scenarios;
 mod server;
+mod svg;
 
 use std::path::PathBuf;
 
@@ -43,6 +53,13 @@ enum Verb {
     Run(scenario::RunArgs),
     /// Names the scenarios
     List,
+    /// Writes docs/PERFORMANCE.md and its plots
+    Report(report::ReportArgs),
+    /// Sets two results beside each other
+    Compare(compare::CompareArgs),
+    /// Is the model that scenarios talk to
+    #[command(hide = true)]
+    Model { address: String },
 }
 
 /// Where results are kept unless the command line says otherwise.
@@ -60,5 +77,8 @@ async fn main() -> anyhow::Result<()> {
             }
             Ok(())
         }
+        Verb::Report(arguments) => report::write(&arguments),
+        Verb::Model { address } => model::serve(&address).await,
+        Verb::Compare(arguments) => compare::run(&arguments),
     }
 }

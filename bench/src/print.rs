@@ -1,6 +1,6 @@
 //! Results as tables for a terminal.
 
-use crate::results::{Column, Row, ScenarioResult, Table, median};
+use crate::results::{Better, Claim, Column, Row, ScenarioResult, Table, median};
 
 pub fn scenario(result: &ScenarioResult) {
     for table in &result.tables {
@@ -13,17 +13,11 @@ pub fn scenario(result: &ScenarioResult) {
             Some(false) => "NOT HELD",
             None => "not measured",
         };
-        let value = claim.value().map_or_else(|| "–".to_owned(), figure);
-        let sign = if claim.better == crate::results::Better::Higher {
-            ">="
-        } else {
-            "<="
-        };
         println!(
-            "  {verdict:<12} {}: {value} {} ({sign} {})",
+            "  {verdict:<12} {}: {} ({})",
             claim.what,
-            claim.unit,
-            figure(claim.bound)
+            measured(&claim.values),
+            bound(claim)
         );
     }
     for note in &result.notes {
@@ -73,9 +67,11 @@ pub fn ratio(row: &Row, column: &Column) -> Option<f64> {
 }
 
 fn cell(row: &Row, column: &Column) -> String {
-    let Some(values) = row.cells.get(&column.key) else {
-        return "–".to_owned();
-    };
+    measured(row.cells.get(&column.key).map_or(&[], Vec::as_slice))
+}
+
+/// Median and range of the repetitions.
+pub fn measured(values: &[f64]) -> String {
     let Some(middle) = median(values) else {
         return "–".to_owned();
     };
@@ -86,6 +82,18 @@ fn cell(row: &Row, column: &Column) -> String {
     } else {
         format!("{} ({}–{})", figure(middle), figure(low), figure(high))
     }
+}
+
+/// What a claim promises: `≤ 15.0 ms`.
+pub fn bound(claim: &Claim) -> String {
+    let sign = match claim.better {
+        Better::Higher => "≥ ",
+        Better::Lower => "≤ ",
+        Better::Neither => "",
+    };
+    format!("{sign}{} {}", figure(claim.bound), claim.unit)
+        .trim_end()
+        .to_owned()
 }
 
 /// Three significant digits or whole numbers with separators.
@@ -110,7 +118,7 @@ pub fn figure(value: f64) -> String {
     }
 }
 
-fn print_grid(lines: &[Vec<String>]) {
+pub fn print_grid(lines: &[Vec<String>]) {
     let columns = lines.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| {
         lines

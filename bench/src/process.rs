@@ -21,6 +21,11 @@ pub fn rejoin() -> Result<PathBuf> {
     Ok(path)
 }
 
+/// An address of this machine that nobody listens on.
+pub fn free_address() -> Result<String> {
+    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
+}
+
 /// A child process; killed when dropped.
 #[derive(Debug)]
 pub struct Process {
@@ -51,10 +56,10 @@ impl Process {
 
     /// `rejoin api` on a free port, once it is ready; with its URL.
     pub async fn api(database_url: &str, settings: &[(&str, &str)]) -> Result<(Self, String)> {
-        let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let free = free_address()?;
         let mut command = std::process::Command::new(rejoin()?);
         command
-            .args(["api", "--listen", &free.to_string()])
+            .args(["api", "--listen", &free])
             .env("DATABASE_URL", database_url)
             .envs(settings.iter().copied());
         let process = Self::spawn(&mut command)?;

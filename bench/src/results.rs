@@ -7,10 +7,12 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::machine::Machine;
+use crate::scenario::Size;
+
 /// One run of the suite.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Results {
-    pub machine: crate::machine::Machine,
     /// By the scenario's name.
     pub scenarios: BTreeMap<String, ScenarioResult>,
 }
@@ -19,9 +21,13 @@ pub struct Results {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ScenarioResult {
     pub about: String,
-    /// The commit that was measured, and when.
+    /// What was measured: on which machine, which commit, when, how much. Scenarios of one file may differ: each is written when it
+    /// was run.
+    pub machine: Machine,
     pub commit: String,
     pub measured_at: String,
+    pub size: Size,
+    pub reps: u32,
     /// How long it took [s].
     pub took_s: f64,
     pub tables: Vec<Table>,
@@ -203,3 +209,8 @@ impl Results {
         std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
     }
 }
+
+#[cfg(test)]
+pub mod example;
+#[cfg(test)]
+mod tests;

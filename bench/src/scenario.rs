@@ -31,13 +31,21 @@ pub struct RunArgs {
     /// Where the results go; scenarios that are there and not measured now stay
     #[arg(long, default_value_os_t = default_results())]
     pub out: PathBuf,
+
+    /// Leaves the peers out: ours and the limits alone
+    #[arg(long, env = "BENCH_NO_PEERS", value_parser = clap::builder::FalseyValueParser::new())]
+    pub no_peers: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum Size {
     /// Seconds in all: that it works.
     Smoke,
     /// What `make bench` does.
+    #[default]
     Full,
     /// Also what takes very long.
     Large,
@@ -48,6 +56,8 @@ pub struct Context {
     pub size: Size,
     /// 0, 1, 2 …
     pub rep: u32,
+    /// Whether peers are measured, too, where they are to be had.
+    pub peers: bool,
     /// The run's PostgreSQL: durable, as `rejoin dev` starts it.
     pub server: Server,
 }
@@ -118,7 +128,8 @@ pub trait Scenario: Send + Sync {
     /// One sentence.
     fn about(&self) -> &'static str;
     fn tables(&self) -> Vec<Table>;
-    /// Once, before the repetitions: installs peers, builds what it needs. What can't be had here is a note, not an error.
+    /// Once, before the repetitions, unless peers are left out: installs them, builds what they need. What can't be had here is a
+    /// note, not an error.
     async fn prepare(&self, _size: Size, _out: &mut Recorder) -> Result<()> {
         Ok(())
     }
@@ -141,15 +152,20 @@ pub async fn run(arguments: RunArgs) -> Result<()> {
         bail!("there is no scenario {unknown}; there are: {}", names.join(", "));
     }
     let mut results = Results::read(&arguments.out)?;
-    results.machine = Machine::here()?;
-    println!("{}", results.machine.line());
+    let machine = Machine::here()?;
+    println!("{}", machine.line());
+    // Fresh for each scenario: what one leaves behind must not slow the next. One for all where nobody looks at the figures.
+    let shared = match arguments.size {
+        Size::Smoke => Some(Server::start().await?),
+        Size::Full | Size::Large => None,
+    };
     let mut failed = Vec::new();
     for scenario in all {
         if !arguments.scenarios.is_empty() && !arguments.scenarios.iter().any(|name| name == scenario.name()) {
             continue;
         }
         println!("\n== {}: {}", scenario.name(), scenario.about());
-        match one(scenario.as_ref(), &arguments).await {
+        match one(scenario.as_ref(), &arguments, &machine, shared.clone()).await {
             Ok(result) => {
                 print::scenario(&result);
                 results.scenarios.insert(scenario.name().to_owned(), result);
@@ -162,6 +178,9 @@ pub async fn run(arguments: RunArgs) -> Result<()> {
             }
         }
     }
+    if let Some(server) = shared {
+        server.stop().await?;
+    }
     println!("\nresults: {}", arguments.out.display());
     if !failed.is_empty() {
         bail!("failed: {}", failed.join(", "));
@@ -169,19 +188,28 @@ pub async fn run(arguments: RunArgs) -> Result<()> {
     Ok(())
 }
 
-async fn one(scenario: &dyn Scenario, arguments: &RunArgs) -> Result<ScenarioResult> {
+async fn one(
+    scenario: &dyn Scenario,
+    arguments: &RunArgs,
+    machine: &Machine,
+    shared: Option<Server>,
+) -> Result<ScenarioResult> {
     let began = Instant::now();
     let mut out = Recorder {
         tables: scenario.tables(),
         notes: Vec::new(),
     };
-    scenario.prepare(arguments.size, &mut out).await.context("preparing")?;
-    // Fresh for each scenario: what one leaves behind must not slow the next.
-    let server = Server::start().await?;
+    if !arguments.no_peers {
+        scenario.prepare(arguments.size, &mut out).await.context("preparing")?;
+    }
     let mut context = Context {
         size: arguments.size,
         rep: 0,
-        server,
+        peers: !arguments.no_peers,
+        server: match &shared {
+            Some(server) => server.clone(),
+            None => Server::start().await?,
+        },
     };
     let reps = if arguments.size == Size::Smoke {
         1
@@ -196,12 +224,17 @@ async fn one(scenario: &dyn Scenario, arguments: &RunArgs) -> Result<ScenarioRes
             .await
             .with_context(|| format!("repetition {}", rep + 1))?;
     }
-    context.server.stop().await?;
+    if shared.is_none() {
+        context.server.stop().await?;
+    }
     let claims = scenario.claims(&out);
     Ok(ScenarioResult {
         about: scenario.about().to_owned(),
+        machine: machine.clone(),
         commit: machine::commit(),
-        measured_at: chrono::Local::now().format("%F %R").to_string(),
+        measured_at: machine::today(),
+        size: arguments.size,
+        reps,
         took_s: began.elapsed().as_secs_f64(),
         tables: out.tables,
         claims,

@@ -1,9 +1,17 @@
 //! All scenarios, in the order in which they are run and shown.
 
+mod idle;
 mod limits;
+mod steps;
+mod ttft;
 
 use crate::scenario::Scenario;
 
 pub fn all() -> Vec<Box<dyn Scenario>> {
-    vec![Box::new(limits::Limits)]
+    vec![
+        Box::new(limits::Limits),
+        Box::new(ttft::Ttft),
+        Box::new(steps::Steps),
+        Box::new(idle::Idle),
+    ]
 }

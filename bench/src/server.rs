@@ -1,5 +1,6 @@
 //! The private PostgreSQL of a scenario, durable as in production, and fresh migrated databases on it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context as _, Result};
@@ -21,9 +22,11 @@ const SETTINGS: [(&str, &str); 4] = [
 ];
 const TEMPLATE: &str = "bench_template";
 
+/// Cheap to clone. It stops with [`Server::stop`], or with its last clone.
+#[derive(Clone)]
 pub struct Server {
-    postgres: PrivatePostgres,
-    next: AtomicU32,
+    postgres: Arc<PrivatePostgres>,
+    next: Arc<AtomicU32>,
 }
 
 /// A migrated database with a project, a user and a key.
@@ -51,8 +54,8 @@ impl Server {
             .await
             .context("starting a private PostgreSQL")?;
         let server = Self {
-            postgres,
-            next: AtomicU32::new(1),
+            postgres: Arc::new(postgres),
+            next: Arc::new(AtomicU32::new(1)),
         };
         server.admin(&format!("create database {TEMPLATE}")).await?;
         rejoin_cli::migrate::up(&server.postgres.admin_url(TEMPLATE))
@@ -114,7 +117,7 @@ impl Server {
         self.admin("checkpoint").await
     }
 
-    pub async fn stop(self) -> Result<()> {
+    pub async fn stop(&self) -> Result<()> {
         self.postgres.stop().await
     }
 

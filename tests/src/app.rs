@@ -249,11 +249,20 @@ impl Drop for Worker {
 
 /// The `rejoin` binary of this build.
 pub fn binary() -> PathBuf {
+    binary_of_build("rejoin")
+}
+
+/// The program that measures.
+pub fn bench_binary() -> PathBuf {
+    binary_of_build("bench")
+}
+
+fn binary_of_build(name: &str) -> PathBuf {
     let mut path = std::env::current_exe().expect("the test's own path");
     // target/debug/deps/it-… -> target/debug/rejoin
     path.pop();
     path.pop();
-    path.push("rejoin");
+    path.push(name);
     assert!(
         path.exists(),
         "{} is not there: build it first (make test does)",

@@ -6,7 +6,7 @@ use anyhow::Result;
 use async_trait::async_trait;
 
 use crate::limits;
-use crate::results::{Better, Column, Of, Table};
+use crate::results::{Better, Column, Of, PlotKind, Table};
 use crate::scenario::{Context, Recorder, Scenario};
 
 pub struct Limits;
@@ -23,7 +23,8 @@ impl Scenario for Limits {
 
     fn tables(&self) -> Vec<Table> {
         let column = Column::new("rate", "rate", "1/s", Better::Higher, Of::Limit);
-        vec![Table::new("limits", "Raw limits of this machine", "what", vec![column])]
+        let table = Table::new("limits", "Raw limits of this machine", "what", vec![column]);
+        vec![table.plot(PlotKind::Bars, &["rate"], true)]
     }
 
     async fn measure(&self, context: &Context, out: &mut Recorder) -> Result<()> {

@@ -4,6 +4,7 @@
 use rejoin_tests::support;
 
 mod auth;
+mod bench;
 mod browser;
 mod chat;
 mod conversations;

@@ -1,0 +1,172 @@
+//! A chat client of bare TCP: it posts a message and notes when the first token came, and when the turn was over. HTTP clients
+//! proper cost more than what is measured.
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use uuid::Uuid;
+
+use crate::load::now_us;
+use crate::model::{Moments, Script};
+
+/// A turn takes no longer.
+const TURN_LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
+const READ_BYTES: usize = 16 * 1024;
+
+/// One connection, kept from turn to turn.
+pub struct Chat {
+    stream: TcpStream,
+    head: String,
+    buffer: Vec<u8>,
+}
+
+/// What a turn took, as moments [µs of `now_us`].
+#[derive(Debug, Clone)]
+pub struct Turn {
+    pub first_token_us: u64,
+    pub done_us: u64,
+    pub model: Moments,
+}
+
+impl Turn {
+    /// The parts of the time to the first token that are the platform's [µs]: from the post until the model was asked, between
+    /// the model's steps, and from the model's first token until it was here.
+    pub fn parts_us(&self, posted_us: u64) -> [u64; 3] {
+        let first_asked = self.model.0.first().map_or(posted_us, |step| step.0);
+        let first_said = self.model.0.last().map_or(self.first_token_us, |step| step.1);
+        [
+            first_asked.saturating_sub(posted_us),
+            self.model.between_us(),
+            self.first_token_us.saturating_sub(first_said),
+        ]
+    }
+
+    /// The time that the model took for its steps before the answer [µs].
+    pub fn model_us(&self) -> u64 {
+        self.model
+            .0
+            .iter()
+            .map(|(asked, said)| said.saturating_sub(*asked))
+            .sum()
+    }
+}
+
+impl Chat {
+    /// `url` without a path.
+    pub async fn connect(url: &str, api_key: &str) -> Result<Self> {
+        let host = url.strip_prefix("http://").context("an http URL")?;
+        let stream = TcpStream::connect(host)
+            .await
+            .with_context(|| format!("connecting to {host}"))?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            stream,
+            head: format!(
+                "POST /api/chat/stream HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {api_key}\r\n\
+                 Content-Type: application/json\r\nContent-Length: "
+            ),
+            buffer: Vec::new(),
+        })
+    }
+
+    /// A turn of a new conversation, until its `done`.
+    pub async fn turn(&mut self, agent: Option<Uuid>, script: Script) -> Result<Turn> {
+        tokio::time::timeout(TURN_LIMIT, self.try_turn(agent, script))
+            .await
+            .context("the turn takes too long")?
+    }
+
+    async fn try_turn(&mut self, agent: Option<Uuid>, script: Script) -> Result<Turn> {
+        let body = match agent {
+            Some(id) => json!({"message": script.message(), "agentDefinitionId": id}),
+            None => json!({"message": script.message()}),
+        }
+        .to_string();
+        let request = format!("{}{}\r\n\r\n{body}", self.head, body.len());
+        self.stream.write_all(request.as_bytes()).await?;
+        self.buffer.clear();
+        let mut read = 0;
+        let mut first: Option<(u64, Moments)> = None;
+        let mut done_us = None;
+        loop {
+            let at = self.buffer.len();
+            self.buffer.resize(at + READ_BYTES, 0);
+            let n = self.stream.read(&mut self.buffer[at..]).await?;
+            self.buffer.truncate(at + n);
+            let now = now_us();
+            if n == 0 {
+                bail!(
+                    "the server closed the connection: {}",
+                    String::from_utf8_lossy(&self.buffer)
+                );
+            }
+            // Whole lines only: what is left is looked at with what comes next.
+            while let Some(length) = self.buffer[read..].iter().position(|byte| *byte == b'\n') {
+                let line = &self.buffer[read..read + length];
+                read += length + 1;
+                if first.is_none() && line.starts_with(b"HTTP/") && !line.starts_with(b"HTTP/1.1 200") {
+                    bail!("refused: {}", String::from_utf8_lossy(&self.buffer));
+                }
+                let Some(event) = line.strip_prefix(b"data: ") else {
+                    // The last chunk of the body is empty.
+                    if line == b"0\r"
+                        && let (Some(done_us), Some((first_token_us, model))) = (done_us, &first)
+                    {
+                        return Ok(Turn {
+                            first_token_us: *first_token_us,
+                            done_us,
+                            model: model.clone(),
+                        });
+                    }
+                    continue;
+                };
+                if first.is_none() && has_type(event, "token") {
+                    let event: Value = serde_json::from_slice(event)?;
+                    let token = event["token"].as_str().unwrap_or_default();
+                    first = Some((
+                        now,
+                        Moments::of(token).with_context(|| format!("a token without moments: {token}"))?,
+                    ));
+                } else if has_type(event, "done") {
+                    if first.is_none() {
+                        bail!(
+                            "the turn ended without a token: {}",
+                            String::from_utf8_lossy(&self.buffer)
+                        );
+                    }
+                    done_us = Some(now);
+                }
+            }
+        }
+    }
+}
+
+/// Without parsing it: the type comes first in every event.
+fn has_type(event: &[u8], name: &str) -> bool {
+    event
+        .strip_prefix(br#"{"type":""#)
+        .is_some_and(|rest| rest.starts_with(name.as_bytes()) && rest[name.len()] == b'"')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_platforms_part_leaves_the_models_out() {
+        let turn = Turn {
+            first_token_us: 1_000,
+            done_us: 2_000,
+            model: Moments(vec![(110, 150), (180, 990)]),
+        };
+        assert_eq!(turn.parts_us(100), [10, 30, 10]);
+        assert_eq!(turn.model_us(), 40 + 810);
+    }
+
+    #[test]
+    fn an_events_type_is_its_first_field() {
+        assert!(has_type(br#"{"type":"token","token":"x"}"#, "token"));
+        assert!(!has_type(br#"{"type":"tokens","token":"x"}"#, "token"));
+    }
+}

@@ -1,0 +1,198 @@
+//! A model that costs next to nothing and says when it was asked: what is left of a turn's time is the platform's.
+//!
+//! It runs in a process of its own ([`start`]; `bench model` is what it runs) and speaks OpenAI's chat completions, streamed. What
+//! it does stands in the user's message ([`Script::message`]). It remembers nothing: the moments of a turn travel in the ids of its
+//! tool calls, which come back with the next request, and the first token of the answer tells them all ([`Moments`]).
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use axum::body::{Body, Bytes};
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use futures::StreamExt as _;
+use serde_json::{Value, json};
+
+use crate::load::now_us;
+use crate::process::{self, Process};
+
+/// What the model is to do in a turn.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Script {
+    /// Tool calls before the answer, one a step. Each names another tool than the one before it: the same call again and again
+    /// would be refused.
+    pub calls: usize,
+    /// Tokens of the answer, the first one included.
+    pub tokens: usize,
+    /// Between two tokens.
+    pub pause_ms: u64,
+}
+
+/// Tools that cost one small query.
+const TOOLS: [&str; 2] = ["schema_version", "list_entity_types"];
+const PREFIX: &str = "bench";
+
+impl Script {
+    /// The user's message that asks for this.
+    pub fn message(self) -> String {
+        format!("{PREFIX} {} {} {}", self.calls, self.tokens, self.pause_ms)
+    }
+
+    fn of(message: &str) -> Option<Self> {
+        let mut words = message.strip_prefix(PREFIX)?.split_whitespace();
+        Some(Self {
+            calls: words.next()?.parse().ok()?,
+            tokens: words.next()?.parse().ok()?,
+            pause_ms: words.next()?.parse().ok()?,
+        })
+    }
+}
+
+/// When the model was asked, and when it had answered (or given the first token of its answer), step by step [µs of `now_us`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Moments(pub Vec<(u64, u64)>);
+
+impl Moments {
+    fn token(&self) -> String {
+        let steps: Vec<String> = self.0.iter().map(|(asked, said)| format!("{asked}_{said}")).collect();
+        format!("@{} ", steps.join(","))
+    }
+
+    /// From the first token of an answer.
+    pub fn of(token: &str) -> Option<Self> {
+        let steps = token.strip_prefix('@')?.trim_end().split(',').map(step);
+        steps.collect::<Option<Vec<_>>>().map(Self)
+    }
+
+    /// The platform's time between the steps [µs].
+    pub fn between_us(&self) -> u64 {
+        self.0.windows(2).map(|pair| pair[1].0.saturating_sub(pair[0].1)).sum()
+    }
+}
+
+fn step(text: &str) -> Option<(u64, u64)> {
+    let (asked, said) = text.split_once('_')?;
+    Some((asked.parse().ok()?, said.parse().ok()?))
+}
+
+/// Starts the model in a process of its own; with its base URL.
+pub async fn start() -> Result<(Process, String)> {
+    let address = process::free_address()?;
+    let mut command = std::process::Command::new(std::env::current_exe()?);
+    command.args(["model", &address]);
+    let process = Process::spawn(&mut command)?;
+    process::wait_until_ready(&format!("http://{address}/readyz")).await?;
+    Ok((process, format!("http://{address}/v1")))
+}
+
+/// `bench model ADDRESS`, until it is killed.
+pub async fn serve(address: &str) -> Result<()> {
+    let router = axum::Router::new()
+        .route("/readyz", get(async || "ready"))
+        .route("/v1/chat/completions", post(complete));
+    let listener = tokio::net::TcpListener::bind(address)
+        .await
+        .with_context(|| format!("listening on {address}"))?;
+    // Nagle would hold a token back for the answer to the one before it.
+    let listener = axum::serve::ListenerExt::tap_io(listener, |stream| {
+        // A connection that is closing already needs nothing.
+        let _ = stream.set_nodelay(true);
+    });
+    axum::serve(listener, router).await?;
+    Ok(())
+}
+
+async fn complete(body: Bytes) -> Response {
+    let asked = now_us();
+    let Ok(request) = serde_json::from_slice::<Value>(&body) else {
+        return axum::http::StatusCode::BAD_REQUEST.into_response();
+    };
+    let messages = request["messages"].as_array().map_or(&[] as &[Value], Vec::as_slice);
+    let user = messages
+        .iter()
+        .rposition(|message| message["role"] == "user")
+        .unwrap_or_default();
+    let script = messages
+        .get(user)
+        .and_then(|message| Script::of(message["content"].as_str()?));
+    let script = script.unwrap_or(Script {
+        tokens: 1,
+        ..Script::default()
+    });
+    let mut moments = Moments(messages[user..].iter().filter_map(moment_of_call).collect());
+    let calls = moments.0.len();
+    if calls < script.calls {
+        let id = format!("call_{asked}_{}", now_us());
+        let call = json!({"index": 0, "id": id, "type": "function",
+            "function": {"name": TOOLS[calls % TOOLS.len()], "arguments": "{}"}});
+        let body = frame(json!({"tool_calls": [call]}), None) + &end("tool_calls");
+        return event_stream(Body::from(body));
+    }
+    let tokens = futures::stream::iter(0..script.tokens).then(move |index| {
+        let mut moments = std::mem::take(&mut moments);
+        async move {
+            let text = if index == 0 {
+                moments.0.push((asked, now_us()));
+                moments.token()
+            } else {
+                tokio::time::sleep(Duration::from_millis(script.pause_ms)).await;
+                "word ".to_owned()
+            };
+            Ok::<_, Infallible>(Bytes::from(frame(json!({"content": text}), None)))
+        }
+    });
+    let end = futures::stream::once(async { Ok(Bytes::from(end("stop"))) });
+    event_stream(Body::from_stream(tokens.chain(end)))
+}
+
+/// The moments that the id of an assistant's tool call carries.
+fn moment_of_call(message: &Value) -> Option<(u64, u64)> {
+    step(message["tool_calls"][0]["id"].as_str()?.strip_prefix("call_")?)
+}
+
+fn event_stream(body: Body) -> Response {
+    ([(CONTENT_TYPE, "text/event-stream")], body).into_response()
+}
+
+fn frame(delta: Value, finish: Option<&str>) -> String {
+    let chunk = json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": "scripted",
+        "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
+    format!("data: {chunk}\n\n")
+}
+
+fn end(reason: &str) -> String {
+    let usage = json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": "scripted",
+        "choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20}});
+    format!("{}data: {usage}\n\ndata: [DONE]\n\n", frame(json!({}), Some(reason)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_model_is_told_it_understands() {
+        let script = Script {
+            calls: 3,
+            tokens: 5,
+            pause_ms: 20,
+        };
+        assert_eq!(Script::of(&script.message()), Some(script));
+        assert_eq!(Script::of("hello"), None);
+    }
+
+    #[test]
+    fn moments_travel_in_ids_and_tokens() {
+        let moments = Moments(vec![(100, 110), (150, 155), (175, 180)]);
+        assert_eq!(Moments::of(&moments.token()), Some(moments.clone()));
+        assert_eq!(moments.between_us(), 40 + 20);
+        let message = json!({"role": "assistant", "tool_calls": [{"id": "call_100_110"}]});
+        assert_eq!(moment_of_call(&message), Some((100, 110)));
+        assert_eq!(
+            moment_of_call(&json!({"role": "tool", "tool_call_id": "call_100_110"})),
+            None
+        );
+    }
+}

@@ -1,0 +1,212 @@
+//! `ttft`: from the post of a message until the first token of its answer is at the client, without the model's own time: what the
+//! platform adds to the time to first token. Real processes, a model that answers at once.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use async_trait::async_trait;
+use tokio::time::{Instant, sleep_until};
+use uuid::Uuid;
+
+use crate::fleet::Fleet;
+use crate::limits;
+use crate::load::{Latencies, now_us};
+use crate::model::Script;
+use crate::results::{Better, Claim, Column, Of, PlotKind, Table};
+use crate::scenario::{Context, Recorder, Scenario};
+
+pub struct Ttft;
+
+const TABLE: &str = "ttft";
+/// Posts of one burst.
+const BURST: usize = 200;
+/// More than run at a time, for the worker.
+const SLOTS: &str = "250";
+/// From the moment that a burst is ready until it goes off.
+const FUSE: Duration = Duration::from_millis(100);
+
+const PLAIN: &str = "plain conversation";
+const AGENT: &str = "agent, one tool step";
+
+#[async_trait]
+impl Scenario for Ttft {
+    fn name(&self) -> &'static str {
+        "ttft"
+    }
+
+    fn about(&self) -> &'static str {
+        "what the platform adds to the time to the first token: from the post to the first token at the client, without the model"
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        let column = |key: &str, title: &str| Column::new(key, title, "ms", Better::Lower, Of::Rejoin);
+        let columns = vec![
+            column("p50", "all: p50").ratio_to("commits"),
+            column("p99", "all: p99"),
+            column("before_p50", "post → model asked: p50"),
+            column("before_p99", "p99"),
+            column("between_p50", "between two steps: p50"),
+            column("after_p50", "model's token → client: p50"),
+            column("after_p99", "p99"),
+            column("first", "first post after the start"),
+            column("api_cpu", "CPU of a whole turn: API"),
+            column("worker_cpu", "worker"),
+            column("postgres_cpu", "PostgreSQL"),
+            Column::new("commits", "its commits alone: p50", "ms", Better::Lower, Of::Limit),
+        ];
+        let table = Table::new(TABLE, "Time to first token, the platform's part", "turn", columns);
+        vec![table.plot(PlotKind::Bars, &["p50", "p99", "commits"], true)]
+    }
+
+    async fn measure(&self, context: &Context, out: &mut Recorder) -> Result<()> {
+        let fleet = Fleet::start(context, &[("REJOIN_SLOTS", SLOTS)]).await?;
+        let agent = fleet.agent().await?;
+        let plain_commits = limits::commit_chain_ms(&fleet.database, 3).await?;
+        let agent_commits = limits::commit_chain_ms(&fleet.database, 6).await?;
+
+        for (kind, agent, calls, commits) in [(PLAIN, None, 0, plain_commits), (AGENT, Some(agent), 1, agent_commits)] {
+            let alone = format!("{kind}, 1 at a time");
+            let script = Script {
+                calls,
+                tokens: 3,
+                pause_ms: 5,
+            };
+            let samples = one_at_a_time(&fleet, agent, script, context.sized(150, 5)).await?;
+            if agent.is_none() {
+                out.record(TABLE, &alone, "first", samples.first_ms);
+            }
+            samples.record(out, &alone, calls > 0);
+            out.record(TABLE, &alone, "commits", commits);
+
+            let together = format!("{kind}, {BURST} at once");
+            let script = Script {
+                calls,
+                tokens: 20,
+                pause_ms: 20,
+            };
+            let burst = context.sized(BURST, 10);
+            let count = context.sized(3, 1);
+            let before = fleet.cpu_us(context)?;
+            let samples = bursts(&fleet, agent, script, burst, count).await?;
+            let after = fleet.cpu_us(context)?;
+            samples.record(out, &together, calls > 0);
+            // One burst more than count: the one that warms up.
+            let turns = (burst * (count + 1)) as f64;
+            for (index, column) in ["api_cpu", "worker_cpu", "postgres_cpu"].into_iter().enumerate() {
+                let used_ms = after[index].saturating_sub(before[index]) as f64 / 1_000.0;
+                out.record(TABLE, &together, column, used_ms / turns);
+            }
+        }
+        out.note(
+            "The model answers at once, and tells with its first token when it was asked and when it gave that token: both are left \
+             out of the figures. The client, the model, API, worker and PostgreSQL share the machine.",
+        );
+        out.note(format!(
+            "\"1 at a time\": the next message is posted when the turn before it has ended. \"{BURST} at once\": {BURST} messages to \
+             {BURST} new conversations are due at one moment, from which each is counted, on open connections; each answer goes on \
+             with 50 tokens a second while others wait for their first. Three bursts.",
+        ));
+        out.note(
+            "\"Its commits alone\": as many one-row commits, one after the other on one connection, as a turn waits for before its \
+             first token: message, start and token; with a tool step also the step, the call and its result.",
+        );
+        out.note("A plain conversation searches the graph before it asks the model; the graph is empty here.");
+        fleet.stop(context).await
+    }
+
+    fn claims(&self, found: &Recorder) -> Vec<Claim> {
+        let table = found.table(TABLE);
+        let mut claims = Vec::new();
+        for kind in [PLAIN, AGENT] {
+            let alone = format!("{kind}, 1 at a time");
+            let together = format!("{kind}, {BURST} at once");
+            for (row, column, bound) in [(&alone, "p50", 15.0), (&alone, "p99", 50.0), (&together, "p99", 150.0)] {
+                claims.push(Claim {
+                    what: format!("time to first token, the platform's part: {row}: {column}"),
+                    unit: "ms".to_owned(),
+                    bound,
+                    better: Better::Lower,
+                    values: table.values(row, column).to_vec(),
+                    why_not: None,
+                });
+            }
+        }
+        claims
+    }
+}
+
+/// The platform's parts of many turns.
+#[derive(Default)]
+struct Samples {
+    all: Latencies,
+    before: Latencies,
+    between: Latencies,
+    after: Latencies,
+    first_ms: f64,
+}
+
+impl Samples {
+    fn add(&mut self, [before, between, after]: [u64; 3]) {
+        self.all.record(before + between + after);
+        self.before.record(before);
+        self.between.record(between);
+        self.after.record(after);
+    }
+
+    fn record(&self, out: &mut Recorder, row: &str, has_steps: bool) {
+        let mut value = |column: &str, value: f64| out.record(TABLE, row, column, value);
+        value("p50", self.all.quantile_ms(0.5));
+        value("p99", self.all.quantile_ms(0.99));
+        value("before_p50", self.before.quantile_ms(0.5));
+        value("before_p99", self.before.quantile_ms(0.99));
+        if has_steps {
+            value("between_p50", self.between.quantile_ms(0.5));
+        }
+        value("after_p50", self.after.quantile_ms(0.5));
+        value("after_p99", self.after.quantile_ms(0.99));
+    }
+}
+
+async fn one_at_a_time(fleet: &Fleet, agent: Option<Uuid>, script: Script, turns: usize) -> Result<Samples> {
+    let mut chat = fleet.chat().await?;
+    let mut samples = Samples::default();
+    // The very first one is told apart; a few more, and what is remembered is remembered.
+    let warm_up = turns / 10 + 1;
+    for number in 0..warm_up + turns {
+        let posted_us = now_us();
+        let turn = chat.turn(agent, script).await?;
+        if number == 0 {
+            samples.first_ms = turn.parts_us(posted_us).iter().sum::<u64>() as f64 / 1_000.0;
+        }
+        if number >= warm_up {
+            samples.add(turn.parts_us(posted_us));
+        }
+    }
+    Ok(samples)
+}
+
+async fn bursts(fleet: &Fleet, agent: Option<Uuid>, script: Script, posts: usize, bursts: usize) -> Result<Samples> {
+    let mut samples = Samples::default();
+    // One to warm up: connections to the database and to the model.
+    for number in 0..=bursts {
+        let mut chats = Vec::with_capacity(posts);
+        for _ in 0..posts {
+            chats.push(fleet.chat().await?);
+        }
+        let due = Instant::now() + FUSE;
+        let due_us = now_us() + u64::try_from(FUSE.as_micros()).unwrap_or_default();
+        let turns = chats.into_iter().map(|mut chat| {
+            tokio::spawn(async move {
+                sleep_until(due).await;
+                chat.turn(agent, script).await
+            })
+        });
+        for turn in futures::future::join_all(turns).await {
+            let parts = turn??.parts_us(due_us);
+            if number > 0 {
+                samples.add(parts);
+            }
+        }
+    }
+    Ok(samples)
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Measures, and writes docs/PERFORMANCE.md. bench.sh [SCENARIO…], all unless named; in the environment:
+#   REPS=3            repetitions
+#   SIZE=full         full, large (hours), smoke (that it works; says nothing, and writes no report)
+#   BENCH_NO_PEERS=   true: ours and the limits alone
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+source scripts/setup-bench.sh
+# A server of its own, whatever DATABASE_URL names.
+unset DATABASE_URL
+setup_postgres
+
+reps=${REPS:-3}
+size=${SIZE:-full}
+# Kept with the sources: what the report tells can be read and compared later.
+results=bench/results/latest.json
+
+if [ "${BENCH_NO_PEERS:-}" != true ]; then
+    setup_peers
+fi
+say "building"
+cargo build --locked --profile fast -p rejoin -p rejoin-bench
+bench=${CARGO_TARGET_DIR:-target}/fast/bench
+
+if [ "$size" = smoke ]; then
+    exec "$bench" run --size smoke --out "${CARGO_TARGET_DIR:-target}/bench/smoke.json" "$@"
+fi
+# What was measured is reported even if a scenario failed.
+status=0
+"$bench" run --reps "$reps" --size "$size" --out "$results" "$@" || status=$?
+if [ -e "$results" ]; then
+    "$bench" report "$results"
+    say "docs/PERFORMANCE.md is written"
+fi
+exit "$status"
