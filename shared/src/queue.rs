@@ -17,7 +17,7 @@ pub mod settle;
 pub mod stats;
 pub mod sweep;
 
-pub use claim::{ClaimedJob, claim};
+pub use claim::{ClaimedJob, Turn, claim};
 pub use enqueue::{NewJob, enqueue, enqueue_many};
 pub use settle::{Outcome, Settlement, settle};
 

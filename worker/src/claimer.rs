@@ -4,15 +4,17 @@
 //! its jobs for lost: somebody else may have them by then.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::FutureExt;
 use rejoin_shared::config::POLL_INTERVAL;
-use rejoin_shared::queue::{self, ClaimedJob, Outcome, Settlement, lease};
+use rejoin_shared::queue::{self, ClaimedJob, Outcome, Settlement, Turn, lease};
 use rejoin_shared::runs;
 use rejoin_shared::wakeup::{self, Wake};
 use tokio::sync::{Notify, mpsc};
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
@@ -21,10 +23,10 @@ use uuid::Uuid;
 use crate::executor;
 use crate::services::Services;
 
-/// Jobs that one claim takes at most.
-const CLAIM_BATCH: usize = 100;
-/// Settlements that one statement takes at most, and that may wait.
-const SETTLE_BATCH: usize = 500;
+/// Slots that become free are filled together: as soon as half a batch is free, or this long after the first.
+const REFILL: Duration = Duration::from_millis(3);
+/// Batches of settlements that may wait before jobs wait for them.
+const SETTLE_QUEUE: usize = 4;
 /// Between two tries to settle while the database is away.
 const SETTLE_RETRY: Duration = Duration::from_millis(250);
 /// After the drain: how long the last settlements may take.
@@ -63,7 +65,7 @@ pub async fn run(services: Services, drain: CancellationToken) {
     let jobs = Jobs::default();
     let tasks = TaskTracker::new();
     let freed = Arc::new(Notify::new());
-    let (settlements, inbox) = mpsc::channel(SETTLE_BATCH);
+    let (settlements, inbox) = mpsc::channel(usize::from(services.config.claim_batch) * SETTLE_QUEUE);
     let settling = tokio::spawn(settle(services.clone(), inbox));
     let stop = CancellationToken::new();
     let beating = tokio::spawn(beat(services.clone(), jobs.clone(), drain.clone(), stop.clone()));
@@ -72,16 +74,24 @@ pub async fn run(services: Services, drain: CancellationToken) {
     let mut wakes = services.bus.subscribe();
     let mut poll = interval(stagger(POLL_INTERVAL, services.worker.id));
     poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut served_last = vec![Uuid::nil(); services.config.queues.len()];
+    let mut turns: Vec<Turn> = services.config.queues.iter().map(|_| Turn::default()).collect();
     loop {
-        for (queue, after) in services.config.queues.iter().zip(&mut served_last) {
-            claim_all(&services, queue, after, &jobs, &tasks, &freed, &settlements, &drain).await;
+        for (queue, turn) in services.config.queues.iter().zip(&mut turns) {
+            claim_all(&services, queue, turn, &jobs, &tasks, &freed, &settlements, &drain).await;
         }
+        // The moment at which freed slots are filled at the latest.
+        let mut refill_at = None;
         loop {
             tokio::select! {
                 () = drain.cancelled() => break,
                 _ = poll.tick() => break,
-                () = freed.notified() => break,
+                () = freed.notified() => {
+                    if free_slots(&services, &jobs) * 2 >= batch(&services) {
+                        break;
+                    }
+                    refill_at.get_or_insert_with(|| Instant::now() + REFILL);
+                }
+                () = sleep_until(refill_at.unwrap_or_else(Instant::now)), if refill_at.is_some() => break,
                 wake = wakeup::next(&mut wakes) => {
                     if wake.all || services.config.queues.iter().any(|queue| wake.queues.contains(queue)) {
                         break;
@@ -128,12 +138,22 @@ fn stagger(base: Duration, id: Uuid) -> Duration {
     base + Duration::from_millis(u64::from(id.as_bytes()[15]) / 2)
 }
 
+/// Jobs that this worker could take now.
+fn free_slots(services: &Services, jobs: &Jobs) -> usize {
+    services.config.slots.saturating_sub(jobs.with(|jobs| jobs.len()))
+}
+
+/// Jobs that a claim takes when all slots are free.
+fn batch(services: &Services) -> usize {
+    services.config.slots.min(usize::from(services.config.claim_batch))
+}
+
 /// Claims until slots or jobs run out.
 #[expect(clippy::too_many_arguments, reason = "the claimer's own state, passed once")]
 async fn claim_all(
     services: &Services,
     queue: &str,
-    after: &mut Uuid,
+    turn: &mut Turn,
     jobs: &Jobs,
     tasks: &TaskTracker,
     freed: &Arc<Notify>,
@@ -141,13 +161,12 @@ async fn claim_all(
     drain: &CancellationToken,
 ) {
     loop {
-        let free = services.config.slots.saturating_sub(jobs.with(|jobs| jobs.len()));
-        let limit = free.min(CLAIM_BATCH);
+        let limit = free_slots(services, jobs).min(batch(services));
         if limit == 0 || drain.is_cancelled() {
             return;
         }
         let lease = services.config.lease();
-        let claimed = match queue::claim(&services.db.hot, queue, services.worker.id, lease, limit, *after).await {
+        let claimed = match queue::claim(&services.db.hot, queue, services.worker.id, lease, limit, turn).await {
             Ok(claimed) => claimed,
             Err(error) => {
                 warn!(%error, queue, "claiming failed; trying again");
@@ -155,13 +174,12 @@ async fn claim_all(
             }
         };
         let full = claimed.len() == limit;
-        if let Some(last) = claimed.iter().map(|job| job.project_id).next_back() {
-            *after = last;
-        }
+        metrics::counter!("rejoin_jobs_claimed_total", "queue" => queue.to_owned()).increment(claimed.len() as u64);
         for job in claimed {
             start(services, job, jobs, tasks, freed, settlements, drain);
         }
-        if !full {
+        // Or few slots are left: more are filled together.
+        if !full || free_slots(services, jobs) * 2 < batch(services) {
             return;
         }
     }
@@ -176,7 +194,6 @@ fn start(
     settlements: &mpsc::Sender<Settlement>,
     drain: &CancellationToken,
 ) {
-    metrics::counter!("rejoin_jobs_claimed_total", "kind" => job.kind.clone()).increment(1);
     let signals = Signals {
         cancel: CancellationToken::new(),
         lost: CancellationToken::new(),
@@ -191,39 +208,49 @@ fn start(
     metrics::gauge!("rejoin_jobs_running").increment(1.0);
     let (services, jobs, freed, settlements) = (services.clone(), jobs.clone(), freed.clone(), settlements.clone());
     tasks.spawn(async move {
-        // In a task of its own: a panic ends this job's attempt and nothing else.
-        let executing = tokio::spawn(executor::execute(services, job.clone(), signals));
-        let outcome = match executing.await {
-            Ok(outcome) => outcome,
-            Err(panic) => Some(Outcome::Retry {
-                error: format!("the job panicked: {panic}"),
+        let (id, attempt, max_attempts, is_run) = (job.id, job.attempt, job.max_attempts, job.run_id.is_some());
+        // A panic ends this job's attempt and nothing else.
+        let executing = AssertUnwindSafe(executor::execute(services, job, signals)).catch_unwind();
+        let outcome = executing.await.unwrap_or_else(|panic| {
+            Some(Outcome::Retry {
+                error: format!("the job panicked: {}", words_of(panic.as_ref())),
                 after: None,
-            }),
-        };
+            })
+        });
         // A run needs its `error` and `done`: the sweep writes them once the lease of its last attempt has expired.
-        let leave_to_sweep =
-            matches!(outcome, Some(Outcome::Retry { .. })) && job.run_id.is_some() && job.attempt >= job.max_attempts;
+        let leave_to_sweep = matches!(outcome, Some(Outcome::Retry { .. })) && is_run && attempt >= max_attempts;
         if let Some(outcome) = outcome.filter(|_| !leave_to_sweep) {
             let settlement = Settlement {
-                job_id: job.id,
-                attempt: job.attempt,
-                max_attempts: job.max_attempts,
+                job_id: id,
+                attempt,
+                max_attempts,
                 outcome,
             };
             // The receiver lives until every task has ended.
             let _ = settlements.send(settlement).await;
         }
-        jobs.with(|jobs| jobs.remove(&job.id));
+        jobs.with(|jobs| jobs.remove(&id));
         metrics::gauge!("rejoin_jobs_running").decrement(1.0);
         freed.notify_one();
     });
+}
+
+/// What a panic said.
+fn words_of(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no words")
 }
 
 /// Settles what has gathered, in batches, trying as long as it takes: a settlement that is late meets its fence.
 async fn settle(services: Services, mut inbox: mpsc::Receiver<Settlement>) {
     let keep_completed = services.config.keep_jobs_h > 0;
     let mut batch = Vec::new();
-    while inbox.recv_many(&mut batch, SETTLE_BATCH).await > 0 {
+    while inbox
+        .recv_many(&mut batch, usize::from(services.config.claim_batch))
+        .await
+        > 0
+    {
         while let Err(error) = queue::settle(&services.db.hot, &batch, keep_completed).await {
             warn!(%error, jobs = batch.len(), "settling jobs failed; trying again");
             tokio::time::sleep(SETTLE_RETRY).await;

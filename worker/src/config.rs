@@ -17,6 +17,10 @@ pub struct WorkerConfig {
     #[arg(long, env = "REJOIN_SLOTS", default_value_t = 50)]
     pub slots: usize,
 
+    /// Jobs that one claim takes, and one statement settles, at most
+    #[arg(long, env = "REJOIN_CLAIM_BATCH", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
+    pub claim_batch: u16,
+
     /// Queues to serve, separated by commas
     #[arg(long, env = "REJOIN_QUEUES", value_delimiter = ',', default_value = "default")]
     pub queues: Vec<String>,
@@ -80,6 +84,7 @@ impl WorkerConfig {
         Self {
             database: DatabaseArgs::new(url),
             slots: 50,
+            claim_batch: 100,
             queues: vec!["default".to_owned()],
             lease_ms: lease::LEASE.as_millis() as u64,
             heartbeat_ms: lease::HEARTBEAT.as_millis() as u64,

@@ -69,8 +69,11 @@ impl From<FencedError> for Trouble {
 /// Executes a claimed job. None: settled already, or no longer ours.
 pub async fn execute(services: Services, job: ClaimedJob, signals: Signals) -> Option<Outcome> {
     let Some(run_id) = job.run_id.filter(|_| job.kind == KIND_RUN) else {
-        return Some(Outcome::Fail {
-            error: format!("no worker knows jobs of the kind {}", job.kind),
+        return Some(match services.handlers.get(&job.kind) {
+            Some(handler) => handler.handle(&services, &job, &signals).await,
+            None => Outcome::Fail {
+                error: format!("this worker knows no jobs of the kind {}", job.kind),
+            },
         });
     };
     let span = info_span!("run", run = %run_id, attempt = job.attempt);

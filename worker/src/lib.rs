@@ -5,6 +5,7 @@
 //! - `services`     what every part is given: database, bus, event writer, models, tools
 //! - `claimer`      claims due jobs into bounded slots; heartbeat, cancellation, drain
 //! - `executor`     one claimed run from its start to `done`; recovery; the outcome of the job
+//! - `jobs`         handlers of other kinds of jobs
 //! - `run`          the step loop: model call, tool calls, limits
 //! - `models`       providers behind one trait
 //! - `tools`        what a model may call
@@ -15,6 +16,7 @@
 pub mod claimer;
 pub mod config;
 pub mod executor;
+pub mod jobs;
 pub mod maintenance;
 pub mod models;
 pub mod publish;

@@ -13,6 +13,7 @@ use rejoin_shared::{commands, ids};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::WorkerConfig;
+use crate::jobs::Handlers;
 use crate::models::name::ModelSettings;
 use crate::models::registry::Models;
 use crate::models::retry::RetryPolicy;
@@ -28,6 +29,8 @@ pub struct Services {
     pub models: Models,
     pub retry: RetryPolicy,
     pub tools: Arc<Registry>,
+    /// Of jobs that are not runs.
+    pub handlers: Handlers,
     pub worker: Arc<WorkerInfo>,
 }
 
@@ -67,11 +70,18 @@ impl Services {
             models: Models::new(models)?,
             retry: RetryPolicy::default(),
             tools: Arc::new(tools),
+            handlers: Handlers::default(),
             worker: Arc::new(worker),
             config: Arc::new(config),
             db,
             bus,
         })
+    }
+
+    /// With handlers of other kinds of jobs than runs.
+    pub fn handling(mut self, handlers: Handlers) -> Self {
+        self.handlers = handlers;
+        self
     }
 
     /// Serves `/metrics` where the configuration says so, until the worker drains.

@@ -1,5 +1,6 @@
 //! Ending a claim: outcomes are values, written in batches, each under the fence of its attempt.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use deadpool_postgres::Pool;
@@ -67,12 +68,11 @@ pub fn backoff_s(attempt: i32) -> f64 {
     (RETRY_BASE_S * 2_f64.powi(exponent)).min(RETRY_CAP_S)
 }
 
-/// Columns of the jobs that are over.
+/// Columns of the jobs that are over, in order of id.
 #[derive(Default)]
 struct Ended<'a> {
     ids: Vec<i64>,
     attempts: Vec<i32>,
-    states: Vec<&'a str>,
     errors: Vec<Option<&'a str>>,
 }
 
@@ -89,13 +89,16 @@ struct Again<'a> {
 
 /// Settles a batch and returns the ids that were still ours. A settlement whose lease was lost changes nothing.
 pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> Result<Vec<i64>, HotError> {
-    let mut ended = Ended::default();
+    // By state of the end; sorted, as `queue.finish` wants it.
+    let mut ended: BTreeMap<&'static str, Ended> = BTreeMap::new();
     let mut again = Again::default();
-    for s in batch {
+    let mut sorted: Vec<&Settlement> = batch.iter().collect();
+    sorted.sort_unstable_by_key(|settlement| settlement.job_id);
+    for s in sorted {
         let mut end = |state: &'static str, error| {
+            let ended = ended.entry(state).or_default();
             ended.ids.push(s.job_id);
             ended.attempts.push(s.attempt);
-            ended.states.push(state);
             ended.errors.push(error);
         };
         // How many more attempts this one does not count against.
@@ -132,35 +135,19 @@ pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> 
     }
     let client = pool.get().await?;
     let mut settled = Vec::with_capacity(batch.len());
-    if !ended.ids.is_empty() {
-        let statement = client.prepare_cached("select queue.settle($1, $2, $3, $4, $5)").await?;
+    for (state, of_state) in &ended {
+        let statement = client.prepare_cached("select queue.finish($1, $2, $3, $4, $5)").await?;
+        let errors = of_state.errors.iter().any(Option::is_some).then_some(&of_state.errors);
         let rows = client
             .query(
                 &statement,
-                &[
-                    &ended.ids,
-                    &ended.attempts,
-                    &ended.states,
-                    &ended.errors,
-                    &keep_completed,
-                ],
+                &[&of_state.ids, &of_state.attempts, state, &errors, &keep_completed],
             )
             .await?;
         settled.extend(rows.iter().map(|row| row.get::<_, i64>(0)));
     }
     if !again.ids.is_empty() {
-        let statement = client
-            .prepare_cached(
-                "update queue.jobs j
-                 set state = 'available', lease_until = null, worker_id = null,
-                     run_at = now() + make_interval(secs => t.delay_s),
-                     max_attempts = j.max_attempts + t.free,
-                     last_error = coalesce(t.error, j.last_error)
-                 from unnest($1::bigint[], $2::int[], $3::float8[], $4::int[], $5::text[]) t(id, attempt, delay_s, free, error)
-                 where j.id = t.id and j.attempt = t.attempt and j.state = 'running'
-                 returning j.id",
-            )
-            .await?;
+        let statement = client.prepare_cached(AGAIN).await?;
         let rows = client
             .query(
                 &statement,
@@ -171,6 +158,17 @@ pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> 
     }
     Ok(settled)
 }
+
+/// Makes jobs available again that are still ours.
+const AGAIN: &str = "
+update queue.jobs j
+set state = 'available', lease_until = null, worker_id = null,
+    run_at = now() + make_interval(secs => t.delay_s),
+    max_attempts = j.max_attempts + t.free,
+    last_error = coalesce(t.error, j.last_error)
+from unnest($1::bigint[], $2::int[], $3::float8[], $4::int[], $5::text[]) t(id, attempt, delay_s, free, error)
+where j.id = t.id and j.attempt = t.attempt and j.state = 'running'
+returning j.id";
 
 /// Locks the live job of a run for the rest of the caller's transaction, if `attempt` still owns it: the fence of a command.
 /// None: the lease was lost, and the caller must write nothing.
@@ -193,7 +191,7 @@ pub async fn settle_one(
     error: Option<&str>,
 ) -> Result<bool, sqlx::Error> {
     let settled = sqlx::query_scalar!(
-        "select queue.settle(array[$1::bigint], array[$2::int], array[$3::text], array[$4::text])",
+        "select queue.finish(array[$1::bigint], array[$2::int], $3::text, array[$4::text])",
         job_id,
         attempt,
         state,

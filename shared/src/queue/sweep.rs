@@ -6,6 +6,9 @@ use uuid::Uuid;
 
 /// Rows that one call looks at.
 const BATCH: i64 = 500;
+/// Finished jobs that one statement of retention removes, and how many statements a round of it has.
+const RETENTION_BATCH: i64 = 5_000;
+const MAX_BATCHES: u32 = 200;
 /// A worker's row is removed after this long without a heartbeat.
 const WORKER_GONE_S: f64 = 60.0;
 
@@ -64,7 +67,8 @@ pub async fn stranded(db: &PgPool) -> Result<usize, sqlx::Error> {
     Ok(released.len())
 }
 
-/// Removes finished jobs by age, dead ones by an age of their own, and the rows of workers that are gone. Returns how many jobs.
+/// Removes finished jobs by age, dead ones by an age of their own, and the rows of workers that are gone. Returns how many jobs. In
+/// bounded statements, so that none holds its snapshot for long.
 pub async fn retention(db: &PgPool, keep_finished_s: f64, keep_dead_s: f64) -> Result<u64, sqlx::Error> {
     sqlx::query!(
         "delete from queue.workers where seen_at < now() - make_interval(secs => $1)",
@@ -72,17 +76,29 @@ pub async fn retention(db: &PgPool, keep_finished_s: f64, keep_dead_s: f64) -> R
     )
     .execute(db)
     .await?;
-    let done = sqlx::query!(
-        "delete from queue.finished_jobs
-         where id = any(array(
-             select id from queue.finished_jobs
-             where finished_at < now() - make_interval(secs => case state when 'failed' then $2::float8 else $1::float8 end)
-             order by finished_at limit $3))",
-        keep_finished_s,
-        keep_dead_s,
-        BATCH * 10
-    )
-    .execute(db)
-    .await?;
-    Ok(done.rows_affected())
+    let mut removed = 0;
+    for _ in 0..MAX_BATCHES {
+        let done = sqlx::query!(
+            "delete from queue.finished_jobs
+             where ctid = any(array(
+                 select ctid from queue.finished_jobs
+                 where finished_at < now() - make_interval(secs => $1::float8) and state <> 'failed'
+                 limit $3 for update skip locked))
+                or ctid = any(array(
+                 select ctid from queue.finished_jobs
+                 where finished_at < now() - make_interval(secs => $2::float8) and state = 'failed'
+                 limit $3 for update skip locked))",
+            keep_finished_s,
+            keep_dead_s,
+            RETENTION_BATCH
+        )
+        .execute(db)
+        .await?
+        .rows_affected();
+        removed += done;
+        if done < RETENTION_BATCH.unsigned_abs() {
+            break;
+        }
+    }
+    Ok(removed)
 }

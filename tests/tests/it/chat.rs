@@ -515,7 +515,7 @@ async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
         Uuid::now_v7(),
         Duration::from_secs(15),
         1,
-        Uuid::nil(),
+        &mut rejoin_shared::queue::Turn::default(),
     )
     .await
     .unwrap();

@@ -21,5 +21,6 @@ mod model_choice;
 mod models;
 mod openapi;
 mod queue;
+mod queue_batches;
 mod sse;
 mod writer;

@@ -2,37 +2,44 @@
 
 use std::time::Duration;
 
-use rejoin_shared::queue::{self, ClaimedJob, NewJob, Outcome, Settlement, lease, settle, stats, sweep};
+use rejoin_shared::queue::{self, ClaimedJob, NewJob, Outcome, Settlement, Turn, lease, settle, stats, sweep};
 use serde_json::json;
 use uuid::Uuid;
 
 use crate::support::{self, TestDatabase};
 
-const LEASE: Duration = Duration::from_secs(15);
+pub(crate) const LEASE: Duration = Duration::from_secs(15);
 
-async fn add(db: &TestDatabase, job: NewJob) -> i64 {
+pub(crate) async fn add(db: &TestDatabase, job: NewJob) -> i64 {
     queue::enqueue(&mut db.pool.acquire().await.unwrap(), &job)
         .await
         .unwrap()
 }
 
-fn job(kind: &str) -> NewJob {
+pub(crate) fn job(kind: &str) -> NewJob {
     NewJob::new(kind, json!({}))
 }
 
-async fn claim(db: &TestDatabase, limit: usize) -> Vec<ClaimedJob> {
+pub(crate) async fn claim(db: &TestDatabase, limit: usize) -> Vec<ClaimedJob> {
     claim_after(db, limit, Uuid::nil()).await
 }
 
-async fn claim_after(db: &TestDatabase, limit: usize, after: Uuid) -> Vec<ClaimedJob> {
-    let mut jobs = queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, limit, after)
-        .await
-        .unwrap();
+pub(crate) async fn claim_after(db: &TestDatabase, limit: usize, after: Uuid) -> Vec<ClaimedJob> {
+    let mut jobs = queue::claim(
+        &db.db.hot,
+        "default",
+        Uuid::now_v7(),
+        LEASE,
+        limit,
+        &mut Turn::after(after),
+    )
+    .await
+    .unwrap();
     jobs.sort_by_key(|job| job.id);
     jobs
 }
 
-fn ended(job: &ClaimedJob, outcome: Outcome) -> Settlement {
+pub(crate) fn ended(job: &ClaimedJob, outcome: Outcome) -> Settlement {
     Settlement {
         job_id: job.id,
         attempt: job.attempt,
@@ -41,11 +48,11 @@ fn ended(job: &ClaimedJob, outcome: Outcome) -> Settlement {
     }
 }
 
-async fn end(db: &TestDatabase, job: &ClaimedJob, outcome: Outcome) -> bool {
+pub(crate) async fn end(db: &TestDatabase, job: &ClaimedJob, outcome: Outcome) -> bool {
     queue::settle(&db.db.hot, &[ended(job, outcome)], true).await.unwrap() == [job.id]
 }
 
-fn kinds(jobs: &[ClaimedJob]) -> Vec<&str> {
+pub(crate) fn kinds(jobs: &[ClaimedJob]) -> Vec<&str> {
     jobs.iter().map(|job| job.kind.as_str()).collect()
 }
 
@@ -408,7 +415,7 @@ async fn a_heartbeat_keeps_jobs_and_shows_the_worker_in_the_fleet() {
         queues: vec!["default".into()],
         slots: 7,
     };
-    let mine = queue::claim(&db.db.hot, "default", worker.id, LEASE, 1, Uuid::nil())
+    let mine = queue::claim(&db.db.hot, "default", worker.id, LEASE, 1, &mut Turn::default())
         .await
         .unwrap()
         .remove(0);

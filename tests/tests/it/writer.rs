@@ -34,7 +34,7 @@ async fn claim(db: &TestDatabase, limit: usize) -> Vec<queue::ClaimedJob> {
         Uuid::now_v7(),
         Duration::from_secs(15),
         limit,
-        Uuid::nil(),
+        &mut queue::Turn::default(),
     )
     .await
     .unwrap()

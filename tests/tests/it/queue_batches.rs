@@ -1,0 +1,151 @@
+//! The job queue in batches: where claims go on, what is copied in, and what a batch of outcomes makes of its jobs.
+
+use std::time::Duration;
+
+use rejoin_shared::queue::{self, NewJob, Outcome, Settlement, Turn};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::queue::{LEASE, add, claim, claim_after, end, ended, job, kinds};
+use crate::support;
+
+#[tokio::test]
+async fn a_claim_goes_on_where_the_last_one_stopped_and_looks_back_within_a_second() {
+    let db = support::database().await;
+    let jobs: Vec<NewJob> = (0..60)
+        .map(|n| NewJob::new(format!("job-{n}"), json!({ "n": n })))
+        .collect();
+    queue::enqueue_many(&mut db.pool.acquire().await.unwrap(), &jobs)
+        .await
+        .unwrap();
+    let mut turn = Turn::default();
+    let mut next = async || {
+        queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, 20, &mut turn)
+            .await
+            .unwrap()
+    };
+    let first = next().await;
+    assert_eq!(first[0].kind, "job-0");
+    assert_eq!(first[19].payload, json!({ "n": 19 }), "in order");
+    // Behind the floor of a full claim: one that is due since yesterday, and one that goes first.
+    add(
+        &db,
+        NewJob {
+            delay_s: -86_400.0,
+            ..job("late")
+        },
+    )
+    .await;
+    add(
+        &db,
+        NewJob {
+            priority: -5,
+            ..job("urgent")
+        },
+    )
+    .await;
+    let second = next().await;
+    assert_eq!(
+        second[0].kind, "urgent",
+        "a lane that is not known yet is looked for each time"
+    );
+    assert_eq!(second[1].kind, "job-20");
+    let late = support::wait_for("the job behind the floor", async || {
+        let claimed = next().await;
+        for job in &claimed {
+            end(&db, job, Outcome::Snooze { after: Duration::ZERO }).await;
+        }
+        claimed.iter().any(|job| job.kind == "late").then_some(())
+    });
+    tokio::time::timeout(Duration::from_secs(2), late)
+        .await
+        .expect("within the floors' life");
+}
+
+#[tokio::test]
+async fn many_projects_with_nothing_due_do_not_hide_one_that_has() {
+    let db = support::database().await;
+    sqlx::query("insert into queue.jobs (kind, project_id, run_at) select 'later', gen_random_uuid(), now() + interval '1 hour' from generate_series(1, 200)")
+        .execute(&db.pool)
+        .await
+        .unwrap();
+    let last = Uuid::from_u128(u128::MAX);
+    add(
+        &db,
+        NewJob {
+            project_id: last,
+            ..job("now")
+        },
+    )
+    .await;
+    assert_eq!(kinds(&claim_after(&db, 10, Uuid::nil()).await), ["now"]);
+}
+
+#[tokio::test]
+async fn jobs_that_are_copied_keep_whatever_their_texts_hold() {
+    let db = support::database().await;
+    let payload = json!({ "text": "a\\b\t\"c\"\nd\r\u{1F980} \\N \\." });
+    let jobs: Vec<NewJob> = (0..40).map(|_| NewJob::new("tab\tand\\n", payload.clone())).collect();
+    queue::enqueue_many(&mut db.pool.acquire().await.unwrap(), &jobs)
+        .await
+        .unwrap();
+    let claimed = claim(&db, 100).await;
+    assert_eq!(claimed.len(), 40);
+    for job in claimed {
+        assert_eq!((job.kind.as_str(), &job.payload), ("tab\tand\\n", &payload));
+    }
+}
+
+#[tokio::test]
+async fn a_batch_with_every_outcome_settles_each_job_its_own_way() {
+    let db = support::database().await;
+    for kind in ["complete", "fail", "retry", "cancel", "lost"] {
+        add(&db, job(kind)).await;
+    }
+    let claimed = claim(&db, 5).await;
+    let error = || "no luck".to_owned();
+    let mut batch: Vec<Settlement> = claimed
+        .iter()
+        .map(|job| {
+            let outcome = match job.kind.as_str() {
+                "complete" | "lost" => Outcome::Complete,
+                "fail" => Outcome::Fail { error: error() },
+                "retry" => Outcome::Retry {
+                    error: error(),
+                    after: None,
+                },
+                _ => Outcome::Cancel,
+            };
+            ended(job, outcome)
+        })
+        .collect();
+    // Somebody else has it by now.
+    batch[4].attempt += 1;
+    batch.reverse();
+    let mut settled = queue::settle(&db.db.hot, &batch, true).await.unwrap();
+    settled.sort_unstable();
+    let ours: Vec<i64> = claimed[..4].iter().map(|job| job.id).collect();
+    assert_eq!(settled, ours);
+    let finished: Vec<(String, String, Option<String>)> =
+        sqlx::query_as("select kind, state, last_error from queue.finished_jobs order by kind")
+            .fetch_all(&db.pool)
+            .await
+            .unwrap();
+    let row = |kind: &str, state: &str, error: Option<&str>| (kind.into(), state.into(), error.map(str::to_owned));
+    assert_eq!(
+        finished,
+        [
+            row("cancel", "cancelled", None),
+            row("complete", "completed", None),
+            row("fail", "failed", Some("no luck"))
+        ]
+    );
+    let live: Vec<(String, String)> = sqlx::query_as("select kind, state from queue.jobs order by kind")
+        .fetch_all(&db.pool)
+        .await
+        .unwrap();
+    assert_eq!(
+        live,
+        [("lost".into(), "running".into()), ("retry".into(), "available".into())]
+    );
+}

@@ -1,0 +1,39 @@
+//! Kinds of jobs besides runs: what a program of its own, or a later part of this one, lets the queue do.
+//!
+//! A handler is called by the claimer for each claimed job of its kind, under the same lease, fence, cancellation and drain as runs.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rejoin_shared::queue::{ClaimedJob, Outcome};
+
+use crate::claimer::Signals;
+use crate::services::Services;
+
+/// Does the jobs of one kind.
+#[async_trait]
+pub trait Handler: Send + Sync {
+    /// What `queue.jobs.kind` says of its jobs.
+    fn kind(&self) -> &'static str;
+
+    /// Does one job. It may be done again after a crash, so that its effects must be idempotent, or fenced by the job's attempt. On
+    /// `signals.drain` it should return [`Outcome::HandOver`] soon; on `signals.lost` it must write nothing more.
+    async fn handle(&self, services: &Services, job: &ClaimedJob, signals: &Signals) -> Outcome;
+}
+
+/// The handlers of a worker, by kind. Cheap to clone; does not change once the worker runs.
+#[derive(Clone, Default)]
+pub struct Handlers(Arc<HashMap<&'static str, Arc<dyn Handler>>>);
+
+impl Handlers {
+    /// Of two handlers of the same kind the later one counts.
+    pub fn new(handlers: impl IntoIterator<Item = Arc<dyn Handler>>) -> Self {
+        let by_kind = handlers.into_iter().map(|handler| (handler.kind(), handler));
+        Self(Arc::new(by_kind.collect()))
+    }
+
+    pub fn get(&self, kind: &str) -> Option<&Arc<dyn Handler>> {
+        self.0.get(kind)
+    }
+}
