@@ -159,7 +159,7 @@ impl Place<'_> {
     }
 }
 
-/// Adds rows like the table's first one. Columns that number themselves do so.
+/// Adds rows like the table's first one, or, where it is empty, rows of what differs. Columns that number themselves do so.
 async fn copy_rows(
     connection: &mut PgConnection,
     table: &str,
@@ -175,27 +175,25 @@ async fn copy_rows(
     .bind(table)
     .fetch_all(&mut *connection)
     .await?;
-    let value = |column: &String| {
-        differing
-            .get(column)
-            .cloned()
-            .unwrap_or_else(|| format!("first.\"{column}\""))
-    };
-    let values: Vec<String> = columns.iter().map(value).collect();
-    let names: Vec<String> = columns.iter().map(|column| format!("\"{column}\"")).collect();
-    let sql = format!(
-        "insert into {table} ({}) select {} from (select * from {table} limit 1) first, generate_series(1, {rows}) g",
-        names.join(", "),
-        values.join(", "),
-    );
-    let added = sqlx::query(AssertSqlSafe(sql))
-        .execute(connection)
-        .await
-        .with_context(|| format!("filling {table}"))?;
-    if added.rows_affected() != rows {
-        bail!("{table} has no row to copy");
+    let first = sqlx::query(AssertSqlSafe(format!("select from {table} limit 1")));
+    let empty = first.fetch_optional(&mut *connection).await?.is_none();
+    let (mut names, mut values) = (Vec::new(), Vec::new());
+    for column in columns {
+        let differs = differing.get(&column).cloned();
+        // The defaults fill the rest of an empty table's rows.
+        let copied = (!empty).then(|| format!("first.\"{column}\""));
+        if let Some(value) = differs.or(copied) {
+            names.push(format!("\"{column}\""));
+            values.push(value);
+        }
     }
-    Ok(())
+    let (names, values) = (names.join(", "), values.join(", "));
+    let sql = format!(
+        "insert into {table} ({names}) select {values}
+         from generate_series(1, {rows}) g left join (select * from {table} limit 1) first on true"
+    );
+    let filled = sqlx::query(AssertSqlSafe(sql)).execute(connection).await;
+    filled.map(drop).with_context(|| format!("filling {table}"))
 }
 
 /// Looks at a queue's table while its workers work.

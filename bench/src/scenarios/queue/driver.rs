@@ -25,7 +25,8 @@ const COMPLAINT_CHARS: usize = 200;
 /// A queue's driver on one database.
 #[derive(Debug, Clone)]
 pub struct Driver {
-    words: Vec<String>,
+    /// For a shell.
+    command: String,
     pub spec: Spec,
     pub url: String,
 }
@@ -81,7 +82,7 @@ impl Heard {
 impl Driver {
     /// None where it is not installed.
     pub fn new(spec: Spec, url: String) -> Option<Self> {
-        install::command(&spec).map(|words| Self { words, spec, url })
+        install::command(&spec).map(|command| Self { command, spec, url })
     }
 
     fn spawn(&self, operation: &[&str], phase: &str, settings: &[(&str, &str)]) -> Result<Child> {
@@ -92,9 +93,10 @@ impl Driver {
             .append(true)
             .open(log)
             .context("opening the driver's log")?;
-        let mut command = Command::new(&self.words[0]);
+        let mut command = Command::new("sh");
         command
-            .args(&self.words[1..])
+            // The shell becomes the driver: what is killed later is that.
+            .args(["-c", &format!("exec {} \"$@\"", self.command), "driver"])
             .args(operation)
             .current_dir(root())
             .env("DATABASE_URL", &self.url)
@@ -106,9 +108,7 @@ impl Driver {
             .stdout(Stdio::piped())
             .stderr(log)
             .kill_on_drop(true);
-        command
-            .spawn()
-            .with_context(|| format!("starting {}", self.words.join(" ")))
+        command.spawn().with_context(|| format!("starting {}", self.command))
     }
 
     fn log(&self) -> std::path::PathBuf {

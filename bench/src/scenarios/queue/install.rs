@@ -68,24 +68,17 @@ pub fn folder() -> PathBuf {
     root().join(FOLDER)
 }
 
-/// The words of a driver's command; none where its program is not there.
-pub fn command(spec: &Spec) -> Option<Vec<String>> {
-    let kind = Kind::of(spec);
-    let mut line = spec.cmd.clone();
-    if let Some(kind) = kind {
-        line = line
-            .replace(kind.placeholder(), &kind.program().to_string_lossy())
-            .replace("{here}", &kind.folder().to_string_lossy());
-    }
-    let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-    let program = root().join(words.first()?);
-    if program.exists() {
-        words[0] = program.to_string_lossy().into_owned();
-        return Some(words);
-    }
+/// A driver's command, for a shell; none where its program is not installed.
+pub fn command(spec: &Spec) -> Option<String> {
+    let Some(kind) = Kind::of(spec) else {
+        return Some(spec.cmd.clone());
+    };
+    let program = kind.program();
     // A bare name is looked for on the PATH.
-    let on_path = !words[0].contains('/') && !line.starts_with('{');
-    on_path.then_some(words)
+    let there = program.components().count() == 1 || program.exists();
+    let quoted = |path: &Path| format!("'{}'", path.display());
+    let command = spec.cmd.replace(kind.placeholder(), &quoted(&program));
+    there.then(|| command.replace("{here}", &quoted(&kind.folder())))
 }
 
 /// Installs what these queues need.
