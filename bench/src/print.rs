@@ -3,7 +3,7 @@
 use crate::results::{Better, Claim, Column, Row, ScenarioResult, Table, median};
 
 pub fn scenario(result: &ScenarioResult) {
-    for table in &result.tables {
+    for table in result.tables.iter().filter(|table| !table.rows.is_empty()) {
         println!("\n{}", table.title);
         print_grid(&grid(table));
     }

@@ -152,6 +152,25 @@ impl Table {
         self
     }
 
+    /// Without the columns that nothing was measured for: a peer that is not installed, or not asked for.
+    pub fn measured(mut self) -> Self {
+        let empty = |key: &String| self.rows.iter().all(|row| !row.cells.contains_key(key));
+        let gone: Vec<String> = self
+            .columns
+            .iter()
+            .map(|column| column.key.clone())
+            .filter(empty)
+            .collect();
+        self.columns.retain(|column| !gone.contains(&column.key));
+        for column in &mut self.columns {
+            column.ratio_to = column.ratio_to.take().filter(|other| !gone.contains(other));
+        }
+        if let Some(plot) = &mut self.plot {
+            plot.columns.retain(|column| !gone.contains(column));
+        }
+        self
+    }
+
     pub fn values(&self, row: &str, column: &str) -> &[f64] {
         self.rows
             .iter()

@@ -236,7 +236,7 @@ async fn one(
         size: arguments.size,
         reps,
         took_s: began.elapsed().as_secs_f64(),
-        tables: out.tables,
+        tables: out.tables.into_iter().map(Table::measured).collect(),
         claims,
         notes: out.notes,
     })

@@ -2,6 +2,7 @@
 
 mod idle;
 mod limits;
+mod queue;
 mod steps;
 mod ttft;
 
@@ -10,6 +11,7 @@ use crate::scenario::Scenario;
 pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![
         Box::new(limits::Limits),
+        Box::new(queue::Queue),
         Box::new(ttft::Ttft),
         Box::new(steps::Steps),
         Box::new(idle::Idle),

@@ -95,8 +95,13 @@ impl Server {
     pub async fn empty_database(&self) -> Result<(String, PgPool)> {
         let name = format!("bench_{}", self.next.fetch_add(1, Ordering::Relaxed));
         self.admin(&format!("create database {name}")).await?;
-        let url = self.postgres.admin_url(&name);
+        let url = self.url(&name);
         Ok((url.clone(), PgPool::connect(&url).await?))
+    }
+
+    /// The URL of a database with this name, for a superuser.
+    pub fn url(&self, name: &str) -> String {
+        self.postgres.admin_url(name)
     }
 
     /// Removes a database with everything in it: what is over must not be vacuumed while the next is measured.
@@ -121,7 +126,8 @@ impl Server {
         self.postgres.stop().await
     }
 
-    async fn admin(&self, sql: &str) -> Result<()> {
+    /// One statement, outside of all databases that are measured.
+    pub async fn admin(&self, sql: &str) -> Result<()> {
         let mut connection = PgConnection::connect(&self.postgres.url()).await?;
         sqlx::query(AssertSqlSafe(sql))
             .execute(&mut connection)

@@ -1,0 +1,26 @@
+//! `queue-peers QUEUE OPERATION …`: queues that are Rust crates, each driven as ../README.md describes.
+//!
+//! # Layout
+//! - `protocol` the operations, for anything that is a [`protocol::Queue`]
+//! - one file a queue
+
+mod apalis;
+mod graphile;
+mod pgmq;
+mod protocol;
+
+use anyhow::{Result, bail};
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let mut words = std::env::args().skip(1);
+    let queue = words.next().unwrap_or_default();
+    let words: Vec<String> = words.collect();
+    let pool = protocol::connect().await?;
+    match queue.as_str() {
+        "pgmq" => protocol::drive(pgmq::Pgmq::new(pool), &words).await,
+        "graphile_worker" => protocol::drive(graphile::Graphile::new(pool), &words).await,
+        "apalis" => protocol::drive(apalis::Apalis::new(pool), &words).await,
+        _ => bail!("no queue is called {queue:?} here"),
+    }
+}

@@ -1,0 +1,257 @@
+//! `queue`: our job queue beside other queues of PostgreSQL, all with a no-op job, each through a driver process of its own.
+//! What a driver does and what each row means: bench/peers/queue/README.md.
+//!
+//! - `peers`      which queues there are, with their settings
+//! - `install`    gets them
+//! - `driver`     talks to a driver's process
+//! - `databases`  templates, and a fresh copy for each phase
+//! - `phases`     the measurements
+//! - `figures`    the tables and claims that they end in
+//!
+//! By itself, and in part: `BENCH_QUEUES=pgmq,rejoin BENCH_PHASES=work,latency bench run queue --reps 1`. Phases are single, work (with
+//! the bulk enqueue), backlog, finished, latency, and bulk alone. Where several people measure on one machine, `BENCH_LOCK=FILE`
+//! holds that file's lock during each phase, about a minute at most.
+
+mod databases;
+mod driver;
+mod figures;
+mod install;
+mod peers;
+mod phases;
+
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use async_trait::async_trait;
+
+use self::databases::{Place, Template};
+use self::driver::Driver;
+use self::figures::{Values, rows};
+use self::peers::{OURS, Spec};
+use self::phases::{Found, PHASES, Phase, Sizes};
+use crate::limits;
+use crate::results::{Claim, Table};
+use crate::scenario::{Context, Recorder, Scenario, Size};
+
+const FULL: Sizes = Sizes {
+    jobs: u64::MAX,
+    rows: 500_000,
+    of_queued: 20_000,
+    single_s: 2.0,
+    latency_s: 6,
+    warm_up_s: 1,
+};
+const SMOKE: Sizes = Sizes {
+    jobs: 500,
+    rows: 2_000,
+    of_queued: 500,
+    single_s: 0.2,
+    latency_s: 1,
+    warm_up_s: 0,
+};
+/// The order of the queues is shuffled by this, the repetition and the phase.
+const SEED: u64 = 7_420;
+/// How long the machine's own commits are measured, before each queue's single enqueues.
+const COMMITS_FOR: Duration = Duration::from_millis(300);
+/// Measures these phases and no others; separated by commas.
+const ONLY: &str = "BENCH_PHASES";
+/// A file to lock during each measurement.
+const LOCK: &str = "BENCH_LOCK";
+pub struct Queue;
+
+#[async_trait]
+impl Scenario for Queue {
+    fn name(&self) -> &'static str {
+        "queue"
+    }
+
+    fn about(&self) -> &'static str {
+        "the job queue beside other queues of PostgreSQL, with a no-op job"
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        figures::tables()
+    }
+
+    async fn prepare(&self, size: Size, out: &mut Recorder) -> Result<()> {
+        let specs = peers::selected(size)?;
+        install::install(&specs, out).await;
+        if specs.iter().all(|spec| spec.name != OURS) {
+            out.note("rejoin: not measured, since its driver is not there or was not asked for");
+        }
+        for spec in specs.iter().filter(|spec| install::command(spec).is_some()) {
+            let differs = if spec.differs.is_empty() {
+                String::new()
+            } else {
+                format!("; {}", spec.differs)
+            };
+            out.note(format!(
+                "{}: {}; settings {}{differs}",
+                spec.name,
+                spec.version,
+                settings(spec)
+            ));
+        }
+        out.note(
+            "rejoin keeps on: lease and attempt fence, turns between projects, concurrency keys, rows of finished jobs",
+        );
+        out.note(
+            "a queue that deletes what is done has nothing left of 500,000 finished jobs: its figure there is that of its plain drain",
+        );
+        Ok(())
+    }
+
+    async fn measure(&self, context: &Context, out: &mut Recorder) -> Result<()> {
+        let sizes = context.sized(FULL, SMOKE);
+        let phases = phases_asked_for()?;
+        let mut places = Vec::new();
+        for spec in peers::selected(context.size)? {
+            let url = context.server.url(&spec.database());
+            // What is not installed was said when it was not.
+            if let Some(driver) = Driver::new(spec, url) {
+                places.push(Place {
+                    server: &context.server,
+                    driver,
+                    rows: sizes.rows,
+                });
+            }
+        }
+        let mut ready = Vec::new();
+        for place in places {
+            let name = &place.driver.spec.name;
+            match prepare(&place, &phases).await {
+                Ok(()) => ready.push(place),
+                Err(error) => failed(out, name, "setup", &error),
+            }
+        }
+        let raw = context.server.database().await?;
+        let mut values = Values::default();
+        for (number, &phase) in phases.iter().enumerate() {
+            let _turn = turn()?;
+            for index in shuffled(ready.len(), SEED + u64::from(context.rep) * 100 + number as u64) {
+                let place = &ready[index];
+                let name = &place.driver.spec.name;
+                if phase == Phase::Finished && place.driver.spec.finished.is_none() {
+                    values.copy(name, rows::DRAIN_1, rows::DRAIN_FINISHED);
+                    continue;
+                }
+                if phase == Phase::Single {
+                    values.commits(limits::commits_per_s(&raw, COMMITS_FOR).await?);
+                }
+                let began = Instant::now();
+                match phases::measure(phase, place, sizes).await {
+                    Ok(Found { values: found, notes }) => {
+                        let took_s = began.elapsed().as_secs_f64();
+                        println!("   {:<9} {name:<16} {took_s:>4.1} s: {}", phase.name(), told(&found));
+                        found.into_iter().for_each(|(row, value)| values.add(name, row, value));
+                        notes.into_iter().for_each(|note| out.note(format!("{name}: {note}")));
+                    }
+                    Err(error) => failed(out, name, phase.name(), &error),
+                }
+                place.drop().await?;
+            }
+        }
+        values.keep(out);
+        context.server.drop(raw).await
+    }
+
+    fn claims(&self, found: &Recorder) -> Vec<Claim> {
+        figures::claims(found)
+    }
+}
+
+/// The templates that these phases copy.
+async fn prepare(place: &Place<'_>, phases: &[Phase]) -> Result<()> {
+    place.prepare(Template::Empty).await?;
+    for &phase in phases {
+        if phase == Phase::Finished && place.driver.spec.finished.is_none() {
+            continue;
+        }
+        place.prepare(phase.template()).await?;
+    }
+    Ok(())
+}
+
+fn phases_asked_for() -> Result<Vec<Phase>> {
+    let Ok(names) = std::env::var(ONLY) else {
+        return Ok(PHASES.into_iter().filter(|&phase| phase != Phase::Bulk).collect());
+    };
+    let named = |name: &str| PHASES.into_iter().find(|phase| phase.name() == name.trim());
+    let phases: Option<Vec<Phase>> = names.split(',').map(named).collect();
+    match phases {
+        Some(phases) => Ok(phases),
+        None => bail!(
+            "{ONLY} names {names}; there are: {}",
+            PHASES.map(Phase::name).join(", ")
+        ),
+    }
+}
+
+/// One queue's failure is a finding, not the end of the run.
+fn failed(out: &mut Recorder, queue: &str, phase: &str, error: &anyhow::Error) {
+    println!("   {phase:<9} {queue:<16} failed: {error:#}");
+    out.note(format!("{queue}, {phase}: failed: {error:#}"));
+}
+
+fn told(values: &[(&str, f64)]) -> String {
+    let told = values
+        .iter()
+        .map(|(row, value)| format!("{row} {}", crate::print::figure(*value)));
+    told.collect::<Vec<_>>().join(", ")
+}
+
+/// The settings of a driver, as they stand in its file.
+fn settings(spec: &Spec) -> String {
+    let phases = spec.env.keys().map(|phase| {
+        let of_phase = spec.settings(phase);
+        let pairs: Vec<String> = of_phase.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        format!("{phase}: {}", pairs.join(" "))
+    });
+    let all = phases.collect::<Vec<_>>().join(", ");
+    if all.is_empty() { "the default".to_owned() } else { all }
+}
+
+/// Waits for the lock, if one is named; held until the file is dropped.
+fn turn() -> Result<Option<File>> {
+    let Some(path) = std::env::var_os(LOCK) else {
+        return Ok(None);
+    };
+    let file = File::options()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .with_context(|| format!("opening {path:?}"))?;
+    // The others' measurements may take a while, and nothing else is to be done meanwhile.
+    tokio::task::block_in_place(|| file.lock()).context("waiting for the lock")?;
+    Ok(Some(file))
+}
+
+/// 0 … n-1 in an order that only depends on the seed.
+fn shuffled(n: usize, seed: u64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..n).collect();
+    let mut state = seed;
+    // SplitMix64: any spread will do.
+    order.sort_by_cached_key(|_| {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    });
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_is_a_permutation_that_the_seed_decides() {
+        let mut order = shuffled(6, 1);
+        assert_eq!(order, shuffled(6, 1));
+        assert!((2..20).any(|seed| shuffled(6, seed) != order));
+        order.sort_unstable();
+        assert_eq!(order, [0, 1, 2, 3, 4, 5]);
+    }
+}

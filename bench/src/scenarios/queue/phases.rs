@@ -1,0 +1,265 @@
+//! The phases, each a measurement of one queue on a fresh database: what comes out are figures for the scenario's tables.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::databases::{Observer, Place, Template};
+use super::driver::{Done, Worker};
+use super::figures::rows;
+use crate::load::{Latencies, now_us};
+
+/// A longer drain is cut, and rated by what was done.
+const DRAIN_LIMIT: Duration = Duration::from_secs(12);
+/// How often a drain is looked at: the workers' counts, then the table.
+const COUNT_EVERY: Duration = Duration::from_millis(5);
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// The load of the latency [jobs/s].
+const RATE_PER_S: u32 = 50;
+/// From the worker's start until the load begins: what it does at its start is over then.
+const IDLE: Duration = Duration::from_millis(500);
+/// The last job may be this late.
+const LATE_LIMIT: Duration = Duration::from_secs(3);
+/// Producers of the single enqueues, with their rows.
+const PRODUCERS: [(u32, &str); 2] = [(1, rows::SINGLE_1), (8, rows::SINGLE_8)];
+const WORKERS: [(usize, &str); 2] = [(1, rows::DRAIN_1), (2, rows::DRAIN_2)];
+
+/// How much of everything.
+#[derive(Debug, Clone, Copy)]
+pub struct Sizes {
+    /// At most so many jobs of a bulk enqueue and a drain.
+    pub jobs: u64,
+    /// Rows that wait, or are finished, beside them.
+    pub rows: u64,
+    /// Jobs of the drain among many that wait.
+    pub of_queued: u64,
+    pub single_s: f64,
+    pub latency_s: u32,
+    /// Before that: the same load, not counted.
+    pub warm_up_s: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Alone: where the drain is measured, too, its own bulk enqueues count.
+    Bulk,
+    Single,
+    /// Bulk enqueue and drain.
+    Work,
+    Backlog,
+    Finished,
+    Latency,
+}
+
+pub const PHASES: [Phase; 6] = [
+    Phase::Bulk,
+    Phase::Single,
+    Phase::Work,
+    Phase::Backlog,
+    Phase::Finished,
+    Phase::Latency,
+];
+
+impl Phase {
+    /// As the environment and the drivers' settings name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bulk => "bulk",
+            Self::Single => "single",
+            Self::Work => "work",
+            Self::Backlog => "backlog",
+            Self::Finished => "finished",
+            Self::Latency => "latency",
+        }
+    }
+
+    pub fn template(self) -> Template {
+        match self {
+            Self::Backlog => Template::Queued,
+            Self::Finished => Template::Finished,
+            Self::Bulk | Self::Single | Self::Work | Self::Latency => Template::Empty,
+        }
+    }
+}
+
+/// What a phase found: values by row, and what has to be said about them.
+#[derive(Debug, Default)]
+pub struct Found {
+    pub values: Vec<(&'static str, f64)>,
+    pub notes: Vec<String>,
+}
+
+impl Found {
+    fn value(&mut self, row: &'static str, value: f64) {
+        self.values.push((row, value));
+    }
+
+    fn drained(&mut self, row: &'static str, drained: &Drained) {
+        self.value(row, drained.handled as f64 / drained.took_s);
+        if let Some(n) = drained.cut_from {
+            let (limit_s, handled) = (DRAIN_LIMIT.as_secs(), drained.handled);
+            self.notes
+                .push(format!("{row}: cut after {limit_s} s at {handled} of {n} jobs"));
+        }
+    }
+}
+
+pub async fn measure(phase: Phase, place: &Place<'_>, sizes: Sizes) -> Result<Found> {
+    place.fresh(phase.template()).await?;
+    let mut found = Found::default();
+    match phase {
+        Phase::Bulk => {
+            let done = bulk(place, sizes, &mut found).await?;
+            found.value(rows::BULK, done.per_s());
+        }
+        Phase::Single => {
+            for (producers, row) in PRODUCERS {
+                found.value(row, place.driver.single(sizes.single_s, producers).await?.per_s());
+            }
+        }
+        Phase::Work => work(place, sizes, &mut found).await?,
+        Phase::Backlog => {
+            let n = sizes.of_queued.min(jobs(place, sizes));
+            let drained = drain(place, &mut place.observer().await?, n, 1, Phase::Backlog).await?;
+            found.drained(rows::DRAIN_QUEUED, &drained);
+        }
+        Phase::Finished => {
+            place.driver.bulk(jobs(place, sizes)).await?;
+            place.settle().await?;
+            let mut observer = place.observer().await?;
+            // The row that was copied waits, too.
+            let n = observer.remaining().await?.unsigned_abs();
+            let drained = drain(place, &mut observer, n, 1, Phase::Finished).await?;
+            found.drained(rows::DRAIN_FINISHED, &drained);
+        }
+        Phase::Latency => latency(place, sizes, &mut found).await?,
+    }
+    Ok(found)
+}
+
+fn jobs(place: &Place<'_>, sizes: Sizes) -> u64 {
+    place.driver.spec.n.min(sizes.jobs)
+}
+
+async fn bulk(place: &Place<'_>, sizes: Sizes, found: &mut Found) -> Result<Done> {
+    let mut observer = place.observer().await?;
+    let before = observer.wal_bytes().await?;
+    let done = place.driver.bulk(jobs(place, sizes)).await?;
+    found.value(
+        rows::WAL_IN,
+        (observer.wal_bytes().await? - before) as f64 / done.n as f64,
+    );
+    Ok(done)
+}
+
+async fn work(place: &Place<'_>, sizes: Sizes, found: &mut Found) -> Result<()> {
+    let mut enqueued = Done { n: 0, seconds: 0.0 };
+    for (workers, row) in WORKERS {
+        if workers > 1 {
+            place.fresh(Template::Empty).await?;
+        }
+        let mut wal = Found::default();
+        let done = bulk(place, sizes, &mut wal).await?;
+        enqueued.n += done.n;
+        enqueued.seconds += done.seconds;
+        place.settle().await?;
+        let mut observer = place.observer().await?;
+        let before = observer.wal_bytes().await?;
+        let drained = drain(place, &mut observer, done.n, workers, Phase::Work).await?;
+        found.drained(row, &drained);
+        if workers == 1 {
+            found.values.append(&mut wal.values);
+            let bytes = (observer.wal_bytes().await? - before) as f64;
+            found.value(rows::WAL_OUT, bytes / drained.handled as f64);
+        }
+    }
+    found.value(rows::BULK, enqueued.per_s());
+    Ok(())
+}
+
+struct Drained {
+    handled: u64,
+    took_s: f64,
+    /// How many it should have been, where that was not reached.
+    cut_from: Option<u64>,
+}
+
+/// From the first worker's start until so many jobs were handled and, unless others wait behind them, the table says so.
+async fn drain(place: &Place<'_>, observer: &mut Observer, n: u64, workers: usize, phase: Phase) -> Result<Drained> {
+    let mut workers: Vec<Worker> = (0..workers)
+        .map(|_| place.driver.worker(phase.name(), &[]))
+        .collect::<Result<_>>()?;
+    let give_up = Instant::now() + DRAIN_LIMIT;
+    let handled = |workers: &[Worker]| workers.iter().map(|worker| worker.handled().0).sum::<u64>();
+    while handled(&workers) < n && Instant::now() < give_up {
+        if workers.iter_mut().all(|worker| worker.ended().is_some()) {
+            break;
+        }
+        tokio::time::sleep(COUNT_EVERY).await;
+    }
+    let mut end_us = workers
+        .iter()
+        .map(|worker| worker.handled().1)
+        .max()
+        .unwrap_or_default();
+    let mut count = handled(&workers);
+    let whole = count >= n;
+    if whole && phase != Phase::Backlog {
+        count = n;
+        loop {
+            end_us = now_us();
+            if observer.remaining().await? == 0 {
+                break;
+            }
+            if Instant::now() > give_up {
+                bail!("all {n} jobs were handled, but the table does not say so");
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+    let started_us = workers.iter().filter_map(|worker| worker.heard().started_us).min();
+    let started_us = started_us.context("no worker began")?;
+    if count == 0 {
+        bail!("no job was handled");
+    }
+    // The workers are killed here: what they would still do is of no interest, and their database goes.
+    Ok(Drained {
+        handled: count,
+        took_s: end_us.saturating_sub(started_us) as f64 / 1e6,
+        cut_from: (!whole).then_some(n),
+    })
+}
+
+async fn latency(place: &Place<'_>, sizes: Sizes, found: &mut Found) -> Result<()> {
+    place.settle().await?;
+    let mut worker = place.driver.worker(Phase::Latency.name(), &[("LAT", "1")])?;
+    worker.started().await?;
+    tokio::time::sleep(IDLE).await;
+    let produced = place
+        .driver
+        .produce(RATE_PER_S, sizes.warm_up_s + sizes.latency_s)
+        .await?;
+    worker.reaches(produced.n, LATE_LIMIT).await;
+    let all = worker
+        .stop()
+        .await
+        .latencies_us
+        .context("the worker did not tell its latencies")?;
+    if (all.len() as u64) < produced.n {
+        found.notes.push(format!(
+            "latency: {} of {} jobs were never started",
+            produced.n - all.len() as u64,
+            produced.n
+        ));
+    }
+    let warm_up = usize::try_from(sizes.warm_up_s * RATE_PER_S)?;
+    let mut latencies = Latencies::default();
+    all.iter().skip(warm_up).for_each(|&took_us| latencies.record(took_us));
+    if latencies.len() == 0 {
+        bail!("no job was started");
+    }
+    found.value(rows::P50, latencies.quantile_ms(0.5));
+    found.value(rows::P99, latencies.quantile_ms(0.99));
+    found.value(rows::MAX, latencies.max_ms());
+    Ok(())
+}
