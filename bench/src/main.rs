@@ -6,7 +6,7 @@
 //! - `results`    the model of what was measured: tables of values, claims, plots; read and written as JSON
 //! - `machine`    what it was measured on
 //! - `server`     the private PostgreSQL of a run, and fresh migrated databases on it
-//! - `fleet`      the product as it is deployed, with a model behind it
+//! - `product`      the product as it is deployed, with a model behind it
 //! - `model`      that model: instant, and it says when it was asked
 //! - `chat`       a client that posts a message and notes when its answer came
 //! - `process`    real processes of the product, their CPU time and memory
@@ -22,7 +22,7 @@
 
 mod chat;
 mod compare;
-mod fleet;
+mod product;
 mod limits;
 mod load;
 mod machine;

@@ -5,7 +5,7 @@ use anyhow::Result;
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use crate::fleet::Fleet;
+use crate::product::Fleet;
 use crate::limits;
 use crate::load::{Latencies, now_us};
 use crate::model::Script;

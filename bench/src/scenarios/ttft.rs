@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
 
-use crate::fleet::Fleet;
+use crate::product::Fleet;
 use crate::limits;
 use crate::load::{Latencies, now_us};
 use crate::model::Script;
