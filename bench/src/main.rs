@@ -8,6 +8,8 @@
 //! - `server`     the private PostgreSQL of a run, and fresh migrated databases on it
 //! - `process`    real processes of the product, their CPU time and memory
 //! - `load`       open-loop schedules, latency histograms, the monotonic clock that all processes share
+//! - `runs`       runs that a worker holds: logs with claimed jobs
+//! - `follow`     a tailing connection, as an API process has it
 //! - `limits`     raw limits, measured in the same run: COPY, commits, fsync, loopback
 //! - `print`      tables for a terminal
 //! - `report`     docs/PERFORMANCE.md with its plots, made from the results
@@ -16,12 +18,14 @@
 //! Ratios of one run on one machine are what counts: these machines are noisy. Nothing here is asserted.
 #![expect(clippy::print_stdout, reason = "a command-line program: its tables go to stdout")]
 
+mod follow;
 mod limits;
 mod load;
 mod machine;
 mod print;
 mod process;
 mod results;
+mod runs;
 mod scenario;
 mod scenarios;
 mod server;

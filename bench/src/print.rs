@@ -14,8 +14,17 @@ pub fn scenario(result: &ScenarioResult) {
             None => "not measured",
         };
         let value = claim.value().map_or_else(|| "–".to_owned(), figure);
-        let sign = if claim.better == crate::results::Better::Higher { ">=" } else { "<=" };
-        println!("  {verdict:<12} {}: {value} {} ({sign} {})", claim.what, claim.unit, figure(claim.bound));
+        let sign = if claim.better == crate::results::Better::Higher {
+            ">="
+        } else {
+            "<="
+        };
+        println!(
+            "  {verdict:<12} {}: {value} {} ({sign} {})",
+            claim.what,
+            claim.unit,
+            figure(claim.bound)
+        );
     }
     for note in &result.notes {
         println!("  note: {note}");
@@ -104,7 +113,12 @@ pub fn figure(value: f64) -> String {
 fn print_grid(lines: &[Vec<String>]) {
     let columns = lines.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| {
-        lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count()).max().unwrap_or_default()
+        lines
+            .iter()
+            .filter_map(|line| line.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or_default()
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     for line in lines {

@@ -13,9 +13,43 @@ const READY_LIMIT: Duration = Duration::from_secs(30);
 pub fn rejoin() -> Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name("rejoin");
     if !path.exists() {
-        bail!("{} is not there: build it with the same profile (make bench does)", path.display());
+        bail!(
+            "{} is not there: build it with the same profile (make bench does)",
+            path.display()
+        );
     }
     Ok(path)
+}
+
+/// A runtime beside ours, for parts of the product that would be a process of their own and that live as long as it. What it
+/// has spawned ends when it is dropped.
+#[derive(Debug)]
+pub struct OwnRuntime(Option<tokio::runtime::Runtime>);
+
+impl OwnRuntime {
+    pub fn new() -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()?;
+        Ok(Self(Some(runtime)))
+    }
+}
+
+impl std::ops::Deref for OwnRuntime {
+    type Target = tokio::runtime::Runtime;
+
+    fn deref(&self) -> &Self::Target {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for OwnRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 /// A child process; killed when dropped.
@@ -39,7 +73,10 @@ impl Process {
     /// `rejoin worker` with these settings besides DATABASE_URL.
     pub fn worker(database_url: &str, settings: &[(&str, &str)]) -> Result<Self> {
         let mut command = std::process::Command::new(rejoin()?);
-        command.arg("worker").env("DATABASE_URL", database_url).envs(settings.iter().copied());
+        command
+            .arg("worker")
+            .env("DATABASE_URL", database_url)
+            .envs(settings.iter().copied());
         Self::spawn(&mut command)
     }
 
@@ -111,7 +148,12 @@ pub fn usage(pid: u32) -> Result<Usage> {
     // The name in parentheses may hold blanks: what follows its end counts.
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let fields: Vec<&str> = after_name.split_whitespace().collect();
-    let number = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok()).unwrap_or_default();
+    let number = |index: usize| {
+        fields
+            .get(index)
+            .and_then(|field| field.parse::<u64>().ok())
+            .unwrap_or_default()
+    };
     Ok(Usage {
         cpu_us: (number(11) + number(12)) * (1_000_000 / ticks_per_s()),
         rss_bytes: number(21) * 4096,
