@@ -11,6 +11,8 @@
 //! - `chat`       a client that posts a message and notes when its answer came
 //! - `process`    real processes of the product, their CPU time and memory
 //! - `load`       open-loop schedules, latency histograms, the monotonic clock that all processes share
+//! - `runs`       runs that a worker holds: logs with claimed jobs
+//! - `follow`     a tailing connection, as an API process has it
 //! - `limits`     raw limits, measured in the same run: COPY, commits, fsync, loopback
 //! - `print`      tables for a terminal
 //! - `report`     docs/PERFORMANCE.md, made from the results
@@ -22,15 +24,17 @@
 
 mod chat;
 mod compare;
-mod product;
+mod follow;
 mod limits;
 mod load;
 mod machine;
 mod model;
 mod print;
 mod process;
+mod product;
 mod report;
 mod results;
+mod runs;
 mod scenario;
 mod scenarios;
 mod server;

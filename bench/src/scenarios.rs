@@ -1,5 +1,6 @@
 //! All scenarios, in the order in which they are run and shown.
 
+mod append;
 mod idle;
 mod limits;
 mod queue;
@@ -11,6 +12,7 @@ use crate::scenario::Scenario;
 pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![
         Box::new(limits::Limits),
+        Box::new(append::Append),
         Box::new(queue::Queue),
         Box::new(ttft::Ttft),
         Box::new(steps::Steps),
