@@ -22,13 +22,13 @@
 
 mod chat;
 mod compare;
-mod product;
 mod limits;
 mod load;
 mod machine;
 mod model;
 mod print;
 mod process;
+mod product;
 mod report;
 mod results;
 mod scenario;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use async_trait::async_trait;
 
-use crate::product::Fleet;
 use crate::process::{self, Usage};
+use crate::product::Fleet;
 use crate::results::{Better, Claim, Column, Of, PlotKind, Table};
 use crate::scenario::{Context, Recorder, Scenario};
 

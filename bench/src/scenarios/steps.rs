@@ -5,10 +5,10 @@ use anyhow::Result;
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use crate::product::Fleet;
 use crate::limits;
 use crate::load::{Latencies, now_us};
 use crate::model::Script;
+use crate::product::Fleet;
 use crate::results::{Better, Column, Of, PlotKind, Table};
 use crate::scenario::{Context, Recorder, Scenario};
 

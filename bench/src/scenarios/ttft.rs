@@ -8,10 +8,10 @@ use async_trait::async_trait;
 use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
 
-use crate::product::Fleet;
 use crate::limits;
 use crate::load::{Latencies, now_us};
 use crate::model::Script;
+use crate::product::Fleet;
 use crate::results::{Better, Claim, Column, Of, PlotKind, Table};
 use crate::scenario::{Context, Recorder, Scenario};
 
