@@ -75,38 +75,17 @@ impl Scenario for Queue {
     }
 
     async fn prepare(&self, size: Size, out: &mut Recorder) -> Result<()> {
-        let specs = peers::selected(size)?;
-        install::install(&specs, out).await;
-        if specs.iter().all(|spec| spec.name != OURS) {
-            out.note("rejoin: not measured, since its driver is not there or was not asked for");
-        }
-        for spec in specs.iter().filter(|spec| install::command(spec).is_some()) {
-            let differs = if spec.differs.is_empty() {
-                String::new()
-            } else {
-                format!("; {}", spec.differs)
-            };
-            out.note(format!(
-                "{}: {}; settings {}{differs}",
-                spec.name,
-                spec.version,
-                settings(spec)
-            ));
-        }
-        out.note(
-            "rejoin keeps on: lease and attempt fence, turns between projects, concurrency keys, rows of finished jobs",
-        );
-        out.note(
-            "a queue that deletes what is done has nothing left of 500,000 finished jobs: its figure there is that of its plain drain",
-        );
+        install::install(&peers::selected(size, true)?, out).await;
         Ok(())
     }
 
     async fn measure(&self, context: &Context, out: &mut Recorder) -> Result<()> {
         let sizes = context.sized(FULL, SMOKE);
         let phases = phases_asked_for()?;
+        let specs = peers::selected(context.size, context.peers)?;
+        say_what_differs(&specs, out);
         let mut places = Vec::new();
-        for spec in peers::selected(context.size)? {
+        for spec in specs {
             let url = context.server.url(&spec.database());
             // What is not installed was said when it was not.
             if let Some(driver) = Driver::new(spec, url) {
@@ -159,6 +138,27 @@ impl Scenario for Queue {
     fn claims(&self, found: &Recorder) -> Vec<Claim> {
         figures::claims(found)
     }
+}
+
+/// Beside the tables.
+fn say_what_differs(specs: &[Spec], out: &mut Recorder) {
+    if specs.iter().all(|spec| spec.name != OURS) {
+        out.note("rejoin: not measured, since its driver is not there or was not asked for");
+    }
+    for spec in specs.iter().filter(|spec| install::command(spec).is_some()) {
+        let mut note = format!("{}: {}; settings {}", spec.name, spec.version, settings(spec));
+        if !spec.differs.is_empty() {
+            note += "; ";
+            note += &spec.differs;
+        }
+        out.note(note);
+    }
+    out.note(
+        "rejoin keeps on: lease and attempt fence, turns between projects, concurrency keys, rows of finished jobs",
+    );
+    out.note(
+        "a queue that deletes what is done has nothing left of 500,000 finished jobs: its figure there is that of its plain drain",
+    );
 }
 
 /// The templates that these phases copy.

@@ -157,8 +157,8 @@ pub fn claims(found: &Recorder) -> Vec<Claim> {
         let counts = |peer: &str| with_bare || !bare.iter().any(|bare| bare == peer);
         let values = beside_the_best(found.table(AHEAD), row, counts);
         claim(
-            format!("{row}: times the best {among}"),
-            "",
+            format!("{row}, beside the best {among}"),
+            "times",
             1.0,
             Better::Higher,
             values,

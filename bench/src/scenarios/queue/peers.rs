@@ -126,8 +126,9 @@ fn parse(text: &str) -> Result<Vec<Spec>> {
 }
 
 /// What is measured at this size, or what BENCH_QUEUES names.
-pub fn selected(size: Size) -> Result<Vec<Spec>> {
-    let mut specs: Vec<Spec> = ours()?.into_iter().chain(peers()).collect();
+pub fn selected(size: Size, with_peers: bool) -> Result<Vec<Spec>> {
+    let peers = if with_peers { peers() } else { Vec::new() };
+    let mut specs: Vec<Spec> = ours()?.into_iter().chain(peers).collect();
     match std::env::var(ONLY) {
         Ok(names) => specs.retain(|spec| names.split(',').any(|name| name.trim() == spec.name)),
         Err(_) => specs.retain(|spec| match size {
