@@ -19,7 +19,9 @@ pub async fn copy_rows_per_s(database: &Database, rows: usize, data_bytes: usize
     let log = uuid::Uuid::now_v7();
     let data = "x".repeat(data_bytes);
     let began = Instant::now();
-    let sink = client.copy_in("copy copy_limit (log_id, seq, run_id, type, data) from stdin").await?;
+    let sink = client
+        .copy_in("copy copy_limit (log_id, seq, run_id, type, data) from stdin")
+        .await?;
     futures::pin_mut!(sink);
     let mut buffer = bytes::BytesMut::with_capacity(80 * 1024);
     for seq in 1..=rows {
@@ -38,7 +40,9 @@ pub async fn copy_rows_per_s(database: &Database, rows: usize, data_bytes: usize
 /// One-row inserts with a commit each, one connection, prepared.
 pub async fn commits_per_s(database: &Database, span: Duration) -> Result<f64> {
     let client = database.db.hot.get().await?;
-    client.batch_execute("create table if not exists commit_limit (n bigint)").await?;
+    client
+        .batch_execute("create table if not exists commit_limit (n bigint)")
+        .await?;
     let insert = client.prepare("insert into commit_limit values ($1)").await?;
     let began = Instant::now();
     let mut n = 0_i64;

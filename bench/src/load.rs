@@ -15,13 +15,16 @@ pub fn now_us() -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_nsec.unsigned_abs() / 1_000
 }
 
-/// Latencies [µs], three significant digits up to a minute and more.
+/// Latencies beyond this are recorded as this [µs].
+const MAX_US: u64 = 120_000_000;
+
+/// Latencies [µs], three significant digits up to two minutes.
 #[derive(Debug, Clone)]
 pub struct Latencies(Histogram<u64>);
 
 impl Default for Latencies {
     fn default() -> Self {
-        Self(Histogram::new(3).expect("3 digits are allowed"))
+        Self(Histogram::new_with_bounds(1, MAX_US, 3).expect("3 digits are allowed"))
     }
 }
 

@@ -20,16 +20,24 @@ impl Machine {
         let of = |file: &str, key: &str| {
             let text = std::fs::read_to_string(file).unwrap_or_default();
             let line = text.lines().find(|line| line.starts_with(key)).unwrap_or_default();
-            line.split_once(':').map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
+            line.split_once(':')
+                .map(|(_, value)| value.trim().to_owned())
+                .unwrap_or_default()
         };
-        let memory_kib: u64 = of("/proc/meminfo", "MemTotal").trim_end_matches(" kB").parse().unwrap_or_default();
+        let memory_kib: u64 = of("/proc/meminfo", "MemTotal")
+            .trim_end_matches(" kB")
+            .parse()
+            .unwrap_or_default();
         // The server runs as another user where we are root, but its programs are the same.
         let binaries = rejoin_cli::dev::postgres::binaries::find(None, None)?;
         Ok(Self {
             cpu: of("/proc/cpuinfo", "model name"),
             cores: std::thread::available_parallelism().map_or(0, usize::from),
             memory_gib: memory_kib / 1024 / 1024,
-            kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+            kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease")
+                .unwrap_or_default()
+                .trim()
+                .to_owned(),
             postgres: said(Command::new(binaries.program("postgres")).arg("--version")),
             rust: said(Command::new("rustc").arg("--version")),
         })
@@ -52,5 +60,7 @@ pub fn commit() -> String {
 
 fn said(command: &mut Command) -> String {
     let output = command.output();
-    output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+    output
+        .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        .unwrap_or_default()
 }

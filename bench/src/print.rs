@@ -14,8 +14,17 @@ pub fn scenario(result: &ScenarioResult) {
             None => "not measured",
         };
         let value = claim.value().map_or_else(|| "–".to_owned(), figure);
-        let sign = if claim.better == crate::results::Better::Higher { ">=" } else { "<=" };
-        println!("  {verdict:<12} {}: {value} {} ({sign} {})", claim.what, claim.unit, figure(claim.bound));
+        let sign = if claim.better == crate::results::Better::Higher {
+            ">="
+        } else {
+            "<="
+        };
+        println!(
+            "  {verdict:<12} {}: {value} {} ({sign} {})",
+            claim.what,
+            claim.unit,
+            figure(claim.bound)
+        );
     }
     for note in &result.notes {
         println!("  note: {note}");
@@ -79,6 +88,15 @@ fn cell(row: &Row, column: &Column) -> String {
     }
 }
 
+/// A number of things.
+pub fn count(number: usize) -> String {
+    if number < 100 {
+        number.to_string()
+    } else {
+        figure(number as f64)
+    }
+}
+
 /// Three significant digits or whole numbers with separators.
 pub fn figure(value: f64) -> String {
     let size = value.abs();
@@ -104,7 +122,12 @@ pub fn figure(value: f64) -> String {
 fn print_grid(lines: &[Vec<String>]) {
     let columns = lines.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| {
-        lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count()).max().unwrap_or_default()
+        lines
+            .iter()
+            .filter_map(|line| line.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or_default()
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     for line in lines {

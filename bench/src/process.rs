@@ -13,7 +13,10 @@ const READY_LIMIT: Duration = Duration::from_secs(30);
 pub fn rejoin() -> Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name("rejoin");
     if !path.exists() {
-        bail!("{} is not there: build it with the same profile (make bench does)", path.display());
+        bail!(
+            "{} is not there: build it with the same profile (make bench does)",
+            path.display()
+        );
     }
     Ok(path)
 }
@@ -39,7 +42,10 @@ impl Process {
     /// `rejoin worker` with these settings besides DATABASE_URL.
     pub fn worker(database_url: &str, settings: &[(&str, &str)]) -> Result<Self> {
         let mut command = std::process::Command::new(rejoin()?);
-        command.arg("worker").env("DATABASE_URL", database_url).envs(settings.iter().copied());
+        command
+            .arg("worker")
+            .env("DATABASE_URL", database_url)
+            .envs(settings.iter().copied());
         Self::spawn(&mut command)
     }
 
@@ -111,7 +117,12 @@ pub fn usage(pid: u32) -> Result<Usage> {
     // The name in parentheses may hold blanks: what follows its end counts.
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let fields: Vec<&str> = after_name.split_whitespace().collect();
-    let number = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok()).unwrap_or_default();
+    let number = |index: usize| {
+        fields
+            .get(index)
+            .and_then(|field| field.parse::<u64>().ok())
+            .unwrap_or_default()
+    };
     Ok(Usage {
         cpu_us: (number(11) + number(12)) * (1_000_000 / ticks_per_s()),
         rss_bytes: number(21) * 4096,
@@ -130,6 +141,16 @@ pub fn tree_usage(pid: u32) -> Result<Usage> {
         }
     }
     Ok(sum)
+}
+
+/// The most memory that a process has had resident so far.
+pub fn peak_rss_bytes(pid: u32) -> Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).with_context(|| format!("process {pid}"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .context("no VmHWM")?;
+    Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? * 1_024)
 }
 
 /// The unit of /proc's CPU times: 100 on every Linux that matters (USER_HZ).

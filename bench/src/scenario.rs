@@ -76,14 +76,22 @@ impl Recorder {
             "table {} has no column {column}",
             table.key
         );
-        let index = table.rows.iter().position(|candidate| candidate.label == row).unwrap_or_else(|| {
-            table.rows.push(Row {
-                label: row.to_owned(),
-                cells: std::collections::BTreeMap::new(),
+        let index = table
+            .rows
+            .iter()
+            .position(|candidate| candidate.label == row)
+            .unwrap_or_else(|| {
+                table.rows.push(Row {
+                    label: row.to_owned(),
+                    cells: std::collections::BTreeMap::new(),
+                });
+                table.rows.len() - 1
             });
-            table.rows.len() - 1
-        });
-        table.rows[index].cells.entry(column.to_owned()).or_default().push(value);
+        table.rows[index]
+            .cells
+            .entry(column.to_owned())
+            .or_default()
+            .push(value);
     }
 
     /// Says something that a reader of the tables must know; once, however often it is said.
@@ -96,7 +104,10 @@ impl Recorder {
 
     /// What was recorded so far (for claims).
     pub fn table(&self, key: &str) -> &Table {
-        self.tables.iter().find(|table| table.key == key).unwrap_or_else(|| panic!("no table {key}"))
+        self.tables
+            .iter()
+            .find(|table| table.key == key)
+            .unwrap_or_else(|| panic!("no table {key}"))
     }
 }
 
@@ -121,7 +132,11 @@ pub trait Scenario: Send + Sync {
 
 pub async fn run(arguments: RunArgs) -> Result<()> {
     let all = scenarios::all();
-    if let Some(unknown) = arguments.scenarios.iter().find(|name| all.iter().all(|scenario| scenario.name() != **name)) {
+    if let Some(unknown) = arguments
+        .scenarios
+        .iter()
+        .find(|name| all.iter().all(|scenario| scenario.name() != **name))
+    {
         let names: Vec<&str> = all.iter().map(|scenario| scenario.name()).collect();
         bail!("there is no scenario {unknown}; there are: {}", names.join(", "));
     }
@@ -168,7 +183,11 @@ async fn one(scenario: &dyn Scenario, arguments: &RunArgs) -> Result<ScenarioRes
         rep: 0,
         server,
     };
-    let reps = if arguments.size == Size::Smoke { 1 } else { arguments.reps };
+    let reps = if arguments.size == Size::Smoke {
+        1
+    } else {
+        arguments.reps
+    };
     for rep in 0..reps {
         context.rep = rep;
         println!("-- repetition {} of {reps}", rep + 1);

@@ -41,23 +41,33 @@ impl Server {
     pub async fn start() -> Result<Self> {
         let options = PostgresOptions {
             durable: true,
-            extra_settings: SETTINGS.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            extra_settings: SETTINGS
+                .iter()
+                .map(|(name, value)| ((*name).into(), (*value).into()))
+                .collect(),
             ..PostgresOptions::ephemeral()
         };
-        let postgres = PrivatePostgres::start(options).await.context("starting a private PostgreSQL")?;
+        let postgres = PrivatePostgres::start(options)
+            .await
+            .context("starting a private PostgreSQL")?;
         let server = Self {
             postgres,
             next: AtomicU32::new(1),
         };
         server.admin(&format!("create database {TEMPLATE}")).await?;
-        rejoin_cli::migrate::up(&server.postgres.admin_url(TEMPLATE)).await.context("migrating")?;
+        rejoin_cli::migrate::up(&server.postgres.admin_url(TEMPLATE))
+            .await
+            .context("migrating")?;
         Ok(server)
     }
 
     /// A fresh database.
     pub async fn database(&self) -> Result<Database> {
         let name = format!("bench_{}", self.next.fetch_add(1, Ordering::Relaxed));
-        self.admin(&format!("create database {name} template {TEMPLATE} strategy file_copy")).await?;
+        self.admin(&format!(
+            "create database {name} template {TEMPLATE} strategy file_copy"
+        ))
+        .await?;
         let url = self.postgres.admin_url(&name);
         let arguments = DatabaseArgs::new(&url);
         let db = Db::connect_lazy(&arguments, "rejoin-bench")?;
@@ -90,7 +100,8 @@ impl Server {
     pub async fn drop(&self, database: Database) -> Result<()> {
         database.db.sql.close().await;
         database.db.hot.close();
-        self.admin(&format!("drop database {} with (force)", database.name)).await
+        self.admin(&format!("drop database {} with (force)", database.name))
+            .await
     }
 
     /// The server's own process; its children are the backends.
@@ -109,7 +120,10 @@ impl Server {
 
     async fn admin(&self, sql: &str) -> Result<()> {
         let mut connection = PgConnection::connect(&self.postgres.url()).await?;
-        sqlx::query(AssertSqlSafe(sql)).execute(&mut connection).await.with_context(|| sql.to_owned())?;
+        sqlx::query(AssertSqlSafe(sql))
+            .execute(&mut connection)
+            .await
+            .with_context(|| sql.to_owned())?;
         connection.close().await?;
         Ok(())
     }

@@ -32,9 +32,18 @@ impl Scenario for Limits {
         let rows = context.sized(200_000, 5_000);
         let mut limit = |what: &str, rate: f64| out.record("limits", what, "rate", rate);
         limit("fdatasync of 8 kB", limits::fsyncs_per_s(span).await?);
-        limit("one-row insert + commit, one connection", limits::commits_per_s(&database, span).await?);
-        limit("COPY into a table like the event log, 120 bytes of data", limits::copy_rows_per_s(&database, rows, 120).await?);
-        limit("loopback round trip of 200 bytes", limits::loopback_round_trips_per_s(span).await?);
+        limit(
+            "one-row insert + commit, one connection",
+            limits::commits_per_s(&database, span).await?,
+        );
+        limit(
+            "COPY into a table like the event log, 120 bytes of data",
+            limits::copy_rows_per_s(&database, rows, 120).await?,
+        );
+        limit(
+            "loopback round trip of 200 bytes",
+            limits::loopback_round_trips_per_s(span).await?,
+        );
         context.server.drop(database).await
     }
 }
