@@ -19,6 +19,8 @@ const BACKLOG: i32 = 4_096;
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Settings {
     pub readers: usize,
+    /// Reader i reads the (i modulo their number)th.
+    pub logs: usize,
 }
 
 pub fn run() -> Result<()> {
@@ -41,22 +43,23 @@ pub fn run() -> Result<()> {
     }
     for line in lines {
         let schedule: Schedule = serde_json::from_str(&line?)?;
-        part::say(&produce(&mut readers, schedule)?)?;
+        part::say(&produce(&mut readers, settings.logs, schedule)?)?;
     }
     Ok(())
 }
 
-fn produce(readers: &mut [TcpStream], schedule: Schedule) -> Result<Produced> {
+fn produce(readers: &mut [TcpStream], logs: usize, schedule: Schedule) -> Result<Produced> {
     let mut late_us = 0;
     let run = Uuid::now_v7();
     for n in 0..schedule.events {
-        let scheduled_us = schedule.begin_us + (n as f64 * 1e6 / schedule.per_log_per_s) as u64;
+        let scheduled_us = schedule.begin_us + (n as f64 * 1e6 / schedule.per_log_per_s / logs as f64) as u64;
+        let log = (n % logs as u64) as usize;
         wait_until(scheduled_us);
         late_us = late_us.max(now_us() - scheduled_us);
-        let data = Due { log: 0, scheduled_us }.event(run).to_json();
-        let frame = format!("id: {}\ndata: {data}\n\n", n + 1);
+        let data = Due { log, scheduled_us }.event(run).to_json();
+        let frame = format!("id: {}\ndata: {data}\n\n", n / logs as u64 + 1);
         let chunk = format!("{:x}\r\n{frame}\r\n", frame.len());
-        for reader in readers.iter_mut() {
+        for reader in readers.iter_mut().skip(log).step_by(logs) {
             reader.write_all(chunk.as_bytes()).context("a reader does not read")?;
         }
     }

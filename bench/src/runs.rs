@@ -19,8 +19,8 @@ const CLAIM: usize = 100;
 /// Nobody renews these leases.
 const LEASE: Duration = Duration::from_secs(3_600);
 
-/// Log and run of `count` conversations of their own, each claimed once (attempt 1).
-pub async fn begin(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)>> {
+/// Log and run of `count` conversations of their own, queued.
+pub async fn post(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)>> {
     let owner = Owner {
         project_id: database.project_id,
         user_id: database.user_id,
@@ -38,7 +38,12 @@ pub async fn begin(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)
         let posted = commands::execute(&database.db.sql, &command).await.context("posting")?;
         Ok::<_, anyhow::Error>((posted.conversation_id, posted.run_id))
     });
-    let runs: Vec<(Uuid, Uuid)> = posts.buffered(POSTING).try_collect().await?;
+    posts.buffered(POSTING).try_collect().await
+}
+
+/// The same, each claimed once (attempt 1).
+pub async fn begin(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)>> {
+    let runs = post(database, count).await?;
     let mut claimed = 0;
     while claimed < count {
         let jobs = queue::claim(&database.db.hot, "default", Uuid::now_v7(), LEASE, CLAIM, Uuid::nil()).await?;

@@ -12,6 +12,6 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(limits::Limits),
         Box::new(stream::Stream),
         Box::new(fanout::Fanout),
-        Box::new(resume::Resume),
+        Box::new(resume::Resume::default()),
     ]
 }

@@ -30,6 +30,8 @@ enum Expects {
 
 pub(super) struct Connection {
     pub(super) socket: TcpStream,
+    /// Among all readers of the fleet.
+    pub(super) index: usize,
     pub(super) scheduled_us: u64,
     pub(super) is_stuck: bool,
     pub(super) has_asked: bool,
@@ -43,9 +45,10 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(socket: TcpStream, scheduled_us: u64, is_stuck: bool) -> Self {
+    pub(super) fn new(socket: TcpStream, index: usize, scheduled_us: u64, is_stuck: bool) -> Self {
         Self {
             socket,
+            index,
             scheduled_us,
             is_stuck,
             has_asked: false,

@@ -268,7 +268,11 @@ async fn rejoin(context: &Context, case: Case, out: &mut Recorder) -> Result<()>
 }
 
 async fn limit(size: Size, case: Case, out: &mut Recorder) -> Result<()> {
-    let mut server = Part::start(Role::PaceLimit, &pace_limit::Settings { readers: case.readers }).await?;
+    let settings = pace_limit::Settings {
+        readers: case.readers,
+        logs: case.logs,
+    };
+    let mut server = Part::start(Role::PaceLimit, &settings).await?;
     let address = server.hear(Duration::from_secs(10)).await?;
     let settings = fleet::Settings {
         readers: case.readers,

@@ -3,6 +3,8 @@
 use anyhow::{Context as _, Result};
 use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
+use tokio::sync::OnceCell;
+use uuid::Uuid;
 
 use crate::fleet::{self, Live};
 use crate::paced;
@@ -13,10 +15,20 @@ use crate::runs;
 use crate::scenario::{Context, Recorder, Scenario, Size};
 use crate::server::Database;
 
-pub struct Resume;
+/// Readers change nothing: all repetitions read the same logs.
+#[derive(Default)]
+pub struct Resume {
+    past: OnceCell<Past>,
+}
+
+struct Past {
+    database: Database,
+    /// Log and run of each.
+    runs: Vec<(Uuid, Uuid)>,
+}
 
 /// What a log holds, and how far back its readers' cursors are.
-const PAST: usize = 1_000;
+const PAST: usize = 120;
 const BEHIND: usize = 100;
 /// Tokens of the run that late joiners join.
 const TOKENS: usize = 10_000;
@@ -91,8 +103,11 @@ impl Scenario for Resume {
     }
 
     async fn measure(&self, context: &Context, out: &mut Recorder) -> Result<()> {
-        for case in cases(context.size) {
-            resume(context, case, out).await?;
+        let cases = cases(context.size);
+        let logs = cases.iter().map(|case| case.logs).max().unwrap_or_default();
+        let past = self.past.get_or_try_init(|| Past::make(context, logs)).await?;
+        for case in cases {
+            resume(past, case, out).await?;
         }
         join(context, out).await
     }
@@ -138,17 +153,25 @@ impl Scenario for Resume {
     }
 }
 
-async fn resume(context: &Context, case: Case, out: &mut Recorder) -> Result<()> {
-    let database = context.server.database().await?;
-    let runs = runs::begin(&database, case.logs).await?;
-    runs::add_past(&database, &runs, PAST).await?;
-    context.server.settle().await?;
+impl Past {
+    async fn make(context: &Context, logs: usize) -> Result<Self> {
+        let database = context.server.database().await?;
+        let runs = runs::post(&database, logs).await?;
+        runs::add_past(&database, &runs, PAST).await?;
+        sqlx::query("vacuum analyze").execute(&database.db.sql).await?;
+        context.server.settle().await?;
+        Ok(Self { database, runs })
+    }
+}
+
+async fn resume(past: &Past, case: Case, out: &mut Recorder) -> Result<()> {
+    let database = &past.database;
     let (api, url) = Process::api(&database.url, &API_SETTINGS).await?;
-    let before = transactions(&database).await?;
+    let before = transactions(database).await?;
     let key = &database.api_key;
     // The user's message is a log's first event, and its past follows.
     let cursor = 1 + PAST - BEHIND;
-    let requests = runs.iter().map(|(_, run)| {
+    let requests = past.runs[..case.logs].iter().map(|(_, run)| {
         format!(
             "GET /api/runs/{run}/events HTTP/1.1\r\nHost: rejoin\r\nAuthorization: Bearer {key}\r\nLast-Event-ID: {cursor}\r\n\r\n"
         )
@@ -173,8 +196,8 @@ async fn resume(context: &Context, case: Case, out: &mut Recorder) -> Result<()>
     drop(fleet);
     // Backends report what they have done when they end.
     api.stop()?;
-    out.record("resume", &row, "transactions", transactions(&database).await? - before);
-    context.server.drop(database).await
+    out.record("resume", &row, "transactions", transactions(database).await? - before);
+    Ok(())
 }
 
 async fn join(context: &Context, out: &mut Recorder) -> Result<()> {
