@@ -10,6 +10,11 @@
 //! - `model`      that model: instant, and it says when it was asked
 //! - `chat`       a client that posts a message and notes when its answer came
 //! - `process`    real processes of the product, their CPU time and memory
+//! - `part`       parts of a load in processes of their own: `fleet` (thousands of readers), `producer` (writes events on a schedule),
+//!                `pace_limit` (the least that any server can do)
+//! - `paced`      one paced load over live readers, measured
+//! - `posted`     runs of posted messages, claimed and going on
+//! - `peers/`     what is compared with, fetched and started
 //! - `load`       open-loop schedules, latency histograms, the monotonic clock that all processes share
 //! - `runs`       runs that a worker holds: logs with claimed jobs
 //! - `follow`     a tailing connection, as an API process has it
@@ -24,13 +29,20 @@
 
 mod chat;
 mod compare;
+mod fleet;
 mod follow;
 mod limits;
 mod load;
 mod machine;
 mod model;
+mod pace_limit;
+mod paced;
+mod part;
+mod peers;
+mod posted;
 mod print;
 mod process;
+mod producer;
 mod product;
 mod report;
 mod results;
@@ -64,6 +76,9 @@ enum Verb {
     /// Is the model that scenarios talk to
     #[command(hide = true)]
     Model { address: String },
+    /// A part of a load, which a scenario starts
+    #[command(hide = true)]
+    Part { role: part::Role },
 }
 
 /// Where results are kept unless the command line says otherwise.
@@ -75,6 +90,7 @@ fn default_results() -> PathBuf {
 async fn main() -> anyhow::Result<()> {
     match Arguments::parse().verb {
         Verb::Run(arguments) => scenario::run(arguments).await,
+        Verb::Part { role } => part::run(role).await,
         Verb::List => {
             for scenario in scenarios::all() {
                 println!("{:<10} {}", scenario.name(), scenario.about());

@@ -179,6 +179,16 @@ pub fn tree_usage(pid: u32) -> Result<Usage> {
     Ok(sum)
 }
 
+/// The most memory that a process has had resident so far.
+pub fn peak_rss_bytes(pid: u32) -> Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).with_context(|| format!("process {pid}"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .context("no VmHWM")?;
+    Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? * 1_024)
+}
+
 /// The unit of /proc's CPU times: 100 on every Linux that matters (USER_HZ).
 fn ticks_per_s() -> u64 {
     100
