@@ -91,6 +91,11 @@ impl Server {
         })
     }
 
+    /// The URL of a database with this name, for a superuser.
+    pub fn url(&self, name: &str) -> String {
+        self.postgres.admin_url(name)
+    }
+
     /// Removes a database with everything in it: what is over must not be vacuumed while the next is measured.
     pub async fn drop(&self, database: Database) -> Result<()> {
         database.db.sql.close().await;
