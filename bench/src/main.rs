@@ -6,12 +6,14 @@
 //! - `results`    the model of what was measured: tables of values, claims, plots; read and written as JSON
 //! - `machine`    what it was measured on
 //! - `server`     the private PostgreSQL of a run, and fresh migrated databases on it
-//! - `product`      the product as it is deployed, with a model behind it
+//! - `product`    the product as it is deployed, with a model behind it
 //! - `model`      that model: instant, and it says when it was asked
 //! - `chat`       a client that posts a message and notes when its answer came
 //! - `process`    real processes of the product, their CPU time and memory
-//! - `part`       parts of a load in processes of their own: `fleet` (thousands of readers), `producer` (writes events on a schedule),
-//!                `pace_limit` (the least that any server can do)
+//! - `part`       parts of a load in processes of their own
+//! - `fleet`      such a part: thousands of readers
+//! - `producer`   such a part: writes events on a schedule
+//! - `pace_limit` such a part: the least that any server can do
 //! - `paced`      one paced load over live readers, measured
 //! - `posted`     runs of posted messages, claimed and going on
 //! - `peers/`     what is compared with, fetched and started
