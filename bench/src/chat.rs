@@ -16,6 +16,7 @@ const READ_BYTES: usize = 16 * 1024;
 
 /// One connection, kept from turn to turn.
 pub struct Chat {
+    host: String,
     stream: TcpStream,
     head: String,
     buffer: Vec<u8>,
@@ -52,16 +53,21 @@ impl Turn {
     }
 }
 
+async fn open(host: &str) -> Result<TcpStream> {
+    let stream = TcpStream::connect(host)
+        .await
+        .with_context(|| format!("connecting to {host}"))?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
 impl Chat {
     /// `url` without a path.
     pub async fn connect(url: &str, api_key: &str) -> Result<Self> {
         let host = url.strip_prefix("http://").context("an http URL")?;
-        let stream = TcpStream::connect(host)
-            .await
-            .with_context(|| format!("connecting to {host}"))?;
-        stream.set_nodelay(true)?;
         Ok(Self {
-            stream,
+            host: host.to_owned(),
+            stream: open(host).await?,
             head: format!(
                 "POST /api/chat/stream HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {api_key}\r\n\
                  Content-Type: application/json\r\nContent-Length: "
@@ -72,9 +78,12 @@ impl Chat {
 
     /// A turn of a new conversation, until its `done`.
     pub async fn turn(&mut self, agent: Option<Uuid>, script: Script) -> Result<Turn> {
-        tokio::time::timeout(TURN_LIMIT, self.try_turn(agent, script))
+        let turn = tokio::time::timeout(TURN_LIMIT, self.try_turn(agent, script))
             .await
-            .context("the turn takes too long")?
+            .context("the turn takes too long")??;
+        // A stream ends with its connection. The next one is there before it is needed, as a browser's is.
+        self.stream = open(&self.host).await?;
+        Ok(turn)
     }
 
     async fn try_turn(&mut self, agent: Option<Uuid>, script: Script) -> Result<Turn> {
