@@ -3,6 +3,7 @@
 //! # Layout
 //! - `config`    options of `rejoin api`
 //! - `state`     what every handler may use
+//! - `connections`  HTTP over what is accepted, until the drain is over
 //! - `caller`    who calls: API key, project, scope, rate
 //! - `extract`   body, query, path and page of a request
 //! - `problem`   refusals, as RFC 9457
@@ -14,6 +15,7 @@
 
 pub mod caller;
 pub mod config;
+pub mod connections;
 pub mod extract;
 pub mod openapi;
 pub mod problem;
@@ -22,12 +24,12 @@ pub mod sse;
 pub mod state;
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::time::Duration;
 
 use axum::Router;
 use rejoin_shared::db::{ConnectError, Db};
 use rejoin_shared::wakeup;
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -51,8 +53,6 @@ pub enum ServeError {
         #[source]
         source: std::io::Error,
     },
-    #[error("serving failed")]
-    Serve(#[source] std::io::Error),
     #[error("the server's spawned future failed")]
     Join(#[from] tokio::task::JoinError),
 }
@@ -76,7 +76,7 @@ pub struct Server {
     /// What its handlers use.
     pub state: AppState,
     shutdown: CancellationToken,
-    serving: JoinHandle<Result<(), ServeError>>,
+    serving: JoinHandle<()>,
 }
 
 impl Server {
@@ -86,9 +86,8 @@ impl Server {
         let bus = wakeup::start(config.database.bus, &db);
         let asked = config.listen;
         let failed = |source| ServeError::Listen { addr: asked, source };
-        let listener = TcpListener::bind(asked).await.map_err(failed)?;
+        let listener = GuardedListener::bind(asked, config.stall_timeout()).map_err(failed)?;
         let addr = listener.local_addr().map_err(failed)?;
-        let listener = GuardedListener::new(listener, config.stall_timeout());
         // Of a server's own: stopping it stops nothing else.
         let shutdown = shutdown.child_token();
         let state = AppState::new(config, db, bus, CancellationToken::new());
@@ -113,19 +112,20 @@ impl Server {
 
     /// Waits until it has been stopped.
     pub async fn ended(self) -> Result<(), ServeError> {
-        self.serving.await?
+        Ok(self.serving.await?)
     }
 }
 
-async fn run(listener: GuardedListener, state: AppState, shutdown: CancellationToken) -> Result<(), ServeError> {
+async fn run(listener: GuardedListener, state: AppState, shutdown: CancellationToken) {
     let stop_accepting = CancellationToken::new();
-    let serving = axum::serve(listener, router(state.clone()))
-        .with_graceful_shutdown(stop_accepting.clone().cancelled_owned())
-        .into_future();
-    let mut serving = std::pin::pin!(serving);
+    let mut serving = pin!(connections::serve(
+        listener,
+        router(state.clone()),
+        stop_accepting.clone()
+    ));
     loop {
         tokio::select! {
-            result = &mut serving => return result.map_err(ServeError::Serve),
+            () = &mut serving => return,
             () = shutdown.cancelled() => break,
             () = sleep(TIDY_EVERY) => {
                 state.keys.tidy();
@@ -136,17 +136,13 @@ async fn run(listener: GuardedListener, state: AppState, shutdown: CancellationT
     // Streams end, and the server is not ready; then no new connections; then what is under way may finish.
     state.draining.cancel();
     tokio::select! {
-        result = &mut serving => return result.map_err(ServeError::Serve),
+        () = &mut serving => return,
         () = sleep(Duration::from_millis(state.config.drain_grace_ms)) => {}
     }
     stop_accepting.cancel();
     let drained = timeout(Duration::from_millis(state.config.drain_limit_ms), serving).await;
     state.hub.stop();
-    match drained {
-        Ok(result) => result.map_err(ServeError::Serve),
-        Err(_) => {
-            warn!("some requests did not finish in time and were cut");
-            Ok(())
-        }
+    if drained.is_err() {
+        warn!("some requests did not finish in time and were cut");
     }
 }

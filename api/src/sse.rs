@@ -2,15 +2,19 @@
 //!
 //! - `frame`   what goes over the wire, rendered once per event
 //! - `tail`    the live end of each log that somebody follows: ONE query for all of them, whenever something is new
-//! - `reader`  a cursor and a filter: reads the past from the table, then the ring of the tail
+//! - `ring`    the newest events of one log, and who waits for the next
+//! - `reader`  a cursor and a filter: reads the past from the table, then the ring
+//! - `delivery` a stream that has begun, written to its socket without the server library
 //! - `start`   where a reader begins, and the answers that are no stream (204, 400, 410)
 //! - `streams` the open streams: how many a user has, whose keys and logs are gone
 //! - `socket`  connections that are cut when their peer takes nothing
 //!
 //! Invariants: reading changes nothing; what a reader holds is bounded (I10): one page, one chunk, one connection's buffers.
 
+pub mod delivery;
 pub mod frame;
 pub mod reader;
+pub mod ring;
 pub mod socket;
 pub mod start;
 pub mod streams;

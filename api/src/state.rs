@@ -30,12 +30,14 @@ pub struct AppState {
 impl AppState {
     /// Starts the hub, too.
     pub fn new(config: ApiConfig, db: Db, bus: SharedBus, draining: CancellationToken) -> Self {
+        // Before anybody counts.
+        let metrics = metrics::handle();
         Self {
-            hub: Hub::start(db.clone(), bus.clone(), config.max_streams_per_user),
+            hub: Hub::start(db.clone(), bus.clone(), &config, draining.clone()),
             transfers: Arc::new(Transfers::new(&db.sql)),
             keys: Arc::new(Keys::new(config.rate_per_s)),
             config: Arc::new(config),
-            metrics: metrics::handle(),
+            metrics,
             db,
             bus,
             draining,

@@ -6,11 +6,20 @@
 //! - `results`    the model of what was measured: tables of values, claims, plots; read and written as JSON
 //! - `machine`    what it was measured on
 //! - `server`     the private PostgreSQL of a run, and fresh migrated databases on it
-//! - `product`      the product as it is deployed, with a model behind it
+//! - `product`    the product as it is deployed, with a model behind it
 //! - `model`      that model: instant, and it says when it was asked
 //! - `chat`       a client that posts a message and notes when its answer came
 //! - `process`    real processes of the product, their CPU time and memory
+//! - `part`       parts of a load in processes of their own
+//! - `fleet`      such a part: thousands of readers
+//! - `producer`   such a part: writes events on a schedule
+//! - `pace_limit` such a part: the least that any server can do
+//! - `paced`      one paced load over live readers, measured
+//! - `posted`     runs of posted messages, claimed and going on
+//! - `peers/`     what is compared with, fetched and started
 //! - `load`       open-loop schedules, latency histograms, the monotonic clock that all processes share
+//! - `runs`       runs that a worker holds: logs with claimed jobs
+//! - `follow`     a tailing connection, as an API process has it
 //! - `limits`     raw limits, measured in the same run: COPY, commits, fsync, loopback
 //! - `print`      tables for a terminal
 //! - `report`     docs/PERFORMANCE.md, made from the results
@@ -22,15 +31,24 @@
 
 mod chat;
 mod compare;
+mod fleet;
+mod follow;
 mod limits;
 mod load;
 mod machine;
 mod model;
+mod pace_limit;
+mod paced;
+mod part;
+mod peers;
+mod posted;
 mod print;
 mod process;
+mod producer;
 mod product;
 mod report;
 mod results;
+mod runs;
 mod scenario;
 mod scenarios;
 mod server;
@@ -60,6 +78,9 @@ enum Verb {
     /// Is the model that scenarios talk to
     #[command(hide = true)]
     Model { address: String },
+    /// A part of a load, which a scenario starts
+    #[command(hide = true)]
+    Part { role: part::Role },
 }
 
 /// Where results are kept unless the command line says otherwise.
@@ -71,6 +92,7 @@ fn default_results() -> PathBuf {
 async fn main() -> anyhow::Result<()> {
     match Arguments::parse().verb {
         Verb::Run(arguments) => scenario::run(arguments).await,
+        Verb::Part { role } => part::run(role).await,
         Verb::List => {
             for scenario in scenarios::all() {
                 println!("{:<10} {}", scenario.name(), scenario.about());

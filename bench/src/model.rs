@@ -60,9 +60,10 @@ impl Moments {
         format!("@{} ", steps.join(","))
     }
 
-    /// From the first token of an answer.
+    /// From the first token of an answer, which may have been merged with the next ones.
     pub fn of(token: &str) -> Option<Self> {
-        let steps = token.strip_prefix('@')?.trim_end().split(',').map(step);
+        let first = token.strip_prefix('@')?.split_whitespace().next()?;
+        let steps = first.split(',').map(step);
         steps.collect::<Option<Vec<_>>>().map(Self)
     }
 

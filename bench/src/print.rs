@@ -118,6 +118,15 @@ pub fn figure(value: f64) -> String {
     }
 }
 
+/// A number of things.
+pub fn count(number: usize) -> String {
+    if number < 100 {
+        number.to_string()
+    } else {
+        figure(number as f64)
+    }
+}
+
 pub fn print_grid(lines: &[Vec<String>]) {
     let columns = lines.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| {

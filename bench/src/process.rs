@@ -26,6 +26,37 @@ pub fn free_address() -> Result<String> {
     Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
 }
 
+/// A runtime beside ours, for parts of the product that would be a process of their own and that live as long as it. What it
+/// has spawned ends when it is dropped.
+#[derive(Debug)]
+pub struct OwnRuntime(Option<tokio::runtime::Runtime>);
+
+impl OwnRuntime {
+    pub fn new() -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()?;
+        Ok(Self(Some(runtime)))
+    }
+}
+
+impl std::ops::Deref for OwnRuntime {
+    type Target = tokio::runtime::Runtime;
+
+    fn deref(&self) -> &Self::Target {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for OwnRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
 /// A child process; killed when dropped.
 #[derive(Debug)]
 pub struct Process {
@@ -146,6 +177,16 @@ pub fn tree_usage(pid: u32) -> Result<Usage> {
         }
     }
     Ok(sum)
+}
+
+/// The most memory that a process has had resident so far.
+pub fn peak_rss_bytes(pid: u32) -> Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).with_context(|| format!("process {pid}"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .context("no VmHWM")?;
+    Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? * 1_024)
 }
 
 /// The unit of /proc's CPU times: 100 on every Linux that matters (USER_HZ).

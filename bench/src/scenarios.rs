@@ -1,9 +1,13 @@
 //! All scenarios, in the order in which they are run and shown.
 
+mod append;
+mod fanout;
 mod idle;
 mod limits;
 mod queue;
+mod resume;
 mod steps;
+mod stream;
 mod ttft;
 
 use crate::scenario::Scenario;
@@ -11,6 +15,10 @@ use crate::scenario::Scenario;
 pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![
         Box::new(limits::Limits),
+        Box::new(append::Append),
+        Box::new(stream::Stream),
+        Box::new(fanout::Fanout),
+        Box::new(resume::Resume::default()),
         Box::new(queue::Queue),
         Box::new(ttft::Ttft),
         Box::new(steps::Steps),

@@ -9,7 +9,7 @@ use rejoin_shared::auth::{self, Scope};
 use rejoin_shared::config::DatabaseArgs;
 use rejoin_shared::db::Db;
 use rejoin_shared::projects;
-use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use uuid::Uuid;
 
 /// What differs from PostgreSQL's defaults: memory as a small server has it, and room for a long run between checkpoints. Durability
@@ -89,14 +89,6 @@ impl Server {
             user_id,
             api_key,
         })
-    }
-
-    /// An empty database that is not migrated: for peers.
-    pub async fn empty_database(&self) -> Result<(String, PgPool)> {
-        let name = format!("bench_{}", self.next.fetch_add(1, Ordering::Relaxed));
-        self.admin(&format!("create database {name}")).await?;
-        let url = self.url(&name);
-        Ok((url.clone(), PgPool::connect(&url).await?))
     }
 
     /// The URL of a database with this name, for a superuser.

@@ -6,6 +6,7 @@
 //! sqlx serves nouns and commands (queries checked at compile time); tokio-postgres serves the hot paths and LISTEN, where
 //! pipelining and prepared statements pay.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
@@ -89,7 +90,8 @@ impl Db {
 /// Makes tokio-postgres connections.
 #[derive(Clone)]
 pub struct Connector {
-    config: tokio_postgres::Config,
+    /// Shared: handles to the database are cloned for every job.
+    config: Arc<tokio_postgres::Config>,
 }
 
 impl Connector {
@@ -106,7 +108,9 @@ impl Connector {
             ))
             .connect_timeout(Duration::from_secs(5))
             .keepalives_idle(Duration::from_secs(10));
-        Ok(Self { config })
+        Ok(Self {
+            config: Arc::new(config),
+        })
     }
 
     fn pool(&self, max_size: usize) -> Result<Pool, ConnectError> {
@@ -114,8 +118,8 @@ impl Connector {
             recycling_method: RecyclingMethod::Fast,
         };
         let manager = match self.tls() {
-            Some(tls) => Manager::from_config(self.config.clone(), tls, config),
-            None => Manager::from_config(self.config.clone(), tokio_postgres::NoTls, config),
+            Some(tls) => Manager::from_config((*self.config).clone(), tls, config),
+            None => Manager::from_config((*self.config).clone(), tokio_postgres::NoTls, config),
         };
         Pool::builder(manager)
             .max_size(max_size)

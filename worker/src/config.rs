@@ -73,6 +73,10 @@ pub struct WorkerConfig {
     #[arg(long, env = "REJOIN_KEEP_EVENTS_H", default_value_t = 0)]
     pub keep_events_h: u64,
 
+    /// The tokens of runs that ended this long ago are stored together in few rows [seconds]; 0: never
+    #[arg(long, env = "REJOIN_COMPACT_EVENTS_AFTER_S", default_value_t = 3600)]
+    pub compact_events_after_s: u64,
+
     /// Serve Prometheus metrics here, e.g. 127.0.0.1:9464
     #[arg(long, env = "REJOIN_WORKER_METRICS")]
     pub metrics: Option<SocketAddr>,
@@ -98,6 +102,7 @@ impl WorkerConfig {
             keep_jobs_h: 24,
             keep_dead_jobs_h: 24 * 30,
             keep_events_h: 0,
+            compact_events_after_s: 3600,
             metrics: None,
         }
     }

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use rejoin_shared::commands::{FencedError, FinishRun, RunError};
 use rejoin_shared::events::kinds::DoneStatus;
-use rejoin_shared::events::retention;
+use rejoin_shared::events::{compaction, retention};
 use rejoin_shared::queue::sweep::{self, DeadJob};
 use rejoin_shared::queue::{self, Outcome, Settlement};
 use rejoin_shared::runs;
 use rejoin_shared::wakeup::Wake;
 use serde_json::json;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -19,29 +19,44 @@ use crate::services::Services;
 
 /// Between two looks for expired leases: with the lease, it bounds how long a crash is felt (I6).
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// Between two rounds of retention.
-const RETENTION_EVERY: Duration = Duration::from_secs(60);
+/// Between two rounds of retention and compaction.
+const UPKEEP_EVERY: Duration = Duration::from_secs(60);
+/// Between two of their transactions, of what the last one took: they have at most a third of one connection's time, so that
+/// appends don't feel them.
+const UPKEEP_REST: u32 = 2;
 /// Idempotency keys are remembered this long.
 const KEEP_KEYS_H: f64 = 48.0;
 
 /// Sweeps until the worker drains.
 pub async fn run(services: Services, drain: CancellationToken) {
+    tokio::select! {
+        () = drain.cancelled() => {}
+        // Apart from each other: a lease that expires must not wait for the removal of old rows.
+        ((), ()) = async { tokio::join!(sweep(&services), keep_up(&services)) } => {}
+    }
+}
+
+async fn sweep(services: &Services) {
     let mut tick = interval(SWEEP_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut retained_at: Option<Instant> = None;
     loop {
-        tokio::select! {
-            _ = tick.tick() => {}
-            () = drain.cancelled() => return,
-        }
-        if let Err(error) = sweep_once(&services).await {
+        tick.tick().await;
+        if let Err(error) = sweep_once(services).await {
             warn!(error, "a sweep failed; trying again");
         }
-        if retained_at.is_none_or(|at| at.elapsed() >= RETENTION_EVERY) {
-            retained_at = Some(Instant::now());
-            if let Err(error) = retain_once(&services).await {
-                warn!(%error, "retention failed; trying again");
-            }
+    }
+}
+
+async fn keep_up(services: &Services) {
+    let mut tick = interval(UPKEEP_EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        if let Err(error) = retain_once(services).await {
+            warn!(%error, "retention failed; trying again");
+        }
+        if let Err(error) = compact_all(services).await {
+            warn!(%error, "compacting events failed; trying again");
         }
     }
 }
@@ -118,7 +133,16 @@ async fn retain_once(services: &Services) -> Result<(), sqlx::Error> {
     )
     .await?;
     if services.config.keep_events_h > 0 {
-        let removed = retention::trim(db, hours(services.config.keep_events_h)).await?;
+        let mut removed = 0;
+        loop {
+            let began = Instant::now();
+            let trimmed = retention::trim(db, hours(services.config.keep_events_h)).await?;
+            removed += trimmed.events;
+            if !trimmed.more {
+                break;
+            }
+            sleep(began.elapsed() * UPKEEP_REST).await;
+        }
         if removed > 0 {
             info!(events = removed, "old events removed");
         }
@@ -132,5 +156,27 @@ async fn retain_once(services: &Services) -> Result<(), sqlx::Error> {
     sqlx::query!("delete from kb.stream_tickets where expires_at < now()")
         .execute(db)
         .await?;
+    Ok(())
+}
+
+async fn compact_all(services: &Services) -> Result<(), sqlx::Error> {
+    let after_s = services.config.compact_events_after_s;
+    if after_s == 0 {
+        return Ok(());
+    }
+    let (mut runs, mut rows) = (0, 0);
+    loop {
+        let began = Instant::now();
+        let compacted = compaction::compact(&services.db.sql, after_s as f64).await?;
+        runs += compacted.runs;
+        rows += compacted.rows_before - compacted.rows_after;
+        if compacted.runs == 0 {
+            break;
+        }
+        sleep(began.elapsed() * UPKEEP_REST).await;
+    }
+    if rows > 0 {
+        info!(runs, rows, "events compacted: so many rows fewer");
+    }
     Ok(())
 }

@@ -3,26 +3,34 @@
 //! It subscribes first, then reads the past from the table in pages until it meets the ring, then takes frames from the ring;
 //! if it falls out of the ring it is a reader of the table again. Nothing is queued for it: the next chunk is made when the
 //! connection asks for it, and dropping the body drops the cursor.
+//!
+//! Thousands of them are woken by one event, so that it is polled by hand: what waits is one waker in the log's tail. Whatever
+//! else concerns a stream (it has to end, it was silent for long) is looked at when the hub's beat has changed, which wakes
+//! everybody, too.
 
 use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::Stream;
-use futures::stream;
-use rejoin_shared::db::Db;
 use rejoin_shared::events::log;
-use tokio::time::{Instant, sleep, sleep_until};
-use tokio_util::sync::CancellationToken;
+use tokio::time::{Instant, sleep};
 use tracing::debug;
 use uuid::Uuid;
 
 use super::frame::{self, Frame};
+use super::ring::Look;
 use super::streams::Permit;
-use super::tail::{Ahead, Subscription};
+use super::tail::Subscription;
 
 /// Frames that are ready are sent together, up to this size.
 const CHUNK_BYTES: usize = 16 * 1024;
+/// Frames that one look at the ring passes over at most: others want it, too.
+const LOOK_FRAMES: usize = 256;
+/// Delivered events that a reader counts by itself before it tells the counters that all readers share.
+const COUNTED_EVENTS: u64 = 64;
 /// Between two tries while the database is away.
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -54,154 +62,268 @@ impl Filter {
 }
 
 pub struct Reader {
-    pub db: Db,
-    pub subscription: Subscription,
-    pub permit: Permit,
-    pub draining: CancellationToken,
-    pub heartbeat: Duration,
-    pub filter: Filter,
+    pub(super) subscription: Subscription,
+    pub(super) permit: Permit,
+    pub(super) filter: Filter,
     /// The number of the last event that was sent or passed over.
-    pub cursor: i64,
+    pub(super) cursor: i64,
     /// Where the past ends: once the cursor is there, the reader is told.
-    pub caught_up_at: Option<i64>,
+    pub(super) caught_up_at: Option<i64>,
     /// What is sent before any event.
-    pub opening: Option<Bytes>,
+    pub(super) opening: Option<Bytes>,
     /// Nothing more comes after the opening.
-    pub ended: bool,
-}
-
-/// What woke a waiting reader.
-enum Woken {
-    Look,
-    Silence,
-    End,
-}
-
-impl Reader {
-    pub fn into_body(self) -> impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static {
-        stream::unfold(self, |mut reader| async move {
-            let chunk = reader.next().await?;
-            metrics::counter!("rejoin_stream_bytes_total").increment(chunk.len() as u64);
-            Some((Ok(chunk), reader))
-        })
-    }
-
-    /// The next bytes. None: the stream is over.
-    async fn next(&mut self) -> Option<Bytes> {
-        if let Some(opening) = self.opening.take() {
-            return Some(opening);
-        }
-        let silent_at = Instant::now() + self.heartbeat;
-        while !self.ended {
-            if self.draining.is_cancelled() {
-                self.ended = true;
-                return Some(Bytes::from_static(frame::GOAWAY));
-            }
-            if self.permit.ended.is_cancelled() || self.subscription.gone().is_cancelled() {
-                return None;
-            }
-            if self.caught_up_at.is_some_and(|at| self.cursor >= at) {
-                self.caught_up_at = None;
-                return Some(frame::caught_up(self.cursor));
-            }
-            let frames = match self.subscription.after(self.cursor, CHUNK_BYTES) {
-                Ahead::Frames(frames) => frames,
-                Ahead::UpToDate => match self.wait(silent_at, None).await {
-                    Woken::Look => continue,
-                    Woken::Silence => return Some(Bytes::from_static(frame::HEARTBEAT)),
-                    Woken::End => continue,
-                },
-                Ahead::Behind => match self.read_table(silent_at).await {
-                    Table::Page(frames) => frames,
-                    Table::NotNow => match self.wait(silent_at, Some(RETRY)).await {
-                        Woken::Look | Woken::End => continue,
-                        Woken::Silence => return Some(Bytes::from_static(frame::HEARTBEAT)),
-                    },
-                    Table::Silence => return Some(Bytes::from_static(frame::HEARTBEAT)),
-                    // Retention has overtaken the reader: it comes back with its cursor and is told.
-                    Table::Gone => return None,
-                },
-            };
-            let chunk = self.take(frames);
-            if !chunk.is_empty() {
-                return Some(chunk);
-            }
-            if Instant::now() >= silent_at {
-                return Some(Bytes::from_static(frame::HEARTBEAT));
-            }
-        }
-        None
-    }
-
-    /// Moves the cursor over `frames` and returns what the reader sees of them.
-    fn take(&mut self, frames: Vec<Frame>) -> Bytes {
-        let mut shown: Vec<Bytes> = Vec::with_capacity(frames.len());
-        for frame in frames {
-            self.cursor = frame.seq;
-            if self.filter.shows(&frame) {
-                let last = self.filter.ends_with(&frame);
-                shown.push(frame.bytes);
-                if last {
-                    self.ended = true;
-                    break;
-                }
-            }
-        }
-        metrics::counter!("rejoin_events_delivered_total").increment(shown.len() as u64);
-        if shown.len() == 1 {
-            return shown.remove(0);
-        }
-        let mut chunk = BytesMut::with_capacity(shown.iter().map(Bytes::len).sum());
-        for bytes in shown {
-            chunk.extend_from_slice(&bytes);
-        }
-        chunk.freeze()
-    }
-
-    /// Waits for news, at most until the stream has been silent too long (or, if given, for `limit`).
-    async fn wait(&mut self, silent_at: Instant, limit: Option<Duration>) -> Woken {
-        let gone = self.subscription.gone().clone();
-        tokio::select! {
-            () = self.subscription.changed(), if limit.is_none() => Woken::Look,
-            () = sleep(limit.unwrap_or_default()), if limit.is_some() => Woken::Look,
-            () = sleep_until(silent_at) => Woken::Silence,
-            () = self.draining.cancelled() => Woken::End,
-            () = self.permit.ended.cancelled() => Woken::End,
-            () = gone.cancelled() => Woken::End,
-        }
-    }
-
-    /// A page of the past.
-    async fn read_table(&mut self, silent_at: Instant) -> Table {
-        metrics::counter!("rejoin_log_reads_total").increment(1);
-        let log_id = self.subscription.log_id;
-        let read = tokio::select! {
-            read = log::read(&self.db.hot, log_id, self.cursor) => read,
-            () = sleep_until(silent_at) => return Table::Silence,
-            () = self.draining.cancelled() => return Table::NotNow,
-        };
-        match read {
-            Ok(events) if events.first().is_some_and(|first| first.seq == self.cursor + 1) => {
-                Table::Page(events.iter().map(Frame::of).collect())
-            }
-            Ok(_) => Table::Gone,
-            Err(error) => {
-                debug!(%error, %log_id, "reading the past failed; trying again");
-                Table::NotNow
-            }
-        }
-    }
+    pub(super) ended: bool,
+    /// A page of the past that is on its way.
+    page: Option<Pin<Box<dyn Future<Output = Page> + Send>>>,
+    spoke_at: Instant,
+    /// The hub's beat when it last looked around.
+    beat: u64,
+    /// What the counters have not been told yet.
+    uncounted_events: u64,
+    uncounted_bytes: u64,
 }
 
 /// What the table had for a reader.
-enum Table {
-    Page(Vec<Frame>),
-    /// Try again soon.
+enum Page {
+    Frames(Vec<Frame>),
+    /// Try again now: a moment has passed.
     NotNow,
-    /// It takes so long that a heartbeat is due.
-    Silence,
     /// The events after the cursor are not there any more.
     Gone,
+}
+
+impl Reader {
+    /// A reader of all that comes after `cursor`.
+    pub fn new(subscription: Subscription, permit: Permit, filter: Filter, cursor: i64) -> Self {
+        Self {
+            beat: subscription.hub().beat(),
+            subscription,
+            permit,
+            filter,
+            cursor,
+            caught_up_at: None,
+            opening: Some(Bytes::from_static(frame::RETRY)),
+            ended: false,
+            page: None,
+            spoke_at: Instant::now(),
+            uncounted_events: 0,
+            uncounted_bytes: 0,
+        }
+    }
+
+    /// The next bytes. None: the stream is over.
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if let Some(opening) = self.opening.take() {
+            return Poll::Ready(Some(opening));
+        }
+        let mut looks_around = false;
+        while !self.ended {
+            let beat = self.subscription.hub().beat();
+            if beat != self.beat {
+                self.beat = beat;
+                looks_around = true;
+                self.count();
+                if let Some(last) = self.interrupted() {
+                    return Poll::Ready(last);
+                }
+            }
+            if self.caught_up_at.is_some_and(|at| self.cursor >= at) {
+                self.caught_up_at = None;
+                return Poll::Ready(Some(frame::caught_up(self.cursor)));
+            }
+            let chunk = match self.poll_frames(context) {
+                Poll::Ready(Some(chunk)) => chunk,
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending => {
+                    // A beat before the tail knew the waker has woken nobody.
+                    if self.subscription.hub().beat() != self.beat {
+                        continue;
+                    }
+                    if looks_around && self.spoke_at.elapsed() >= self.subscription.hub().silence() {
+                        return Poll::Ready(Some(Bytes::from_static(frame::HEARTBEAT)));
+                    }
+                    return Poll::Pending;
+                }
+            };
+            if !chunk.is_empty() {
+                return Poll::Ready(Some(chunk));
+            }
+        }
+        Poll::Ready(None)
+    }
+
+    /// What is said last, if the stream has to end.
+    fn interrupted(&mut self) -> Option<Option<Bytes>> {
+        if self.subscription.hub().is_draining() {
+            self.ended = true;
+            return Some(Some(Bytes::from_static(frame::GOAWAY)));
+        }
+        (self.permit.is_ended() || self.subscription.is_gone()).then_some(None)
+    }
+
+    /// What is after the cursor, as far as it is shown: maybe nothing. Pending: the tail knows the waker.
+    fn poll_frames(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        loop {
+            if let Some(page) = &mut self.page {
+                let Poll::Ready(page) = page.as_mut().poll(context) else {
+                    self.subscription.wait(context.waker());
+                    return Poll::Pending;
+                };
+                self.page = None;
+                match page {
+                    Page::Frames(frames) => return Poll::Ready(Some(self.take(&frames))),
+                    Page::NotNow => {}
+                    // Retention has overtaken the reader: it comes back with its cursor and is told.
+                    Page::Gone => return Poll::Ready(None),
+                }
+            }
+            match self.look(context) {
+                Look::Taken(chunk) => return Poll::Ready(Some(chunk)),
+                Look::Wait => return Poll::Pending,
+                Look::Behind => self.page = Some(self.read_table()),
+            }
+        }
+    }
+
+    /// Takes what the ring has.
+    fn look(&mut self, context: &mut Context<'_>) -> Look<Bytes> {
+        let mut chunk = Chunk::default();
+        let looked = self.subscription.look(context.waker(), self.cursor, |frames| {
+            for frame in frames.take(LOOK_FRAMES) {
+                if !chunk.add(frame, self.filter, &mut self.cursor, &mut self.ended) {
+                    break;
+                }
+            }
+        });
+        match looked {
+            Look::Taken(()) => Look::Taken(self.finish(chunk)),
+            Look::Wait => Look::Wait,
+            Look::Behind => Look::Behind,
+        }
+    }
+
+    /// Takes a page of the past, all of it: what does not fit into one chunk would have to be read again.
+    fn take(&mut self, frames: &[Frame]) -> Bytes {
+        let mut chunk = Chunk::unbounded();
+        for frame in frames {
+            if !chunk.add(frame, self.filter, &mut self.cursor, &mut self.ended) {
+                break;
+            }
+        }
+        self.finish(chunk)
+    }
+
+    fn finish(&mut self, chunk: Chunk) -> Bytes {
+        self.uncounted_events += chunk.events;
+        chunk.into_bytes()
+    }
+
+    /// Tells the counters.
+    fn count(&mut self) {
+        let counters = &self.subscription.hub().counters;
+        counters.events.increment(std::mem::take(&mut self.uncounted_events));
+        counters.bytes.increment(std::mem::take(&mut self.uncounted_bytes));
+    }
+
+    /// A page of the past.
+    fn read_table(&self) -> Pin<Box<dyn Future<Output = Page> + Send>> {
+        let hub = self.subscription.hub().clone();
+        let (log_id, cursor) = (self.subscription.log_id, self.cursor);
+        Box::pin(async move {
+            hub.counters.pages.increment(1);
+            match log::read(&hub.db.hot, log_id, cursor).await {
+                Ok(events) if events.first().is_some_and(|first| first.seq == cursor + 1) => {
+                    Page::Frames(events.iter().map(Frame::of).collect())
+                }
+                Ok(_) => Page::Gone,
+                Err(error) => {
+                    debug!(%error, %log_id, "reading the past failed; trying again");
+                    sleep(RETRY).await;
+                    Page::NotNow
+                }
+            }
+        })
+    }
+}
+
+impl Stream for Reader {
+    type Item = Result<Bytes, Infallible>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let reader = self.get_mut();
+        let chunk = ready!(reader.poll_chunk(context));
+        Poll::Ready(chunk.map(|chunk| {
+            reader.spoke_at = Instant::now();
+            reader.uncounted_bytes += chunk.len() as u64;
+            if reader.uncounted_events >= COUNTED_EVENTS {
+                reader.count();
+            }
+            Ok(chunk)
+        }))
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.count();
+    }
+}
+
+/// Frames that are sent together: one is shared as it is, several are copied.
+struct Chunk {
+    max_bytes: usize,
+    first: Bytes,
+    joined: Vec<u8>,
+    events: u64,
+}
+
+impl Default for Chunk {
+    fn default() -> Self {
+        Self {
+            max_bytes: CHUNK_BYTES,
+            first: Bytes::new(),
+            joined: Vec::new(),
+            events: 0,
+        }
+    }
+}
+
+impl Chunk {
+    fn unbounded() -> Self {
+        Self {
+            max_bytes: usize::MAX,
+            ..Self::default()
+        }
+    }
+
+    /// Moves the cursor over a frame, and adds what the reader sees of it. False: no more.
+    fn add(&mut self, frame: &Frame, filter: Filter, cursor: &mut i64, ended: &mut bool) -> bool {
+        if !filter.shows(frame) {
+            *cursor = frame.seq;
+            return true;
+        }
+        let bytes = self.first.len().max(self.joined.len());
+        if self.events > 0 && bytes + frame.bytes.len() > self.max_bytes {
+            return false;
+        }
+        *cursor = frame.seq;
+        match self.events {
+            0 => self.first = frame.bytes.clone(),
+            1 => self.joined = [&self.first[..], &frame.bytes[..]].concat(),
+            _ => self.joined.extend_from_slice(&frame.bytes),
+        }
+        self.events += 1;
+        *ended = filter.ends_with(frame);
+        !*ended
+    }
+
+    fn into_bytes(self) -> Bytes {
+        if self.joined.is_empty() {
+            self.first
+        } else {
+            self.joined.into()
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,16 +5,19 @@
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use axum::serve::Listener;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::{Sleep, sleep};
 use tracing::{debug, warn};
 
+/// Connections that wait to be accepted: after a restart, everybody comes at once. The system's own limit may be lower.
+const BACKLOG: u32 = 8_192;
 /// What the kernel keeps for a peer that has not taken it yet; Linux counts its bookkeeping, too, and doubles it.
 const SEND_BUFFER_BYTES: usize = 192 * 1024;
 /// A peer that says nothing is asked whether it is still there after this.
@@ -29,30 +32,37 @@ pub struct GuardedListener {
 }
 
 impl GuardedListener {
-    pub fn new(inner: TcpListener, stall_timeout: Duration) -> Self {
-        Self { inner, stall_timeout }
+    pub fn bind(addr: SocketAddr, stall_timeout: Duration) -> io::Result<Self> {
+        let socket = if addr.is_ipv4() {
+            TcpSocket::new_v4()
+        } else {
+            TcpSocket::new_v6()
+        }?;
+        // A server that was just stopped may have left connections behind.
+        socket.set_reuseaddr(true)?;
+        socket.bind(addr)?;
+        let inner = socket.listen(BACKLOG)?;
+        Ok(Self { inner, stall_timeout })
     }
-}
 
-impl Listener for GuardedListener {
-    type Io = GuardedStream;
-    type Addr = SocketAddr;
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.local_addr()
+    }
 
-    async fn accept(&mut self) -> (GuardedStream, SocketAddr) {
+    /// The next connection. What fails is tried again.
+    pub async fn accept(&mut self) -> GuardedStream {
         loop {
             match self.inner.accept().await {
-                Ok((stream, addr)) => {
+                Ok((stream, _)) => {
                     if let Err(error) = prepare(&stream) {
                         debug!(%error, "setting a connection's options failed");
                     }
-                    return (
-                        GuardedStream {
-                            inner: stream,
-                            stall_timeout: self.stall_timeout,
-                            stalled: None,
-                        },
-                        addr,
-                    );
+                    return GuardedStream {
+                        inner: stream,
+                        stall_timeout: self.stall_timeout,
+                        stalled: None,
+                        is_flushed: Arc::default(),
+                    };
                 }
                 Err(error) if is_of_the_peer(&error) => {}
                 Err(error) => {
@@ -61,10 +71,6 @@ impl Listener for GuardedListener {
                 }
             }
         }
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.inner.local_addr()
     }
 }
 
@@ -88,9 +94,17 @@ pub struct GuardedStream {
     stall_timeout: Duration,
     /// Runs while a write waits.
     stalled: Option<Pin<Box<Sleep>>>,
+    /// Whoever writes has flushed since its last write: nothing of it waits anywhere but in the kernel.
+    is_flushed: Arc<AtomicBool>,
 }
 
 impl GuardedStream {
+    /// Tells, also when the stream is in others' hands, whether all that they have to say is written: they flush after they
+    /// wrote.
+    pub fn flush_mark(&self) -> Arc<AtomicBool> {
+        self.is_flushed.clone()
+    }
+
     /// Judges the outcome of a write.
     fn watch(&mut self, context: &mut Context<'_>, write: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if write.is_ready() {
@@ -115,6 +129,7 @@ impl GuardedStream {
 
 impl AsyncWrite for GuardedStream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
+        self.is_flushed.store(false, Ordering::Relaxed);
         let write = Pin::new(&mut self.inner).poll_write(context, buffer);
         self.watch(context, write)
     }
@@ -124,6 +139,7 @@ impl AsyncWrite for GuardedStream {
         context: &mut Context<'_>,
         buffers: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.is_flushed.store(false, Ordering::Relaxed);
         let write = Pin::new(&mut self.inner).poll_write_vectored(context, buffers);
         self.watch(context, write)
     }
@@ -133,6 +149,7 @@ impl AsyncWrite for GuardedStream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.is_flushed.store(true, Ordering::Relaxed);
         Pin::new(&mut self.inner).poll_flush(context)
     }
 

@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use utoipa::IntoParams;
 use uuid::Uuid;
 
+use super::delivery::Handover;
 use super::frame;
 use super::reader::{Filter, Reader};
 use super::streams::Permit;
@@ -217,10 +218,8 @@ pub async fn open(
             .with("oldest", json!(ends.oldest_seq))
             .with("snapshotUrl", json!(target.snapshot_url())));
     }
-    let reader = Reader {
-        caught_up_at: Some(ends.last_seq),
-        ..reader(state, permit, log_id, ends.last_seq, target.filter(), cursor)
-    };
+    let mut reader = reader(state, permit, log_id, ends.last_seq, target.filter(), cursor);
+    reader.caught_up_at = Some(ends.last_seq);
     Ok(respond(reader))
 }
 
@@ -266,28 +265,16 @@ async fn from_snapshot(
         first.extend_from_slice(&gap);
     }
     first.extend_from_slice(&frame::snapshot(&snapshot));
-    let reader = Reader {
-        opening: Some(first.freeze()),
-        ended: target.is_over_at(through),
-        caught_up_at: Some(through),
-        ..reader(state, permit, log_id, ends.last_seq, target.filter(), through)
-    };
+    let mut reader = reader(state, permit, log_id, ends.last_seq, target.filter(), through);
+    reader.opening = Some(first.freeze());
+    reader.ended = target.is_over_at(through);
+    reader.caught_up_at = Some(through);
     Ok(respond(reader))
 }
 
 fn reader(state: &AppState, permit: Permit, log_id: Uuid, last_seq: i64, filter: Filter, cursor: i64) -> Reader {
-    Reader {
-        db: state.db.clone(),
-        subscription: state.hub.follow(log_id, last_seq),
-        permit,
-        draining: state.draining.clone(),
-        heartbeat: state.config.heartbeat(),
-        filter,
-        cursor,
-        caught_up_at: None,
-        opening: Some(Bytes::from_static(frame::RETRY)),
-        ended: false,
-    }
+    let subscription = state.hub.follow(log_id, last_seq);
+    Reader::new(subscription, permit, filter, cursor)
 }
 
 fn no_log() -> Problem {
@@ -310,7 +297,9 @@ pub fn admit(state: &AppState, caller: &Caller) -> Result<Permit, Problem> {
 }
 
 fn respond(reader: Reader) -> Response {
-    let mut response = Response::new(Body::from_stream(reader.into_body()));
+    let handover = Handover::new(reader);
+    let mut response = Response::new(Body::from_stream(handover.body()));
+    response.extensions_mut().insert(handover);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"));

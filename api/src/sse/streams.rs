@@ -1,9 +1,9 @@
-//! The open streams of this process: how many each user has, and the token that ends each when its key opens nothing any more.
+//! The open streams of this process: how many each user has, and the mark that ends each when its key opens nothing any more.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::caller::Caller;
@@ -27,7 +27,7 @@ struct Open {
 
 struct Stream {
     key_id: Uuid,
-    ended: CancellationToken,
+    ended: Arc<AtomicBool>,
 }
 
 /// The right to have one stream open; dropped with it.
@@ -35,8 +35,14 @@ pub struct Permit {
     streams: Arc<Streams>,
     id: u64,
     user_id: Uuid,
-    /// Cancelled when the stream has to end.
-    pub ended: CancellationToken,
+    ended: Arc<AtomicBool>,
+}
+
+impl Permit {
+    /// Whether the stream has to end.
+    pub fn is_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
 }
 
 impl Streams {
@@ -56,7 +62,7 @@ impl Streams {
         *of_user += 1;
         let id = open.next_id;
         open.next_id += 1;
-        let ended = CancellationToken::new();
+        let ended = Arc::new(AtomicBool::new(false));
         open.streams.insert(
             id,
             Stream {
@@ -82,12 +88,13 @@ impl Streams {
         keys
     }
 
-    /// Ends the streams of these keys.
-    pub fn end(&self, keys: &[Uuid]) {
+    /// Marks the streams of these keys as ended, and returns how many there are. They see it when they are woken.
+    pub fn end(&self, keys: &[Uuid]) -> usize {
         let open = self.open.lock().expect("nothing panics while it is held");
-        for stream in open.streams.values().filter(|stream| keys.contains(&stream.key_id)) {
-            stream.ended.cancel();
-        }
+        let of_keys = open.streams.values().filter(|stream| keys.contains(&stream.key_id));
+        of_keys
+            .map(|stream| stream.ended.store(true, Ordering::Release))
+            .count()
     }
 }
 

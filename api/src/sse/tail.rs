@@ -3,32 +3,38 @@
 //! One spawned future a process waits for wake-ups, gathers the logs that they name, and reads what is new in ALL of them with
 //! one query; each event is rendered once into its log's ring, which all readers share. It looks at every followed log by
 //! itself every [`POLL_INTERVAL`], too: a lost wake-up costs at most that (invariant I11).
-//!
-//! A ring holds contiguous numbers, `first..next`. A reader whose cursor is behind `first` reads the table.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::vec_deque::Iter;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 use std::time::Duration;
 
+use metrics::{Counter, counter};
 use rejoin_shared::auth;
 use rejoin_shared::config::POLL_INTERVAL;
 use rejoin_shared::db::Db;
 use rejoin_shared::events::log::{self, StoredEvent};
 use rejoin_shared::wakeup::{self, SharedBus, Wake};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 use uuid::Uuid;
 
 use super::frame::Frame;
+use super::ring::{LogTail, Look};
 use super::streams::Streams;
+use crate::config::ApiConfig;
 
-/// What one log's ring holds at most.
-const RING_FRAMES: usize = 2_048;
-const RING_BYTES: usize = 512 * 1024;
-/// Between two reads of the tail: while many events come, they are read together. The first after a pause is read at once.
-const COALESCE: Duration = Duration::from_millis(15);
+/// After a read, the tail rests for so many times as long as the read took, within these bounds: while many events come, they are
+/// read together, and the busier database or process are, the more of them. The first after a pause is read at once.
+const REST: u32 = 2;
+const REST_MIN: Duration = Duration::from_millis(1);
+const REST_MAX: Duration = Duration::from_millis(15);
+/// Within the time between two heartbeats, readers look around so many times.
+const BEATS: u32 = 4;
 /// Logs that one query looks at.
 const LOGS_PER_QUERY: usize = 256;
 /// A query that takes longer is given up and asked again.
@@ -45,7 +51,33 @@ pub struct Hub {
     asked: Mutex<HashSet<Uuid>>,
     asked_news: Notify,
     pub streams: Arc<Streams>,
+    pub db: Db,
+    pub counters: Counters,
+    heartbeat: Duration,
+    /// Changes when readers are to look around: whether their stream has to end, how long it was silent.
+    beat: AtomicU64,
+    /// The server is stopping: readers are to go elsewhere.
+    draining: AtomicBool,
     stop: CancellationToken,
+}
+
+/// Counters of what streams do: looked up once, not at every event.
+pub struct Counters {
+    pub events: Counter,
+    pub bytes: Counter,
+    pub pages: Counter,
+    queries: Counter,
+}
+
+impl Counters {
+    fn new() -> Self {
+        Self {
+            events: counter!("rejoin_events_delivered_total"),
+            bytes: counter!("rejoin_stream_bytes_total"),
+            pages: counter!("rejoin_log_reads_total"),
+            queries: counter!("rejoin_tail_queries_total"),
+        }
+    }
 }
 
 struct Followed {
@@ -53,87 +85,9 @@ struct Followed {
     readers: usize,
 }
 
-/// The live end of one log.
-pub struct LogTail {
-    ring: Mutex<Ring>,
-    /// Changes with every append.
-    news: watch::Sender<()>,
-    /// Cancelled when the log is gone.
-    gone: CancellationToken,
-}
-
-struct Ring {
-    frames: VecDeque<Frame>,
-    bytes: usize,
-    /// The number that the next event will have.
-    next: i64,
-}
-
-/// What a ring has for a cursor.
-#[derive(Debug)]
-pub enum Ahead {
-    /// The events after it, some of them at least.
-    Frames(Vec<Frame>),
-    /// Nothing is new.
-    UpToDate,
-    /// The ring begins later: read the table.
-    Behind,
-}
-
 /// Locks a mutex whose holders never leave it half changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Ring {
-    fn new(next: i64) -> Self {
-        Self {
-            frames: VecDeque::new(),
-            bytes: 0,
-            next,
-        }
-    }
-
-    fn push(&mut self, frame: Frame) {
-        if frame.seq < self.next {
-            return;
-        }
-        if frame.seq > self.next {
-            // Retention took what lay between: keep the ring contiguous.
-            self.frames.clear();
-            self.bytes = 0;
-        }
-        self.next = frame.seq + 1;
-        self.bytes += frame.bytes.len();
-        self.frames.push_back(frame);
-        while self.frames.len() > RING_FRAMES || self.bytes > RING_BYTES {
-            let Some(oldest) = self.frames.pop_front() else { break };
-            self.bytes -= oldest.bytes.len();
-        }
-    }
-
-    fn after(&self, cursor: i64, max_bytes: usize) -> Ahead {
-        let first = self.next - i64::try_from(self.frames.len()).unwrap_or(i64::MAX);
-        let wanted = cursor + 1;
-        if wanted < first {
-            return Ahead::Behind;
-        }
-        let skip = usize::try_from(wanted - first).unwrap_or(usize::MAX);
-        let mut bytes = 0;
-        let mut frames = Vec::new();
-        for frame in self.frames.iter().skip(skip) {
-            bytes += frame.bytes.len();
-            if bytes > max_bytes && !frames.is_empty() {
-                break;
-            }
-            frames.push(frame.clone());
-        }
-        if frames.is_empty() {
-            Ahead::UpToDate
-        } else {
-            Ahead::Frames(frames)
-        }
-    }
 }
 
 /// A reader's hold on a log's live end.
@@ -141,31 +95,35 @@ pub struct Subscription {
     hub: Arc<Hub>,
     pub log_id: Uuid,
     tail: Arc<LogTail>,
-    news: watch::Receiver<()>,
+    /// Among the tail's readers.
+    place: usize,
 }
 
 impl Subscription {
-    /// What is after `cursor`. What comes later is told by [`Subscription::changed`].
-    pub fn after(&mut self, cursor: i64, max_bytes: usize) -> Ahead {
-        // Seen before looked at: what is appended after the look is news.
-        self.news.mark_unchanged();
-        lock(&self.tail.ring).after(cursor, max_bytes)
+    /// Hands what is after `cursor` to `take`; where nothing is, `waker` is woken by what comes next, or by
+    /// the next beat.
+    pub fn look<T>(&self, waker: &Waker, cursor: i64, take: impl FnOnce(Iter<'_, Frame>) -> T) -> Look<T> {
+        self.tail.look(self.place, waker, cursor, take)
     }
 
-    /// Waits until something was appended since the last look.
-    pub async fn changed(&mut self) {
-        // The sender lives in the tail that we hold.
-        let _ = self.news.changed().await;
+    /// As if nothing were after the cursor.
+    pub fn wait(&self, waker: &Waker) {
+        self.tail.wait(self.place, waker);
     }
 
-    /// Cancelled when the log is gone.
-    pub fn gone(&self) -> &CancellationToken {
-        &self.tail.gone
+    pub fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    /// Whether the log was deleted.
+    pub fn is_gone(&self) -> bool {
+        self.tail.is_gone()
     }
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
+        self.tail.leave(self.place);
         let mut followed = lock(&self.hub.followed);
         if let Some(entry) = followed.get_mut(&self.log_id) {
             entry.readers -= 1;
@@ -180,24 +138,62 @@ impl Drop for Subscription {
 type Cursor = (Uuid, i64);
 
 impl Hub {
-    pub fn start(db: Db, bus: SharedBus, max_streams_per_user: usize) -> Arc<Self> {
+    /// Needs the recorder of metrics to be there.
+    pub fn start(db: Db, bus: SharedBus, config: &ApiConfig, draining: CancellationToken) -> Arc<Self> {
         let hub = Arc::new(Self {
             followed: Mutex::default(),
             asked: Mutex::default(),
             asked_news: Notify::new(),
-            streams: Arc::new(Streams::new(max_streams_per_user)),
+            streams: Arc::new(Streams::new(config.max_streams_per_user)),
+            db,
+            counters: Counters::new(),
+            heartbeat: config.heartbeat(),
+            beat: AtomicU64::new(0),
+            draining: AtomicBool::new(false),
             stop: CancellationToken::new(),
         });
         let stop = hub.stop.clone();
-        let follow = hub.clone().follow_logs(db.clone(), bus);
-        let check = hub.clone().check_streams(db);
+        let follow = hub.clone().follow_logs(bus);
+        let check = hub.clone().check_streams();
+        let beat = hub.clone().keep_beating(draining);
         tokio::spawn(async move {
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = async { tokio::join!(follow, check); } => {}
+                () = async { tokio::join!(follow, check, beat); } => {}
             }
         });
         hub
+    }
+
+    pub fn beat(&self) -> u64 {
+        self.beat.load(Ordering::Acquire)
+    }
+
+    /// A stream that was silent for so long at a beat says that it is alive: the next beat would be too late.
+    pub fn silence(&self) -> Duration {
+        self.heartbeat - self.heartbeat / BEATS
+    }
+
+    /// Whether readers are to go elsewhere.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    async fn keep_beating(self: Arc<Self>, draining: CancellationToken) {
+        while timeout(self.heartbeat / BEATS, draining.cancelled()).await.is_err() {
+            self.wake_all();
+        }
+        self.draining.store(true, Ordering::Release);
+        self.wake_all();
+    }
+
+    /// All readers look around.
+    fn wake_all(&self) {
+        self.beat.fetch_add(1, Ordering::Release);
+        let tails: Vec<Arc<LogTail>> = lock(&self.followed).values().map(|entry| entry.tail.clone()).collect();
+        for tail in tails {
+            tail.wake();
+        }
     }
 
     /// Ends what [`Hub::start`] spawned.
@@ -212,13 +208,8 @@ impl Hub {
             let mut first = false;
             let entry = followed.entry(log_id).or_insert_with(|| {
                 first = true;
-                let tail = LogTail {
-                    ring: Mutex::new(Ring::new(last_seq + 1)),
-                    news: watch::Sender::new(()),
-                    gone: CancellationToken::new(),
-                };
                 Followed {
-                    tail: Arc::new(tail),
+                    tail: Arc::new(LogTail::new(last_seq + 1)),
                     readers: 0,
                 }
             });
@@ -230,16 +221,15 @@ impl Hub {
             lock(&self.asked).insert(log_id);
             self.asked_news.notify_one();
         }
-        let news = tail.news.subscribe();
         Subscription {
             hub: self.clone(),
             log_id,
+            place: tail.enter(),
             tail,
-            news,
         }
     }
 
-    async fn follow_logs(self: Arc<Self>, db: Db, bus: SharedBus) {
+    async fn follow_logs(self: Arc<Self>, bus: SharedBus) {
         let mut wakes = bus.subscribe();
         let mut look_at_all = Instant::now() + POLL_INTERVAL;
         let mut may_read = Instant::now();
@@ -260,11 +250,12 @@ impl Hub {
                 look_at_all = Instant::now() + POLL_INTERVAL;
             }
             let dirty = self.cursors(&news);
+            let began = Instant::now();
             for batch in dirty.chunks(LOGS_PER_QUERY) {
-                self.read_on(&db, batch.to_vec()).await;
+                self.read_on(batch.to_vec()).await;
             }
             if !dirty.is_empty() {
-                may_read = Instant::now() + COALESCE;
+                may_read = Instant::now() + (began.elapsed() * REST).clamp(REST_MIN, REST_MAX);
             }
         }
     }
@@ -272,7 +263,7 @@ impl Hub {
     /// Where the tails of the followed logs stand that `news` names.
     fn cursors(&self, news: &Wake) -> Vec<Cursor> {
         let followed = lock(&self.followed);
-        let cursor = |(id, entry): (&Uuid, &Followed)| (*id, lock(&entry.tail.ring).next - 1);
+        let cursor = |(id, entry): (&Uuid, &Followed)| (*id, entry.tail.last_seq());
         if news.all {
             followed.iter().map(cursor).collect()
         } else {
@@ -285,11 +276,11 @@ impl Hub {
     }
 
     /// Reads on in these logs until nothing more is new. A database that is away is waited for.
-    async fn read_on(&self, db: &Db, mut cursors: Vec<Cursor>) {
+    async fn read_on(&self, mut cursors: Vec<Cursor>) {
         let mut said = false;
         while !cursors.is_empty() {
-            metrics::counter!("rejoin_tail_queries_total").increment(1);
-            let failed = match timeout(QUERY_LIMIT, log::tail(&db.hot, &cursors)).await {
+            self.counters.queries.increment(1);
+            let failed = match timeout(QUERY_LIMIT, log::tail(&self.db.hot, &cursors)).await {
                 Ok(Ok(events)) => {
                     cursors = self.append(&cursors, &events);
                     continue;
@@ -317,31 +308,26 @@ impl Hub {
             let Some(tail) = lock(&self.followed).get(log_id).map(|entry| entry.tail.clone()) else {
                 continue;
             };
-            let next = {
-                let mut ring = lock(&tail.ring);
-                for (_, event) in of_log {
-                    ring.push(Frame::of(event));
-                }
-                ring.next
-            };
-            tail.news.send_replace(());
+            let last = tail.append(of_log.iter().map(|(_, event)| Frame::of(event)));
             if of_log.len() >= page {
-                more.push((*log_id, next - 1));
+                more.push((*log_id, last));
             }
         }
         more
     }
 
     /// Ends streams whose key was revoked or whose log was deleted.
-    async fn check_streams(self: Arc<Self>, db: Db) {
+    async fn check_streams(self: Arc<Self>) {
         loop {
             sleep(CHECK_EVERY).await;
             let keys = self.streams.keys();
             if !keys.is_empty() {
-                match timeout(QUERY_LIMIT, auth::still_valid(&db.sql, &keys)).await {
+                match timeout(QUERY_LIMIT, auth::still_valid(&self.db.sql, &keys)).await {
                     Ok(Ok(valid)) => {
                         let ended: Vec<Uuid> = keys.into_iter().filter(|key| !valid.contains(key)).collect();
-                        self.streams.end(&ended);
+                        if self.streams.end(&ended) > 0 {
+                            self.wake_all();
+                        }
                     }
                     // Checked again soon; as long as the database is away, streams have nothing to tell anyway.
                     Ok(Err(error)) => debug!(%error, "checking the keys of open streams failed"),
@@ -350,7 +336,7 @@ impl Hub {
             }
             let logs: Vec<Uuid> = lock(&self.followed).keys().copied().collect();
             if !logs.is_empty() {
-                match timeout(QUERY_LIMIT, log::existing(&db.hot, &logs)).await {
+                match timeout(QUERY_LIMIT, log::existing(&self.db.hot, &logs)).await {
                     Ok(Ok(existing)) => self.end_logs(&logs, &existing.into_iter().collect()),
                     Ok(Err(error)) => debug!(%error, "checking the logs of open streams failed"),
                     Err(_) => debug!("checking the logs of open streams took too long"),
@@ -360,77 +346,17 @@ impl Hub {
     }
 
     fn end_logs(&self, asked: &[Uuid], existing: &HashSet<Uuid>) {
-        let followed = lock(&self.followed);
+        let mut some = false;
         for entry in asked
             .iter()
             .filter(|log| !existing.contains(*log))
-            .filter_map(|log| followed.get(log))
+            .filter_map(|log| lock(&self.followed).get(log).map(|entry| entry.tail.clone()))
         {
-            entry.tail.gone.cancel();
+            entry.end();
+            some = true;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use bytes::Bytes;
-
-    fn frame(seq: i64) -> Frame {
-        Frame {
-            seq,
-            run_id: None,
-            done_of: None,
-            bytes: Bytes::from(format!("{seq}")),
+        if some {
+            self.wake_all();
         }
-    }
-
-    fn numbers(ahead: &Ahead) -> Vec<i64> {
-        match ahead {
-            Ahead::Frames(frames) => frames.iter().map(|frame| frame.seq).collect(),
-            Ahead::UpToDate | Ahead::Behind => vec![],
-        }
-    }
-
-    #[test]
-    fn a_ring_gives_what_is_after_a_cursor_once() {
-        let mut ring = Ring::new(5);
-        for seq in [5, 6, 6, 5, 7] {
-            ring.push(frame(seq));
-        }
-        assert_eq!(numbers(&ring.after(4, 1_000)), [5, 6, 7]);
-        assert_eq!(numbers(&ring.after(6, 1_000)), [7]);
-        assert!(matches!(ring.after(7, 1_000), Ahead::UpToDate));
-        assert!(
-            matches!(ring.after(9, 1_000), Ahead::UpToDate),
-            "the reader's page was newer than the tail"
-        );
-        assert!(matches!(ring.after(3, 1_000), Ahead::Behind));
-    }
-
-    #[test]
-    fn a_ring_stays_bounded_and_contiguous() {
-        let mut ring = Ring::new(1);
-        for seq in 1..=5_000 {
-            ring.push(frame(seq));
-        }
-        assert_eq!(ring.frames.len(), RING_FRAMES);
-        assert!(matches!(ring.after(1, 1_000), Ahead::Behind));
-        ring.push(frame(9_000));
-        assert_eq!(numbers(&ring.after(8_999, 1_000)), [9_000]);
-        assert!(
-            matches!(ring.after(5_000, 1_000), Ahead::Behind),
-            "what lay between is for the table to tell"
-        );
-    }
-
-    #[test]
-    fn a_chunk_is_bounded_but_never_empty() {
-        let mut ring = Ring::new(1);
-        for seq in 1..=9 {
-            ring.push(frame(seq));
-        }
-        assert_eq!(numbers(&ring.after(0, 3)), [1, 2, 3]);
-        assert_eq!(numbers(&ring.after(0, 0)), [1]);
     }
 }

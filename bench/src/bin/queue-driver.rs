@@ -190,9 +190,9 @@ async fn produce(url: &str, rate: f64, seconds: f64) -> Result<()> {
     bus.publish(Wake::queue("warm-up"));
     let jobs = (rate * seconds) as u32;
     let began = Instant::now();
-    let schedule = load::Schedule::new(rate, Duration::from_millis(50));
+    let from = tokio::time::Instant::now() + Duration::from_millis(50);
     for job in 0..jobs {
-        schedule.reached(job).await;
+        tokio::time::sleep_until(from + Duration::from_secs_f64(f64::from(job) / rate)).await;
         let (producer, bus) = (producer.clone(), bus.clone());
         tokio::spawn(async move {
             if producer.one().await.is_ok() {

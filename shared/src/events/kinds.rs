@@ -42,6 +42,67 @@ impl Event {
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("an event is plain data")
     }
+
+    /// Where the text of a delta is in its own `json`. None: the event is no delta.
+    pub fn text_span(&self, json: &str) -> Option<TextSpan> {
+        let before = match self.kind {
+            Kind::Token { .. } => r#"{"type":"token","token":""#,
+            Kind::Reasoning { .. } => r#"{"type":"reasoning","text":""#,
+            Kind::Message { .. }
+            | Kind::Meta { .. }
+            | Kind::McpTool { .. }
+            | Kind::Reset { .. }
+            | Kind::AgentState { .. }
+            | Kind::Usage { .. }
+            | Kind::Handoff { .. }
+            | Kind::Question { .. }
+            | Kind::Error { .. }
+            | Kind::Done { .. }
+            | Kind::Unknown => return None,
+        };
+        let text = json.strip_prefix(before)?;
+        let mut escaped = false;
+        let quote = text.bytes().position(|byte| {
+            let ends = byte == b'"' && !escaped;
+            escaped = byte == b'\\' && !escaped;
+            ends
+        })?;
+        let start = before.len();
+        Some(TextSpan {
+            start,
+            end: start + quote,
+        })
+    }
+}
+
+/// Where a delta's text lies in its JSON, as JSON escapes it. Two such texts, one behind the other, are the JSON of both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TextSpan {
+    pub start: usize,
+    pub end: usize,
+}
+
+impl TextSpan {
+    pub fn len(self) -> usize {
+        self.end - self.start
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.end == self.start
+    }
+
+    /// What is before, the text, and what is after.
+    pub fn split(self, json: &str) -> (&str, &str, &str) {
+        (&json[..self.start], &json[self.start..self.end], &json[self.end..])
+    }
+
+    /// The span of a text to which `bytes` were added.
+    pub fn longer_by(self, bytes: usize) -> Self {
+        Self {
+            end: self.end + bytes,
+            ..self
+        }
+    }
 }
 
 /// A chat message on the wire.

@@ -6,17 +6,19 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::kinds::Event;
+use super::rows::StoredRow;
 use crate::queue::settle::HotError;
 
-/// Events that one read of the past returns at most.
+/// Rows that one read of the past takes at most.
 pub const PAGE: i64 = 500;
 /// Bytes of events that one read of the past returns at most, unless the first event alone is longer: what a reader that does
 /// not read holds is bounded (invariant I10).
 pub const PAGE_BYTES: i64 = 128 * 1024;
-/// Events per log that one look of the tail returns at most.
-pub const TAIL_PAGE: i64 = 500;
+/// Rows per log that one look of the tail takes at most: fewer events than this mean that nothing more is new. As packed rows they
+/// are half a mebibyte, which is what the API keeps of a log.
+pub const TAIL_PAGE: i64 = 64;
 
-/// An event as it is stored: `data` is the line of the wire.
+/// An event: `data` is the line of the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredEvent {
     pub seq: i64,
@@ -118,32 +120,37 @@ pub async fn read(pool: &Pool, log_id: Uuid, after: i64) -> Result<Vec<StoredEve
     let client = lent.client();
     let statement = client
         .prepare_cached(
-            "select seq, run_id, type, data from (
-                 -- with what each event and those before it take
-                 select *, sum(octet_length(data)) over (order by seq) as bytes from (
-                     select seq, run_id, type, data from stream.events
+            "select first_seq, seq, run_id, type, data from (
+                 -- with what each row and those before it take
+                 select *, row_number() over (order by seq) as nth, sum(octet_length(data)) over (order by seq) as bytes from (
+                     select first_seq, seq, run_id, type, data from stream.events
                      where log_id = $1 and seq > $2 order by seq limit $3
                  ) e
              ) e
-             where bytes <= $4 or seq = $2 + 1
+             where bytes <= $4 or nth = 1
              order by seq",
         )
         .await?;
     let rows = client.query(&statement, &[&log_id, &after, &PAGE, &PAGE_BYTES]).await?;
     lent.answered();
-    Ok(rows.iter().map(|row| stored(row, 0)).collect())
+    let mut events = Vec::with_capacity(rows.len());
+    for row in &rows {
+        stored(row, 0).expand(after, &mut events);
+    }
+    Ok(events)
 }
 
-/// What is new in many logs at once: for each (log, after) up to [`TAIL_PAGE`] events, with the log's index in `logs`.
+/// What is new in many logs at once: for each (log, after) the events of up to [`TAIL_PAGE`] rows, with the log's index in `logs`.
 pub async fn tail(pool: &Pool, logs: &[(Uuid, i64)]) -> Result<Vec<(usize, StoredEvent)>, HotError> {
     let lent = Lent::from(pool).await?;
     let client = lent.client();
     let statement = client
         .prepare_cached(
-            "select c.i, e.seq, e.run_id, e.type, e.data
+            "select c.i, e.first_seq, e.seq, e.run_id, e.type, e.data
              from unnest($1::int[], $2::uuid[], $3::bigint[]) c(i, log, after)
              cross join lateral (
-                 select seq, run_id, type, data from stream.events where log_id = c.log and seq > c.after order by seq limit $4
+                 select first_seq, seq, run_id, type, data from stream.events
+                 where log_id = c.log and seq > c.after order by seq limit $4
              ) e
              order by c.i, e.seq",
         )
@@ -152,15 +159,15 @@ pub async fn tail(pool: &Pool, logs: &[(Uuid, i64)]) -> Result<Vec<(usize, Store
     let (ids, after): (Vec<Uuid>, Vec<i64>) = logs.iter().copied().unzip();
     let rows = client.query(&statement, &[&index, &ids, &after, &TAIL_PAGE]).await?;
     lent.answered();
-    Ok(rows
-        .iter()
-        .map(|row| {
-            (
-                usize::try_from(row.get::<_, i32>(0)).unwrap_or_default(),
-                stored(row, 1),
-            )
-        })
-        .collect())
+    let mut events = Vec::with_capacity(rows.len());
+    let mut of_row = Vec::new();
+    for row in &rows {
+        let index = usize::try_from(row.get::<_, i32>(0)).unwrap_or_default();
+        let after = logs.get(index).map_or(0, |(_, after)| *after);
+        stored(row, 1).expand(after, &mut of_row);
+        events.extend(of_row.drain(..).map(|event| (index, event)));
+    }
+    Ok(events)
 }
 
 /// Which of `logs` are still there.
@@ -175,11 +182,12 @@ pub async fn existing(pool: &Pool, logs: &[Uuid]) -> Result<Vec<Uuid>, HotError>
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
-fn stored(row: &tokio_postgres::Row, first: usize) -> StoredEvent {
-    StoredEvent {
-        seq: row.get(first),
-        run_id: row.get(first + 1),
-        kind: row.get(first + 2),
-        data: Bytes::copy_from_slice(row.get::<_, &str>(first + 3).as_bytes()),
+fn stored(row: &tokio_postgres::Row, first: usize) -> StoredRow {
+    StoredRow {
+        first_seq: row.get(first),
+        seq: row.get(first + 1),
+        run_id: row.get(first + 2),
+        kind: row.get(first + 3),
+        data: Bytes::copy_from_slice(row.get::<_, &str>(first + 4).as_bytes()),
     }
 }

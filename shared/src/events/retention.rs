@@ -1,60 +1,99 @@
-//! Old events leave: bounded deletes from the old end of logs, oldest first. What is gone moves `oldest_seq` on, so that a
-//! cursor behind it is answered 410. Conversations keep their messages; only the replay of their events ends.
+//! Old events leave: bounded deletes from the old end of logs, in the order in which their runs ended. What is gone moves
+//! `oldest_seq` on, so that a cursor behind it is answered 410. Conversations keep their messages; only the replay of their events
+//! ends.
+//!
+//! Called by every worker now and then; each call is one bounded transaction.
 
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-/// Logs that one call trims.
-const LOGS: i64 = 100;
+use super::upkeep::{self, Task};
 
-/// Removes events older than `keep_s` seconds from logs whose runs have all ended. Returns how many.
-pub async fn trim(db: &PgPool, keep_s: f64) -> Result<u64, sqlx::Error> {
-    let logs: Vec<(Uuid, i64)> = sqlx::query!(
-        r#"select l.log_id, e.seq as "up_to!"
-           from stream.logs l
-           cross join lateral (
-               -- the newest event that is too old
-               select seq from stream.events
-               where log_id = l.log_id and created_at < now() - make_interval(secs => $1)
-               order by seq desc limit 1) e
-           where l.last_seq >= l.oldest_seq
-             and exists (select from stream.events f
-                         where f.log_id = l.log_id and f.seq = l.oldest_seq and f.created_at < now() - make_interval(secs => $1))
-             and not exists (select from kb.agent_runs r
-                             where r.log_id = l.log_id and r.state in ('queued', 'running', 'waiting'))
-           limit $2"#,
-        keep_s,
-        LOGS
-    )
-    .fetch_all(db)
-    .await?
-    .into_iter()
-    .map(|row| (row.log_id, row.up_to))
-    .collect();
-    let mut removed = 0;
-    for (log_id, up_to) in logs {
-        removed += trim_log(db, log_id, up_to).await?;
-    }
-    Ok(removed)
+/// Rows that one transaction removes at most: a log that is still written to waits that long.
+const ROWS: i64 = 2_000;
+
+/// What one call of [`trim`] has done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Trimmed {
+    /// Events that are gone.
+    pub events: i64,
+    /// Whether there may be more to do.
+    pub more: bool,
 }
 
-/// Removes a log's events up to and including `up_to`.
-pub async fn trim_log(db: &PgPool, log_id: Uuid, up_to: i64) -> Result<u64, sqlx::Error> {
+/// Removes the events of runs that ended more than `keep_s` seconds ago, and what their logs have before them. Events of a run that
+/// has not ended stay, and so does what comes after its first one.
+pub async fn trim(db: &PgPool, keep_s: f64) -> Result<Trimmed, sqlx::Error> {
     let mut tx = db.begin().await?;
-    sqlx::query!(
-        "update stream.logs set oldest_seq = greatest(oldest_seq, $2::bigint + 1) where log_id = $1",
-        log_id,
-        up_to
-    )
-    .execute(&mut *tx)
-    .await?;
-    let done = sqlx::query!(
-        "delete from stream.events where log_id = $1 and seq <= $2",
-        log_id,
-        up_to
-    )
-    .execute(&mut *tx)
-    .await?;
+    let Some(runs) = upkeep::next(&mut tx, Task::Retention, keep_s).await? else {
+        return Ok(Trimmed::default());
+    };
+    let (mut events, mut left, mut done) = (0, ROWS, None);
+    for run in &runs {
+        let live = sqlx::query_scalar!(
+            "select min(first_seq) from kb.agent_runs where log_id = $1 and state in ('queued', 'running', 'waiting')",
+            run.log_id
+        )
+        .fetch_one(&mut *tx)
+        .await?;
+        let up_to = run.done_seq.min(live.unwrap_or(i64::MAX));
+        let removed = remove(&mut tx, run.log_id, up_to, left).await?;
+        events += removed.events;
+        left -= removed.rows;
+        if left <= 0 {
+            break;
+        }
+        done = Some(run);
+    }
+    if let Some(run) = done {
+        upkeep::done_with(&mut tx, Task::Retention, run).await?;
+    }
     tx.commit().await?;
-    Ok(done.rows_affected())
+    Ok(Trimmed {
+        events,
+        more: !runs.is_empty(),
+    })
+}
+
+/// Removes a log's events up to and including `up_to`, and returns how many. A packed row that goes on beyond it stays as it is.
+pub async fn trim_log(db: &PgPool, log_id: Uuid, up_to: i64) -> Result<i64, sqlx::Error> {
+    let mut tx = db.begin().await?;
+    sqlx::query!("select only_row from stream.upkeep for update")
+        .fetch_one(&mut *tx)
+        .await?;
+    let removed = remove(&mut tx, log_id, up_to, i64::MAX).await?;
+    tx.commit().await?;
+    Ok(removed.events)
+}
+
+struct Removed {
+    events: i64,
+    rows: i64,
+}
+
+/// At most `rows` rows. The log's row is locked first, as by whoever appends to it.
+async fn remove(db: &mut PgConnection, log_id: Uuid, up_to: i64, rows: i64) -> Result<Removed, sqlx::Error> {
+    let removed = sqlx::query!(
+        r#"with log as (
+               select log_id, oldest_seq from stream.logs where log_id = $1 for update),
+           last as (
+               select max(seq) as seq from (
+                   select e.seq from stream.events e join log using (log_id) where e.seq <= $2 order by e.seq limit $3) e),
+           gone as (
+               delete from stream.events e using last where e.log_id = $1 and e.seq <= last.seq
+               returning e.seq - coalesce(e.first_seq, e.seq) + 1 as events),
+           moved as (
+               update stream.logs l set oldest_seq = greatest(l.oldest_seq, last.seq + 1) from last
+               where l.log_id = $1 and last.seq is not null)
+           select coalesce(sum(events), 0)::bigint as "events!", count(*) as "rows!" from gone"#,
+        log_id,
+        up_to,
+        rows
+    )
+    .fetch_one(db)
+    .await?;
+    Ok(Removed {
+        events: removed.events,
+        rows: removed.rows,
+    })
 }

@@ -7,6 +7,8 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::kinds::{Event, Kind, ToolStatus};
+use super::log::StoredEvent;
+use super::rows::StoredRow;
 
 /// The newest messages that a snapshot holds; older ones are read from the messages' own endpoint.
 pub const MAX_MESSAGES: i64 = 200;
@@ -72,12 +74,14 @@ pub async fn take(db: &PgPool, log_id: Uuid, run_id: Option<Uuid>) -> Result<Opt
                                          or id in (select unnest(array[r.message_id, r.final_message_id])
                                                    from kb.agent_runs r where r.id = $2))
                                   order by seq desc limit $3) m), '[]') as "messages!: Value",
-                  said.data as "data: Vec<String>", said.seqs as "seqs: Vec<i64>"
+                  said.data as "data: Vec<String>", said.seqs as "seqs: Vec<i64>",
+                  said.first_seqs as "first_seqs: Vec<Option<i64>>"
            from stream.logs l
            left join turn t on true
            -- the turn's events, read once
            left join lateral (
-             select array_agg(e.data order by e.seq) as data, array_agg(e.seq order by e.seq) as seqs
+             select array_agg(e.data order by e.seq) as data, array_agg(e.seq order by e.seq) as seqs,
+                    array_agg(e.first_seq order by e.seq) as first_seqs
              from stream.events e
              where e.log_id = l.log_id and e.seq > t.first_seq and e.run_id = t.root_run_id) said on true
            where l.log_id = $1"#,
@@ -89,14 +93,15 @@ pub async fn take(db: &PgPool, log_id: Uuid, run_id: Option<Uuid>) -> Result<Opt
     .await?;
     let Some(row) = row else { return Ok(None) };
     let turn = row.turn_id.map(|turn_id| {
-        let events = row
-            .seqs
+        let rows = row
+            .first_seqs
             .unwrap_or_default()
             .into_iter()
-            .zip(row.data.unwrap_or_default());
+            .zip(row.seqs.unwrap_or_default());
+        let rows = rows.zip(row.data.unwrap_or_default());
         fold(
             turn_id,
-            events.filter_map(|(seq, data)| Some((seq, serde_json::from_str::<Event>(&data).ok()?, data))),
+            rows.flat_map(|((first_seq, seq), data)| events(first_seq, seq, data)),
         )
     });
     Ok(Some(Snapshot {
@@ -105,6 +110,24 @@ pub async fn take(db: &PgPool, log_id: Uuid, run_id: Option<Uuid>) -> Result<Opt
         messages: row.messages.as_array().cloned().unwrap_or_default(),
         turn,
     }))
+}
+
+/// The events of a row that we can read.
+fn events(first_seq: Option<i64>, seq: i64, data: String) -> Vec<(i64, Event, String)> {
+    let row = StoredRow {
+        first_seq,
+        seq,
+        run_id: None,
+        kind: String::new(),
+        data: data.into(),
+    };
+    let mut stored = Vec::new();
+    row.expand(0, &mut stored);
+    let read = |event: StoredEvent| {
+        let data = String::from_utf8(event.data.into()).ok()?;
+        Some((event.seq, serde_json::from_str(&data).ok()?, data))
+    };
+    stored.into_iter().filter_map(read).collect()
 }
 
 /// What a client that applies resets has of a turn after these events.

@@ -1,26 +1,31 @@
 //! The one event writer of a worker process: all runs' events, group commit.
 //!
 //! A flush is one transaction of two statements: take the numbers under the fence, then a plain insert. It goes out at once
-//! when the last one is longer ago than the flush interval, else when that has passed or the batch is full. The queue in
-//! front is bounded: while the database is slow or away, `append` waits, and with it the model's stream.
+//! when the last one is longer ago than the flush interval, else when that has passed or the batch is full. While one is under
+//! way the next batch gathers, and what waits in it together is merged where the wire allows it (`batch`). The queue in front is
+//! bounded: while the database is slow or away, `append` waits, and with it the model's stream.
 //!
 //! Invariants: a run's events are written in the order of their `append` (I2); none is written once the run's lease is lost
 //! (I4: the statement joins the live job by attempt and holds it KEY SHARE until the commit); a COMMIT whose answer was lost is
-//! resolved by looking for its first event and never repeated (F7).
+//! resolved by looking for its first row and never repeated (F7).
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::Object;
+use futures::future::{BoxFuture, OptionFuture};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 use uuid::Uuid;
 
+use super::batch::{Batch, Pending};
 use super::kinds::Event;
+use super::rows::NewRows;
 use crate::db::Db;
 use crate::queue::settle::HotError;
 use crate::wakeup::{SharedBus, Wake};
@@ -34,14 +39,17 @@ pub struct WriterOptions {
     pub max_batch: usize,
     /// Events that may wait; `append` waits for room beyond them.
     pub max_queued: usize,
+    /// Text that deltas which wait together are merged up to [bytes]; 0: each stays an event of its own.
+    pub max_delta_bytes: usize,
 }
 
 impl Default for WriterOptions {
     fn default() -> Self {
         Self {
             flush_interval: Duration::from_millis(5),
-            max_batch: 1_000,
+            max_batch: 4_096,
             max_queued: 4_096,
+            max_delta_bytes: 2_048,
         }
     }
 }
@@ -50,6 +58,8 @@ impl Default for WriterOptions {
 const FLUSH_LIMIT: Duration = Duration::from_secs(10);
 /// Between two tries while the database is away.
 const RETRY: Duration = Duration::from_millis(200);
+/// Items that are taken from the queue at once.
+const TAKE: usize = 256;
 
 /// The lease of the run was lost: another attempt may be at work, and nothing more may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -71,14 +81,16 @@ pub struct RunStream {
 enum Item {
     Event {
         stream: Arc<RunStream>,
-        kind: &'static str,
-        data: String,
+        event: Pending,
     },
     /// Answered when everything before it is committed.
-    Flush {
-        stream: Arc<RunStream>,
-        done: oneshot::Sender<Result<(), LeaseLost>>,
-    },
+    Flush(Waiting),
+}
+
+/// Somebody who waits until the run's events are committed.
+struct Waiting {
+    stream: Arc<RunStream>,
+    done: oneshot::Sender<Result<(), LeaseLost>>,
 }
 
 /// Handle to the writer's task. Cheap to clone.
@@ -91,16 +103,13 @@ impl EventWriter {
     /// Starts the writer of this process.
     pub fn start(db: Db, bus: SharedBus, options: WriterOptions) -> Self {
         let (items, inbox) = mpsc::channel(options.max_queued);
-        tokio::spawn(
-            Task {
-                db,
-                bus,
-                options,
-                client: None,
-                committing: None,
-            }
-            .run(inbox),
-        );
+        let flusher = Flusher {
+            db,
+            bus,
+            client: None,
+            committing: None,
+        };
+        tokio::spawn(run(flusher, options, inbox));
         Self { items }
     }
 
@@ -111,8 +120,7 @@ impl EventWriter {
         }
         let item = Item::Event {
             stream: stream.clone(),
-            kind: event.kind.name(),
-            data: event.to_json(),
+            event: Pending::of(event),
         };
         self.items.send(item).await.map_err(|_| LeaseLost)
     }
@@ -120,28 +128,81 @@ impl EventWriter {
     /// Waits until all events of the run that were appended before are committed.
     pub async fn flush(&self, stream: &Arc<RunStream>) -> Result<(), LeaseLost> {
         let (done, answer) = oneshot::channel();
-        self.items
-            .send(Item::Flush {
-                stream: stream.clone(),
-                done,
-            })
-            .await
-            .map_err(|_| LeaseLost)?;
+        let waiting = Waiting {
+            stream: stream.clone(),
+            done,
+        };
+        self.items.send(Item::Flush(waiting)).await.map_err(|_| LeaseLost)?;
         answer.await.map_err(|_| LeaseLost)?
     }
 }
 
-struct Task {
+/// Gathers batches and has them flushed, one after the other, until all handles are gone and everything is written.
+async fn run(flusher: Flusher, options: WriterOptions, mut inbox: mpsc::Receiver<Item>) {
+    let mut idle = Some(flusher);
+    let mut flushing: Option<BoxFuture<'static, Flusher>> = None;
+    let mut last_flush = Instant::now();
+    // The batch that gathers, who waits for it, and what has just been taken from the queue.
+    let mut batch = Batch::default();
+    let mut waiting: Vec<Waiting> = Vec::new();
+    let mut items = Vec::with_capacity(TAKE);
+    let mut closed = false;
+    loop {
+        let due = last_flush + options.flush_interval;
+        tokio::select! {
+            biased;
+            Some(flusher) = OptionFuture::from(flushing.as_mut()) => {
+                flushing = None;
+                idle = Some(flusher);
+            }
+            n = inbox.recv_many(&mut items, TAKE), if !closed && !batch.is_full(options.max_batch) => {
+                closed = n == 0;
+                for item in items.drain(..) {
+                    match item {
+                        Item::Event { stream, event } => batch.take(stream, event, options.max_delta_bytes),
+                        Item::Flush(who) => waiting.push(who),
+                    }
+                }
+            }
+            () = sleep_until(due), if idle.is_some() && !batch.is_empty() => {}
+        }
+        let wanted = closed || !waiting.is_empty() || batch.is_full(options.max_batch) || Instant::now() >= due;
+        if wanted
+            && !(batch.is_empty() && waiting.is_empty())
+            && let Some(mut flusher) = idle.take()
+        {
+            last_flush = Instant::now();
+            let (batch, waiting) = (std::mem::take(&mut batch), std::mem::take(&mut waiting));
+            flushing = Some(Box::pin(async move {
+                flusher.flush(&batch).await;
+                for Waiting { stream, done } in waiting {
+                    // Nobody waits any more: nothing to tell.
+                    let _ = done.send(if stream.lost.is_cancelled() {
+                        Err(LeaseLost)
+                    } else {
+                        Ok(())
+                    });
+                }
+                flusher
+            }));
+        }
+        if closed && flushing.is_none() {
+            return;
+        }
+    }
+}
+
+/// Writes batches, over a connection of its own.
+struct Flusher {
     db: Db,
     bus: SharedBus,
-    options: WriterOptions,
-    /// The writer's own connection, dropped after any error.
+    /// Dropped after any error.
     client: Option<Object>,
     /// The commit that is under way.
     committing: Option<Committing>,
 }
 
-/// A commit whose answer is awaited: its transaction, and the first event that it leaves behind.
+/// A commit whose answer is awaited: its transaction, and the first row that it leaves behind.
 struct Committing {
     xid: String,
     log_id: Uuid,
@@ -149,74 +210,22 @@ struct Committing {
     data: String,
 }
 
-/// An event of a batch.
-struct Pending {
-    stream: Arc<RunStream>,
-    kind: &'static str,
-    data: String,
-}
-
-fn take(item: Item, batch: &mut Vec<Pending>, waiting: &mut Vec<Waiting>) {
-    match item {
-        Item::Event { stream, kind, data } => batch.push(Pending { stream, kind, data }),
-        Item::Flush { stream, done } => waiting.push((stream, done)),
-    }
-}
-
-type Waiting = (Arc<RunStream>, oneshot::Sender<Result<(), LeaseLost>>);
-
-impl Task {
-    async fn run(mut self, mut inbox: mpsc::Receiver<Item>) {
-        let mut last_flush = Instant::now();
-        while let Some(first) = inbox.recv().await {
-            let mut batch = Vec::new();
-            let mut waiting = Vec::new();
-            take(first, &mut batch, &mut waiting);
-            // Fill the batch until the interval is over, or somebody waits for the flush.
-            let due = last_flush + self.options.flush_interval;
-            while batch.len() < self.options.max_batch {
-                match inbox.try_recv() {
-                    Ok(item) => take(item, &mut batch, &mut waiting),
-                    Err(mpsc::error::TryRecvError::Disconnected) => break,
-                    Err(mpsc::error::TryRecvError::Empty) => {
-                        if !waiting.is_empty() || Instant::now() >= due {
-                            break;
-                        }
-                        match tokio::time::timeout_at(due, inbox.recv()).await {
-                            Ok(Some(item)) => take(item, &mut batch, &mut waiting),
-                            Ok(None) | Err(_) => break,
-                        }
-                    }
-                }
-            }
-            last_flush = Instant::now();
-            self.flush(batch).await;
-            for (stream, done) in waiting {
-                // Nobody waits any more: nothing to tell.
-                let _ = done.send(if stream.lost.is_cancelled() {
-                    Err(LeaseLost)
-                } else {
-                    Ok(())
-                });
-            }
-        }
-    }
-
+impl Flusher {
     /// Commits a batch, trying as long as it takes.
-    async fn flush(&mut self, batch: Vec<Pending>) {
+    async fn flush(&mut self, batch: &Batch) {
         if batch.is_empty() {
             return;
         }
         let mut said = false;
         loop {
             self.committing = None;
-            let tried = timeout(FLUSH_LIMIT, self.try_flush(&batch)).await;
+            let tried = timeout(FLUSH_LIMIT, self.try_flush(batch)).await;
             let error = match tried {
                 Ok(Ok(lost)) => {
                     for stream in lost {
                         stream.lost.cancel();
                     }
-                    self.wake(&batch);
+                    self.wake(batch);
                     return;
                 }
                 Ok(Err(error)) => error.to_string(),
@@ -241,99 +250,84 @@ impl Task {
                     xid = committing.xid,
                     "the answer to a commit was lost; it had gone through"
                 );
-                self.wake(&batch);
+                self.wake(batch);
                 return;
             }
             tokio::time::sleep(RETRY).await;
         }
     }
 
-    fn wake(&self, batch: &[Pending]) {
+    fn wake(&self, batch: &Batch) {
         self.bus.publish(Wake {
-            logs: batch.iter().map(|pending| pending.stream.log_id).collect(),
+            logs: batch.logs.iter().map(|of_log| of_log.log_id).collect(),
             ..Wake::default()
         });
     }
 
     /// One transaction: numbers under the fence, then the events. Returns the streams whose lease was lost.
-    async fn try_flush(&mut self, batch: &[Pending]) -> Result<Vec<Arc<RunStream>>, HotError> {
+    async fn try_flush(&mut self, batch: &Batch) -> Result<Vec<Arc<RunStream>>, HotError> {
         if self.client.is_none() {
-            self.client = Some(self.db.hot.get().await?);
+            let client = self.db.hot.get().await?;
+            client.batch_execute(PLANS).await?;
+            self.client = Some(client);
         }
         let client = self.client.as_ref().expect("just connected");
         let fence = client.prepare_cached(FENCE).await?;
         let insert = client.prepare_cached(INSERT).await?;
 
-        // How many events each (log, run, attempt) has.
-        let mut counts: HashMap<(Uuid, Uuid, i32), i64> = HashMap::new();
-        for pending in batch {
-            let stream = &pending.stream;
-            *counts
-                .entry((stream.log_id, stream.run_id, stream.attempt))
-                .or_default() += 1;
-        }
-        let mut logs = Vec::with_capacity(counts.len());
-        let mut numbers = Vec::with_capacity(counts.len());
-        let mut runs = Vec::with_capacity(counts.len());
-        let mut attempts = Vec::with_capacity(counts.len());
-        for ((log, run, attempt), n) in &counts {
-            logs.push(*log);
-            numbers.push(*n);
-            runs.push(*run);
-            attempts.push(*attempt);
-        }
-        let fence_arguments: [&(dyn ToSql + Sync); 4] = [&logs, &numbers, &runs, &attempts];
-        let (_, rows) = tokio::try_join!(client.batch_execute("begin"), client.query(&fence, &fence_arguments))?;
-        let mut xid = None;
-        let mut next: HashMap<Uuid, i64> = HashMap::new();
-        let mut ours: HashMap<(Uuid, i32), ()> = HashMap::new();
-        for row in &rows {
-            next.insert(row.get(0), row.get::<_, i64>(3) + 1);
-            ours.insert((row.get(1), row.get(2)), ());
-            xid = Some(row.get::<_, String>(4));
-        }
+        let wanted = Wanted::of(batch);
+        let fence_arguments: [&(dyn ToSql + Sync); 4] = [&wanted.logs, &wanted.numbers, &wanted.runs, &wanted.attempts];
+        let (_, answers) = tokio::try_join!(client.batch_execute("begin"), client.query(&fence, &fence_arguments))?;
+        let taken = Taken::of(&answers, wanted.runs.len());
 
-        let mut event_logs = Vec::with_capacity(batch.len());
-        let mut event_seqs = Vec::with_capacity(batch.len());
-        let mut event_runs = Vec::with_capacity(batch.len());
-        let mut event_types = Vec::with_capacity(batch.len());
-        let mut event_data = Vec::with_capacity(batch.len());
+        let mut rows = NewRows::default();
         let mut lost: Vec<Arc<RunStream>> = Vec::new();
-        for pending in batch {
-            let stream = &pending.stream;
-            if !ours.contains_key(&(stream.run_id, stream.attempt)) {
-                lost.push(stream.clone());
+        let mut first_stream = 0;
+        for of_log in &batch.logs {
+            let ours = &taken.ours[first_stream..first_stream + of_log.streams.len()];
+            first_stream += of_log.streams.len();
+            let Some(base) = taken.bases.get(&of_log.log_id) else {
+                lost.extend(of_log.streams.iter().cloned());
                 continue;
+            };
+            lost.extend(
+                of_log
+                    .streams
+                    .iter()
+                    .zip(ours)
+                    .filter(|(_, ours)| !**ours)
+                    .map(|(stream, _)| stream.clone()),
+            );
+            let kept = of_log.events.iter().filter(|(of, _)| ours[*of]);
+            for (seq, (of, event)) in (base + 1..).zip(kept) {
+                let root = of_log.streams[*of].root_run_id;
+                rows.push(of_log.log_id, seq, root, event.kind, &event.data);
             }
-            let seq = next.get_mut(&stream.log_id).expect("a fenced run's log has numbers");
-            event_logs.push(stream.log_id);
-            event_seqs.push(*seq);
-            event_runs.push(stream.root_run_id);
-            event_types.push(pending.kind);
-            event_data.push(pending.data.as_str());
-            *seq += 1;
         }
-        self.committing = match (xid, event_seqs.first(), event_logs.first(), event_data.first()) {
+        self.committing = match (taken.xid, rows.seqs.first(), rows.logs.first(), rows.data.first()) {
             (Some(xid), Some(seq), Some(log_id), Some(data)) => Some(Committing {
                 xid,
                 log_id: *log_id,
                 seq: *seq,
-                data: (*data).to_owned(),
+                data: data.to_string(),
             }),
             // Nothing is written: nothing can be lost.
             _ => None,
         };
         tokio::try_join!(
             async {
-                if event_seqs.is_empty() {
+                if rows.is_empty() {
                     return Ok(0);
                 }
-                client
-                    .execute(
-                        &insert,
-                        &[&event_logs, &event_seqs, &event_runs, &event_types, &event_data],
-                    )
-                    .await
+                let arguments: [&(dyn ToSql + Sync); 6] = [
+                    &rows.logs,
+                    &rows.first_seqs,
+                    &rows.seqs,
+                    &rows.runs,
+                    &rows.types,
+                    &rows.data,
+                ];
+                client.execute(&insert, &arguments).await
             },
             client.batch_execute("commit")
         )?;
@@ -341,7 +335,7 @@ impl Task {
         Ok(lost)
     }
 
-    /// Whether a commit that went unanswered has happened: its first event is there. Asks until the server knows.
+    /// Whether a commit that went unanswered has happened: its first row is there. Asks until the server knows.
     async fn has_happened(&self, committing: &Committing) -> bool {
         loop {
             let asked = async {
@@ -364,25 +358,100 @@ impl Task {
     }
 }
 
-/// One row per (log, run): fence, and take numbers. KEY SHARE: `attempt` is part of a unique key of the job, so a takeover
+/// Columns of the numbers that a batch needs: one row per run.
+#[derive(Default)]
+struct Wanted {
+    logs: Vec<Uuid>,
+    numbers: Vec<i64>,
+    runs: Vec<Uuid>,
+    attempts: Vec<i32>,
+}
+
+impl Wanted {
+    fn of(batch: &Batch) -> Self {
+        let mut wanted = Self::default();
+        for of_log in &batch.logs {
+            let first = wanted.numbers.len();
+            for stream in &of_log.streams {
+                wanted.logs.push(of_log.log_id);
+                wanted.numbers.push(0);
+                wanted.runs.push(stream.run_id);
+                wanted.attempts.push(stream.attempt);
+            }
+            for (of, _) in &of_log.events {
+                wanted.numbers[first + of] += 1;
+            }
+        }
+        wanted
+    }
+}
+
+/// What the fence answered.
+#[derive(Default)]
+struct Taken {
+    xid: Option<String>,
+    /// By the rows of [`Wanted`]: whether the run's lease holds.
+    ours: Vec<bool>,
+    /// The number before the first that was taken, by log.
+    bases: HashMap<Uuid, i64>,
+}
+
+impl Taken {
+    fn of(answers: &[Row], wanted: usize) -> Self {
+        let mut taken = Self {
+            ours: vec![false; wanted],
+            ..Self::default()
+        };
+        for row in answers {
+            match row.get::<_, Option<i64>>(0) {
+                Some(nth) => {
+                    let nth = usize::try_from(nth - 1).unwrap_or(usize::MAX);
+                    if let Some(ours) = taken.ours.get_mut(nth) {
+                        *ours = true;
+                    }
+                }
+                None => {
+                    taken.bases.insert(row.get(1), row.get(2));
+                    taken.xid = row.get(3);
+                }
+            }
+        }
+        taken
+    }
+}
+
+/// How the writer's connection, which is never given back, plans: the planner knows nothing of an array's length, and the best
+/// plan for a batch is always the loop over the indexes that the statements below ask for (which also takes locks in their order).
+const PLANS: &str = "
+set plan_cache_mode = force_generic_plan;
+set enable_hashjoin = off;
+set enable_mergejoin = off;
+set jit = off";
+
+/// Rows of (log, run): fence them, and take numbers. KEY SHARE: `attempt` is part of a unique key of the job, so a takeover
 /// (attempt + 1) and an append in flight exclude each other, and a heartbeat does not wait. Logs in order of id, against
-/// deadlocks. A run that is missing in the result has lost its lease.
+/// deadlocks. Answers with the places of the runs whose lease holds, and with each log's number before the taken ones: two
+/// results that are not joined, since a thousand logs must not become a million pairs.
 const FENCE: &str = "
-with fenced as materialized (
-    select t.log_id, t.n, t.run_id, t.attempt
-    from unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::int[]) t(log_id, n, run_id, attempt)
-    join queue.jobs j on j.run_id = t.run_id and j.attempt = t.attempt and j.state = 'running'
-    order by t.log_id
-    for key share of j),
-wanted as (
-    select log_id, sum(n)::bigint as n from fenced group by log_id order by log_id),
+with wanted as materialized (
+    select * from unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::int[]) with ordinality w(log_id, n, run_id, attempt, nth)
+    order by log_id),
+fenced as materialized (
+    select w.nth, w.log_id, w.n from wanted w
+    cross join lateral (
+        select from queue.jobs j
+        where j.run_id = w.run_id and j.attempt = w.attempt and j.state = 'running'
+        for key share) live),
 taken as (
-    update stream.logs l set last_seq = l.last_seq + w.n from wanted w where l.log_id = w.log_id
-    returning l.log_id, l.last_seq - w.n as base)
-select f.log_id, f.run_id, f.attempt, k.base, pg_current_xact_id()::text
-from fenced f join taken k on k.log_id = f.log_id";
+    update stream.logs l set last_seq = l.last_seq + f.n
+    from (select log_id, sum(n)::bigint as n from fenced group by log_id order by log_id) f
+    where l.log_id = f.log_id
+    returning l.log_id, l.last_seq - f.n as base)
+select nth, null::uuid, null::bigint, null::text from fenced
+union all
+select null, log_id, base, (select pg_current_xact_id()::text) from taken";
 
 /// The writer has numbered the events: a plain insert.
 const INSERT: &str = "
-insert into stream.events (log_id, seq, run_id, type, data)
-select * from unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::text[], $5::text[])";
+insert into stream.events (log_id, first_seq, seq, run_id, type, data)
+select unnest($1::uuid[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::uuid[]), unnest($5::text[]), unnest($6::text[])";

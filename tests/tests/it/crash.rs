@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rejoin_shared::config::BusKind;
+use rejoin_shared::events::retention;
 use rejoin_tests::app::{AppOptions, LEASE, Process, TestApp};
 use rejoin_tests::client::{Client, Frame, apply_resets, kinds, text};
 use rejoin_tests::model_server::Reply;
@@ -524,7 +525,7 @@ async fn old_events_leave_by_age_and_their_readers_are_told() {
     let frames = client.ask(None, "first").await;
     app.wait_until_idle().await;
     let conversation = frames[1].json()["conversationId"].as_str().unwrap().to_owned();
-    sqlx::query("update stream.events set created_at = now() - interval '2 hours'")
+    sqlx::query("update kb.agent_runs set finished_at = now() - interval '2 hours'")
         .execute(&app.db.pool)
         .await
         .unwrap();
@@ -532,16 +533,13 @@ async fn old_events_leave_by_age_and_their_readers_are_told() {
         .chat(json!({"message": "second", "conversationId": conversation}))
         .await;
     app.wait_until_idle().await;
-    let removed = rejoin_shared::events::retention::trim(&app.db.pool, 3_600.0)
-        .await
-        .unwrap();
-    assert_eq!(removed, frames.len() as u64);
+    let trimmed = retention::trim(&app.db.pool, 3_600.0).await.unwrap();
+    assert_eq!((trimmed.events, trimmed.more), (frames.len() as i64, true));
     assert_eq!(
-        rejoin_shared::events::retention::trim(&app.db.pool, 3_600.0)
-            .await
-            .unwrap(),
-        0
+        retention::trim(&app.db.pool, 3_600.0).await.unwrap(),
+        retention::Trimmed::default()
     );
+    let removed = trimmed.events;
     let path = format!("/api/conversations/{conversation}/events");
     let (status, problem) = client.get(&format!("{path}?after=1")).await;
     assert_eq!(
@@ -551,7 +549,7 @@ async fn old_events_leave_by_age_and_their_readers_are_told() {
     );
     let (_, messages) = client.get(&format!("/api/conversations/{conversation}/messages")).await;
     assert_eq!(messages["items"].as_array().unwrap().len(), 4, "what was said stays");
-    let mut reader = client.stream_after(&path, removed as i64).await;
+    let mut reader = client.stream_after(&path, removed).await;
     assert_eq!(text(&reader.until("done").await), "two");
 }
 

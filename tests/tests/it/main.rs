@@ -10,6 +10,7 @@ mod chat;
 mod conversations;
 mod crash;
 mod definitions;
+mod event_rows;
 mod fleet;
 mod graph;
 mod graph_api;

@@ -73,6 +73,7 @@ async fn events_of_many_runs_are_gapless_and_in_their_order() {
         bus,
         WriterOptions {
             max_batch: 70,
+            max_delta_bytes: 0,
             ..WriterOptions::default()
         },
     );
@@ -102,6 +103,52 @@ async fn events_of_many_runs_are_gapless_and_in_their_order() {
             .collect();
         assert_eq!(tokens, (0..200).map(|i| i.to_string()).collect::<Vec<_>>());
     }
+}
+
+#[tokio::test]
+async fn deltas_that_wait_together_are_one_event_and_no_other_event_moves() {
+    let db = support::database().await;
+    let posted = post(&db).await;
+    claim(&db, 1).await;
+    let bus = wakeup::start(BusKind::Poll, &db.db);
+    let options = WriterOptions {
+        // All of it is gathered before anything is written.
+        flush_interval: Duration::from_millis(300),
+        max_delta_bytes: 20,
+        ..WriterOptions::default()
+    };
+    let writer = EventWriter::start(db.db.clone(), bus, options);
+    let stream = stream(&posted, 1);
+    let reasoning = |text: &str| Event::of(posted.run_id, Kind::Reasoning { text: text.into() });
+    writer.append(&stream, &reasoning("hm, ")).await.unwrap();
+    writer.append(&stream, &reasoning("well")).await.unwrap();
+    for _ in 0..12 {
+        writer.append(&stream, &token(&posted, "ab ")).await.unwrap();
+    }
+    writer.append(&stream, &reasoning("?")).await.unwrap();
+    writer.append(&stream, &token(&posted, "end")).await.unwrap();
+    writer.flush(&stream).await.unwrap();
+    // What comes alone stays alone.
+    writer.append(&stream, &token(&posted, ".")).await.unwrap();
+    writer.flush(&stream).await.unwrap();
+    let events = log::read(&db.db.hot, posted.conversation_id, 1).await.unwrap();
+    assert_eq!(
+        events.iter().map(|event| event.seq).collect::<Vec<_>>(),
+        (2..=7).collect::<Vec<i64>>()
+    );
+    let read: Vec<Event> = events
+        .iter()
+        .map(|event| serde_json::from_slice(&event.data).unwrap())
+        .collect();
+    let expected = [
+        reasoning("hm, well"),
+        token(&posted, "ab ab ab ab ab ab "),
+        token(&posted, "ab ab ab ab ab ab "),
+        reasoning("?"),
+        token(&posted, "end"),
+        token(&posted, "."),
+    ];
+    assert_eq!(read, expected);
 }
 
 #[tokio::test]

@@ -1,0 +1,172 @@
+//! HTTP/1.1 over the connections that are accepted, until it is told to stop. Called by `lib`.
+//!
+//! All connections share one router: axum's own `serve` gives each a copy of all routes, which are some 200 KB here. And a stream
+//! that has begun is taken from the server library (see `sse::delivery`): what that holds for a connection (two buffers, a parser)
+//! is of no use to it any more.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::header::{CONNECTION, HeaderValue};
+use axum::http::{Method, Version};
+use axum::response::Response;
+use axum::routing::future::RouteFuture;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::Service;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::debug;
+
+use crate::sse::delivery::{Delivery, Handover};
+use crate::sse::reader::Reader;
+use crate::sse::socket::{GuardedListener, GuardedStream};
+
+/// A connection that has not sent the head of a request by then is closed.
+const HEAD_LIMIT: Duration = Duration::from_secs(90);
+/// What is read ahead, and what waits to be written, at most; the head of a request has to fit.
+const MAX_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Serves until `stop` is cancelled and what was under way is over.
+pub async fn serve(mut listener: GuardedListener, router: Router, stop: CancellationToken) {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(HEAD_LIMIT)
+        .max_buf_size(MAX_BUFFER_BYTES);
+    let stopping = Arc::new(Stopping::default());
+    let open = TaskTracker::new();
+    while let Some(stream) = stop.run_until_cancelled(listener.accept()).await {
+        open.spawn(connection(
+            http.clone(),
+            stream,
+            router.clone(),
+            stopping.clone(),
+            open.clone(),
+        ));
+    }
+    drop(listener);
+    stopping.asked.store(true, Ordering::Release);
+    stopping.news.notify_waiters();
+    open.close();
+    open.wait().await;
+}
+
+/// Told to all connections: what is under way is the last.
+#[derive(Default)]
+struct Stopping {
+    asked: AtomicBool,
+    news: Notify,
+}
+
+/// A stream that this connection is going to take over.
+type Wanted = Arc<Mutex<Option<Handover>>>;
+
+async fn connection(
+    http: http1::Builder,
+    stream: GuardedStream,
+    router: Router,
+    stopping: Arc<Stopping>,
+    open: TaskTracker,
+) {
+    let is_flushed = stream.flush_mark();
+    let wanted = Wanted::default();
+    let routes = Routes {
+        router,
+        wanted: wanted.clone(),
+    };
+    let mut serving = http.serve_connection(TokioIo::new(stream), routes);
+    let mut news = pin!(stopping.news.notified());
+    let mut is_told = false;
+    let taken = poll_fn(|context| {
+        if !is_told && (news.as_mut().poll(context).is_ready() || stopping.asked.load(Ordering::Acquire)) {
+            is_told = true;
+            Pin::new(&mut serving).graceful_shutdown();
+        }
+        match Pin::new(&mut serving).poll(context) {
+            Poll::Ready(served) => {
+                if let Err(error) = served {
+                    debug!(%error, "a connection ended early");
+                }
+                Poll::Ready(None)
+            }
+            // What the library has written has left it, and the next is ours.
+            Poll::Pending if is_flushed.load(Ordering::Relaxed) => match take(&wanted) {
+                Some(reader) => Poll::Ready(Some(reader)),
+                None => Poll::Pending,
+            },
+            Poll::Pending => Poll::Pending,
+        }
+    });
+    if let Some(reader) = taken.await {
+        let socket = serving.into_parts().io.into_inner();
+        // A spawned future of its own: this one keeps its size until it ends.
+        open.spawn(async {
+            if let Err(error) = Delivery::new(socket, reader).await {
+                debug!(%error, "a stream ended early");
+            }
+        });
+    }
+}
+
+fn take(wanted: &Wanted) -> Option<Reader> {
+    let mut wanted = wanted.lock().unwrap_or_else(PoisonError::into_inner);
+    let reader = wanted.as_ref()?.take()?;
+    *wanted = None;
+    Some(reader)
+}
+
+/// The application, as the server library wants it.
+struct Routes {
+    router: Router,
+    wanted: Wanted,
+}
+
+impl Service<Request<Incoming>> for Routes {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Answer;
+
+    fn call(&self, request: Request<Incoming>) -> Answer {
+        // A body without chunks ends with its connection, and one to HEAD is never sent.
+        let may_hand_over = request.version() == Version::HTTP_11 && request.method() != Method::HEAD;
+        Answer {
+            // Ready at all times.
+            route: tower::Service::call(&mut self.router.clone(), request),
+            wanted: may_hand_over.then(|| self.wanted.clone()),
+        }
+    }
+}
+
+/// The answer to a request. If it is a stream, it is made known as wanted.
+struct Answer {
+    route: RouteFuture<Infallible>,
+    wanted: Option<Wanted>,
+}
+
+impl Future for Answer {
+    type Output = Result<Response, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Ok(mut response) = ready!(Pin::new(&mut self.route).poll(context));
+        if let Some(wanted) = &self.wanted
+            && let Some(handover) = response.extensions_mut().remove::<Handover>()
+        {
+            handover.want();
+            // Whoever takes it over knows nothing of a next request.
+            response
+                .headers_mut()
+                .insert(CONNECTION, HeaderValue::from_static("close"));
+            *wanted.lock().unwrap_or_else(PoisonError::into_inner) = Some(handover);
+        }
+        Poll::Ready(Ok(response))
+    }
+}

@@ -1,0 +1,292 @@
+//! The newest events of one log, rendered, and the readers that wait for the next one. Filled by `tail`, read by `reader`.
+//!
+//! A ring holds contiguous numbers, `first..next`. A reader whose cursor is behind `first` reads the table. Waiting costs a
+//! reader one slot: no future, no timer, no lock of anybody else's.
+
+use std::collections::VecDeque;
+use std::collections::vec_deque::Iter;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use slab::Slab;
+
+use super::frame::Frame;
+
+/// What one log's ring holds at most.
+const RING_FRAMES: usize = 2_048;
+const RING_BYTES: usize = 512 * 1024;
+
+/// The live end of one log.
+pub struct LogTail {
+    // A std mutex: nothing awaits while it is held.
+    live: Mutex<Live>,
+    gone: AtomicBool,
+}
+
+struct Live {
+    ring: Ring,
+    /// A place for each reader: who is to be woken by the next event.
+    waiting: Slab<Option<Waker>>,
+}
+
+/// What a ring has for a cursor.
+#[derive(Debug)]
+pub enum Ahead<'a> {
+    /// The events after it.
+    Frames(Iter<'a, Frame>),
+    /// Nothing is new.
+    UpToDate,
+    /// The ring begins later: read the table.
+    Behind,
+}
+
+/// What a reader found.
+pub enum Look<T> {
+    /// What it made of the events after its cursor.
+    Taken(T),
+    /// Nothing is new. It will be woken.
+    Wait,
+    /// The table has what it wants.
+    Behind,
+}
+
+impl LogTail {
+    /// Of a log whose next event has this number.
+    pub fn new(next: i64) -> Self {
+        Self {
+            live: Mutex::new(Live {
+                ring: Ring::new(next),
+                waiting: Slab::new(),
+            }),
+            gone: AtomicBool::new(false),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Live> {
+        // Its holders never leave it half changed.
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A reader's place.
+    pub fn enter(&self) -> usize {
+        self.lock().waiting.insert(None)
+    }
+
+    pub fn leave(&self, place: usize) {
+        self.lock().waiting.remove(place);
+    }
+
+    /// The number of the last event that the tail knows.
+    pub fn last_seq(&self) -> i64 {
+        self.lock().ring.next - 1
+    }
+
+    /// Hands the events after `cursor` to `take`. Where there are none, the reader is woken by the next one, or by
+    /// [`LogTail::wake`].
+    pub fn look<T>(
+        &self,
+        place: usize,
+        waker: &Waker,
+        cursor: i64,
+        take: impl FnOnce(Iter<'_, Frame>) -> T,
+    ) -> Look<T> {
+        let mut live = self.lock();
+        match live.ring.after(cursor) {
+            Ahead::Frames(frames) => Look::Taken(take(frames)),
+            Ahead::Behind => Look::Behind,
+            Ahead::UpToDate => {
+                live.wait(place, waker);
+                Look::Wait
+            }
+        }
+    }
+
+    /// The reader is woken by the next event, or by [`LogTail::wake`].
+    pub fn wait(&self, place: usize, waker: &Waker) {
+        self.lock().wait(place, waker);
+    }
+
+    /// Appends events; those that are known already are passed over. Returns the number of the last.
+    pub fn append(&self, frames: impl Iterator<Item = Frame>) -> i64 {
+        let mut live = self.lock();
+        for frame in frames {
+            live.ring.push(frame);
+        }
+        let last = live.ring.next - 1;
+        let woken = live.woken();
+        drop(live);
+        // Without the lock: the first of them wants it at once.
+        woken.into_iter().for_each(Waker::wake);
+        last
+    }
+
+    /// Wakes all readers: something other than an event has happened.
+    pub fn wake(&self) {
+        let woken = self.lock().woken();
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// The log was deleted. Readers see it when they are woken.
+    pub fn end(&self) {
+        self.gone.store(true, Ordering::Release);
+    }
+
+    pub fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+}
+
+impl Live {
+    fn wait(&mut self, place: usize, waker: &Waker) {
+        let waiting = &mut self.waiting[place];
+        if !waiting.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            *waiting = Some(waker.clone());
+        }
+    }
+
+    fn woken(&mut self) -> Vec<Waker> {
+        self.waiting
+            .iter_mut()
+            .filter_map(|(_, waiting)| waiting.take())
+            .collect()
+    }
+}
+
+struct Ring {
+    frames: VecDeque<Frame>,
+    bytes: usize,
+    /// The number that the next event will have.
+    next: i64,
+}
+
+impl Ring {
+    fn new(next: i64) -> Self {
+        Self {
+            frames: VecDeque::new(),
+            bytes: 0,
+            next,
+        }
+    }
+
+    fn push(&mut self, frame: Frame) {
+        if frame.seq < self.next {
+            return;
+        }
+        if frame.seq > self.next {
+            // Retention took what lay between: keep the ring contiguous.
+            self.frames.clear();
+            self.bytes = 0;
+        }
+        self.next = frame.seq + 1;
+        self.bytes += frame.bytes.len();
+        self.frames.push_back(frame);
+        while self.frames.len() > RING_FRAMES || self.bytes > RING_BYTES {
+            let Some(oldest) = self.frames.pop_front() else { break };
+            self.bytes -= oldest.bytes.len();
+        }
+    }
+
+    fn after(&self, cursor: i64) -> Ahead<'_> {
+        let first = self.next - i64::try_from(self.frames.len()).unwrap_or(i64::MAX);
+        let wanted = cursor + 1;
+        if wanted < first {
+            Ahead::Behind
+        } else if wanted >= self.next {
+            // A reader's page of the table may have been newer than the tail.
+            Ahead::UpToDate
+        } else {
+            let skip = usize::try_from(wanted - first).unwrap_or(usize::MAX);
+            Ahead::Frames(self.frames.range(skip.min(self.frames.len())..))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
+
+    use bytes::Bytes;
+
+    fn frame(seq: i64) -> Frame {
+        Frame {
+            seq,
+            run_id: None,
+            done_of: None,
+            bytes: Bytes::from(format!("{seq}")),
+        }
+    }
+
+    fn numbers(ahead: Ahead<'_>) -> Vec<i64> {
+        match ahead {
+            Ahead::Frames(frames) => frames.map(|frame| frame.seq).collect(),
+            Ahead::UpToDate | Ahead::Behind => vec![],
+        }
+    }
+
+    #[test]
+    fn a_ring_gives_what_is_after_a_cursor_once() {
+        let mut ring = Ring::new(5);
+        for seq in [5, 6, 6, 5, 7] {
+            ring.push(frame(seq));
+        }
+        assert_eq!(numbers(ring.after(4)), [5, 6, 7]);
+        assert_eq!(numbers(ring.after(6)), [7]);
+        assert!(matches!(ring.after(7), Ahead::UpToDate));
+        assert!(
+            matches!(ring.after(9), Ahead::UpToDate),
+            "the reader's page was newer than the tail"
+        );
+        assert!(matches!(ring.after(3), Ahead::Behind));
+    }
+
+    #[test]
+    fn a_ring_stays_bounded_and_contiguous() {
+        let mut ring = Ring::new(1);
+        for seq in 1..=5_000 {
+            ring.push(frame(seq));
+        }
+        assert_eq!(ring.frames.len(), RING_FRAMES);
+        assert!(matches!(ring.after(1), Ahead::Behind));
+        ring.push(frame(9_000));
+        assert_eq!(numbers(ring.after(8_999)), [9_000]);
+        assert!(
+            matches!(ring.after(5_000), Ahead::Behind),
+            "what lay between is for the table to tell"
+        );
+    }
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_reader_that_waits_is_woken_once_and_one_that_left_is_not() {
+        let tail = LogTail::new(1);
+        let count = Arc::new(Count::default());
+        let waker = Waker::from(count.clone());
+        let (stays, leaves) = (tail.enter(), tail.enter());
+        for place in [stays, stays, leaves] {
+            assert!(matches!(tail.look(place, &waker, 0, |_| ()), Look::Wait));
+        }
+        tail.leave(leaves);
+        assert_eq!(tail.append([frame(1), frame(2)].into_iter()), 2);
+        assert_eq!(count.0.load(Ordering::Relaxed), 1);
+        let Look::Taken(seqs) = tail.look(stays, &waker, 0, |frames| {
+            frames.map(|frame| frame.seq).collect::<Vec<_>>()
+        }) else {
+            panic!("there are two");
+        };
+        assert_eq!(seqs, [1, 2]);
+        tail.wake();
+        assert_eq!(count.0.load(Ordering::Relaxed), 1, "it does not wait now");
+    }
+}

@@ -1,0 +1,205 @@
+//! Readers of streams, thousands in a few threads: epoll loops over bare sockets, since they share the machine with what is
+//! measured. Run as a part (see `part`).
+//!
+//! - `squad`       one thread's readers
+//! - `connection`  one reader: its socket, and what it makes of the bytes
+//!
+//! A reader counts an event when its bytes have been read, and its latency from the scheduled moment that stands in its data after
+//! an `@` [µs of the monotonic clock].
+
+mod connection;
+mod squad;
+
+use std::io::BufRead as _;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::load::now_us;
+use crate::part;
+use squad::{Said, Squad, Tally};
+
+/// A thread has at least so many readers before there is another one.
+const READERS_A_THREAD: usize = 500;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Settings {
+    pub address: SocketAddr,
+    /// Heads of requests, each with its blank line. Reader i sends the (i modulo their number)th.
+    pub requests: Vec<String>,
+    pub readers: usize,
+    /// A reader is live once its stream has said this; empty: once it has begun.
+    pub live_mark: String,
+    /// The streams' ids are numbers without a gap.
+    pub gapless: bool,
+    /// Connects follow this schedule; None: a few at a time, as fast as they are answered.
+    pub connects_per_s: Option<f64>,
+    pub stuck: Option<Stuck>,
+}
+
+impl Settings {
+    /// One reader a request, live once its stream has begun.
+    pub fn of(address: SocketAddr, requests: Vec<String>) -> Self {
+        Self {
+            address,
+            readers: requests.len(),
+            requests,
+            live_mark: String::new(),
+            gapless: false,
+            connects_per_s: None,
+            stuck: None,
+        }
+    }
+
+    /// Readers that read.
+    fn reading(&self) -> usize {
+        let stuck = self
+            .stuck
+            .as_ref()
+            .map_or(0, |stuck| self.readers.div_ceil(stuck.every));
+        self.readers - stuck
+    }
+}
+
+/// Readers that read nothing once their stream has begun.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Stuck {
+    /// Every how manieth reader is one.
+    pub every: usize,
+    pub request: String,
+    /// What their kernel takes for them.
+    pub receive_buffer_bytes: usize,
+}
+
+/// All readers are live, or have failed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Live {
+    pub live: usize,
+    pub failed: usize,
+    pub failure: Option<String>,
+    /// From the first scheduled connect to the last reader's being live.
+    pub took_ms: f64,
+    /// From a reader's scheduled connect to its being live.
+    pub p50_ms: f64,
+    pub p99_ms: f64,
+    /// Bytes that were read until then.
+    pub bytes: u64,
+}
+
+/// Which events count.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Window {
+    /// Scheduled moments [µs of the monotonic clock].
+    pub from_us: u64,
+    pub to_us: u64,
+    /// How many deliveries that makes, in all readers.
+    pub expected: u64,
+    /// What was not read by then is missing.
+    pub deadline_us: u64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Report {
+    pub delivered: u64,
+    /// Deliveries of any event while the window's time lasted.
+    pub meanwhile: u64,
+    pub p50_ms: f64,
+    pub p99_ms: f64,
+    pub p999_ms: f64,
+    pub max_ms: f64,
+    /// Numbers that did not follow the one before.
+    pub gaps: u64,
+    /// Readers whose connection ended.
+    pub lost: usize,
+}
+
+/// When the fleet began.
+#[derive(Debug, Clone, Copy)]
+struct Began {
+    at: Instant,
+    at_us: u64,
+}
+
+pub fn run() -> Result<()> {
+    let mut lines = std::io::stdin().lock().lines();
+    let settings: Arc<Settings> =
+        serde_json::from_str::<Settings>(&lines.next().context("no settings")??).map(Arc::new)?;
+    let cores = std::thread::available_parallelism()?.get();
+    let threads = (settings.readers / READERS_A_THREAD).clamp(1, cores);
+    let began = Began {
+        at: Instant::now(),
+        at_us: now_us(),
+    };
+    let (answers, inbox) = sync_channel(threads);
+    let mut squads: Vec<SyncSender<Window>> = Vec::new();
+    for number in 0..threads {
+        let (orders, orders_inbox) = sync_channel(1);
+        let squad = Squad::new(settings.clone(), began, number, threads)?;
+        let answers = answers.clone();
+        std::thread::spawn(move || {
+            if let Err(error) = squad.run(&orders_inbox, &answers) {
+                // The scenario may have ended, and nobody listens.
+                let _ = answers.send(Said::Failed(error));
+            }
+        });
+        squads.push(orders);
+    }
+    let live = gather(&inbox, threads)?;
+    part::say(&Live {
+        live: live.live,
+        failed: live.failed,
+        failure: live.failure,
+        took_ms: began.at.elapsed().as_secs_f64() * 1_000.0,
+        p50_ms: live.until_live.quantile_ms(0.5),
+        p99_ms: live.until_live.quantile_ms(0.99),
+        bytes: live.bytes,
+    })?;
+    for line in lines {
+        let window: Window = serde_json::from_str(&line?)?;
+        for squad in &squads {
+            squad.send(window.clone())?;
+        }
+        let tally = gather(&inbox, threads)?;
+        part::say(&Report {
+            delivered: tally.latencies.len(),
+            meanwhile: tally.meanwhile,
+            p50_ms: tally.latencies.quantile_ms(0.5),
+            p99_ms: tally.latencies.quantile_ms(0.99),
+            p999_ms: tally.latencies.quantile_ms(0.999),
+            max_ms: tally.latencies.max_ms(),
+            gaps: tally.gaps,
+            lost: tally.lost,
+        })?;
+    }
+    Ok(())
+}
+
+/// What all squads say.
+fn gather(inbox: &Receiver<Said>, threads: usize) -> Result<Tally> {
+    let mut all = Tally::default();
+    for _ in 0..threads {
+        match inbox.recv()? {
+            Said::Tally(tally) => all.add(*tally),
+            Said::Failed(error) => return Err(error),
+        }
+    }
+    Ok(all)
+}
+
+impl Tally {
+    fn add(&mut self, other: Self) {
+        self.live += other.live;
+        self.failed += other.failed;
+        self.failure = self.failure.take().or(other.failure);
+        self.until_live.merge(&other.until_live);
+        self.bytes += other.bytes;
+        self.lost += other.lost;
+        self.gaps += other.gaps;
+        self.latencies.merge(&other.latencies);
+        self.meanwhile += other.meanwhile;
+    }
+}

@@ -1,0 +1,131 @@
+//! One paced load over readers that are live: warm-up, then a window in which latencies and CPU time count.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use tokio::time::sleep;
+
+use crate::fleet::{Live, Report, Window};
+use crate::load::now_us;
+use crate::part::Part;
+use crate::process::Usage;
+use crate::producer::{Produced, Schedule};
+
+/// Before the first event: everybody has heard of it.
+const LEAD: Duration = Duration::from_millis(200);
+/// What was not read this long after the last event is missing.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A part answers by then, or not at all.
+const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Clone, Copy)]
+pub struct Load {
+    pub logs: usize,
+    pub per_log_per_s: f64,
+    /// Readers that count, over all logs.
+    pub readers: usize,
+    pub warm_up: Duration,
+    pub measured: Duration,
+}
+
+pub struct Measured {
+    pub report: Report,
+    pub produced: Produced,
+    /// Deliveries that were due.
+    pub expected: u64,
+    pub seconds: f64,
+    /// CPU seconds a second of each that was watched.
+    pub cores: Vec<f64>,
+    /// Of each that was watched, at the window's end.
+    pub at_end: Vec<Usage>,
+}
+
+impl Measured {
+    /// CPU time of the `index`th that was watched for each event that was delivered meanwhile [µs].
+    pub fn us_per_event(&self, index: usize) -> f64 {
+        self.cores[index] * self.seconds * 1e6 / self.report.meanwhile.max(1) as f64
+    }
+
+    /// What a reader of the tables must know, if not everything went as it should.
+    pub fn trouble(&self) -> Option<String> {
+        let report = &self.report;
+        let missing = self.expected.saturating_sub(report.delivered);
+        let said = [
+            (
+                missing > 0,
+                format!("{missing} of {} events were not read within 5 s", self.expected),
+            ),
+            (report.gaps > 0, format!("{} gaps", report.gaps)),
+            (report.lost > 0, format!("{} readers were cut off", report.lost)),
+            (
+                self.produced.late_p99_ms > 10.0,
+                format!("the producer was late (p99 {:.0} ms)", self.produced.late_p99_ms),
+            ),
+        ];
+        let said: Vec<String> = said.into_iter().filter(|(is, _)| *is).map(|(_, what)| what).collect();
+        (!said.is_empty()).then(|| said.join("; "))
+    }
+}
+
+/// Waits until the fleet's readers are live.
+pub async fn live(fleet: &mut Part) -> Result<Live> {
+    let live: Live = fleet.hear(ANSWER_LIMIT).await?;
+    if let Some(failure) = &live.failure {
+        anyhow::bail!("{} readers did not come to life: {failure}", live.failed);
+    }
+    Ok(live)
+}
+
+pub async fn run(
+    producer: &mut Part,
+    fleet: &mut Part,
+    load: Load,
+    watched: &[&(dyn Fn() -> Result<Usage> + Sync)],
+) -> Result<Measured> {
+    let begin_us = now_us() + micros(LEAD);
+    let per_s = load.per_log_per_s * load.logs as f64;
+    let warm_up = (load.warm_up.as_secs_f64() * per_s).round();
+    let events = warm_up + (load.measured.as_secs_f64() * per_s).round();
+    let schedule = Schedule {
+        begin_us,
+        per_log_per_s: load.per_log_per_s,
+        events: events as u64,
+    };
+    // The window begins and ends between two events, so that it is certain which are in it.
+    let from_us = begin_us + ((warm_up - 0.5) / per_s * 1e6) as u64;
+    let to_us = begin_us + ((events - 0.5) / per_s * 1e6) as u64;
+    let expected = (events - warm_up) as u64 * (load.readers / load.logs) as u64;
+    let deadline_us = to_us + micros(PATIENCE);
+    let window = Window {
+        from_us,
+        to_us,
+        expected,
+        deadline_us,
+    };
+    fleet.tell(&window).await?;
+    producer.tell(&schedule).await?;
+    let sample = || watched.iter().map(|usage| usage()).collect::<Result<Vec<Usage>>>();
+    sleep(Duration::from_micros(from_us.saturating_sub(now_us()))).await;
+    let (first, first_us) = (sample()?, now_us());
+    sleep(Duration::from_micros(to_us.saturating_sub(now_us()))).await;
+    let (last, last_us) = (sample()?, now_us());
+    let report: Report = fleet.hear(ANSWER_LIMIT).await?;
+    let produced: Produced = producer.hear(ANSWER_LIMIT).await?;
+    let seconds = (last_us - first_us) as f64 / 1e6;
+    let cores = first
+        .iter()
+        .zip(&last)
+        .map(|(first, last)| (last.cpu_us - first.cpu_us) as f64 / 1e6 / seconds);
+    Ok(Measured {
+        report,
+        produced,
+        expected,
+        seconds,
+        cores: cores.collect(),
+        at_end: last,
+    })
+}
+
+fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}

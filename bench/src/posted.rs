@@ -1,0 +1,71 @@
+//! Runs that are claimed and go on, as a worker has them in the middle of its work.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use futures::{StreamExt as _, TryStreamExt as _};
+use rejoin_shared::commands::{self, OnBusy, PostMessage};
+use rejoin_shared::conversations::Owner;
+use rejoin_shared::queue;
+use sqlx::AssertSqlSafe;
+use uuid::Uuid;
+
+use crate::server::Database;
+
+/// Posts at a time.
+const POSTING: usize = 8;
+/// Jobs of one claim.
+const CLAIM: usize = 100;
+/// Nobody renews these leases.
+const LEASE: Duration = Duration::from_secs(3_600);
+
+/// Log and run of `count` conversations of their own, queued.
+pub async fn post(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)>> {
+    let owner = Owner {
+        project_id: database.project_id,
+        user_id: database.user_id,
+    };
+    let posts = futures::stream::iter(0..count).map(|_| async {
+        let command = PostMessage {
+            owner,
+            conversation_id: None,
+            agent_definition_id: None,
+            message: "hello".into(),
+            attached_context: None,
+            idempotency: None,
+            on_busy: OnBusy::Enqueue,
+        };
+        let posted = commands::execute(&database.db.sql, &command).await.context("posting")?;
+        Ok::<_, anyhow::Error>((posted.conversation_id, posted.run_id))
+    });
+    posts.buffered(POSTING).try_collect().await
+}
+
+/// The same, each claimed once (attempt 1).
+pub async fn begin(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)>> {
+    let runs = post(database, count).await?;
+    let mut claimed = 0;
+    let mut turn = queue::Turn::default();
+    while claimed < count {
+        let jobs = queue::claim(&database.db.hot, "default", Uuid::now_v7(), LEASE, CLAIM, &mut turn).await?;
+        ensure!(!jobs.is_empty(), "only {claimed} of {count} jobs could be claimed");
+        claimed += jobs.len();
+    }
+    Ok(runs)
+}
+
+/// Appends `events` tokens to each log, in one statement: a past.
+pub async fn add_past(database: &Database, runs: &[(Uuid, Uuid)], events: usize) -> Result<()> {
+    let (logs, runs): (Vec<Uuid>, Vec<Uuid>) = runs.iter().copied().unzip();
+    let sql = "select count(stream.append(t.log_id, t.run_id, array_fill('token'::text, array[$3::int]), array_fill(
+                   json_build_object('type', 'token', 'runId', t.run_id, 'token', ' and so on')::text, array[$3::int])))
+               from unnest($1::uuid[], $2::uuid[]) t(log_id, run_id)";
+    sqlx::query(AssertSqlSafe(sql))
+        .bind(logs)
+        .bind(runs)
+        .bind(i32::try_from(events)?)
+        .execute(&database.db.sql)
+        .await
+        .context("appending a past")?;
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! Writes events on a schedule that waits for nobody: stands for the worker, or for whatever publishes to a peer. Run as a part
+//! (see `part`).
+//!
+//! - `rejoin`  the product's own event writer, under the fences of real jobs
+//! - `redis`   XADD, pipelined
+//! - `nchan`   POST, pipelined over a few connections that stay open
+
+mod nchan;
+mod redis;
+mod rejoin;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use rejoin_shared::events::{Event, Kind};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::time::sleep;
+use uuid::Uuid;
+
+use crate::load::{Latencies, now_us};
+use crate::part::{self, Part, Role};
+
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+/// What follows the moment in an event's text: with it, an event is as long as a model's usual piece of a few words.
+const TEXT: &str = " and then, as far as one can tell,";
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Settings {
+    Rejoin {
+        database_url: String,
+        runs: Vec<(Uuid, Uuid)>,
+    },
+    Redis {
+        socket: String,
+        keys: usize,
+    },
+    Nchan {
+        address: SocketAddr,
+        channels: usize,
+    },
+}
+
+/// Which events to write: `n` a second to each log, the logs in turns.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Schedule {
+    /// [µs of the monotonic clock]
+    pub begin_us: u64,
+    pub per_log_per_s: f64,
+    /// Events in all.
+    pub events: u64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Produced {
+    /// How much later than scheduled the events were handed over.
+    pub late_p99_ms: f64,
+    pub late_max_ms: f64,
+    /// From the begin until everything was taken (by Rejoin: committed; by Redis and nchan: answered).
+    pub took_ms: f64,
+}
+
+/// An event that is due.
+pub(crate) struct Due {
+    pub(crate) log: usize,
+    pub(crate) scheduled_us: u64,
+}
+
+impl Due {
+    pub(crate) fn event(&self, run: Uuid) -> Event {
+        let token = format!("@{}{TEXT}", self.scheduled_us);
+        Event::of(run, Kind::Token { token })
+    }
+}
+
+enum Sink {
+    Rejoin(rejoin::Sink),
+    Redis(redis::Sink),
+    Nchan(nchan::Sink),
+}
+
+impl Sink {
+    async fn open(settings: Settings) -> Result<Self> {
+        Ok(match settings {
+            Settings::Rejoin { database_url, runs } => Sink::Rejoin(rejoin::Sink::open(&database_url, &runs)?),
+            Settings::Redis { socket, keys } => Sink::Redis(redis::Sink::open(&socket, keys).await?),
+            Settings::Nchan { address, channels } => Sink::Nchan(nchan::Sink::open(address, channels).await?),
+        })
+    }
+
+    fn logs(&self) -> usize {
+        match self {
+            Sink::Rejoin(sink) => sink.logs(),
+            Sink::Redis(sink) => sink.keys(),
+            Sink::Nchan(sink) => sink.channels(),
+        }
+    }
+
+    async fn put(&mut self, due: &[Due]) -> Result<()> {
+        match self {
+            Sink::Rejoin(sink) => sink.put(due).await,
+            Sink::Redis(sink) => sink.put(due).await,
+            Sink::Nchan(sink) => sink.put(due).await,
+        }
+    }
+
+    /// Waits until everything was taken.
+    async fn finish(&mut self) -> Result<()> {
+        match self {
+            Sink::Rejoin(sink) => sink.finish().await,
+            Sink::Redis(sink) => sink.finish().await,
+            Sink::Nchan(sink) => sink.finish().await,
+        }
+    }
+}
+
+/// A producer that is connected.
+pub async fn start(settings: &Settings) -> Result<Part> {
+    let mut producer = Part::start(Role::Producer, settings).await?;
+    producer.hear::<bool>(CONNECT_LIMIT).await?;
+    Ok(producer)
+}
+
+pub async fn run() -> Result<()> {
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    let settings = lines.next_line().await?.context("no settings")?;
+    let mut sink = Sink::open(serde_json::from_str(&settings)?).await?;
+    part::say(&true)?;
+    while let Some(line) = lines.next_line().await? {
+        let schedule: Schedule = serde_json::from_str(&line)?;
+        part::say(&produce(&mut sink, schedule).await?)?;
+    }
+    Ok(())
+}
+
+async fn produce(sink: &mut Sink, schedule: Schedule) -> Result<Produced> {
+    let logs = sink.logs();
+    let every_us = 1e6 / (schedule.per_log_per_s * logs as f64);
+    let mut late = Latencies::default();
+    let mut due: Vec<Due> = Vec::new();
+    let mut next = 0;
+    while next < schedule.events {
+        let next_us = schedule.begin_us + (next as f64 * every_us) as u64;
+        let now = now_us();
+        if next_us > now {
+            sleep(Duration::from_micros(next_us - now)).await;
+        }
+        let now = now_us();
+        while next < schedule.events {
+            let scheduled_us = schedule.begin_us + (next as f64 * every_us) as u64;
+            if scheduled_us > now {
+                break;
+            }
+            late.record(now - scheduled_us);
+            due.push(Due {
+                log: (next % logs as u64) as usize,
+                scheduled_us,
+            });
+            next += 1;
+        }
+        sink.put(&due).await?;
+        due.clear();
+    }
+    sink.finish().await?;
+    Ok(Produced {
+        late_p99_ms: late.quantile_ms(0.99),
+        late_max_ms: late.max_ms(),
+        took_ms: now_us().saturating_sub(schedule.begin_us) as f64 / 1_000.0,
+    })
+}

@@ -1,0 +1,56 @@
+//! Events as a worker writes them: one event writer for all runs of the process, with the product's own settings.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use rejoin_shared::config::{BusKind, DatabaseArgs};
+use rejoin_shared::db::Db;
+use rejoin_shared::events::EventWriter;
+use rejoin_shared::events::writer::{RunStream, WriterOptions};
+use rejoin_shared::wakeup;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::Due;
+
+pub(super) struct Sink {
+    writer: EventWriter,
+    streams: Vec<Arc<RunStream>>,
+}
+
+impl Sink {
+    /// `runs`: log and run of each, claimed once.
+    pub(super) fn open(database_url: &str, runs: &[(Uuid, Uuid)]) -> Result<Self> {
+        let db = Db::connect_lazy(&DatabaseArgs::new(database_url), "rejoin-bench")?;
+        let bus = wakeup::start(BusKind::Postgres, &db);
+        let streams = runs.iter().map(|&(log_id, run_id)| {
+            Arc::new(RunStream {
+                log_id,
+                root_run_id: run_id,
+                run_id,
+                attempt: 1,
+                lost: CancellationToken::new(),
+            })
+        });
+        Ok(Self {
+            streams: streams.collect(),
+            writer: EventWriter::start(db, bus, WriterOptions::default()),
+        })
+    }
+
+    pub(super) fn logs(&self) -> usize {
+        self.streams.len()
+    }
+
+    pub(super) async fn put(&mut self, due: &[Due]) -> Result<()> {
+        for due in due {
+            let stream = &self.streams[due.log];
+            self.writer.append(stream, &due.event(stream.run_id)).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn finish(&mut self) -> Result<()> {
+        Ok(self.writer.flush(&self.streams[0]).await?)
+    }
+}

@@ -1,0 +1,67 @@
+//! Runs that a worker holds: logs, and jobs that were enqueued and claimed with the product's own functions, so that every append
+//! of a scenario goes through the fence.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use rejoin_shared::events::writer::RunStream;
+use rejoin_shared::events::{Event, Kind};
+use rejoin_shared::queue::{self, NewJob};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::server::Database;
+
+/// No scenario lasts longer: nobody takes the jobs away.
+const LEASE: Duration = Duration::from_secs(3_600);
+
+/// Makes `n` logs with a running run each.
+pub async fn start(database: &Database, n: usize) -> Result<Vec<Arc<RunStream>>> {
+    let logs: Vec<Uuid> = (0..n).map(|_| Uuid::now_v7()).collect();
+    let mut tx = database.db.sql.begin().await?;
+    sqlx::query("insert into stream.logs (log_id) select unnest($1::uuid[])")
+        .bind(&logs)
+        .execute(&mut *tx)
+        .await?;
+    let jobs: Vec<NewJob> = logs
+        .iter()
+        .map(|log| NewJob {
+            run_id: Some(*log),
+            ..NewJob::new(queue::KIND_RUN, serde_json::json!({}))
+        })
+        .collect();
+    queue::enqueue_many(&mut tx, &jobs).await?;
+    tx.commit().await?;
+    let mut claimed = Vec::with_capacity(n);
+    while claimed.len() < n {
+        let worker = Uuid::now_v7();
+        let batch = queue::claim(
+            &database.db.hot,
+            queue::DEFAULT_QUEUE,
+            worker,
+            LEASE,
+            n - claimed.len(),
+            &mut queue::Turn::default(),
+        )
+        .await?;
+        ensure!(!batch.is_empty(), "there are jobs, but a claim found none");
+        claimed.extend(batch);
+    }
+    let streams = claimed.iter().filter_map(|job| {
+        let run_id = job.run_id?;
+        Some(Arc::new(RunStream {
+            log_id: run_id,
+            root_run_id: run_id,
+            run_id,
+            attempt: job.attempt,
+            lost: CancellationToken::new(),
+        }))
+    });
+    Ok(streams.collect())
+}
+
+/// An increment of a run's reply.
+pub fn token(stream: &RunStream, text: String) -> Event {
+    Event::of(stream.run_id, Kind::Token { token: text })
+}

@@ -1,0 +1,252 @@
+//! `stream`: from the moment when a worker has an event to the moment when a client of the API has read it.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use async_trait::async_trait;
+
+use crate::fleet;
+use crate::paced::{self, Load, Measured};
+use crate::part::{Part, Role};
+use crate::peers::nchan::{self, Nchan};
+use crate::peers::redis_sse::{self, RedisSse};
+use crate::posted;
+use crate::print::count;
+use crate::process::{self, Process};
+use crate::producer::{self, Settings};
+use crate::results::{Better, Claim, Column, Of, PlotKind, Table};
+use crate::scenario::{Context, Recorder, Scenario, Size};
+
+pub struct Stream;
+
+/// What a model gives at its fastest, in pieces of a few words.
+const PER_RUN_PER_S: f64 = 50.0;
+const WARM_UP: Duration = Duration::from_secs(1);
+const CLAIMED: &str = "100 runs";
+
+/// Runs, and how long they are measured.
+fn loads(size: Size) -> Vec<(usize, Duration)> {
+    let seconds = Duration::from_secs;
+    match size {
+        Size::Smoke => vec![(10, seconds(1))],
+        Size::Full | Size::Large => vec![
+            (1, seconds(3)),
+            (10, seconds(3)),
+            (100, seconds(6)),
+            (1_000, seconds(5)),
+        ],
+    }
+}
+
+fn row(runs: usize) -> String {
+    if runs == 1 {
+        "1 run".to_owned()
+    } else {
+        format!("{} runs", count(runs))
+    }
+}
+
+#[async_trait]
+impl Scenario for Stream {
+    fn name(&self) -> &'static str {
+        "stream"
+    }
+
+    fn about(&self) -> &'static str {
+        "event handed to the writer -> read by an HTTP client"
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        let ms = |key: &str, title: &str, of| Column::new(key, title, "ms", Better::Lower, of);
+        let cores = |key: &str, title: &str, of| Column::new(key, title, "cores", Better::Lower, of);
+        let latency = vec![
+            ms("p50", "Rejoin p50", Of::Rejoin),
+            ms("p99", "Rejoin p99", Of::Rejoin).ratio_to("redis-p99"),
+            ms("p999", "Rejoin p99.9", Of::Rejoin),
+            ms("redis-p50", "Redis + Node p50", Of::Peer),
+            ms("redis-p99", "Redis + Node p99", Of::Peer),
+            ms("redis-p999", "Redis + Node p99.9", Of::Peer),
+            ms("nchan-p50", "nchan p50", Of::Peer),
+            ms("nchan-p99", "nchan p99", Of::Peer),
+            ms("nchan-p999", "nchan p99.9", Of::Peer),
+        ];
+        let cpu = vec![
+            cores("api", "Rejoin: API", Of::Rejoin),
+            cores("postgres", "Rejoin: PostgreSQL", Of::Rejoin),
+            cores("writer", "Rejoin: writer", Of::Rejoin),
+            cores("readers", "readers", Of::Limit),
+            cores("node", "Node", Of::Peer),
+            cores("redis", "Redis", Of::Peer),
+            cores("nginx", "nginx", Of::Peer),
+        ];
+        vec![
+            Table::new(
+                "latency",
+                "Event -> HTTP reader, 50 events/s and one reader a run",
+                "runs at once",
+                latency,
+            )
+            .plot(
+                PlotKind::Lines,
+                &["p50", "p99", "redis-p50", "redis-p99", "nchan-p50", "nchan-p99"],
+                true,
+            ),
+            Table::new("cpu", "CPU time of the same loads", "runs at once", cpu),
+        ]
+    }
+
+    async fn prepare(&self, _size: Size, out: &mut Recorder) -> Result<()> {
+        out.note(
+            "Open loop: each event carries the moment at which it was due, and its latency counts from there until the reader has \
+             its bytes. Writer, API, readers and PostgreSQL are processes of their own on the same cores",
+        );
+        match redis_sse::prepare() {
+            Ok(()) => out.note(redis_sse::NOTE),
+            Err(error) => out.note(format!("Redis + Node are not measured: {error:#}")),
+        }
+        match nchan::prepare() {
+            Ok(()) => out.note(nchan::NOTE),
+            Err(error) => out.note(format!("nchan is not measured: {error:#}")),
+        }
+        Ok(())
+    }
+
+    async fn measure(&self, context: &Context, out: &mut Recorder) -> Result<()> {
+        for (runs, measured) in loads(context.size) {
+            let load = Load {
+                logs: runs,
+                per_log_per_s: PER_RUN_PER_S,
+                readers: runs,
+                warm_up: WARM_UP,
+                measured,
+            };
+            rejoin(context, load, out).await?;
+            if let Err(error) = redis(load, out).await {
+                out.note(format!("Redis + Node, {}: {error:#}", row(runs)));
+            }
+            if let Err(error) = nchan(load, out).await {
+                out.note(format!("nchan, {}: {error:#}", row(runs)));
+            }
+        }
+        Ok(())
+    }
+
+    fn claims(&self, found: &Recorder) -> Vec<Claim> {
+        let latency = found.table("latency");
+        let values = |column: &str| latency.values(CLAIMED, column).to_vec();
+        let claim = |what: &str, unit: &str, bound: f64, values: Vec<f64>| Claim {
+            what: format!("event -> HTTP reader, 100 runs x 50/s: {what}"),
+            unit: unit.to_owned(),
+            bound,
+            better: Better::Lower,
+            values,
+            why_not: None,
+        };
+        let to_redis = values("p99")
+            .iter()
+            .zip(values("redis-p99"))
+            .map(|(ours, theirs)| ours / theirs)
+            .collect();
+        vec![
+            claim("p50", "ms", 10.0, values("p50")),
+            claim("p99", "ms", 30.0, values("p99")),
+            claim("p99 as a share of Redis + Node's", "", 1.0, to_redis),
+        ]
+    }
+}
+
+/// Records latencies under `prefix`, and what went wrong.
+fn record(out: &mut Recorder, who: &str, prefix: &str, load: Load, measured: &Measured) {
+    let row = row(load.logs);
+    let report = &measured.report;
+    for (key, value) in [("p50", report.p50_ms), ("p99", report.p99_ms), ("p999", report.p999_ms)] {
+        out.record("latency", &row, &format!("{prefix}{key}"), value);
+    }
+    if let Some(trouble) = measured.trouble() {
+        out.note(format!("{who}, {row}: {trouble}"));
+    }
+}
+
+async fn rejoin(context: &Context, load: Load, out: &mut Recorder) -> Result<()> {
+    let database = context.server.database().await?;
+    let runs = posted::begin(&database, load.logs).await?;
+    context.server.settle().await?;
+    let (api, url) = Process::api(&database.url, &[]).await?;
+    let key = &database.api_key;
+    let requests = runs.iter().map(|(_, run)| {
+        format!("GET /api/runs/{run}/events HTTP/1.1\r\nHost: rejoin\r\nAuthorization: Bearer {key}\r\n\r\n")
+    });
+    let mut fleet = Part::start(
+        Role::Fleet,
+        &fleet::Settings {
+            gapless: true,
+            live_mark: "\"caught_up\"".to_owned(),
+            ..fleet::Settings::of(url.trim_start_matches("http://").parse()?, requests.collect())
+        },
+    )
+    .await?;
+    let settings = Settings::Rejoin {
+        database_url: database.url.clone(),
+        runs,
+    };
+    let mut producer = producer::start(&settings).await?;
+    paced::live(&mut fleet).await?;
+    let server = context.server.pid();
+    let of_server = || server.map_or(Ok(process::Usage::default()), process::tree_usage);
+    let (fleet_pid, producer_pid) = (fleet.pid()?, producer.pid()?);
+    let measured = paced::run(
+        &mut producer,
+        &mut fleet,
+        load,
+        &[&|| api.usage(), &of_server, &|| process::usage(producer_pid), &|| {
+            process::usage(fleet_pid)
+        }],
+    )
+    .await?;
+    record(out, "Rejoin", "", load, &measured);
+    for (key, cores) in ["api", "postgres", "writer", "readers"].iter().zip(&measured.cores) {
+        out.record("cpu", &row(load.logs), key, *cores);
+    }
+    drop((fleet, producer));
+    api.stop()?;
+    context.server.drop(database).await
+}
+
+async fn redis(load: Load, out: &mut Recorder) -> Result<()> {
+    let peer = RedisSse::start().await?;
+    let requests = (0..load.logs).map(RedisSse::request).collect();
+    let settings = fleet::Settings {
+        live_mark: "\"caught_up\"".to_owned(),
+        ..fleet::Settings::of(peer.address, requests)
+    };
+    let mut fleet = Part::start(Role::Fleet, &settings).await?;
+    let settings = Settings::Redis {
+        socket: peer.socket.clone(),
+        keys: load.logs,
+    };
+    let mut producer = producer::start(&settings).await?;
+    paced::live(&mut fleet).await?;
+    let watched: [&(dyn Fn() -> Result<process::Usage> + Sync); 2] = [&|| peer.server_usage(), &|| peer.store_usage()];
+    let measured = paced::run(&mut producer, &mut fleet, load, &watched).await?;
+    record(out, "Redis + Node", "redis-", load, &measured);
+    for (key, cores) in ["node", "redis"].iter().zip(&measured.cores) {
+        out.record("cpu", &row(load.logs), key, *cores);
+    }
+    Ok(())
+}
+
+async fn nchan(load: Load, out: &mut Recorder) -> Result<()> {
+    let peer = Nchan::start().await?;
+    let requests = (0..load.logs).map(Nchan::request).collect();
+    let mut fleet = Part::start(Role::Fleet, &fleet::Settings::of(peer.address, requests)).await?;
+    let settings = Settings::Nchan {
+        address: peer.address,
+        channels: load.logs,
+    };
+    let mut producer = producer::start(&settings).await?;
+    paced::live(&mut fleet).await?;
+    let measured = paced::run(&mut producer, &mut fleet, load, &[&|| peer.usage()]).await?;
+    record(out, "nchan", "nchan-", load, &measured);
+    out.record("cpu", &row(load.logs), "nginx", measured.cores[0]);
+    Ok(())
+}
