@@ -1,4 +1,7 @@
-//! The product as it is deployed, on a database of its own: one `rejoin api` and one `rejoin worker`, and the model behind them.
+//! The product as it is deployed, on a database of its own: processes `rejoin api` and `rejoin worker`, one each unless more are
+//! asked for, and the model behind them.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result};
 use rejoin_shared::agents;
@@ -12,15 +15,22 @@ use crate::server::Database;
 
 pub struct Fleet {
     pub database: Database,
-    pub url: String,
-    pub api: Process,
-    pub worker: Process,
+    /// By API.
+    pub urls: Vec<String>,
+    pub apis: Vec<Process>,
+    pub workers: Vec<Process>,
+    next_api: AtomicUsize,
     _model: Process,
 }
 
 impl Fleet {
     /// Ready to serve. `settings` are the worker's, besides those that it needs.
     pub async fn start(context: &Context, settings: &[(&str, &str)]) -> Result<Self> {
+        Self::of(context, 1, 1, settings).await
+    }
+
+    /// So many workers and APIs.
+    pub async fn of(context: &Context, workers: usize, apis: usize, settings: &[(&str, &str)]) -> Result<Self> {
         let database = context.server.database().await?;
         let (model, base_url) = model::start().await?;
         let mut environment = vec![
@@ -30,15 +40,23 @@ impl Fleet {
             ("RUST_LOG", "warn"),
         ];
         environment.extend(settings);
-        let worker = Process::worker(&database.url, &environment)?;
-        let (api, url) = Process::api(&database.url, &[("RUST_LOG", "warn")]).await?;
-        Ok(Self {
+        let mut fleet = Self {
+            urls: Vec::new(),
+            apis: Vec::new(),
+            workers: Vec::new(),
+            next_api: AtomicUsize::new(0),
             database,
-            url,
-            api,
-            worker,
             _model: model,
-        })
+        };
+        for _ in 0..workers {
+            fleet.workers.push(Process::worker(&fleet.database.url, &environment)?);
+        }
+        for _ in 0..apis {
+            let (api, url) = Process::api(&fleet.database.url, &[("RUST_LOG", "warn")]).await?;
+            fleet.apis.push(api);
+            fleet.urls.push(url);
+        }
+        Ok(fleet)
     }
 
     /// An agent with the graph's tools and any number of steps.
@@ -58,20 +76,27 @@ impl Fleet {
             .id)
     }
 
+    /// A client of the next API, in turns.
     pub async fn chat(&self) -> Result<Chat> {
-        Chat::connect(&self.url, &self.database.api_key).await
+        let next = self.next_api.fetch_add(1, Ordering::Relaxed) % self.urls.len();
+        Chat::connect(&self.urls[next], &self.database.api_key).await
     }
 
-    /// CPU time so far of API, worker and PostgreSQL [µs].
+    /// CPU time so far of APIs, workers and PostgreSQL [µs].
     pub fn cpu_us(&self, context: &Context) -> Result<[u64; 3]> {
         let postgres = context.server.pid().context("PostgreSQL runs")?;
         let postgres = process::tree_usage(postgres)?;
-        Ok([self.api.usage()?.cpu_us, self.worker.usage()?.cpu_us, postgres.cpu_us])
+        Ok([cpu_us(&self.apis)?, cpu_us(&self.workers)?, postgres.cpu_us])
     }
 
     pub async fn stop(self, context: &Context) -> Result<()> {
-        self.api.stop()?;
-        self.worker.stop()?;
+        for process in self.apis.into_iter().chain(self.workers) {
+            process.stop()?;
+        }
         context.server.drop(self.database).await
     }
+}
+
+fn cpu_us(processes: &[Process]) -> Result<u64> {
+    processes.iter().map(|process| Ok(process.usage()?.cpu_us)).sum()
 }

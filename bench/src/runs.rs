@@ -19,11 +19,17 @@ const LEASE: Duration = Duration::from_secs(3_600);
 /// Makes `n` logs with a running run each.
 pub async fn start(database: &Database, n: usize) -> Result<Vec<Arc<RunStream>>> {
     let logs: Vec<Uuid> = (0..n).map(|_| Uuid::now_v7()).collect();
-    let mut tx = database.db.sql.begin().await?;
     sqlx::query("insert into stream.logs (log_id) select unnest($1::uuid[])")
         .bind(&logs)
-        .execute(&mut *tx)
+        .execute(&database.db.sql)
         .await?;
+    start_in(database, &logs).await
+}
+
+/// A running run in each of these logs.
+pub async fn start_in(database: &Database, logs: &[Uuid]) -> Result<Vec<Arc<RunStream>>> {
+    let n = logs.len();
+    let mut tx = database.db.sql.begin().await?;
     let jobs: Vec<NewJob> = logs
         .iter()
         .map(|log| NewJob {

@@ -56,6 +56,8 @@ pub struct Context {
     pub size: Size,
     /// 0, 1, 2 …
     pub rep: u32,
+    /// Of how many.
+    pub reps: u32,
     /// Whether peers are measured, too, where they are to be had.
     pub peers: bool,
     /// The run's PostgreSQL: durable, as `rejoin dev` starts it.
@@ -63,6 +65,11 @@ pub struct Context {
 }
 
 impl Context {
+    /// Whether this is the last repetition.
+    pub fn is_last(&self) -> bool {
+        self.rep + 1 >= self.reps
+    }
+
     /// `full` in a measured run, `smoke` where only function counts.
     pub fn sized<T>(&self, full: T, smoke: T) -> T {
         if self.size == Size::Smoke { smoke } else { full }
@@ -205,6 +212,7 @@ async fn one(
     let mut context = Context {
         size: arguments.size,
         rep: 0,
+        reps: 1,
         peers: !arguments.no_peers,
         server: match &shared {
             Some(server) => server.clone(),
@@ -216,6 +224,7 @@ async fn one(
     } else {
         arguments.reps
     };
+    context.reps = reps;
     for rep in 0..reps {
         context.rep = rep;
         println!("-- repetition {} of {reps}", rep + 1);

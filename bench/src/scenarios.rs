@@ -1,11 +1,14 @@
 //! All scenarios, in the order in which they are run and shown.
 
 mod append;
+mod bloat;
+mod compaction;
 mod fanout;
 mod idle;
 mod limits;
 mod queue;
 mod resume;
+mod scale;
 mod steps;
 mod stream;
 mod ttft;
@@ -16,12 +19,15 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![
         Box::new(limits::Limits),
         Box::new(append::Append),
+        Box::new(bloat::Bloat),
+        Box::new(compaction::Compaction),
         Box::new(stream::Stream),
         Box::new(fanout::Fanout),
         Box::new(resume::Resume::default()),
         Box::new(queue::Queue),
         Box::new(ttft::Ttft),
         Box::new(steps::Steps),
+        Box::new(scale::Scale::default()),
         Box::new(idle::Idle),
     ]
 }

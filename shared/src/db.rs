@@ -21,6 +21,10 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Between two tries to reach a database that is not up yet.
 const CONNECT_RETRY: Duration = Duration::from_millis(500);
 
+/// All that hot paths do is look up, by index, a few rows for each of a few keys. Their plans are made once, and often while a table
+/// is almost empty, or without any idea of how many keys an array holds: nothing else may look cheaper then.
+const LOOK_UPS: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off";
+
 /// Both pools of a process.
 #[derive(Clone)]
 pub struct Db {
@@ -103,7 +107,7 @@ impl Connector {
         config
             .application_name(application)
             .options(format!(
-                "-c statement_timeout={} -c synchronous_commit=on -c idle_in_transaction_session_timeout=10s",
+                "-c statement_timeout={} -c synchronous_commit=on -c idle_in_transaction_session_timeout=10s {LOOK_UPS}",
                 args.db_statement_timeout_ms
             ))
             .connect_timeout(Duration::from_secs(5))

@@ -2,6 +2,7 @@
 //!
 //! - `enqueue`   within any open transaction (the SQL function `queue.enqueue` serves other programs)
 //! - `claim`     batches of due jobs, in turns between projects; bumps the attempt and takes a lease
+//! - `turn`      what a worker remembers from claim to claim: whose turn it is, and how far each lane was served
 //! - `lease`     one heartbeat statement per worker; the fleet's rows
 //! - `settle`    the outcomes: complete, retry, snooze, fail, cancel, hand over
 //! - `sweep`     expired leases, stranded keys, retention
@@ -16,10 +17,12 @@ pub mod lease;
 pub mod settle;
 pub mod stats;
 pub mod sweep;
+pub mod turn;
 
-pub use claim::{ClaimedJob, Turn, claim};
+pub use claim::{ClaimedJob, claim};
 pub use enqueue::{NewJob, enqueue, enqueue_many};
-pub use settle::{Outcome, Settlement, settle};
+pub use settle::{Outcome, Settled, Settlement, settle};
+pub use turn::Turn;
 
 /// The queue of agent runs.
 pub const DEFAULT_QUEUE: &str = "default";

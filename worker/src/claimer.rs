@@ -83,20 +83,26 @@ pub async fn run(services: Services, drain: CancellationToken) {
     poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut turns: Vec<Turn> = services.config.queues.iter().map(|_| Turn::default()).collect();
     loop {
+        let mut more = false;
         for (queue, turn) in services.config.queues.iter().zip(&mut turns) {
-            claim_all(&services, queue, turn, &jobs, &tasks, &freed, &settlements, &drain).await;
+            more |= claim_all(&services, queue, turn, &jobs, &tasks, &freed, &settlements, &drain).await;
         }
-        // The moment at which freed slots are filled at the latest.
-        let mut refill_at = None;
+        // The moment at which freed slots are filled at the latest, or claims look for what they have passed over.
+        let mut refill_at = match free_slots(&services, &jobs) {
+            0 => None,
+            _ => turns.iter().filter_map(Turn::look_again_at).min(),
+        };
         loop {
             tokio::select! {
                 () = drain.cancelled() => break,
                 _ = poll.tick() => break,
-                () = freed.notified() => {
+                // Where claims got all that there was, a wake-up tells of more.
+                () = freed.notified(), if more => {
                     if free_slots(&services, &jobs) * 2 >= batch(&services) {
                         break;
                     }
-                    refill_at.get_or_insert_with(|| Instant::now() + REFILL);
+                    let latest = Instant::now() + REFILL;
+                    refill_at = Some(refill_at.map_or(latest, |at| at.min(latest)));
                 }
                 () = sleep_until(refill_at.unwrap_or_else(Instant::now)), if refill_at.is_some() => break,
                 wake = wakeup::next(&mut wakes) => {
@@ -155,7 +161,7 @@ fn batch(services: &Services) -> usize {
     services.config.slots.min(usize::from(services.config.claim_batch))
 }
 
-/// Claims until slots or jobs run out.
+/// Claims until slots or jobs run out. Returns whether there may be more jobs.
 #[expect(clippy::too_many_arguments, reason = "the claimer's own state, passed once")]
 async fn claim_all(
     services: &Services,
@@ -166,13 +172,13 @@ async fn claim_all(
     freed: &Arc<Notify>,
     settlements: &mpsc::Sender<Settlement>,
     drain: &CancellationToken,
-) {
+) -> bool {
     let mut backed_up = false;
     loop {
         let free = free_slots(services, jobs);
         let limit = free.min(batch(services));
         if limit == 0 || drain.is_cancelled() {
-            return;
+            return true;
         }
         let claim = async |turn: &mut Turn| {
             let lease = services.config.lease();
@@ -199,7 +205,7 @@ async fn claim_all(
             Ok(claimed) => claimed,
             Err(error) => {
                 warn!(%error, queue, "claiming failed; trying again");
-                return;
+                return true;
             }
         };
         let full = claimed.len() == asked;
@@ -210,7 +216,7 @@ async fn claim_all(
         }
         // Or few slots are left: more are filled together.
         if !full || free_slots(services, jobs) * 2 < batch(services) {
-            return;
+            return full;
         }
     }
 }
@@ -293,16 +299,20 @@ async fn settle(services: Services, jobs: Jobs, inbox: Arc<tokio::sync::Mutex<mp
                 }
             }
         }
-        while let Err(error) = queue::settle(&services.db.hot, &batch, keep_completed).await {
-            warn!(%error, jobs = batch.len(), "settling jobs failed; trying again");
+        let settled = loop {
+            match queue::settle(&services.db.hot, &batch, keep_completed).await {
+                Ok(settled) => break settled,
+                Err(error) => warn!(%error, jobs = batch.len(), "settling jobs failed; trying again"),
+            }
             tokio::time::sleep(SETTLE_RETRY).await;
-        }
+        };
         batch.clear();
-        // Held jobs may have been let go, and others handed over.
-        services.bus.publish(Wake {
-            queues: services.config.queues.iter().cloned().collect(),
-            ..Wake::default()
-        });
+        if settled.makes_work {
+            services.bus.publish(Wake {
+                queues: services.config.queues.iter().cloned().collect(),
+                ..Wake::default()
+            });
+        }
     }
 }
 

@@ -29,6 +29,8 @@ const RUNS: usize = 100;
 const POURERS: usize = 4;
 /// Events that each run of a paced load appends [1/s]: a fast model.
 const PACE_PER_S: f64 = 50.0;
+/// No pouring by count lasts longer.
+const POUR_LIMIT: Duration = Duration::from_secs(120);
 /// Connections of the naive way.
 const NAIVE_CONNECTIONS: usize = 8;
 
@@ -164,7 +166,9 @@ async fn throttle(context: &Context, out: &mut Recorder) -> Result<()> {
     let mut naive = None;
     for (row, load, writers) in POURED {
         context.server.settle().await?;
-        let rate = full_rate(&database, &streams, load, writers, span).await?;
+        let rate = Pourer::start(&database.url, load, &streams, writers)?
+            .pour_for(span)
+            .await?;
         out.record(THROTTLE, row, "rejoin", rate);
         out.record(THROTTLE, row, "copy", copy);
         if naive.is_none() {
@@ -177,33 +181,49 @@ async fn throttle(context: &Context, out: &mut Recorder) -> Result<()> {
     context.server.drop(database).await
 }
 
-/// Deltas a second that `writers` writers (each as that of a worker process) commit, as fast as they take them.
-pub async fn full_rate(
-    database: &Database,
-    streams: &[Arc<RunStream>],
+/// Writers, each as that of a worker process, into which events are poured as fast as they take them.
+pub struct Pourer {
     load: Load,
-    writers: usize,
-    span: Duration,
-) -> Result<f64> {
-    let (mut processes, mut tasks) = (Vec::new(), Vec::new());
-    let until = Instant::now() + span;
-    let began = Instant::now();
-    for share in streams.chunks(streams.len().div_ceil(writers)) {
-        let writer = Writer::start(&database.url, load == Load::Deltas)?;
-        for some in share.chunks(share.len().div_ceil(POURERS)) {
-            tasks.push(
-                writer
-                    .runtime
-                    .spawn(pour(writer.events.clone(), load, some.to_vec(), until)),
-            );
+    /// With the runs whose events go through it.
+    writers: Vec<(Writer, Vec<Arc<RunStream>>)>,
+}
+
+impl Pourer {
+    pub fn start(url: &str, load: Load, streams: &[Arc<RunStream>], writers: usize) -> Result<Self> {
+        let shares = streams.chunks(streams.len().div_ceil(writers));
+        let writers = shares.map(|share| Ok((Writer::start(url, load == Load::Deltas)?, share.to_vec())));
+        Ok(Self {
+            load,
+            writers: writers.collect::<Result<_>>()?,
+        })
+    }
+
+    /// Events (deltas) a second that are committed in such a time.
+    pub async fn pour_for(&self, span: Duration) -> Result<f64> {
+        self.pour(Instant::now() + span, u64::MAX).await
+    }
+
+    /// Events (deltas) a second, for so many of them, about.
+    pub async fn pour_count(&self, events: u64) -> Result<f64> {
+        self.pour(Instant::now() + POUR_LIMIT, events).await
+    }
+
+    async fn pour(&self, until: Instant, events: u64) -> Result<f64> {
+        let began = Instant::now();
+        let left = events / (self.writers.len() * POURERS) as u64;
+        let mut tasks = Vec::new();
+        for (writer, share) in &self.writers {
+            for some in share.chunks(share.len().div_ceil(POURERS)) {
+                let pouring = pour(writer.events.clone(), self.load, some.to_vec(), until, left);
+                tasks.push(writer.runtime.spawn(pouring));
+            }
         }
-        processes.push(writer);
+        let mut written = 0;
+        for task in tasks {
+            written += task.await??;
+        }
+        Ok(written as f64 / began.elapsed().as_secs_f64())
     }
-    let mut written = 0;
-    for task in tasks {
-        written += task.await??;
-    }
-    Ok(written as f64 / began.elapsed().as_secs_f64())
 }
 
 /// The writer of a worker process, with connections and threads of its own.
@@ -229,8 +249,14 @@ impl Writer {
     }
 }
 
-/// Appends to all of these runs in turns until then, and waits until everything is committed.
-async fn pour(writer: EventWriter, load: Load, streams: Vec<Arc<RunStream>>, until: Instant) -> Result<u64> {
+/// Appends to all of these runs in turns until then or until it is enough, and waits until everything is committed.
+async fn pour(
+    writer: EventWriter,
+    load: Load,
+    streams: Vec<Arc<RunStream>>,
+    until: Instant,
+    enough: u64,
+) -> Result<u64> {
     let token = |stream: &Arc<RunStream>| (stream.clone(), runs::token(stream, TOKEN.to_owned()));
     let reasoning = |stream: &Arc<RunStream>| {
         let text = TOKEN.to_owned();
@@ -241,7 +267,7 @@ async fn pour(writer: EventWriter, load: Load, streams: Vec<Arc<RunStream>>, unt
         events.extend(streams.iter().map(reasoning));
     }
     let mut written = 0;
-    while Instant::now() < until {
+    while written < enough && Instant::now() < until {
         for (stream, event) in &events {
             writer.append(stream, event).await?;
             written += 1;
@@ -267,11 +293,8 @@ async fn naive_rate(database: &Database, streams: &[Arc<RunStream>], span: Durat
                 .prepare(
                     "with fenced as (
                          select from queue.jobs where run_id = $1 and attempt = $2 and state = 'running' for key share),
-                     taken as (
-                         update stream.logs set last_seq = last_seq + 1 from fenced where log_id = $1 returning last_seq),
                      told as (select pg_notify('rejoin', $1::uuid::text))
-                     insert into stream.events (log_id, seq, run_id, type, data)
-                     select $1, last_seq, $1, 'token', $3 from taken, told",
+                     select stream.append($1, $1, array['token'], array[$3]) from fenced, told",
                 )
                 .await?;
             for stream in share.iter().cycle() {
@@ -279,7 +302,9 @@ async fn naive_rate(database: &Database, streams: &[Arc<RunStream>], span: Durat
                     break;
                 }
                 let data = runs::token(stream, TOKEN.to_owned()).to_json();
-                client.execute(&statement, &[&stream.run_id, &stream.attempt, &data]).await?;
+                client
+                    .execute(&statement, &[&stream.run_id, &stream.attempt, &data])
+                    .await?;
                 written.fetch_add(1, Ordering::Relaxed);
             }
             anyhow::Ok(())
@@ -316,8 +341,9 @@ fn server_cpu_us(context: &Context) -> Result<u64> {
     Ok(process::tree_usage(pid)?.cpu_us)
 }
 
-async fn append_at_pace(database: &Database, streams: &[Arc<RunStream>], span_s: f64) -> Result<(Latencies, f64)> {
-    let ends: Vec<(uuid::Uuid, i64)> = sqlx::query_as("select log_id, last_seq from stream.logs")
+/// Appends to these runs in turns, each at [`PACE_PER_S`]; how soon each was visible, and how many a second they were.
+pub async fn append_at_pace(database: &Database, streams: &[Arc<RunStream>], span_s: f64) -> Result<(Latencies, f64)> {
+    let ends: Vec<(uuid::Uuid, i64)> = sqlx::query_as("select log_id, last_seq from stream.log_ends")
         .fetch_all(&database.db.sql)
         .await?;
     let follower = Follower::start(&database.url, ends).await?;

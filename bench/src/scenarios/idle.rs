@@ -135,8 +135,8 @@ async fn rest(context: &Context, fleet: &Fleet, row: &str, span: Duration, out: 
     let look = || -> Result<[Usage; 3]> {
         let postgres = context.server.pid().context("PostgreSQL runs")?;
         Ok([
-            fleet.api.usage()?,
-            fleet.worker.usage()?,
+            fleet.apis[0].usage()?,
+            fleet.workers[0].usage()?,
             process::tree_usage(postgres)?,
         ])
     };
@@ -159,7 +159,7 @@ async fn rest(context: &Context, fleet: &Fleet, row: &str, span: Duration, out: 
 async fn open_streams(fleet: &Fleet) -> Result<Vec<reqwest::Response>> {
     let client = reqwest::Client::new();
     let conversation: serde_json::Value = client
-        .post(format!("{}/api/conversations", fleet.url))
+        .post(format!("{}/api/conversations", fleet.urls[0]))
         .bearer_auth(&fleet.database.api_key)
         .json(&serde_json::json!({"title": "silent"}))
         .send()
@@ -170,7 +170,7 @@ async fn open_streams(fleet: &Fleet) -> Result<Vec<reqwest::Response>> {
     let id = conversation["id"].as_str().context("a conversation has an id")?;
     let mut streams = Vec::with_capacity(READERS);
     for _ in 0..READERS {
-        let request = client.get(format!("{}/api/conversations/{id}/events", fleet.url));
+        let request = client.get(format!("{}/api/conversations/{id}/events", fleet.urls[0]));
         streams.push(
             request
                 .bearer_auth(&fleet.database.api_key)

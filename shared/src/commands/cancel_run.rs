@@ -84,7 +84,10 @@ impl Command for CancelRun {
             )
             .execute(&mut *db)
             .await?;
-            if !settle::settle_one(db, job.id, job.attempt, "cancelled", None).await? {
+            if settle::settle_one(db, job.id, job.attempt, "cancelled", None)
+                .await?
+                .is_none()
+            {
                 // A held job has nothing behind it that waits for it alone.
                 sqlx::query!("delete from queue.jobs where id = $1 and held", job.id)
                     .execute(&mut *db)

@@ -142,10 +142,14 @@ impl FinishRun<'_> {
         .execute(&mut *db)
         .await?;
         let error = self.error.map(|error| error.message.as_str());
-        if !settle::settle_one(db, job_id, self.attempt, job_state, error).await? {
+        let Some(lets_go) = settle::settle_one(db, job_id, self.attempt, job_state, error).await? else {
             return Ok(None);
+        };
+        let mut wake = Wake::log(run.log_id);
+        if lets_go {
+            // The conversation's next message is claimable now.
+            wake.merge(Wake::queue(queue::DEFAULT_QUEUE));
         }
-        // The queue too: the conversation's next message may be claimable now.
-        Ok(Some(Wake::log(run.log_id).and(Wake::queue(queue::DEFAULT_QUEUE))))
+        Ok(Some(wake))
     }
 }

@@ -64,11 +64,12 @@ pub async fn create(db: &mut PgConnection, log_id: Uuid) -> Result<(), sqlx::Err
     Ok(())
 }
 
-/// Locks the log until the caller's transaction ends, and returns its last number. None: there is no such log.
-pub async fn lock(db: &mut PgConnection, log_id: Uuid) -> Result<Option<i64>, sqlx::Error> {
-    sqlx::query_scalar!("select last_seq from stream.logs where log_id = $1 for update", log_id)
+/// Locks the log until the caller's transaction ends. None: there is no such log.
+pub async fn lock(db: &mut PgConnection, log_id: Uuid) -> Result<Option<()>, sqlx::Error> {
+    let found = sqlx::query_scalar!("select log_id from stream.logs where log_id = $1 for update", log_id)
         .fetch_optional(db)
-        .await
+        .await?;
+    Ok(found.map(|_| ()))
 }
 
 /// A connection that leaves the pool unless its query was answered: whoever gives up waiting must not hand a connection that
@@ -104,7 +105,7 @@ pub async fn ends(pool: &Pool, log_id: Uuid) -> Result<Option<LogEnds>, HotError
     let lent = Lent::from(pool).await?;
     let client = lent.client();
     let statement = client
-        .prepare_cached("select last_seq, oldest_seq from stream.logs where log_id = $1")
+        .prepare_cached("select last_seq, oldest_seq from stream.log_ends where log_id = $1")
         .await?;
     let row = client.query_opt(&statement, &[&log_id]).await?;
     lent.answered();

@@ -76,7 +76,7 @@ pub async fn take(db: &PgPool, log_id: Uuid, run_id: Option<Uuid>) -> Result<Opt
                                   order by seq desc limit $3) m), '[]') as "messages!: Value",
                   said.data as "data: Vec<String>", said.seqs as "seqs: Vec<i64>",
                   said.first_seqs as "first_seqs: Vec<Option<i64>>"
-           from stream.logs l
+           from stream.log_ends l
            left join turn t on true
            -- the turn's events, read once
            left join lateral (

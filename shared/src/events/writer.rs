@@ -1,6 +1,6 @@
 //! The one event writer of a worker process: all runs' events, group commit.
 //!
-//! A flush is one transaction of two statements: take the numbers under the fence, then a plain insert. It goes out at once
+//! A flush is one transaction: lock the logs under the fence, see where they end, insert. It goes out at once
 //! when the last one is longer ago than the flush interval, else when that has passed or the batch is full. While one is under
 //! way the next batch gathers, and what waits in it together is merged where the wire allows it (`batch`). The queue in front is
 //! bounded: while the database is slow or away, `append` waits, and with it the model's stream.
@@ -267,18 +267,23 @@ impl Flusher {
     /// One transaction: numbers under the fence, then the events. Returns the streams whose lease was lost.
     async fn try_flush(&mut self, batch: &Batch) -> Result<Vec<Arc<RunStream>>, HotError> {
         if self.client.is_none() {
-            let client = self.db.hot.get().await?;
-            client.batch_execute(PLANS).await?;
-            self.client = Some(client);
+            self.client = Some(self.db.hot.get().await?);
         }
         let client = self.client.as_ref().expect("just connected");
         let fence = client.prepare_cached(FENCE).await?;
+        let ends = client.prepare_cached(ENDS).await?;
         let insert = client.prepare_cached(INSERT).await?;
 
         let wanted = Wanted::of(batch);
-        let fence_arguments: [&(dyn ToSql + Sync); 4] = [&wanted.logs, &wanted.numbers, &wanted.runs, &wanted.attempts];
-        let (_, answers) = tokio::try_join!(client.batch_execute("begin"), client.query(&fence, &fence_arguments))?;
-        let taken = Taken::of(&answers, wanted.runs.len());
+        let fence_arguments: [&(dyn ToSql + Sync); 3] = [&wanted.logs, &wanted.runs, &wanted.attempts];
+        let ends_arguments: [&(dyn ToSql + Sync); 1] = [&wanted.logs];
+        // One round trip for all three.
+        let (_, fenced, ends) = tokio::try_join!(
+            client.batch_execute("begin"),
+            client.query(&fence, &fence_arguments),
+            client.query(&ends, &ends_arguments)
+        )?;
+        let taken = Taken::of(&fenced, &ends, wanted.runs.len());
 
         let mut rows = NewRows::default();
         let mut lost: Vec<Arc<RunStream>> = Vec::new();
@@ -286,7 +291,7 @@ impl Flusher {
         for of_log in &batch.logs {
             let ours = &taken.ours[first_stream..first_stream + of_log.streams.len()];
             first_stream += of_log.streams.len();
-            let Some(base) = taken.bases.get(&of_log.log_id) else {
+            let Some(end) = taken.ends.get(&of_log.log_id) else {
                 lost.extend(of_log.streams.iter().cloned());
                 continue;
             };
@@ -299,7 +304,7 @@ impl Flusher {
                     .map(|(stream, _)| stream.clone()),
             );
             let kept = of_log.events.iter().filter(|(of, _)| ours[*of]);
-            for (seq, (of, event)) in (base + 1..).zip(kept) {
+            for (seq, (of, event)) in (end + 1..).zip(kept) {
                 let root = of_log.streams[*of].root_run_id;
                 rows.push(of_log.log_id, seq, root, event.kind, &event.data);
             }
@@ -358,11 +363,10 @@ impl Flusher {
     }
 }
 
-/// Columns of the numbers that a batch needs: one row per run.
+/// Columns of the runs whose events a batch holds.
 #[derive(Default)]
 struct Wanted {
     logs: Vec<Uuid>,
-    numbers: Vec<i64>,
     runs: Vec<Uuid>,
     attempts: Vec<i32>,
 }
@@ -371,15 +375,10 @@ impl Wanted {
     fn of(batch: &Batch) -> Self {
         let mut wanted = Self::default();
         for of_log in &batch.logs {
-            let first = wanted.numbers.len();
             for stream in &of_log.streams {
                 wanted.logs.push(of_log.log_id);
-                wanted.numbers.push(0);
                 wanted.runs.push(stream.run_id);
                 wanted.attempts.push(stream.attempt);
-            }
-            for (of, _) in &of_log.events {
-                wanted.numbers[first + of] += 1;
             }
         }
         wanted
@@ -390,66 +389,50 @@ impl Wanted {
 #[derive(Default)]
 struct Taken {
     xid: Option<String>,
-    /// By the rows of [`Wanted`]: whether the run's lease holds.
+    /// By the rows of [`Wanted`]: whether the run's lease holds, so that its log is locked.
     ours: Vec<bool>,
-    /// The number before the first that was taken, by log.
-    bases: HashMap<Uuid, i64>,
+    /// The last number of each log.
+    ends: HashMap<Uuid, i64>,
 }
 
 impl Taken {
-    fn of(answers: &[Row], wanted: usize) -> Self {
+    fn of(fenced: &[Row], ends: &[Row], wanted: usize) -> Self {
         let mut taken = Self {
+            xid: fenced.first().map(|row| row.get(1)),
             ours: vec![false; wanted],
-            ..Self::default()
+            ends: ends.iter().map(|row| (row.get(0), row.get(1))).collect(),
         };
-        for row in answers {
-            match row.get::<_, Option<i64>>(0) {
-                Some(nth) => {
-                    let nth = usize::try_from(nth - 1).unwrap_or(usize::MAX);
-                    if let Some(ours) = taken.ours.get_mut(nth) {
-                        *ours = true;
-                    }
-                }
-                None => {
-                    taken.bases.insert(row.get(1), row.get(2));
-                    taken.xid = row.get(3);
-                }
+        for row in fenced {
+            let nth = usize::try_from(row.get::<_, i64>(0) - 1).unwrap_or(usize::MAX);
+            if let Some(ours) = taken.ours.get_mut(nth) {
+                *ours = true;
             }
         }
         taken
     }
 }
 
-/// How the writer's connection, which is never given back, plans: the planner knows nothing of an array's length, and the best
-/// plan for a batch is always the loop over the indexes that the statements below ask for (which also takes locks in their order).
-const PLANS: &str = "
-set plan_cache_mode = force_generic_plan;
-set enable_hashjoin = off;
-set enable_mergejoin = off;
-set jit = off";
-
-/// Rows of (log, run): fence them, and take numbers. KEY SHARE: `attempt` is part of a unique key of the job, so a takeover
+/// Rows of (log, run): fence the run, lock the log. KEY SHARE: `attempt` is part of a unique key of the job, so a takeover
 /// (attempt + 1) and an append in flight exclude each other, and a heartbeat does not wait. Logs in order of id, against
-/// deadlocks. Answers with the places of the runs whose lease holds, and with each log's number before the taken ones: two
-/// results that are not joined, since a thousand logs must not become a million pairs.
+/// deadlocks. Answers with the places of the runs whose lease holds and whose log is there.
+///
+/// Locks leave no dead rows behind, as a counter would: the writer does not slow down beside a transaction that stays open.
 const FENCE: &str = "
 with wanted as materialized (
-    select * from unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::int[]) with ordinality w(log_id, n, run_id, attempt, nth)
-    order by log_id),
-fenced as materialized (
-    select w.nth, w.log_id, w.n from wanted w
-    cross join lateral (
-        select from queue.jobs j
-        where j.run_id = w.run_id and j.attempt = w.attempt and j.state = 'running'
-        for key share) live),
-taken as (
-    update stream.logs l set last_seq = l.last_seq + f.n
-    from (select log_id, sum(n)::bigint as n from fenced group by log_id order by log_id) f
-    where l.log_id = f.log_id
-    returning l.log_id, l.last_seq - f.n as base)
-select nth, null::uuid, null::bigint, null::text from fenced
-union all
-select null, log_id, base, (select pg_current_xact_id()::text) from taken";
+    select * from unnest($1::uuid[], $2::uuid[], $3::int[]) with ordinality w(log_id, run_id, attempt, nth)
+    order by log_id)
+select w.nth, pg_current_xact_id()::text from wanted w
+cross join lateral (
+    select from queue.jobs j
+    where j.run_id = w.run_id and j.attempt = w.attempt and j.state = 'running'
+    for key share) live
+cross join lateral (
+    select from stream.logs l where l.log_id = w.log_id
+    for no key update) locked";
+
+/// Where the logs end: a statement of its own after the lock, so that it sees what the lock's last holders have committed.
+const ENDS: &str = "
+select e.log_id, e.last_seq from unnest($1::uuid[]) w(log_id) join stream.log_ends e on e.log_id = w.log_id";
 
 /// The writer has numbered the events: a plain insert.
 const INSERT: &str = "

@@ -87,8 +87,17 @@ struct Again<'a> {
     errors: Vec<Option<&'a str>>,
 }
 
-/// Settles a batch and returns the ids that were still ours. A settlement whose lease was lost changes nothing.
-pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> Result<Vec<i64>, HotError> {
+/// What settling a batch came to.
+#[derive(Debug, Default)]
+pub struct Settled {
+    /// The jobs that were still ours.
+    pub ids: Vec<i64>,
+    /// Jobs may be available now that were not: other workers want to know.
+    pub makes_work: bool,
+}
+
+/// Settles a batch. A settlement whose lease was lost changes nothing.
+pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> Result<Settled, HotError> {
     // By state of the end; sorted, as `queue.finish` wants it.
     let mut ended: BTreeMap<&'static str, Ended> = BTreeMap::new();
     let mut again = Again::default();
@@ -134,9 +143,11 @@ pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> 
         again.errors.push(error);
     }
     let client = pool.get().await?;
-    let mut settled = Vec::with_capacity(batch.len());
+    let mut settled = Settled::default();
     for (state, of_state) in &ended {
-        let statement = client.prepare_cached("select queue.finish($1, $2, $3, $4, $5)").await?;
+        let statement = client
+            .prepare_cached("select id, let_go from queue.finish($1, $2, $3, $4, $5)")
+            .await?;
         let errors = of_state.errors.iter().any(Option::is_some).then_some(&of_state.errors);
         let rows = client
             .query(
@@ -144,7 +155,8 @@ pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> 
                 &[&of_state.ids, &of_state.attempts, state, &errors, &keep_completed],
             )
             .await?;
-        settled.extend(rows.iter().map(|row| row.get::<_, i64>(0)));
+        settled.ids.extend(rows.iter().map(|row| row.get::<_, i64>(0)));
+        settled.makes_work |= rows.first().is_some_and(|row| row.get::<_, i32>(1) > 0);
     }
     if !again.ids.is_empty() {
         let statement = client.prepare_cached(AGAIN).await?;
@@ -154,7 +166,8 @@ pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> 
                 &[&again.ids, &again.attempts, &again.delays_s, &again.free, &again.errors],
             )
             .await?;
-        settled.extend(rows.iter().map(|row| row.get::<_, i64>(0)));
+        settled.ids.extend(rows.iter().map(|row| row.get::<_, i64>(0)));
+        settled.makes_work = true;
     }
     Ok(settled)
 }
@@ -182,24 +195,24 @@ pub async fn fence(db: &mut PgConnection, run_id: Uuid, attempt: i32) -> Result<
     .await
 }
 
-/// Ends one job within the caller's transaction (which has fenced it). False: it was no longer the caller's.
+/// Ends one job within the caller's transaction (which has fenced it). None: it was no longer the caller's. Some: whether the next
+/// job of its key was let go.
 pub async fn settle_one(
     db: &mut PgConnection,
     job_id: i64,
     attempt: i32,
     state: &str,
     error: Option<&str>,
-) -> Result<bool, sqlx::Error> {
-    let settled = sqlx::query_scalar!(
-        "select queue.finish(array[$1::bigint], array[$2::int], $3::text, array[$4::text])",
+) -> Result<Option<bool>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select let_go > 0 as "let_go!" from queue.finish(array[$1::bigint], array[$2::int], $3::text, array[$4::text])"#,
         job_id,
         attempt,
         state,
         error
     )
     .fetch_optional(db)
-    .await?;
-    Ok(settled.flatten().is_some())
+    .await
 }
 
 #[cfg(test)]

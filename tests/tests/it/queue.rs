@@ -49,7 +49,11 @@ pub(crate) fn ended(job: &ClaimedJob, outcome: Outcome) -> Settlement {
 }
 
 pub(crate) async fn end(db: &TestDatabase, job: &ClaimedJob, outcome: Outcome) -> bool {
-    queue::settle(&db.db.hot, &[ended(job, outcome)], true).await.unwrap() == [job.id]
+    queue::settle(&db.db.hot, &[ended(job, outcome)], true)
+        .await
+        .unwrap()
+        .ids
+        == [job.id]
 }
 
 pub(crate) fn kinds(jobs: &[ClaimedJob]) -> Vec<&str> {

@@ -10,7 +10,7 @@ use crate::queue::{LEASE, add, claim, claim_after, end, ended, job, kinds};
 use crate::support;
 
 #[tokio::test]
-async fn a_claim_goes_on_where_the_last_one_stopped_and_looks_back_within_a_second() {
+async fn a_claim_goes_on_where_the_last_one_stopped_and_looks_back_in_time() {
     let db = support::database().await;
     let jobs: Vec<NewJob> = (0..60)
         .map(|n| NewJob::new(format!("job-{n}"), json!({ "n": n })))
@@ -18,7 +18,8 @@ async fn a_claim_goes_on_where_the_last_one_stopped_and_looks_back_within_a_seco
     queue::enqueue_many(&mut db.pool.acquire().await.unwrap(), &jobs)
         .await
         .unwrap();
-    let mut turn = Turn::default();
+    // Dead rows have made walks dear: there is one a second.
+    let mut turn = Turn::with_walks_of(Duration::from_millis(50));
     let mut next = async || {
         queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, 20, &mut turn)
             .await
@@ -59,7 +60,42 @@ async fn a_claim_goes_on_where_the_last_one_stopped_and_looks_back_within_a_seco
     });
     tokio::time::timeout(Duration::from_secs(2), late)
         .await
-        .expect("within the floors' life");
+        .expect("with the next walk");
+}
+
+#[tokio::test]
+async fn a_lane_that_ran_dry_takes_no_turn() {
+    let db = support::database().await;
+    // Dear enough that floors outlast the test.
+    let mut turn = Turn::with_walks_of(Duration::from_secs(60));
+    let mut next = async |limit: usize| {
+        let claimed = queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, limit, &mut turn)
+            .await
+            .unwrap();
+        claimed.into_iter().map(|job| job.kind).collect::<Vec<String>>()
+    };
+    for project in 1..=20 {
+        add(
+            &db,
+            NewJob {
+                project_id: Uuid::from_u128(project),
+                ..job("old")
+            },
+        )
+        .await;
+    }
+    assert_eq!(next(50).await.len(), 20);
+    assert!(next(50).await.is_empty());
+    // One slot, and twenty lanes that are known: the one that has something is found.
+    add(
+        &db,
+        NewJob {
+            project_id: Uuid::from_u128(7),
+            ..job("new")
+        },
+    )
+    .await;
+    assert_eq!(next(1).await, ["new"]);
 }
 
 #[tokio::test]
@@ -122,7 +158,7 @@ async fn a_batch_with_every_outcome_settles_each_job_its_own_way() {
     // Somebody else has it by now.
     batch[4].attempt += 1;
     batch.reverse();
-    let mut settled = queue::settle(&db.db.hot, &batch, true).await.unwrap();
+    let mut settled = queue::settle(&db.db.hot, &batch, true).await.unwrap().ids;
     settled.sort_unstable();
     let ours: Vec<i64> = claimed[..4].iter().map(|job| job.id).collect();
     assert_eq!(settled, ours);

@@ -1,0 +1,223 @@
+//! Where claims of a queue go on: whose turn it is, and how far each lane (project, priority) was served.
+//!
+//! Index entries of jobs that are gone stay until they are vacuumed, which somebody's open transaction may prevent for hours. A claim
+//! that begins at the beginning of its lanes walks over all of them; floors spare it that. What became claimable behind a floor (a late
+//! commit, a job that was held) is found by the next walk. So a walk is due when nobody will notice what it costs: where it is cheap, with
+//! each claim of a queue that is not backed up; else after [`WALK_SHARE`] times as long as it takes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// A walk pauses so many times as long as it took: walks are a twentieth of a worker's claims.
+const WALK_SHARE: u32 = 20;
+/// But no longer.
+const LONGEST_PAUSE: Duration = Duration::from_secs(3);
+/// A walk up to this long is repeated with each claim: most of it is the round trip and the commit.
+const CHEAP_WALK: Duration = Duration::from_millis(3);
+/// Walks that are remembered; the cheapest of them tells the cost, whatever made the others wait.
+const WALKS: usize = 3;
+/// Jobs of a queue that is not backed up become visible within this, except for transactions that take longer.
+const LATE_COMMIT: TimeDelta = TimeDelta::milliseconds(100);
+/// More lanes are not remembered, where the queue is not backed up.
+const MAX_LANES: usize = 256;
+
+type Lane = (Uuid, i16);
+/// (run_at, id): jobs of a lane are served in this order.
+type Place = (DateTime<Utc>, i64);
+
+/// A worker keeps one a queue.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    /// The project that was served last.
+    after: Uuid,
+    /// The place of the last job that was claimed, by lane.
+    floors: BTreeMap<Lane, Place>,
+    /// The server's clock at the last job that was claimed.
+    served_at: DateTime<Utc>,
+    walked_at: Instant,
+    /// What the last walks took.
+    walks: [Duration; WALKS],
+}
+
+/// The floors as columns, in order of lane.
+#[derive(Debug, Default)]
+pub(super) struct Floors {
+    pub projects: Vec<Uuid>,
+    pub priorities: Vec<i16>,
+    pub run_ats: Vec<DateTime<Utc>>,
+    pub ids: Vec<i64>,
+}
+
+impl Default for Turn {
+    fn default() -> Self {
+        Self {
+            after: Uuid::nil(),
+            floors: BTreeMap::new(),
+            served_at: DateTime::UNIX_EPOCH,
+            walked_at: Instant::now(),
+            walks: [Duration::ZERO; WALKS],
+        }
+    }
+}
+
+impl Turn {
+    /// As if `project` had just been served.
+    pub fn after(project: Uuid) -> Self {
+        Self {
+            after: project,
+            ..Self::default()
+        }
+    }
+
+    /// As if walks had taken so long.
+    pub fn with_walks_of(cost: Duration) -> Self {
+        Self {
+            walks: [cost; WALKS],
+            ..Self::default()
+        }
+    }
+
+    /// When there may be jobs that claims have passed over. None: there are none.
+    pub fn look_again_at(&self) -> Option<Instant> {
+        (!self.floors.is_empty()).then(|| self.walked_at + self.pause())
+    }
+
+    /// Takes over what another claim found that began from the same turn and ran beside this one.
+    pub fn join(&mut self, other: Turn) {
+        for (lane, place) in other.floors {
+            self.raise(lane, place);
+        }
+        self.served_at = self.served_at.max(other.served_at);
+    }
+
+    /// The project that was served last.
+    pub(super) fn last_served(&self) -> Uuid {
+        self.after
+    }
+
+    /// Whose turn a project is, counted from the one that was served last.
+    pub(super) fn order(&self, project: Uuid) -> (bool, Uuid) {
+        (project <= self.after, project)
+    }
+
+    /// Whether the next claim is to begin at the beginning.
+    pub(super) fn is_walk_due(&self) -> bool {
+        self.look_again_at().is_none_or(|at| at <= Instant::now())
+    }
+
+    pub(super) fn floors(&self) -> Floors {
+        let mut floors = Floors::default();
+        for ((project, priority), (run_at, id)) in &self.floors {
+            floors.projects.push(*project);
+            floors.priorities.push(*priority);
+            floors.run_ats.push(*run_at);
+            floors.ids.push(*id);
+        }
+        floors
+    }
+
+    /// A claim that began then has looked at everything.
+    pub(super) fn walked(&mut self, began: Instant) {
+        self.walked_at = Instant::now();
+        self.walks.rotate_right(1);
+        self.walks[0] = began.elapsed();
+    }
+
+    /// A job was claimed, in its turn.
+    pub(super) fn served(&mut self, lane: Lane, place: Place, now: DateTime<Utc>) {
+        self.raise(lane, place);
+        self.after = lane.0;
+        self.served_at = now;
+    }
+
+    /// A claim got all that it saw. What it did not see is not to wait for the next walk, unless walks are dear.
+    pub(super) fn ran_dry(&mut self) {
+        if self.cost() <= CHEAP_WALK || self.floors.len() > MAX_LANES {
+            return self.forget();
+        }
+        let seen = (self.served_at - LATE_COMMIT, 0);
+        for place in self.floors.values_mut() {
+            *place = seen.min(*place);
+        }
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.floors.clear();
+    }
+
+    fn raise(&mut self, lane: Lane, place: Place) {
+        let floor = self.floors.entry(lane).or_insert(place);
+        *floor = place.max(*floor);
+    }
+
+    fn cost(&self) -> Duration {
+        self.walks.iter().min().copied().unwrap_or_default()
+    }
+
+    fn pause(&self) -> Duration {
+        (self.cost() * WALK_SHARE).min(LONGEST_PAUSE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LANE: Lane = (Uuid::nil(), 0);
+
+    fn at(s: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(s, 0).expect("a moment")
+    }
+
+    #[test]
+    fn where_walks_are_cheap_a_queue_that_ran_dry_has_no_floors() {
+        let mut turn = Turn::with_walks_of(CHEAP_WALK);
+        assert!(turn.is_walk_due());
+        turn.served(LANE, (at(10), 3), at(100));
+        assert!(!turn.is_walk_due(), "a queue that is backed up goes on");
+        turn.ran_dry();
+        assert!(turn.is_walk_due());
+        assert_eq!(turn.look_again_at(), None);
+    }
+
+    #[test]
+    fn where_walks_are_dear_floors_stay_behind_what_may_still_be_committed() {
+        let mut turn = Turn::with_walks_of(Duration::from_millis(50));
+        turn.served(LANE, (at(10), 3), at(100));
+        turn.served((LANE.0, 1), (at(100), 4), at(100));
+        turn.ran_dry();
+        let floors = turn.floors();
+        assert_eq!(floors.run_ats, [at(10), at(100) - LATE_COMMIT]);
+        assert_eq!(floors.ids, [3, 0]);
+        assert!(!turn.is_walk_due());
+        assert_eq!(
+            turn.look_again_at(),
+            Some(turn.walked_at + Duration::from_secs(1)),
+            "a twentieth of the time is for walks"
+        );
+    }
+
+    #[test]
+    fn one_walk_that_had_to_wait_is_no_dear_one() {
+        let mut turn = Turn::with_walks_of(Duration::from_millis(1));
+        turn.walked(Instant::now() - Duration::from_secs(1));
+        turn.served(LANE, (at(10), 3), at(100));
+        turn.ran_dry();
+        assert_eq!(turn.look_again_at(), None);
+    }
+
+    #[test]
+    fn claims_beside_each_other_share_what_they_served() {
+        let mut one = Turn::with_walks_of(Duration::from_millis(50));
+        let mut other = one.clone();
+        one.served(LANE, (at(10), 3), at(100));
+        other.served(LANE, (at(11), 4), at(101));
+        other.served((LANE.0, 1), (at(9), 1), at(101));
+        one.join(other);
+        assert_eq!(one.floors().ids, [4, 1]);
+    }
+}
