@@ -55,6 +55,23 @@ pub async fn commits_per_s(database: &Database, span: Duration) -> Result<f64> {
     Ok(rate)
 }
 
+/// What each of so many one-row commits takes, one after the other on one connection, prepared.
+pub async fn commits(database: &Database, n: usize) -> Result<crate::load::Latencies> {
+    let client = database.db.hot.get().await?;
+    client
+        .batch_execute("create table if not exists commit_limit (n bigint)")
+        .await?;
+    let insert = client.prepare("insert into commit_limit values ($1)").await?;
+    let mut latencies = crate::load::Latencies::default();
+    for _ in 0..n {
+        let began = crate::load::now_us();
+        client.execute(&insert, &[&1_i64]).await?;
+        latencies.since(began);
+    }
+    client.batch_execute("drop table commit_limit").await?;
+    Ok(latencies)
+}
+
 /// How many turns of the chain below are timed.
 const CHAINS: usize = 100;
 

@@ -120,6 +120,12 @@ pub struct Claim {
 }
 
 impl Claim {
+    /// With what stands in its way, for the page to tell where it is not held.
+    pub fn unless(mut self, what_stands_in_the_way: impl Into<String>) -> Self {
+        self.why_not = Some(what_stands_in_the_way.into());
+        self
+    }
+
     pub fn value(&self) -> Option<f64> {
         median(&self.values)
     }
@@ -169,6 +175,11 @@ impl Table {
             plot.columns.retain(|column| !gone.contains(column));
         }
         self
+    }
+
+    /// The median of a cell, as text.
+    pub fn told(&self, row: &str, column: &str) -> String {
+        median(self.values(row, column)).map_or_else(|| "–".to_owned(), crate::print::figure)
     }
 
     pub fn values(&self, row: &str, column: &str) -> &[f64] {

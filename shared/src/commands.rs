@@ -32,7 +32,7 @@ pub use finish_run::{FinishRun, RunError};
 pub use post_message::{OnBusy, PostError, PostMessage, Posted};
 pub use record_step::{AskedCall, RecordStep};
 pub use record_tool::{ToolEnded, ToolStarted};
-pub use start_run::{StartRun, Started};
+pub use start_run::{Begun, StartRun, Started};
 pub use trigger_run::TriggerRun;
 
 /// A verb. Applying it joins the caller's transaction; [`execute`] gives it one of its own.

@@ -1,9 +1,13 @@
 //! Conversations: what a chat UI lists. Every query is scoped by project AND owner.
 
 use chrono::{DateTime, Utc};
+use deadpool_postgres::Pool;
 use serde_json::Value;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
+
+use crate::events::log::{self, LogEnds};
+use crate::queue::settle::HotError;
 
 /// Characters of the first message that become the title.
 pub const TITLE_MAX_CHARS: usize = 50;
@@ -69,6 +73,16 @@ pub async fn get(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Option
     )
     .fetch_optional(db)
     .await
+}
+
+/// Where the events of the owner's conversation begin and end. One query tells both whether it is there: after a restart, all
+/// readers ask at once.
+pub async fn log_ends(pool: &Pool, owner: Owner, id: Uuid) -> Result<Option<LogEnds>, HotError> {
+    let sql = "select l.last_seq, l.oldest_seq
+               from kb.chat_conversations c join stream.log_ends l on l.log_id = c.id
+               where c.id = $1 and c.project_id = $2 and c.owner_user_id = $3";
+    let found = log::look(pool, sql, &[&id, &owner.project_id, &owner.user_id]).await?;
+    Ok(found.map(|(ends, _)| ends))
 }
 
 /// A page of the owner's conversations, the most recently used first, after the cursor (updated_at, id).

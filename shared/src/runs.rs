@@ -4,12 +4,15 @@
 //! `queued` is made by the commands, under the fence of the job's attempt.
 
 use chrono::{DateTime, Utc};
+use deadpool_postgres::Pool;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use crate::conversations::Owner;
+use crate::events::log::{self, LogEnds};
+use crate::queue::settle::HotError;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -143,6 +146,41 @@ pub async fn get(db: &PgPool, id: Uuid) -> Result<Option<Run>, sqlx::Error> {
     sqlx::query_as!(Run, "select * from kb.agent_runs where id = $1", id)
         .fetch_optional(db)
         .await
+}
+
+/// A run's part of its log.
+#[derive(Debug, Clone, Copy)]
+pub struct Span {
+    pub run_id: Uuid,
+    pub root_run_id: Uuid,
+    pub log_id: Uuid,
+    /// The number before its first event.
+    pub first_seq: i64,
+    /// Of its newest `done`. A run that goes on after one has closed an earlier turn with it.
+    pub done_seq: Option<i64>,
+    pub has_ended: bool,
+}
+
+/// The events of a run that `owner` may see (as [`get_visible`]), and where its log begins and ends, in one query: after a restart,
+/// all readers ask at once.
+pub async fn span(pool: &Pool, owner: Owner, id: Uuid) -> Result<Option<(Span, LogEnds)>, HotError> {
+    let sql = "select r.id, r.root_run_id, r.log_id, r.first_seq, r.done_seq, r.state, l.last_seq, l.oldest_seq
+               from kb.agent_runs r join stream.log_ends l on l.log_id = r.log_id
+               where r.id = $1 and r.project_id = $2
+                 and (r.conversation_id is null
+                      or exists (select from kb.chat_conversations c where c.id = r.conversation_id and c.owner_user_id = $3))";
+    let found = log::look(pool, sql, &[&id, &owner.project_id, &owner.user_id]).await?;
+    Ok(found.map(|(ends, row)| {
+        let span = Span {
+            run_id: row.get(0),
+            root_run_id: row.get(1),
+            log_id: row.get(2),
+            first_seq: row.get(3),
+            done_seq: row.get(4),
+            has_ended: RunState::parse(row.get(5)).is_some_and(RunState::has_ended),
+        };
+        (span, ends)
+    }))
 }
 
 /// A run that `owner` may see: of the project, and, where it belongs to a conversation, of the conversation's owner.

@@ -25,6 +25,11 @@ use crate::services::Services;
 
 /// Slots that become free are filled together: as soon as half a batch is free, or this long after the first.
 const REFILL: Duration = Duration::from_millis(3);
+/// A worker that is woken for nothing, since others are faster, waits this long after its next wake-ups, twice as long each time, and so
+/// looks for several jobs at once.
+const LATECOMER: Duration = Duration::from_micros(500);
+/// But no longer.
+const LATEST: Duration = Duration::from_millis(8);
 /// Batches of settlements that may wait before jobs wait for them.
 const SETTLE_QUEUE: usize = 4;
 /// Statements that settle at the same time: one is worked on while the other waits for the disk.
@@ -82,11 +87,21 @@ pub async fn run(services: Services, drain: CancellationToken) {
     let mut poll = interval(stagger(POLL_INTERVAL, services.worker.id));
     poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut turns: Vec<Turn> = services.config.queues.iter().map(|_| Turn::default()).collect();
+    // Wake-ups in a row that led to nothing.
+    let mut misses = 0_u32;
+    let mut is_woken = false;
     loop {
-        let mut more = false;
+        let mut found = Found::default();
         for (queue, turn) in services.config.queues.iter().zip(&mut turns) {
-            more |= claim_all(&services, queue, turn, &jobs, &tasks, &freed, &settlements, &drain).await;
+            found.add(claim_all(&services, queue, turn, &jobs, &tasks, &freed, &settlements, &drain).await);
         }
+        misses = match (found.claimed, is_woken) {
+            // Not for want of a free slot.
+            (0, true) if !found.more => misses + 1,
+            (0, _) => misses,
+            (1.., _) => 0,
+        };
+        is_woken = false;
         // The moment at which freed slots are filled at the latest, or claims look for what they have passed over.
         let mut refill_at = match free_slots(&services, &jobs) {
             0 => None,
@@ -97,7 +112,7 @@ pub async fn run(services: Services, drain: CancellationToken) {
                 () = drain.cancelled() => break,
                 _ = poll.tick() => break,
                 // Where claims got all that there was, a wake-up tells of more.
-                () = freed.notified(), if more => {
+                () = freed.notified(), if found.more => {
                     if free_slots(&services, &jobs) * 2 >= batch(&services) {
                         break;
                     }
@@ -107,7 +122,10 @@ pub async fn run(services: Services, drain: CancellationToken) {
                 () = sleep_until(refill_at.unwrap_or_else(Instant::now)), if refill_at.is_some() => break,
                 wake = wakeup::next(&mut wakes) => {
                     if wake.all || services.config.queues.iter().any(|queue| wake.queues.contains(queue)) {
-                        break;
+                        is_woken = true;
+                        let Some(late) = late(misses) else { break };
+                        let latest = Instant::now() + late;
+                        refill_at = Some(refill_at.map_or(latest, |at| at.min(latest)));
                     }
                 }
             }
@@ -161,7 +179,29 @@ fn batch(services: &Services) -> usize {
     services.config.slots.min(usize::from(services.config.claim_batch))
 }
 
-/// Claims until slots or jobs run out. Returns whether there may be more jobs.
+/// How long a worker that was woken lets others go first. None: not at all.
+fn late(misses: u32) -> Option<Duration> {
+    // One is chance.
+    let doublings = misses.checked_sub(2)?;
+    Some(LATECOMER.saturating_mul(2_u32.saturating_pow(doublings)).min(LATEST))
+}
+
+/// What a round of claims came to.
+#[derive(Default)]
+struct Found {
+    claimed: usize,
+    /// There may be more jobs.
+    more: bool,
+}
+
+impl Found {
+    fn add(&mut self, other: Self) {
+        self.claimed += other.claimed;
+        self.more |= other.more;
+    }
+}
+
+/// Claims until slots or jobs run out.
 #[expect(clippy::too_many_arguments, reason = "the claimer's own state, passed once")]
 async fn claim_all(
     services: &Services,
@@ -172,13 +212,15 @@ async fn claim_all(
     freed: &Arc<Notify>,
     settlements: &mpsc::Sender<Settlement>,
     drain: &CancellationToken,
-) -> bool {
+) -> Found {
     let mut backed_up = false;
+    let mut found = Found::default();
     loop {
         let free = free_slots(services, jobs);
         let limit = free.min(batch(services));
         if limit == 0 || drain.is_cancelled() {
-            return true;
+            found.more = true;
+            return found;
         }
         let claim = async |turn: &mut Turn| {
             let lease = services.config.lease();
@@ -205,18 +247,21 @@ async fn claim_all(
             Ok(claimed) => claimed,
             Err(error) => {
                 warn!(%error, queue, "claiming failed; trying again");
-                return true;
+                found.more = true;
+                return found;
             }
         };
         let full = claimed.len() == asked;
         backed_up = full;
+        found.claimed += claimed.len();
+        found.more = full;
         metrics::counter!("rejoin_jobs_claimed_total", "queue" => queue.to_owned()).increment(claimed.len() as u64);
         for job in claimed {
             start(services, job, jobs, tasks, freed, settlements, drain);
         }
         // Or few slots are left: more are filled together.
         if !full || free_slots(services, jobs) * 2 < batch(services) {
-            return full;
+            return found;
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rejoin_shared::agents::{self, AgentDefinition};
-use rejoin_shared::commands::{FencedError, FinishRun, RunError, StartRun, Started};
+use rejoin_shared::commands::{Begun, FencedError, FinishRun, RunError, StartRun, Started};
 use rejoin_shared::events::Kind;
 use rejoin_shared::events::kinds::DoneStatus;
 use rejoin_shared::events::writer::RunStream;
@@ -152,16 +152,19 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
             citations: opening.citations.clone(),
             attempt: job.attempt,
         },
-        opening: opening.messages.clone(),
+        opening: opening.messages,
         reason: job.last_error.as_deref().unwrap_or("the worker handed the run over"),
     };
-    let (started, _) = services.execute(&start).await?;
-    if started == Started::Resumed {
-        metrics::counter!("rejoin_runs_resumed_total").increment(1);
-    }
-    // As the attempt before this one left it.
-    let Some(run) = runs::get(&services.db.sql, run.id).await? else {
-        return Err(Trouble::LeaseLost);
+    let Begun { started, run, .. } = services.execute(&start).await?;
+    let fresh = match started {
+        Started::Fresh => Some(Opening {
+            messages: start.opening,
+            citations: opening.citations,
+        }),
+        Started::Resumed => {
+            metrics::counter!("rejoin_runs_resumed_total").increment(1);
+            None
+        }
     };
 
     if run.cancel_requested_at.is_some() {
@@ -179,9 +182,20 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
             })
         }
         Err(error) => End::failed(run_error(&error)),
-        Ok((_, provider)) => go(services, job, signals, &run, definition.as_ref(), provider).await?,
+        Ok((_, provider)) => {
+            go(
+                services,
+                job,
+                signals,
+                &run,
+                definition.as_ref(),
+                provider,
+                fresh.as_ref(),
+            )
+            .await?
+        }
     };
-    finish(services, job, &run, end).await
+    finish(services, job, &run, end, fresh).await
 }
 
 /// The step loop, with its events going to the log.
@@ -192,6 +206,7 @@ async fn go(
     run: &Run,
     definition: Option<&AgentDefinition>,
     provider: Arc<dyn Provider>,
+    fresh: Option<&Opening>,
 ) -> Result<End, Trouble> {
     let stream = Arc::new(RunStream {
         log_id: run.log_id,
@@ -200,12 +215,16 @@ async fn go(
         attempt: job.attempt,
         lost: signals.lost.clone(),
     });
-    let age_s = sqlx::query_scalar!(
-        r#"select extract(epoch from now() - started_at)::float8 as "age!" from kb.agent_runs where id = $1"#,
-        run.id
-    )
-    .fetch_one(&services.db.sql)
-    .await?;
+    let age_s =
+        match fresh {
+            Some(_) => 0.0,
+            None => sqlx::query_scalar!(
+                r#"select extract(epoch from now() - started_at)::float8 as "age!" from kb.agent_runs where id = $1"#,
+                run.id
+            )
+            .fetch_one(&services.db.sql)
+            .await?,
+        };
     let timeout_s = run
         .timeout_s
         .or(definition.and_then(|definition| definition.default_timeout))
@@ -236,11 +255,21 @@ async fn go(
         callback: Some(publish::to_log(services.writer.clone(), stream.clone())),
         stream,
     };
-    Ok(Execution::load(request).await?.run().await)
+    let execution = match fresh {
+        Some(opening) => Execution::begin(request, opening)?,
+        None => Execution::load(request).await?,
+    };
+    Ok(execution.run().await)
 }
 
 /// Ends the turn.
-async fn finish(services: &Services, job: &ClaimedJob, run: &Run, end: End) -> Result<Option<Outcome>, Trouble> {
+async fn finish(
+    services: &Services,
+    job: &ClaimedJob,
+    run: &Run,
+    end: End,
+    fresh: Option<Opening>,
+) -> Result<Option<Outcome>, Trouble> {
     let (status, text, error, usage) = match end {
         End::Finished {
             status,
@@ -252,7 +281,10 @@ async fn finish(services: &Services, job: &ClaimedJob, run: &Run, end: End) -> R
         End::LeaseLost => return Err(Trouble::LeaseLost),
         End::Database { attempted, error } => return Err(Trouble::of(attempted, &error)),
     };
-    let citations = history::citations(&services.db.sql, run).await?;
+    let citations = match fresh {
+        Some(opening) => opening.citations,
+        None => history::citations(&services.db.sql, run).await?,
+    };
     let usage = usage.unwrap_or_else(|| run.usage.clone());
     let command = FinishRun {
         run,

@@ -32,6 +32,7 @@ use crate::tools::SharedTool;
 
 use answer::AnswerError;
 pub use history::LoadError;
+use history::{Opening, Stored};
 pub use limits::Limits;
 use limits::{Repeats, StopReason};
 
@@ -126,7 +127,17 @@ impl Execution {
     /// Rebuilds the run as it is on record.
     pub async fn load(request: ExecuteRequest) -> Result<Self, LoadError> {
         let stored = history::rebuild(&request.services.db.sql, &request.run).await?;
-        Ok(Self {
+        Ok(Self::of(request, stored))
+    }
+
+    /// A run of which nothing but its opening is on record yet.
+    pub fn begin(request: ExecuteRequest, opening: &Opening) -> Result<Self, LoadError> {
+        let stored = history::begin(&request.run, opening)?;
+        Ok(Self::of(request, stored))
+    }
+
+    fn of(request: ExecuteRequest, stored: Stored) -> Self {
+        Self {
             system: stored.system,
             messages: stored.messages,
             open_calls: stored.open_calls,
@@ -139,7 +150,7 @@ impl Execution {
             reply: stored.reply,
             stopping: stored.stopping,
             request,
-        })
+        }
     }
 
     /// Steps until the end.

@@ -131,6 +131,12 @@ impl Wakes for wakeup::Wake {
     }
 }
 
+impl Wakes for commands::Begun {
+    fn wake(&self) -> wakeup::Wake {
+        self.wake.clone()
+    }
+}
+
 impl<T> Wakes for (T, wakeup::Wake) {
     fn wake(&self) -> wakeup::Wake {
         self.1.clone()

@@ -6,9 +6,9 @@ use axum::extract::State;
 use axum::http::header::{ACCEPT, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use rejoin_shared::commands;
 use rejoin_shared::commands::post_message::Idempotency;
 use rejoin_shared::commands::{OnBusy, PostError, PostMessage, Posted};
-use rejoin_shared::{commands, runs};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::caller::Caller;
 use crate::extract::{Body, Params};
 use crate::problem::{BodyRefused, Problem, Refused};
-use crate::sse::start::{self, Start, StreamParams, Target};
+use crate::sse::start::{self, Start, StreamParams, Wanted};
 use crate::state::AppState;
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -110,10 +110,16 @@ async fn post_message(
         None => (StatusCode::ACCEPTED, Json(accepted(&posted))).into_response(),
         Some(permit) if posted.fresh => start::open_turn(&state, permit, &posted),
         Some(permit) => {
-            let run = runs::get_visible(&state.db.sql, caller.owner(), posted.run_id).await?;
-            let run = run.ok_or_else(|| Problem::not_found("run_not_found", "The run"))?;
-            let target = Target::Run(Box::new(run));
-            start::open(&state, permit, target, Start::Beginning, &StreamParams::default()).await?
+            let wanted = Wanted::Run(posted.run_id);
+            start::open(
+                &state,
+                permit,
+                caller.owner(),
+                wanted,
+                Start::Beginning,
+                &StreamParams::default(),
+            )
+            .await?
         }
     };
     let headers = response.headers_mut();

@@ -23,7 +23,7 @@ use super::tickets;
 use crate::caller::Caller;
 use crate::extract::{Body, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, Refused};
-use crate::sse::start::{self, StreamParams, Target};
+use crate::sse::start::{self, StreamParams, Wanted};
 use crate::state::AppState;
 
 /// Longest title [characters].
@@ -304,7 +304,6 @@ async fn events(
         None => crate::caller::authenticate(&state, &headers, &uri, Scope::Read).await?,
     };
     let start = params.start(&headers)?;
-    visible(&state, &caller, id).await?;
     let permit = start::admit(&state, &caller)?;
-    start::open(&state, permit, Target::Conversation(id), start, &params).await
+    start::open(&state, permit, caller.owner(), Wanted::Conversation(id), start, &params).await
 }

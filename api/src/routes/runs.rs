@@ -19,7 +19,7 @@ use super::tickets;
 use crate::caller::Caller;
 use crate::extract::{Params, Segments};
 use crate::problem::{Problem, Refused};
-use crate::sse::start::{self, StreamParams, Target};
+use crate::sse::start::{self, StreamParams, Wanted};
 use crate::state::AppState;
 
 pub fn routes() -> OpenApiRouter<AppState> {
@@ -205,7 +205,6 @@ async fn events(
         None => crate::caller::authenticate(&state, &headers, &uri, Scope::Read).await?,
     };
     let start = params.start(&headers)?;
-    let run = visible(&state, &caller, id).await?;
     let permit = start::admit(&state, &caller)?;
-    start::open(&state, permit, Target::Run(Box::new(run)), start, &params).await
+    start::open(&state, permit, caller.owner(), Wanted::Run(id), start, &params).await
 }

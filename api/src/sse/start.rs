@@ -9,9 +9,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use rejoin_shared::commands::Posted;
-use rejoin_shared::events::log::{self, LogEnds};
+use rejoin_shared::conversations::{self, Owner};
+use rejoin_shared::events::log::LogEnds;
 use rejoin_shared::events::snapshot;
-use rejoin_shared::runs::{self, Run};
+use rejoin_shared::runs::{self, Span};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::timeout;
@@ -101,10 +102,18 @@ fn cursor(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-/// What is read.
-pub enum Target {
+/// Whose events are asked for.
+#[derive(Debug, Clone, Copy)]
+pub enum Wanted {
     Conversation(Uuid),
-    Run(Box<Run>),
+    Run(Uuid),
+}
+
+/// What is read. The caller may see it.
+#[derive(Debug, Clone, Copy)]
+enum Target {
+    Conversation(Uuid),
+    Run(Span),
 }
 
 impl Target {
@@ -118,7 +127,7 @@ impl Target {
     fn run_id(&self) -> Option<Uuid> {
         match self {
             Target::Conversation(_) => None,
-            Target::Run(run) => Some(run.id),
+            Target::Run(run) => Some(run.run_id),
         }
     }
 
@@ -134,7 +143,7 @@ impl Target {
     fn is_over_at(&self, cursor: i64) -> bool {
         match self {
             Target::Conversation(_) => false,
-            Target::Run(run) => run.state().has_ended() && cursor >= run.done_seq.unwrap_or_default(),
+            Target::Run(run) => run.has_ended && cursor >= run.done_seq.unwrap_or_default(),
         }
     }
 
@@ -144,13 +153,9 @@ impl Target {
             Target::Run(run) => {
                 let done_seq = run.done_seq.unwrap_or_default();
                 // A `done` of a run that goes on closed an earlier turn of it.
-                let open_through = if run.state().has_ended() {
-                    done_seq - 1
-                } else {
-                    done_seq
-                };
+                let open_through = if run.has_ended { done_seq - 1 } else { done_seq };
                 Filter::Run {
-                    id: run.id,
+                    id: run.run_id,
                     root: run.root_run_id,
                     open_through,
                 }
@@ -161,31 +166,45 @@ impl Target {
     fn snapshot_url(&self) -> String {
         match self {
             Target::Conversation(id) => format!("/api/conversations/{id}/events?from=snapshot"),
-            Target::Run(run) => format!("/api/runs/{}/events?from=snapshot", run.id),
+            Target::Run(run) => format!("/api/runs/{}/events?from=snapshot", run.run_id),
         }
-    }
-
-    /// Looks again how a run stands.
-    async fn refresh(&mut self, state: &AppState) -> Result<(), Problem> {
-        if let Target::Run(run) = self {
-            let now = runs::get(&state.db.sql, run.id).await?;
-            **run = now.ok_or_else(|| Problem::not_found("run_not_found", "The run"))?;
-        }
-        Ok(())
     }
 }
 
-/// Answers a request for events. The caller may see the target.
+/// What the owner may see of what is wanted, and where its log begins and ends.
+async fn find(state: &AppState, owner: Owner, wanted: Wanted) -> Result<(Target, LogEnds), Problem> {
+    let hot = &state.db.hot;
+    let looked = async {
+        Ok::<_, Problem>(match wanted {
+            Wanted::Conversation(id) => {
+                let ends = conversations::log_ends(hot, owner, id).await?;
+                let missing = || Problem::not_found("conversation_not_found", "The conversation");
+                (Target::Conversation(id), ends.ok_or_else(missing)?)
+            }
+            Wanted::Run(id) => {
+                let span = runs::span(hot, owner, id).await?;
+                let (span, ends) = span.ok_or_else(|| Problem::not_found("run_not_found", "The run"))?;
+                (Target::Run(span), ends)
+            }
+        })
+    };
+    timeout(QUERY_LIMIT, looked)
+        .await
+        .unwrap_or_else(|_| Err(Problem::database_away()))
+}
+
+/// Answers a request for events.
 pub async fn open(
     state: &AppState,
     permit: Permit,
-    mut target: Target,
+    owner: Owner,
+    wanted: Wanted,
     start: Start,
     params: &StreamParams,
 ) -> Result<Response, Problem> {
     let on_gap = params.on_gap()?;
+    let (target, ends) = find(state, owner, wanted).await?;
     let log_id = target.log_id();
-    let ends = ends_of(state, log_id).await?;
     let cursor = match start {
         Start::Beginning => target.first_seq(),
         Start::After(seq) if seq > ends.last_seq => {
@@ -193,12 +212,8 @@ pub async fn open(
             return Err(Problem::bad_request("cursor_ahead", detail).with("lastSeq", json!(ends.last_seq)));
         }
         Start::After(seq) => seq.max(target.first_seq()),
-        Start::Now => {
-            // A run may have ended between our looks at it and at its log.
-            target.refresh(state).await?;
-            ends.last_seq
-        }
-        Start::Snapshot => return from_snapshot(state, permit, target, ends, Opening::default()).await,
+        Start::Now => ends.last_seq,
+        Start::Snapshot => return from_snapshot(state, permit, target, owner, ends, Opening::default()).await,
     };
     if target.is_over_at(cursor) {
         return Ok(StatusCode::NO_CONTENT.into_response());
@@ -208,7 +223,7 @@ pub async fn open(
             let opening = Opening {
                 gap: Some(frame::gap(cursor, ends.oldest_seq)),
             };
-            return from_snapshot(state, permit, target, ends, opening).await;
+            return from_snapshot(state, permit, target, owner, ends, opening).await;
         }
         let detail = format!(
             "the events after {cursor} are gone; the oldest that is kept is {}",
@@ -249,7 +264,8 @@ struct Opening {
 async fn from_snapshot(
     state: &AppState,
     permit: Permit,
-    mut target: Target,
+    target: Target,
+    owner: Owner,
     ends: LogEnds,
     opening: Opening,
 ) -> Result<Response, Problem> {
@@ -258,7 +274,10 @@ async fn from_snapshot(
         .await?
         .ok_or_else(no_log)?;
     // After the snapshot: a run that had ended by then has nothing more to say, and one that had not will say it.
-    target.refresh(state).await?;
+    let target = match target {
+        Target::Conversation(_) => target,
+        Target::Run(run) => find(state, owner, Wanted::Run(run.run_id)).await?.0,
+    };
     let through = snapshot.through;
     let mut first = BytesMut::from(frame::RETRY);
     if let Some(gap) = opening.gap {
@@ -279,13 +298,6 @@ fn reader(state: &AppState, permit: Permit, log_id: Uuid, last_seq: i64, filter:
 
 fn no_log() -> Problem {
     Problem::not_found("not_found", "The log")
-}
-
-async fn ends_of(state: &AppState, log_id: Uuid) -> Result<LogEnds, Problem> {
-    match timeout(QUERY_LIMIT, log::ends(&state.db.hot, log_id)).await {
-        Ok(ends) => ends?.ok_or_else(no_log),
-        Err(_) => Err(Problem::database_away()),
-    }
 }
 
 /// A permit for one more stream of this caller, unless the server is stopping.

@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, Write as _};
 
-use memchr::{memchr, memmem};
+use memchr::{memchr, memchr_iter, memmem};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 
@@ -156,11 +156,14 @@ impl Connection {
 
     fn line(&mut self, line: &[u8], mark: &[u8], gapless: bool, seen: &mut impl FnMut(Seen)) {
         if let Some(data) = line.strip_prefix(b"data: ") {
-            if let Some(at) = memchr(b'@', data)
-                && let scheduled_us @ 1.. = number(&data[at + 1..])
-            {
+            // Deltas that waited together are one event, with a moment each.
+            let moments = memchr_iter(b'@', data).map(|at| number(&data[at + 1..]));
+            let mut is_event = false;
+            for scheduled_us in moments.filter(|moment| *moment > 0) {
                 seen(Seen::Event { scheduled_us });
-            } else if !self.is_live && memmem::find(data, mark).is_some() {
+                is_event = true;
+            }
+            if !is_event && !self.is_live && memmem::find(data, mark).is_some() {
                 self.is_live = true;
             }
         } else if gapless && let Some(id) = line.strip_prefix(b"id: ") {

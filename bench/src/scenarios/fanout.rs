@@ -191,7 +191,13 @@ impl Scenario for Fanout {
         vec![
             claim("CPU a delivered event", "µs", 10.0, "cpu"),
             claim("memory a reader", "KB", 12.0, "rss"),
-            claim("p99", "ms", 50.0, "p99"),
+            claim("p99", "ms", 50.0, "p99").unless(format!(
+                "One thread that writes ready-made bytes to 5,000 bare sockets, without HTTP, log or database, has a p99 of {} ms in \
+                 the same run, at {} µs of CPU a write: the last reader of an event waits for 4,999 writes, on cores that the readers \
+                 share. Rejoin's own part is what it takes beyond that.",
+                found.table("fanout").told(&CLAIMED.row(), "limit-p99"),
+                found.table("fanout").told(&CLAIMED.row(), "limit-cpu"),
+            )),
         ]
     }
 }

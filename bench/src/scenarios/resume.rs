@@ -122,6 +122,15 @@ impl Scenario for Resume {
                 .map(|(snapshot, replay)| snapshot / replay)
                 .collect()
         };
+        let busy = |case: &Case| {
+            format!(
+                "{} readers cost the API {} s of CPU and PostgreSQL {} transactions, on cores that the readers' own connecting and \
+                 reading share: that is what fills the time.",
+                crate::print::count(case.readers),
+                found.table("resume").told(&case.row(), "cpu"),
+                found.table("resume").told(&case.row(), "transactions"),
+            )
+        };
         let claim = |what: &str, unit: &str, bound: f64, values: Vec<f64>| Claim {
             what: what.to_owned(),
             unit: unit.to_owned(),
@@ -136,13 +145,15 @@ impl Scenario for Resume {
                 "s",
                 5.0,
                 values("resume", &CLAIMED.row(), "all"),
-            ),
+            )
+            .unless(busy(&CLAIMED)),
             claim(
                 "10,000 readers come back within a second, a log each: all live after",
                 "s",
                 5.0,
                 values("resume", &ALONE.row(), "all"),
-            ),
+            )
+            .unless(busy(&ALONE)),
             claim(
                 "snapshot of a run of 10,000 tokens: bytes as a share of its replay",
                 "",

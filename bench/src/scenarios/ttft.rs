@@ -120,14 +120,32 @@ impl Scenario for Ttft {
         for kind in [PLAIN, AGENT] {
             let alone = format!("{kind}, 1 at a time");
             let together = format!("{kind}, {BURST} at once");
+            let cpu = ["api_cpu", "worker_cpu", "postgres_cpu"].map(|column| table.told(&together, column));
             for (row, column, bound) in [(&alone, "p50", 15.0), (&alone, "p99", 50.0), (&together, "p99", 150.0)] {
+                let why = if row == &together {
+                    format!(
+                        "{BURST} turns at one moment are {BURST} times a turn's work: {} ms of CPU in the API, {} in the worker and {} in \
+                         PostgreSQL, about half of it before the first token, on {} cores that the clients and the model share. A turn's \
+                         records (message, run, job, events, steps, each durable before it is acted upon) are what it is made of.",
+                        cpu[0],
+                        cpu[1],
+                        cpu[2],
+                        std::thread::available_parallelism().map_or(1, usize::from),
+                    )
+                } else {
+                    format!(
+                        "It waits for its commits, one after the other, which take {} ms by themselves when nothing else runs, and for the \
+                         processes between them to be woken.",
+                        table.told(row, "commits")
+                    )
+                };
                 claims.push(Claim {
                     what: format!("time to first token, the platform's part: {row}: {column}"),
                     unit: "ms".to_owned(),
                     bound,
                     better: Better::Lower,
                     values: table.values(row, column).to_vec(),
-                    why_not: None,
+                    why_not: Some(why),
                 });
             }
         }

@@ -8,9 +8,9 @@ use super::{Command, FencedError};
 use crate::events::kinds::{Event, Kind};
 use crate::events::log;
 use crate::queue::settle;
+use crate::run_messages;
 use crate::runs::Run;
 use crate::wakeup::Wake;
-use crate::{ids, run_messages};
 
 /// A message of the run's opening, in order: (role, content).
 pub type Opening = (&'static str, Value);
@@ -30,7 +30,7 @@ pub struct StartRun<'a> {
     pub reason: &'a str,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Started {
     /// The turn was opened now.
     Fresh,
@@ -38,16 +38,25 @@ pub enum Started {
     Resumed,
 }
 
+/// An attempt that has begun.
+#[derive(Debug)]
+pub struct Begun {
+    pub started: Started,
+    /// As the attempt before this one left it.
+    pub run: Run,
+    pub wake: Wake,
+}
+
 impl Command for StartRun<'_> {
-    type Output = (Started, Wake);
+    type Output = Begun;
     type Error = FencedError;
 
-    async fn apply(&self, db: &mut PgConnection) -> Result<(Started, Wake), FencedError> {
+    async fn apply(&self, db: &mut PgConnection) -> Result<Begun, FencedError> {
         let failed = FencedError::database("starting the run");
         self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
     }
 
-    async fn happened(&self, db: &PgPool, _: &(Started, Wake)) -> Result<bool, sqlx::Error> {
+    async fn happened(&self, db: &PgPool, _: &Begun) -> Result<bool, sqlx::Error> {
         // Starting again is a new start of the same attempt: readers get a `reset` that takes nothing back.
         let _ = db;
         Ok(false)
@@ -55,7 +64,7 @@ impl Command for StartRun<'_> {
 }
 
 impl StartRun<'_> {
-    async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<(Started, Wake)>, sqlx::Error> {
+    async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<Begun>, sqlx::Error> {
         let run = self.run;
         if settle::fence(db, run.id, self.attempt).await?.is_none() {
             return Ok(None);
@@ -67,9 +76,7 @@ impl StartRun<'_> {
             .await?;
         let (started, event) = match safe_seq {
             None => {
-                for (role, content) in &self.opening {
-                    run_messages::append(db, run.id, ids::new(), role, content, 0).await?;
-                }
+                run_messages::append_all(db, run.id, &self.opening, 0).await?;
                 (Started::Fresh, self.meta.clone())
             }
             Some(safe_seq) => {
@@ -82,19 +89,22 @@ impl StartRun<'_> {
             }
         };
         let seq = log::append(db, run.log_id, Some(run.root_run_id), &[Event::of(run.id, event)]).await?;
-        sqlx::query!(
+        let run = sqlx::query_as!(
+            Run,
             "update kb.agent_runs
              set state = 'running', attempt = $2, safe_seq = $3, started_at = coalesce(started_at, now()),
                  model = $4, agent_name = coalesce(agent_name, $5)
-             where id = $1",
+             where id = $1
+             returning *",
             run.id,
             self.attempt,
             seq,
             self.model,
             self.agent_name
         )
-        .execute(db)
+        .fetch_one(db)
         .await?;
-        Ok(Some((started, Wake::log(run.log_id))))
+        let wake = Wake::log(run.log_id);
+        Ok(Some(Begun { started, run, wake }))
     }
 }

@@ -3,6 +3,8 @@
 use bytes::Bytes;
 use deadpool_postgres::{Object, Pool};
 use sqlx::PgConnection;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::kinds::Event;
@@ -101,17 +103,23 @@ impl Drop for Lent {
     }
 }
 
-pub async fn ends(pool: &Pool, log_id: Uuid) -> Result<Option<LogEnds>, HotError> {
+/// One row of a query that a reader begins with: columns of ours, then `last_seq` and `oldest_seq` of `stream.log_ends`.
+pub(crate) async fn look(
+    pool: &Pool,
+    sql: &str,
+    arguments: &[&(dyn ToSql + Sync)],
+) -> Result<Option<(LogEnds, Row)>, HotError> {
     let lent = Lent::from(pool).await?;
     let client = lent.client();
-    let statement = client
-        .prepare_cached("select last_seq, oldest_seq from stream.log_ends where log_id = $1")
-        .await?;
-    let row = client.query_opt(&statement, &[&log_id]).await?;
+    let statement = client.prepare_cached(sql).await?;
+    let row = client.query_opt(&statement, arguments).await?;
     lent.answered();
-    Ok(row.map(|row| LogEnds {
-        last_seq: row.get(0),
-        oldest_seq: row.get(1),
+    Ok(row.map(|row| {
+        let ends = LogEnds {
+            last_seq: row.get("last_seq"),
+            oldest_seq: row.get("oldest_seq"),
+        };
+        (ends, row)
     }))
 }
 
@@ -183,7 +191,7 @@ pub async fn existing(pool: &Pool, logs: &[Uuid]) -> Result<Vec<Uuid>, HotError>
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
-fn stored(row: &tokio_postgres::Row, first: usize) -> StoredRow {
+fn stored(row: &Row, first: usize) -> StoredRow {
     StoredRow {
         first_seq: row.get(first),
         seq: row.get(first + 1),

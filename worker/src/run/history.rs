@@ -157,38 +157,56 @@ pub struct Stored {
     pub stopping: Option<StopReason>,
 }
 
-pub async fn rebuild(db: &PgPool, run: &Run) -> Result<Stored, LoadError> {
-    let mut stored = Stored {
-        system: String::new(),
-        messages: Vec::new(),
-        open_calls: Vec::new(),
-        step: run.step_count,
-        repeats: Repeats::default(),
-        input_tokens: run.usage["inputTokens"].as_u64().unwrap_or_default(),
-        output_tokens: run.usage["outputTokens"].as_u64().unwrap_or_default(),
-        reply: String::new(),
-        stopping: None,
-    };
-    for row in run_messages::all(db, run.id).await? {
-        if row.role == "system" {
-            stored.system = row.content["text"].as_str().unwrap_or_default().to_owned();
-            continue;
-        }
-        let message: Message = serde_json::from_value(row.content)?;
-        match &message {
-            Message::Assistant { text, .. } if row.step_number > 0 && !text.is_empty() => {
-                if !stored.reply.is_empty() {
-                    stored.reply.push_str(STEP_SEPARATOR);
+impl Stored {
+    /// From messages (role, content, step), without any calls.
+    fn of(run: &Run, messages: impl Iterator<Item = (String, Value, i32)>) -> Result<Self, LoadError> {
+        let mut stored = Self {
+            system: String::new(),
+            messages: Vec::new(),
+            open_calls: Vec::new(),
+            step: run.step_count,
+            repeats: Repeats::default(),
+            input_tokens: run.usage["inputTokens"].as_u64().unwrap_or_default(),
+            output_tokens: run.usage["outputTokens"].as_u64().unwrap_or_default(),
+            reply: String::new(),
+            stopping: None,
+        };
+        for (role, content, step_number) in messages {
+            if role == "system" {
+                stored.system = content["text"].as_str().unwrap_or_default().to_owned();
+                continue;
+            }
+            let message: Message = serde_json::from_value(content)?;
+            match &message {
+                Message::Assistant { text, .. } if step_number > 0 && !text.is_empty() => {
+                    if !stored.reply.is_empty() {
+                        stored.reply.push_str(STEP_SEPARATOR);
+                    }
+                    stored.reply.push_str(text);
                 }
-                stored.reply.push_str(text);
+                Message::User { text } if step_number > 0 => {
+                    stored.stopping = StopReason::ALL.into_iter().find(|reason| reason.instruction() == *text);
+                }
+                Message::Assistant { .. } | Message::User { .. } | Message::ToolResult { .. } => {}
             }
-            Message::User { text } if row.step_number > 0 => {
-                stored.stopping = StopReason::ALL.into_iter().find(|reason| reason.instruction() == *text);
-            }
-            Message::Assistant { .. } | Message::User { .. } | Message::ToolResult { .. } => {}
+            stored.messages.push(message);
         }
-        stored.messages.push(message);
+        Ok(stored)
     }
+}
+
+/// What [`rebuild`] finds where nothing but the opening is stored.
+pub fn begin(run: &Run, opening: &Opening) -> Result<Stored, LoadError> {
+    let messages = opening.messages.iter();
+    Stored::of(
+        run,
+        messages.map(|(role, content)| ((*role).to_owned(), content.clone(), 0)),
+    )
+}
+
+pub async fn rebuild(db: &PgPool, run: &Run) -> Result<Stored, LoadError> {
+    let messages = run_messages::all(db, run.id).await?.into_iter();
+    let mut stored = Stored::of(run, messages.map(|row| (row.role, row.content, row.step_number)))?;
     for call in tool_calls::all(db, run.id).await? {
         match call.status() {
             CallStatus::Pending | CallStatus::Running => stored.open_calls.push(call),

@@ -163,6 +163,7 @@ pub fn claims(found: &Recorder) -> Vec<Claim> {
             Better::Higher,
             values,
         )
+        .unless(drains_why(found))
     });
     let starts = WANTED_MS.iter().map(|&(row, bound)| {
         claim(
@@ -172,8 +173,42 @@ pub fn claims(found: &Recorder) -> Vec<Claim> {
             Better::Lower,
             found.table(STARTS).values(row, OURS),
         )
+        .unless(starts_why(found))
     });
     ahead.chain(starts).collect()
+}
+
+fn drains_why(found: &Recorder) -> String {
+    let wal = found.table(WAL);
+    format!(
+        "It is ahead of every job queue. A bare queue does less: pgmq deletes what it has handed out, and knows no attempt to fence \
+         by, no worker whose lease it is, no turns between projects, no keys. Here a claim makes a new version of the job's row with \
+         its attempt in the key, and a job that ends is copied to queue.finished_jobs: {} bytes of write-ahead log a job from claim to \
+         end, beside pgmq's {}.",
+        wal.told(rows::WAL_OUT, OURS),
+        wal.told(rows::WAL_OUT, "pgmq"),
+    )
+}
+
+fn starts_why(found: &Recorder) -> String {
+    let commits = found.table(RATES);
+    let per_s = median(commits.values(rows::SINGLE_1, COMMITS)).unwrap_or(f64::NAN);
+    format!(
+        "The bound was set on another machine. A start waits for two commits, the enqueue's and the claim's, and a wake-up between \
+         them; here, a commit alone takes {} ms in the mean. The best of the peers, in the same run: {} ms (p50), {} ms (p99).",
+        crate::print::figure(1_000.0 / per_s),
+        least_of_peers(found, rows::P50),
+        least_of_peers(found, rows::P99),
+    )
+}
+
+fn least_of_peers(found: &Recorder, row: &str) -> String {
+    let starts = found.table(STARTS);
+    let peers = starts.columns.iter().filter(|column| column.key != OURS);
+    let medians = peers.filter_map(|column| median(starts.values(row, &column.key)));
+    medians
+        .reduce(f64::min)
+        .map_or_else(|| "–".to_owned(), crate::print::figure)
 }
 
 /// Our ratios to the peer that leaves us least, by the median; of those that count.
