@@ -55,6 +55,11 @@ impl Client {
             .bearer_auth(&self.key)
     }
 
+    /// As it is.
+    pub async fn execute(&self, request: reqwest::Request) -> reqwest::Result<Response> {
+        self.http.execute(request).await
+    }
+
     pub async fn get(&self, path: &str) -> (StatusCode, Value) {
         answer(self.request(Method::GET, path).send().await.expect("an answer")).await
     }

@@ -232,7 +232,7 @@ impl Execution {
         let calls = if self.stopping.is_some() {
             Vec::new()
         } else {
-            answer.calls
+            answer.calls.into_iter().map(calls::bounded).collect()
         };
         if answer.text.is_empty() && calls.is_empty() && self.stopping.is_none() {
             let message = "the model gave an empty answer; ask again, or choose another model".to_owned();

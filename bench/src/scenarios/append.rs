@@ -158,7 +158,7 @@ impl Scenario for Append {
 }
 
 async fn throttle(context: &Context, out: &mut Recorder) -> Result<()> {
-    let span = context.sized(Duration::from_secs(3), Duration::from_millis(300));
+    let span = context.sized(Duration::from_secs(2), Duration::from_millis(300));
     let database = context.server.database().await?;
     let streams = runs::start(&database, RUNS).await?;
     let row_bytes = runs::token(&streams[0], TOKEN.to_owned()).to_json().len();
@@ -320,7 +320,7 @@ async fn naive_rate(database: &Database, streams: &[Arc<RunStream>], span: Durat
 async fn paced(context: &Context, out: &mut Recorder, n: usize) -> Result<()> {
     let database = context.server.database().await?;
     let streams = runs::start(&database, n).await?;
-    let (warm, span) = context.sized((0.5, 3.0), (0.1, 0.3));
+    let (warm, span) = context.sized((0.5, 2.0), (0.1, 0.3));
     // The first appends open connections and prepare statements.
     append_at_pace(&database, &streams, warm).await?;
     let before = server_cpu_us(context)?;

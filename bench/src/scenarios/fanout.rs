@@ -69,7 +69,7 @@ impl Case {
             per_log_per_s: PER_LOG_PER_S,
             readers: self.reading(),
             warm_up: WARM_UP,
-            measured: Duration::from_secs(if size == Size::Smoke { 1 } else { 4 }),
+            measured: Duration::from_secs(if size == Size::Smoke { 1 } else { 3 }),
         }
     }
 }

@@ -62,7 +62,7 @@ impl Scenario for Idle {
     async fn measure(&self, context: &Context, out: &mut Recorder) -> Result<()> {
         let fleet = Fleet::start(context, &[]).await?;
         let settle = context.sized(Duration::from_secs(2), Duration::from_millis(200));
-        let span = context.sized(Duration::from_secs(10), Duration::from_millis(500));
+        let span = context.sized(Duration::from_secs(6), Duration::from_millis(500));
         tokio::time::sleep(settle).await;
         rest(context, &fleet, ALONE, span, out).await?;
         let readers = open_streams(&fleet).await?;

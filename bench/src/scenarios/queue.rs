@@ -39,7 +39,7 @@ const FULL: Sizes = Sizes {
     rows: 500_000,
     of_queued: 20_000,
     single_s: 2.0,
-    latency_s: 6,
+    latency_s: 4,
     warm_up_s: 1,
 };
 const SMOKE: Sizes = Sizes {

@@ -3,6 +3,7 @@
 
 use rejoin_tests::support;
 
+mod attacks;
 mod auth;
 mod bench;
 mod browser;
@@ -24,5 +25,6 @@ mod models;
 mod openapi;
 mod queue;
 mod queue_batches;
+mod queue_model;
 mod sse;
 mod writer;

@@ -11,12 +11,30 @@ use tracing::{error, warn};
 
 use super::limits::{REPEATS_STOPPED, Verdict};
 use super::{End, Execution, Interrupt, Next};
-use crate::models::Message;
+use crate::models::{Message, ToolCall};
 use crate::publish::StreamEvent;
-use crate::tools::{SharedTool, ToolContext, ToolError};
+use crate::tools::{SharedTool, ToolContext, ToolError, arguments};
 
 /// Characters of a result that the model is given; the whole is stored with the call.
 const RESULT_MAX_CHARS: usize = 60_000;
+
+/// Arguments that a model may send. They go back to it with each further step, and stay in the run's records.
+const ARGUMENTS_MAX_BYTES: usize = 256 * 1024;
+/// What is kept of longer ones.
+const ARGUMENTS_SHOWN_CHARS: usize = 1_000;
+
+/// A call whose arguments are too long becomes one that can't be executed, and says why.
+pub(super) fn bounded(mut call: ToolCall) -> ToolCall {
+    let text = call.arguments.to_string();
+    if text.len() > ARGUMENTS_MAX_BYTES {
+        let shown: String = text.chars().take(ARGUMENTS_SHOWN_CHARS).collect();
+        call.arguments = Value::String(format!(
+            "{shown} [cut: the arguments had {} bytes, and may have {ARGUMENTS_MAX_BYTES}]",
+            text.len()
+        ));
+    }
+    call
+}
 
 /// How a call ended.
 struct Ended {
@@ -117,10 +135,10 @@ impl Execution {
             (Verdict::Go, None) => Ended::refused(self.unknown_tool(&call.tool_name)),
             (Verdict::Go, Some(tool)) => {
                 let may_have_acted = call.status() == CallStatus::Running;
-                if may_have_acted && !(tool.spec().read_only || tool.spec().idempotent) {
-                    Ended::unknown()
-                } else {
-                    self.act(&call, &tool, may_have_acted).await?
+                match arguments::admit(tool.spec(), &call.input) {
+                    Err(fault) => Ended::refused(fault),
+                    Ok(_) if may_have_acted && !(tool.spec().read_only || tool.spec().idempotent) => Ended::unknown(),
+                    Ok(arguments) => self.act(&call, &tool, arguments, may_have_acted).await?,
                 }
             }
         };
@@ -159,7 +177,13 @@ impl Execution {
     }
 
     /// Runs the call, raced against everything that may stop it.
-    async fn act(&mut self, call: &ToolCallRow, tool: &SharedTool, again: bool) -> Result<Ended, End> {
+    async fn act(
+        &mut self,
+        call: &ToolCallRow,
+        tool: &SharedTool,
+        arguments: Value,
+        again: bool,
+    ) -> Result<Ended, End> {
         let started = ToolStarted {
             run: &self.request.run,
             attempt: self.request.attempt,
@@ -205,7 +229,7 @@ impl Execution {
             interrupt = Self::interrupt(&self.request.signals, &self.request.limits, repeatable) => Err(interrupt),
             result = tokio::time::timeout(
                 std::time::Duration::from_secs(timeout_s),
-                tool.call(&context, call.input.clone()),
+                tool.call(&context, arguments),
             ) => Ok(result),
         };
         let duration_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);

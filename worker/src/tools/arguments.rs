@@ -6,10 +6,12 @@
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
-use super::ToolError;
+use super::{ToolError, ToolSpec};
 
 /// Faults of one call that are told to the model.
 const MAX_TOLD_FAULTS: usize = 5;
+/// Of each fault: it quotes what is wrong, which may be megabytes.
+const MAX_FAULT_CHARS: usize = 500;
 
 /// One parameter of a tool.
 #[derive(Debug, Clone, Copy)]
@@ -63,6 +65,62 @@ pub fn schema(parameters: &[Parameter]) -> Value {
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
 
+/// What a tool may be called with, or what the model is told instead: no tool acts upon arguments that break its schema, whoever
+/// wrote the tool. Null and an absent property mean the same, where the schema allows null.
+pub fn admit(spec: &ToolSpec, arguments: &Value) -> Result<Value, String> {
+    let mut fields = match arguments {
+        Value::Object(fields) => fields.clone(),
+        Value::Null => Map::new(),
+        Value::String(_) => return Err("the arguments are text that is not a JSON object".to_owned()),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
+            return Err("the arguments are not a JSON object".to_owned());
+        }
+    };
+    let no_properties = Map::new();
+    let properties = spec.parameters["properties"].as_object().unwrap_or(&no_properties);
+    for (name, schema) in properties {
+        if !fields.contains_key(name) && allows_null(schema) {
+            fields.insert(name.clone(), Value::Null);
+        }
+    }
+    let validator = jsonschema::validator_for(&spec.parameters)
+        .map_err(|error| format!("{} can't be called: its own schema is broken: {error}", spec.name))?;
+    let fields = Value::Object(fields);
+    let faults = faults(&validator, &fields);
+    if faults.is_empty() {
+        return Ok(fields);
+    }
+    let names: Vec<&str> = properties.keys().map(String::as_str).collect();
+    Err(format!(
+        "wrong arguments: {}; {} takes: {}",
+        faults.join("; "),
+        spec.name,
+        names.join(", ")
+    ))
+}
+
+fn allows_null(schema: &Value) -> bool {
+    match &schema["type"] {
+        Value::String(kind) => kind == "null",
+        Value::Array(kinds) => kinds.iter().any(|kind| kind == "null"),
+        _ => false,
+    }
+}
+
+fn faults(validator: &Validator, fields: &Value) -> Vec<String> {
+    validator
+        .iter_errors(fields)
+        .take(MAX_TOLD_FAULTS)
+        .map(|fault| {
+            let what: String = fault.to_string().chars().take(MAX_FAULT_CHARS).collect();
+            match fault.instance_path().to_string().trim_start_matches('/') {
+                "" => what,
+                path => format!("{path}: {what}"),
+            }
+        })
+        .collect()
+}
+
 /// Arguments that have passed their schema.
 #[derive(Debug)]
 pub struct Arguments(Map<String, Value>);
@@ -91,16 +149,7 @@ impl Arguments {
             }
         }
         let fields = Value::Object(fields);
-        let faults: Vec<String> = validator
-            .iter_errors(&fields)
-            .take(MAX_TOLD_FAULTS)
-            .map(
-                |fault| match fault.instance_path().to_string().trim_start_matches('/') {
-                    "" => fault.to_string(),
-                    path => format!("{path}: {fault}"),
-                },
-            )
-            .collect();
+        let faults = faults(validator, &fields);
         match fields {
             Value::Object(fields) if faults.is_empty() => Ok(Arguments(fields)),
             _ => Err(ToolError::RespondToModel(format!(
