@@ -7,6 +7,7 @@ use anyhow::Result;
 use futures::SinkExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+use crate::load::{Latencies, now_us};
 use crate::server::Database;
 
 /// Rows a second of `COPY … (format binary)`-free plain COPY into a table like `stream.events` (same columns, same primary key,
@@ -56,20 +57,8 @@ pub async fn commits_per_s(database: &Database, span: Duration) -> Result<f64> {
 }
 
 /// What each of so many one-row commits takes, one after the other on one connection, prepared.
-pub async fn commits(database: &Database, n: usize) -> Result<crate::load::Latencies> {
-    let client = database.db.hot.get().await?;
-    client
-        .batch_execute("create table if not exists commit_limit (n bigint)")
-        .await?;
-    let insert = client.prepare("insert into commit_limit values ($1)").await?;
-    let mut latencies = crate::load::Latencies::default();
-    for _ in 0..n {
-        let began = crate::load::now_us();
-        client.execute(&insert, &[&1_i64]).await?;
-        latencies.since(began);
-    }
-    client.batch_execute("drop table commit_limit").await?;
-    Ok(latencies)
+pub async fn commits(database: &Database, n: usize) -> Result<Latencies> {
+    chains(database, n, 1).await
 }
 
 /// How many turns of the chain below are timed.
@@ -77,21 +66,26 @@ const CHAINS: usize = 100;
 
 /// What this many one-row commits take, one after the other on one connection, prepared: the median [ms].
 pub async fn commit_chain_ms(database: &Database, commits: usize) -> Result<f64> {
+    Ok(chains(database, CHAINS, commits).await?.quantile_ms(0.5))
+}
+
+/// What each of `n` chains of commits takes.
+async fn chains(database: &Database, n: usize, commits: usize) -> Result<Latencies> {
     let client = database.db.hot.get().await?;
     client
         .batch_execute("create table if not exists commit_limit (n bigint)")
         .await?;
     let insert = client.prepare("insert into commit_limit values ($1)").await?;
-    let mut latencies = crate::load::Latencies::default();
-    for _ in 0..CHAINS {
-        let began = crate::load::now_us();
+    let mut latencies = Latencies::default();
+    for _ in 0..n {
+        let began = now_us();
         for _ in 0..commits {
             client.execute(&insert, &[&1_i64]).await?;
         }
         latencies.since(began);
     }
     client.batch_execute("drop table commit_limit").await?;
-    Ok(latencies.quantile_ms(0.5))
+    Ok(latencies)
 }
 
 /// Writes of 8 kB, each followed by fdatasync.

@@ -121,6 +121,11 @@ async fn i7_a_call_that_may_have_acted_is_not_repeated_and_ends_as_outcome_unkno
     support::wait_for("the call to act", async || (ledger.entries().len() == 1).then_some(())).await;
     app.crash_workers();
     gate.add_permits(10);
+    // As if the tool took other arguments by now: it may have acted all the same.
+    sqlx::query("update kb.agent_run_tool_calls set input = '{\"sum\": 5}'")
+        .execute(&app.db.pool)
+        .await
+        .unwrap();
     app.add_worker();
     let frames = log(&app, &posted).await;
     assert_eq!(ledger.entries().len(), 1, "it acted once");

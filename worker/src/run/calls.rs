@@ -58,6 +58,14 @@ impl Ended {
         }
     }
 
+    /// Whether readers saw it begin, in an earlier attempt.
+    fn announced(self, is_announced: bool) -> Self {
+        Self {
+            unannounced: !is_announced,
+            ..self
+        }
+    }
+
     /// It may have acted, and will not be repeated.
     fn unknown() -> Self {
         Self {
@@ -135,10 +143,14 @@ impl Execution {
             (Verdict::Go, None) => Ended::refused(self.unknown_tool(&call.tool_name)),
             (Verdict::Go, Some(tool)) => {
                 let may_have_acted = call.status() == CallStatus::Running;
-                match arguments::admit(tool.spec(), &call.input) {
-                    Err(fault) => Ended::refused(fault),
-                    Ok(_) if may_have_acted && !(tool.spec().read_only || tool.spec().idempotent) => Ended::unknown(),
-                    Ok(arguments) => self.act(&call, &tool, arguments, may_have_acted).await?,
+                // Before its arguments are looked at: the schema may have changed since it acted.
+                if may_have_acted && !(tool.spec().read_only || tool.spec().idempotent) {
+                    Ended::unknown()
+                } else {
+                    match arguments::admit(tool.spec(), &call.input) {
+                        Err(fault) => Ended::refused(fault).announced(may_have_acted),
+                        Ok(arguments) => self.act(&call, &tool, arguments, may_have_acted).await?,
+                    }
                 }
             }
         };
