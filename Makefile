@@ -2,7 +2,7 @@
 # The logic is in scripts/, one file a verb, so that it can be read, linted and run without make.
 # (No linker is configured: current Rust links with lld on Linux by default.)
 .DEFAULT_GOAL := help
-.PHONY: help run test check build bench bench-scale bench-compare setup setup-test sqlx sqlx-check clean
+.PHONY: help run test check build bench bench-scale bench-compare chaos chaos-broken setup setup-test sqlx sqlx-check clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,12 @@ bench-scale: ## The same with what takes an hour: millions of rows, days of hist
 
 bench-compare: ## Whether it got slower since a revision. make bench-compare BASE=main SCENARIO=ttft
 	@REPS="$(REPS)" SIZE="$(SIZE)" FAIL_ABOVE="$(FAIL_ABOVE)" scripts/bench-compare.sh "$(BASE)" $(SCENARIO)
+
+chaos: ## Load while everything fails that can fail. make chaos SEED=3 MINUTES=10 REPORT=docs/reliability/chaos-3.md
+	@SEED="$(SEED)" MINUTES="$(MINUTES)" REPORT="$(REPORT)" scripts/chaos.sh $(ARGS)
+
+chaos-broken: ## Builds that break one promise each: the checker must notice. make chaos-broken NAMES=no-fence
+	@scripts/chaos-broken.sh $(NAMES)
 
 setup: ## Only what building and running need: compiler, PostgreSQL
 	@scripts/setup.sh

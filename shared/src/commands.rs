@@ -17,6 +17,8 @@ use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
 
+use crate::sabotage::{self, Break};
+
 pub mod cancel_run;
 pub mod delete_conversation;
 pub mod finish_run;
@@ -124,6 +126,13 @@ async fn try_execute<C: Command>(db: &PgPool, command: &C) -> Result<C::Output, 
         .fetch_one(&mut *tx)
         .await
         .map_err(not_done)?;
+    if sabotage::is(Break::AnswerBeforeCommit) {
+        tokio::spawn(async move {
+            tokio::time::sleep(RETRY).await;
+            tx.commit().await
+        });
+        return Ok(output);
+    }
     match tx.commit().await {
         Ok(()) => Ok(output),
         Err(error) if crate::db::is_transient(&error) => {

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use crate::sabotage::{self, Break};
+
 /// Where the database is, and how much of it a process may use.
 #[derive(Debug, Clone, Args)]
 pub struct DatabaseArgs {
@@ -53,3 +55,13 @@ pub enum BusKind {
 
 /// How often everything that waits for a wake-up looks by itself: a lost wake-up costs at most this (invariant I11).
 pub const POLL_INTERVAL: Duration = Duration::from_millis(800);
+
+/// [`POLL_INTERVAL`], wherever it is waited for.
+pub fn poll_interval() -> Duration {
+    const NEVER: Duration = Duration::from_secs(3_600);
+    if sabotage::is(Break::NoPoll) {
+        NEVER
+    } else {
+        POLL_INTERVAL
+    }
+}

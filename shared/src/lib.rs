@@ -8,6 +8,7 @@
 //! - `events`    the log of a conversation: kinds, append, read, group commit, snapshot, retention
 //! - `wakeup`    the bus of hints: `postgres` (LISTEN/NOTIFY) or `poll`
 //! - `graph`     the knowledge graph
+//! - `sabotage`  switches that break promises, in builds for the checker of `chaos/` only
 //! - `commands`  verbs: one transaction each, over several nouns
 //!
 //! Imports go one way: commands -> nouns -> ids, config, db. Tables and their columns: `migrations/`.
@@ -26,6 +27,7 @@ pub mod projects;
 pub mod queue;
 pub mod run_messages;
 pub mod runs;
+pub mod sabotage;
 pub mod telemetry;
 pub mod tool_calls;
 pub mod wakeup;

@@ -26,10 +26,12 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+pub use self::protocol::last_user_message;
 use self::reply::Action;
 pub use self::reply::Reply;
 
 type Predicate = Box<dyn Fn(&Value) -> bool + Send + Sync>;
+type Answer = Box<dyn Fn(&Value) -> Option<Reply> + Send + Sync>;
 
 /// A scripted model server.
 pub struct ModelServer {
@@ -51,6 +53,7 @@ struct Inner {
     requests: Vec<Value>,
     violations: Vec<String>,
     replies: u64,
+    answer: Option<Answer>,
 }
 
 struct Rule {
@@ -123,6 +126,11 @@ impl ModelServer {
         replies: impl IntoIterator<Item = Reply>,
     ) {
         self.rule(Box::new(applies), replies, false);
+    }
+
+    /// From now on this makes the replies that no rule has, from the request alone. Requests are no longer kept: there may be very many.
+    pub fn answer_by(&self, answer: impl Fn(&Value) -> Option<Reply> + Send + Sync + 'static) {
+        self.state.lock().answer = Some(Box::new(answer));
     }
 
     fn rule(&self, applies: Predicate, replies: impl IntoIterator<Item = Reply>, repeats: bool) {
@@ -201,7 +209,11 @@ impl Inner {
         let scripted = match rule {
             Some(rule) if rule.repeats => rule.replies.front().cloned(),
             Some(rule) => rule.replies.pop_front(),
-            None => self.queue.pop_front(),
+            None => self
+                .answer
+                .as_ref()
+                .and_then(|answer| answer(body))
+                .or_else(|| self.queue.pop_front()),
         };
         scripted.unwrap_or_else(|| Reply::text(format!("unscripted: {}", protocol::last_user_message(body))))
     }
@@ -222,7 +234,9 @@ async fn complete(State(script): State<Arc<Script>>, headers: HeaderMap, body: B
     }
     let taken = {
         let mut inner = script.lock();
-        inner.requests.push(body.clone());
+        if inner.answer.is_none() {
+            inner.requests.push(body.clone());
+        }
         inner.violations.extend(violations.iter().cloned());
         inner.replies += 1;
         violations.is_empty().then(|| (inner.take(&body), inner.replies))

@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt;
-use rejoin_shared::config::POLL_INTERVAL;
+use rejoin_shared::config::poll_interval;
 use rejoin_shared::queue::{self, ClaimedJob, Outcome, Settlement, Turn, lease};
 use rejoin_shared::runs;
+use rejoin_shared::sabotage::{self, Break};
 use rejoin_shared::wakeup::{self, Wake};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
@@ -84,7 +85,7 @@ pub async fn run(services: Services, drain: CancellationToken) {
     let watching = tokio::spawn(watch_cancellations(services.clone(), jobs.clone(), stop.clone()));
 
     let mut wakes = services.bus.subscribe();
-    let mut poll = interval(stagger(POLL_INTERVAL, services.worker.id));
+    let mut poll = interval(stagger(poll_interval(), services.worker.id));
     poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut turns: Vec<Turn> = services.config.queues.iter().map(|_| Turn::default()).collect();
     // Wake-ups in a row that led to nothing.
@@ -389,6 +390,7 @@ async fn beat(services: Services, jobs: Jobs, drain: CancellationToken, stop: Ca
                         if let Some(held) = jobs.get(id)
                             && held.attempt == *attempt
                             && !ours.contains(id)
+                            && !sabotage::is(Break::NoFence)
                         {
                             held.signals.lost.cancel();
                         }
@@ -407,7 +409,7 @@ async fn beat(services: Services, jobs: Jobs, drain: CancellationToken, stop: Ca
 /// Passes cancellations on to the executors: at once where a wake-up tells of them, else within the poll interval.
 async fn watch_cancellations(services: Services, jobs: Jobs, stop: CancellationToken) {
     let mut wakes = services.bus.subscribe();
-    let mut poll = interval(POLL_INTERVAL);
+    let mut poll = interval(poll_interval());
     poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let look = tokio::select! {
@@ -435,6 +437,9 @@ async fn watch_cancellations(services: Services, jobs: Jobs, stop: CancellationT
 }
 
 fn cancel(jobs: &Jobs, run_ids: impl Iterator<Item = Uuid>) {
+    if sabotage::is(Break::CancelIgnored) {
+        return;
+    }
     let run_ids: Vec<Uuid> = run_ids.collect();
     jobs.with(|jobs| {
         for held in jobs.values() {

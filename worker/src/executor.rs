@@ -14,6 +14,7 @@ use rejoin_shared::events::kinds::DoneStatus;
 use rejoin_shared::events::writer::RunStream;
 use rejoin_shared::queue::{ClaimedJob, KIND_RUN, Outcome};
 use rejoin_shared::runs::{self, Run};
+use rejoin_shared::sabotage::{self, Break};
 use tracing::{Instrument, info_span, warn};
 
 use crate::claimer::Signals;
@@ -277,6 +278,7 @@ async fn finish(
             error,
             usage,
         } => (status, text, error, usage),
+        End::HandOver if sabotage::is(Break::DrainDrops) => return Ok(None),
         End::HandOver => return Ok(Some(Outcome::HandOver)),
         End::LeaseLost => return Err(Trouble::LeaseLost),
         End::Database { attempted, error } => return Err(Trouble::of(attempted, &error)),

@@ -21,6 +21,7 @@ use rejoin_shared::events::kinds::DoneStatus;
 use rejoin_shared::events::writer::{LeaseLost, RunStream};
 use rejoin_shared::ids;
 use rejoin_shared::runs::Run;
+use rejoin_shared::sabotage::{self, Break};
 use rejoin_shared::tool_calls::ToolCallRow;
 use serde_json::{Value, json};
 
@@ -185,6 +186,7 @@ impl Execution {
     /// The run's end comes after all of its events: nothing of a turn follows its `done`.
     async fn after_its_events(&self, end: End) -> End {
         match end {
+            End::Finished { .. } if sabotage::is(Break::SettleBeforeEvents) => end,
             End::Finished { .. } => match self.request.services.writer.flush(&self.request.stream).await {
                 Ok(()) => end,
                 Err(LeaseLost) => End::LeaseLost,
@@ -262,7 +264,9 @@ impl Execution {
             tool_calls: calls.clone(),
         };
         // What was streamed is committed before the step is: `reset` has nothing of it to take back.
-        if let Err(LeaseLost) = self.request.services.writer.flush(&self.request.stream).await {
+        if !sabotage::is(Break::SettleBeforeEvents)
+            && let Err(LeaseLost) = self.request.services.writer.flush(&self.request.stream).await
+        {
             return Err(End::LeaseLost);
         }
         let asked: Vec<AskedCall<'_>> = calls

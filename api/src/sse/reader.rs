@@ -16,6 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::Stream;
 use rejoin_shared::events::log;
+use rejoin_shared::sabotage::{self, Break};
 use tokio::time::{Instant, sleep};
 use tracing::debug;
 use uuid::Uuid;
@@ -171,6 +172,9 @@ impl Reader {
                 };
                 self.page = None;
                 match page {
+                    Page::Frames(frames) if sabotage::is(Break::ReaderSkips) && frames.len() > 1 => {
+                        return Poll::Ready(Some(self.take(&frames[1..])));
+                    }
                     Page::Frames(frames) => return Poll::Ready(Some(self.take(&frames))),
                     Page::NotNow => {}
                     // Retention has overtaken the reader: it comes back with its cursor and is told.

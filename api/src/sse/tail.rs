@@ -2,7 +2,7 @@
 //!
 //! One spawned future a process waits for wake-ups, gathers the logs that they name, and reads what is new in ALL of them with
 //! one query; each event is rendered once into its log's ring, which all readers share. It looks at every followed log by
-//! itself every [`POLL_INTERVAL`], too: a lost wake-up costs at most that (invariant I11).
+//! itself every [`poll_interval`], too: a lost wake-up costs at most that (invariant I11).
 
 use std::collections::vec_deque::Iter;
 use std::collections::{HashMap, HashSet};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use metrics::{Counter, counter};
 use rejoin_shared::auth;
-use rejoin_shared::config::POLL_INTERVAL;
+use rejoin_shared::config::poll_interval;
 use rejoin_shared::db::Db;
 use rejoin_shared::events::log::{self, StoredEvent};
 use rejoin_shared::wakeup::{self, SharedBus, Wake};
@@ -231,7 +231,7 @@ impl Hub {
 
     async fn follow_logs(self: Arc<Self>, bus: SharedBus) {
         let mut wakes = bus.subscribe();
-        let mut look_at_all = Instant::now() + POLL_INTERVAL;
+        let mut look_at_all = Instant::now() + poll_interval();
         let mut may_read = Instant::now();
         loop {
             let mut news = Wake::default();
@@ -247,7 +247,7 @@ impl Hub {
             }
             news.logs.extend(lock(&self.asked).drain());
             if news.all {
-                look_at_all = Instant::now() + POLL_INTERVAL;
+                look_at_all = Instant::now() + poll_interval();
             }
             let dirty = self.cursors(&news);
             let began = Instant::now();

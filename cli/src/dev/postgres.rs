@@ -58,6 +58,8 @@ pub struct PostgresOptions {
     pub ephemeral: bool,
     /// Settings of PostgreSQL by name; they win over ours.
     pub extra_settings: Vec<(String, String)>,
+    /// Begin as a streaming standby of this server (its socket's directory), not as a cluster of its own.
+    pub standby_of: Option<PathBuf>,
 }
 
 impl PostgresOptions {
@@ -69,6 +71,7 @@ impl PostgresOptions {
             durable: true,
             ephemeral: false,
             extra_settings: Vec::new(),
+            standby_of: None,
         }
     }
 
@@ -135,6 +138,11 @@ impl PrivatePostgres {
     pub fn admin_url(&self, database: &str) -> String {
         let host = self.setup.place.socket_dir.to_string_lossy().replace('/', "%2F");
         format!("postgres://{SUPERUSER}@{host}/{database}")
+    }
+
+    /// Where its socket is.
+    pub fn socket_dir(&self) -> &Path {
+        &self.setup.place.socket_dir
     }
 
     /// The server's process, while it runs.
@@ -319,7 +327,7 @@ impl Setup {
     /// Everything up to the start of the server. Blocking: `initdb` takes a second or two.
     fn prepare(options: PostgresOptions) -> Result<Self> {
         let place = Place::take(&options.data_dir)?;
-        let binaries = make_ready(&place, options.durable);
+        let binaries = make_ready(&place, &options);
         if binaries.is_err() && options.ephemeral {
             remove_all(&place.everything());
         }
@@ -427,12 +435,13 @@ impl Setup {
 }
 
 /// A cluster that a server of these programs can run on.
-fn make_ready(place: &Place, durable: bool) -> Result<Binaries> {
+fn make_ready(place: &Place, options: &PostgresOptions) -> Result<Binaries> {
     let made_by = place.major()?;
     let binaries = binaries::find(made_by, place.user.as_ref())?;
-    match made_by {
-        Some(_) => place.clear_leftover()?,
-        None => place.initialise(&binaries, SUPERUSER, durable)?,
+    match (made_by, &options.standby_of) {
+        (Some(_), _) => place.clear_leftover()?,
+        (None, None) => place.initialise(&binaries, SUPERUSER, options.durable)?,
+        (None, Some(primary)) => place.copy(&binaries, SUPERUSER, primary)?,
     }
     Ok(binaries)
 }

@@ -21,6 +21,10 @@ pub enum Signal {
     Quit,
     /// SIGKILL.
     Kill,
+    /// SIGSTOP: nothing of it runs until [`Signal::Continue`].
+    Stop,
+    /// SIGCONT.
+    Continue,
 }
 
 impl Signal {
@@ -30,6 +34,8 @@ impl Signal {
             Signal::Terminate => libc::SIGTERM,
             Signal::Quit => libc::SIGQUIT,
             Signal::Kill => libc::SIGKILL,
+            Signal::Stop => libc::SIGSTOP,
+            Signal::Continue => libc::SIGCONT,
         }
     }
 
@@ -40,6 +46,8 @@ impl Signal {
             Signal::Terminate => "TERM",
             Signal::Quit => "QUIT",
             Signal::Kill => "KILL",
+            Signal::Stop => "STOP",
+            Signal::Continue => "CONT",
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::events::log;
 use crate::messages::{self, NewMessage, Role};
 use crate::queue::{self, settle};
 use crate::runs::{Run, RunState};
+use crate::sabotage::{self, Break};
 use crate::wakeup::Wake;
 use crate::{conversations, ids};
 
@@ -96,6 +97,9 @@ impl FinishRun<'_> {
             final_message_id,
             usage: Some(self.usage.clone()),
         };
+        if sabotage::is(Break::DoneTwice) {
+            events.push(Event::of(run.id, done.clone()));
+        }
         events.push(Event::of(run.id, done));
         let done_seq = log::append(db, run.log_id, Some(run.root_run_id), &events).await?;
 

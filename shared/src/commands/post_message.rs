@@ -10,6 +10,7 @@ use crate::events::kinds::{Event, Kind, MessageBody};
 use crate::events::log;
 use crate::messages::{self, NewMessage, Role};
 use crate::queue::{self, NewJob};
+use crate::sabotage::{self, Break};
 use crate::wakeup::Wake;
 use crate::{agents, ids, runs};
 
@@ -80,6 +81,7 @@ impl Command for PostMessage {
     async fn apply(&self, db: &mut PgConnection) -> Result<Posted, PostError> {
         let (message_id, run_id) = (ids::new(), ids::new());
         if let Some(idempotency) = &self.idempotency
+            && !sabotage::is(Break::IdempotencyIgnored)
             && let Some(earlier) = claim_key(db, self.owner, idempotency, run_id).await?
         {
             return Ok(earlier);
@@ -166,7 +168,7 @@ impl Command for PostMessage {
         let job = NewJob {
             project_id: self.owner.project_id,
             run_id: Some(run_id),
-            concurrency_key: Some(queue::conversation_key(conversation_id)),
+            concurrency_key: (!sabotage::is(Break::RunsSideBySide)).then(|| queue::conversation_key(conversation_id)),
             max_attempts: queue::RUN_MAX_ATTEMPTS,
             ..NewJob::new(queue::KIND_RUN, json!({}))
         };

@@ -10,6 +10,7 @@ use crate::events::kinds::{Event, Kind, ToolStatus};
 use crate::events::log;
 use crate::queue::settle;
 use crate::runs::Run;
+use crate::sabotage::{self, Break};
 use crate::tool_calls::{self, CallStatus};
 use crate::wakeup::Wake;
 use crate::{ids, run_messages};
@@ -61,7 +62,7 @@ impl ToolStarted<'_> {
         )
         .fetch_one(&mut *db)
         .await?;
-        if cancelled {
+        if cancelled && !sabotage::is(Break::CancelIgnored) {
             return Ok(Some((false, Wake::default())));
         }
         tool_calls::mark_running(db, self.id).await?;

@@ -57,9 +57,12 @@ impl Command for StartRun<'_> {
     }
 
     async fn happened(&self, db: &PgPool, _: &Begun) -> Result<bool, sqlx::Error> {
-        // Starting again is a new start of the same attempt: readers get a `reset` that takes nothing back.
-        let _ = db;
-        Ok(false)
+        let begun = sqlx::query_scalar!(
+            r#"select exists (select from kb.agent_runs where id = $1 and attempt = $2 and started_at is not null) as "begun!""#,
+            self.run.id,
+            self.attempt
+        );
+        begun.fetch_one(db).await
     }
 }
 

@@ -28,6 +28,7 @@ use super::kinds::Event;
 use super::rows::NewRows;
 use crate::db::Db;
 use crate::queue::settle::HotError;
+use crate::sabotage::{self, Break};
 use crate::wakeup::{SharedBus, Wake};
 
 /// Settings of the writer.
@@ -141,6 +142,11 @@ impl EventWriter {
 async fn run(flusher: Flusher, options: WriterOptions, mut inbox: mpsc::Receiver<Item>) {
     let mut idle = Some(flusher);
     let mut flushing: Option<BoxFuture<'static, Flusher>> = None;
+    // Late enough for what should have waited for it.
+    let flush_interval = match sabotage::is(Break::SettleBeforeEvents) {
+        true => Duration::from_millis(500),
+        false => options.flush_interval,
+    };
     let mut last_flush = Instant::now();
     // The batch that gathers, who waits for it, and what has just been taken from the queue.
     let mut batch = Batch::default();
@@ -148,7 +154,7 @@ async fn run(flusher: Flusher, options: WriterOptions, mut inbox: mpsc::Receiver
     let mut items = Vec::with_capacity(TAKE);
     let mut closed = false;
     loop {
-        let due = last_flush + options.flush_interval;
+        let due = last_flush + flush_interval;
         tokio::select! {
             biased;
             Some(flusher) = OptionFuture::from(flushing.as_mut()) => {
@@ -244,6 +250,7 @@ impl Flusher {
                 said = true;
             }
             if let Some(committing) = self.committing.take()
+                && !sabotage::is(Break::CommitRepeated)
                 && self.has_happened(&committing).await
             {
                 debug!(
@@ -304,7 +311,8 @@ impl Flusher {
                     .map(|(stream, _)| stream.clone()),
             );
             let kept = of_log.events.iter().filter(|(of, _)| ours[*of]);
-            for (seq, (of, event)) in (end + 1..).zip(kept) {
+            let next = end + if sabotage::is(Break::DroppedSeq) { 2 } else { 1 };
+            for (seq, (of, event)) in (next..).zip(kept) {
                 let root = of_log.streams[*of].root_run_id;
                 rows.push(of_log.log_id, seq, root, event.kind, &event.data);
             }
@@ -399,7 +407,7 @@ impl Taken {
     fn of(fenced: &[Row], ends: &[Row], wanted: usize) -> Self {
         let mut taken = Self {
             xid: fenced.first().map(|row| row.get(1)),
-            ours: vec![false; wanted],
+            ours: vec![sabotage::is(Break::NoFence); wanted],
             ends: ends.iter().map(|row| (row.get(0), row.get(1))).collect(),
         };
         for row in fenced {

@@ -4,6 +4,8 @@
 use sqlx::PgPool;
 use uuid::Uuid;
 
+use crate::sabotage::{self, Break};
+
 /// Rows that one call looks at.
 const BATCH: i64 = 500;
 /// Finished jobs that one statement of retention removes, and how many statements a round of it has.
@@ -24,6 +26,11 @@ pub struct DeadJob {
 /// Puts jobs with an expired lease back. The first loss of a job costs no wait (a crashed worker's runs go on at once); from
 /// the third on it backs off, since the job itself may be what kills workers. Returns how many.
 pub async fn expired(db: &PgPool) -> Result<u64, sqlx::Error> {
+    if sabotage::is(Break::SweepWithoutBump) {
+        sqlx::query("update queue.jobs set attempt = attempt - 1 where state = 'running' and lease_until < now()")
+            .execute(db)
+            .await?;
+    }
     let done = sqlx::query!(
         "update queue.jobs
          set state = 'available', lease_until = null, worker_id = null,

@@ -11,7 +11,7 @@ pub(super) const DONE: &str = "data: [DONE]\n\n";
 const ARGUMENT_PIECES: usize = 3;
 
 /// The text of the last user message; empty where there is none.
-pub(super) fn last_user_message(request: &Value) -> String {
+pub fn last_user_message(request: &Value) -> String {
     messages(request)
         .iter()
         .rev()

@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use rejoin_shared::commands::{RunError, ToolEnded, ToolStarted};
 use rejoin_shared::events::kinds::DoneStatus;
+use rejoin_shared::sabotage::{self, Break};
 use rejoin_shared::tool_calls::{CallStatus, ToolCallRow};
+use rejoin_shared::wakeup::Wake;
 use serde_json::{Value, json};
 use tracing::{error, warn};
 
@@ -144,7 +146,8 @@ impl Execution {
             (Verdict::Go, Some(tool)) => {
                 let may_have_acted = call.status() == CallStatus::Running;
                 // Before its arguments are looked at: the schema may have changed since it acted.
-                if may_have_acted && !(tool.spec().read_only || tool.spec().idempotent) {
+                let repeats = tool.spec().read_only || tool.spec().idempotent || sabotage::is(Break::RepeatUnknown);
+                if may_have_acted && !repeats {
                     Ended::unknown()
                 } else {
                     match arguments::admit(tool.spec(), &call.input) {
@@ -205,12 +208,11 @@ impl Execution {
             input: &call.input,
             publish: self.request.callback.is_some() && !again,
         };
-        let (may_act, _) = self
-            .request
-            .services
-            .execute(&started)
-            .await
-            .map_err(|error| self.infrastructure(error))?;
+        let recorded = match sabotage::is(Break::ActBeforeRecord) {
+            true => Ok((true, Wake::default())),
+            false => self.request.services.execute(&started).await,
+        };
+        let (may_act, _) = recorded.map_err(|error| self.infrastructure(error))?;
         if !may_act {
             if again {
                 // Readers saw it begin.

@@ -105,6 +105,25 @@ impl Place {
         bail!("initdb failed for {}:\n{said}", self.cluster.display())
     }
 
+    /// Runs `pg_basebackup`: a copy of a running server, that follows it once it is started.
+    pub(super) fn copy(&self, binaries: &Binaries, superuser: &str, primary: &Path) -> Result<()> {
+        let unfinished = self.cluster.with_file_name("pg.new");
+        if unfinished.exists() {
+            fs::remove_dir_all(&unfinished).context("can't remove a half-made cluster")?;
+        }
+        self.make_private(&unfinished)?;
+        let mut copy = Command::new(binaries.program("pg_basebackup"));
+        copy.arg("-D").arg(&unfinished).arg("-h").arg(primary);
+        copy.args(["-U", superuser, "-R", "-X", "stream", "-c", "fast", "--no-sync"]);
+        quiet_environment(&mut copy);
+        User::run(self.user.as_ref(), &mut copy);
+        let output = copy.output().context("can't run pg_basebackup")?;
+        if !output.status.success() {
+            bail!("pg_basebackup failed:\n{}", String::from_utf8_lossy(&output.stderr));
+        }
+        fs::rename(&unfinished, &self.cluster).context("can't put the new cluster into its place")
+    }
+
     /// Stops a server that a killed owner left behind; refuses one that is not ours.
     pub(super) fn clear_leftover(&self) -> Result<()> {
         let Some(pid) = self.postmaster() else { return Ok(()) };

@@ -1,0 +1,173 @@
+//! Builds that break one promise each, and runs in which the checker must notice. Only in a build with the feature `broken`.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use futures::{StreamExt as _, stream};
+use rejoin_shared::sabotage::{self, Break};
+use tokio::time::Instant;
+
+use crate::checker::Violation;
+use crate::faults;
+use crate::load;
+use crate::run::{self, Options};
+use crate::world::{self, Shape};
+
+/// Short, so that what waits for its end does not take long.
+const LEASE: Duration = Duration::from_millis(1_500);
+const USERS: usize = 24;
+const EVERY: Duration = Duration::from_millis(500);
+/// What does not come to rest by then never does.
+const PATIENCE: Duration = Duration::from_secs(12);
+/// Runs at the same time: most of each is waiting.
+const AT_ONCE: usize = 2;
+/// Of what the checker says, so many violations, each with so many letters.
+const TOLD: usize = 5;
+const TOLD_CHARS: usize = 160;
+const SEED: u64 = 1;
+
+/// What shows that a promise is broken.
+struct Scene {
+    breaks: Break,
+    loads: &'static [&'static str],
+    faults: &'static [&'static str],
+    overture: bool,
+    span_s: u64,
+    /// One of these must be violated.
+    invariants: &'static [&'static str],
+}
+
+const fn scene(
+    breaks: Break,
+    loads: &'static [&'static str],
+    faults: &'static [&'static str],
+    span_s: u64,
+    invariants: &'static [&'static str],
+) -> Scene {
+    Scene {
+        breaks,
+        loads,
+        faults,
+        overture: false,
+        span_s,
+        invariants,
+    }
+}
+
+const SCENES: [Scene; 16] = [
+    scene(
+        Break::NoFence,
+        &["chat"],
+        &["stop-worker-past-lease"],
+        10,
+        &["I2", "I4"],
+    ),
+    Scene {
+        overture: true,
+        ..scene(Break::NoPoll, &["chat"], &[], 1, &["I11"])
+    },
+    scene(Break::SettleBeforeEvents, &["chat"], &[], 3, &["I2", "I4"]),
+    scene(Break::DroppedSeq, &["chat"], &[], 3, &["I2"]),
+    scene(Break::DoneTwice, &["chat"], &[], 3, &["I1"]),
+    scene(Break::ReaderSkips, &["chat"], &["all-readers-return"], 5, &["I3"]),
+    scene(
+        Break::SweepWithoutBump,
+        &["chat"],
+        &["kill-worker", "stop-worker-past-lease"],
+        8,
+        &["I5"],
+    ),
+    scene(Break::KeysShared, &["stranger"], &[], 3, &["I14"]),
+    scene(
+        Break::AnswerBeforeCommit,
+        &["chat"],
+        &["slow-connections", "reset-connections", "crash-postgres"],
+        10,
+        &["I1", "I3"],
+    ),
+    scene(Break::ActBeforeRecord, &["calls"], &["kill-worker-in-call"], 8, &["I7"]),
+    scene(Break::RepeatUnknown, &["calls"], &["kill-worker-in-call"], 8, &["I7"]),
+    scene(Break::CommitRepeated, &["chat"], &["lose-commit"], 8, &["I2", "I4"]),
+    scene(Break::CancelIgnored, &["cancels"], &[], 4, &["I13"]),
+    scene(Break::IdempotencyIgnored, &["insistent"], &[], 3, &["I8"]),
+    scene(Break::DrainDrops, &["chat"], &["drain-worker"], 10, &["I9"]),
+    scene(Break::RunsSideBySide, &["busy"], &[], 4, &["I5"]),
+];
+
+#[expect(clippy::print_stdout, reason = "the verdict goes to whoever asked")]
+/// Runs each broken build (or those with these names), and fails if the checker does not fail it.
+pub async fn run(names: &[String]) -> Result<()> {
+    if !sabotage::IS_POSSIBLE {
+        bail!("this build can't be broken: build with --features broken (make chaos-broken does)");
+    }
+    let scenes: Vec<&Scene> = SCENES
+        .iter()
+        .filter(|scene| names.is_empty() || names.iter().any(|name| name == scene.breaks.name()))
+        .collect();
+    if scenes.is_empty() {
+        bail!(
+            "there is no such break; there are: {}",
+            Break::ALL.map(Break::name).join(", ")
+        );
+    }
+    let mut missed = Vec::new();
+    let mut played = stream::iter(scenes)
+        .map(|scene| async move { (scene.breaks.name(), Instant::now(), play(scene).await) })
+        .buffer_unordered(AT_ONCE);
+    while let Some((name, began, caught)) = played.next().await {
+        let took_s = began.elapsed().as_secs();
+        match caught? {
+            Caught::As(how) => println!("caught  {name:<22} {took_s:>3} s  {how}"),
+            Caught::Not(instead) => {
+                println!("MISSED  {name:<22} {took_s:>3} s  instead: {instead:?}");
+                missed.push(name);
+            }
+        }
+    }
+    match missed.as_slice() {
+        [] => Ok(()),
+        missed => bail!("the checker did not notice: {}", missed.join(", ")),
+    }
+}
+
+/// Whether the checker noticed, and how.
+enum Caught {
+    As(String),
+    /// What it found instead.
+    Not(Vec<String>),
+}
+
+async fn play(scene: &Scene) -> Result<Caught> {
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let options = Options {
+        seed: SEED,
+        span: Duration::from_secs(scene.span_s),
+        every: EVERY,
+        users: USERS,
+        loads: load::named(&owned(scene.loads))?,
+        faults: faults::named(&owned(scene.faults))?,
+        overture: scene.overture,
+        patience: PATIENCE,
+        shape: Shape {
+            apis: 2,
+            workers: 3,
+            lease: LEASE,
+            directory: world::directory(scene.breaks.name()),
+            standby: false,
+            environment: vec![(sabotage::VARIABLE.to_owned(), scene.breaks.name().to_owned())],
+        },
+    };
+    let outcome = run::run(&options).await?;
+    let expected = outcome
+        .violations
+        .iter()
+        .find(|violation| scene.invariants.contains(&violation.invariant));
+    let told = |violation: &Violation| violation.to_string().chars().take(TOLD_CHARS).collect();
+    Ok(match expected {
+        Some(violation) => {
+            std::fs::remove_dir_all(&outcome.evidence)?;
+            Caught::As(told(violation))
+        }
+        None => Caught::Not(outcome.violations.iter().take(TOLD).map(told).collect()),
+    })
+}

@@ -1,0 +1,93 @@
+//! Decides, when everything has come to rest, whether the promises were kept: from the database and the evidence alone.
+//!
+//! One invariant a file; each gives what it found wrong, in words. Usable from outside: `chaos check --database-url … EVIDENCE`.
+
+mod case;
+mod i01_done;
+mod i02_gapless;
+mod i03_readers;
+mod i04_fence;
+mod i05_attempts;
+mod i06_waits;
+mod i07_effects;
+mod i08_keys;
+mod i09_drains;
+mod i10_memory;
+mod i11_visible;
+mod i13_cancelled;
+mod i14_walls;
+
+use std::fmt;
+use std::path::Path;
+
+use anyhow::Result;
+use sqlx::PgPool;
+
+pub use case::Case;
+
+/// What a promise is called, and what looks after it.
+type Check = fn(&Case) -> Vec<String>;
+
+/// All invariants but I12: nothing joins yet.
+const CHECKS: [(&str, &str, Check); 13] = [
+    ("I1", "every accepted message gets exactly one done", i01_done::check),
+    (
+        "I2",
+        "a log is 1..n without a gap, and nothing of a turn follows its done",
+        i02_gapless::check,
+    ),
+    ("I3", "every reader reads the identical suffix", i03_readers::check),
+    (
+        "I4",
+        "nothing is written under a lost lease: every word is there once",
+        i04_fence::check,
+    ),
+    (
+        "I5",
+        "one live attempt of a job, one active run of a conversation",
+        i05_attempts::check,
+    ),
+    ("I6", "no runnable job waits", i06_waits::check),
+    (
+        "I7",
+        "a call is on record before it acts, and acts at most once",
+        i07_effects::check,
+    ),
+    ("I8", "the same key is the same run", i08_keys::check),
+    ("I9", "a drain loses nothing", i09_drains::check),
+    ("I10", "memory is bounded", i10_memory::check),
+    ("I11", "visible within a second without wake-ups", i11_visible::check),
+    ("I13", "after cancelled no tool starts", i13_cancelled::check),
+    ("I14", "nothing crosses a project or an owner", i14_walls::check),
+];
+
+/// A promise that was not kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    pub invariant: &'static str,
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.invariant, self.what)
+    }
+}
+
+/// The invariants that are looked at, with their words.
+pub fn invariants() -> impl Iterator<Item = (&'static str, &'static str)> {
+    CHECKS.iter().map(|(name, words, _)| (*name, *words))
+}
+
+/// Reads everything.
+pub async fn load(db: &PgPool, evidence: &Path) -> Result<Case> {
+    case::load(db, evidence).await
+}
+
+/// What is wrong.
+pub fn check(case: &Case) -> Vec<Violation> {
+    CHECKS
+        .iter()
+        .flat_map(|(invariant, _, check)| check(case).into_iter().map(|what| Violation { invariant, what }))
+        .collect()
+}

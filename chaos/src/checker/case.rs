@@ -1,0 +1,182 @@
+//! All that is known of a run, in memory.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use anyhow::Result;
+use serde_json::Value;
+use sqlx::PgPool;
+use sqlx::types::chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use crate::evidence::{self, Injected, Notes, Post, Session, Target};
+use crate::plan::Plan;
+use crate::tools::Effect;
+use crate::witness::{self, Seen};
+
+pub struct Case {
+    pub posts: Vec<Post>,
+    pub sessions: Vec<Session>,
+    pub effects: Vec<Effect>,
+    pub faults: Vec<Injected>,
+    pub notes: Notes,
+    pub runs: HashMap<Uuid, Run>,
+    /// By log, in order of their numbers.
+    pub logs: HashMap<Uuid, Vec<Event>>,
+    /// Numbers of the first events that retention left, where it has removed some.
+    pub oldest: HashMap<Uuid, i64>,
+    pub messages: Vec<Message>,
+    pub calls: Vec<Call>,
+    /// None where no witness was.
+    pub seen: Option<Vec<Seen>>,
+}
+
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct Run {
+    pub id: Uuid,
+    pub project_id: Uuid,
+    pub conversation_id: Option<Uuid>,
+    pub user_id: Option<Uuid>,
+    pub log_id: Uuid,
+    pub state: String,
+    pub attempt: i32,
+    pub first_seq: i64,
+    pub done_seq: Option<i64>,
+    pub error: Option<String>,
+    pub input: String,
+    pub cancel_requested_at: Option<DateTime<Utc>>,
+    pub final_message_id: Option<Uuid>,
+    /// Of the run's conversation.
+    pub conversation_project: Option<Uuid>,
+    pub conversation_owner: Option<Uuid>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Event {
+    pub seq: i64,
+    pub run_id: Option<Uuid>,
+    pub kind: String,
+    pub data: String,
+    pub json: Value,
+    pub created_us: i64,
+}
+
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct Message {
+    pub id: Uuid,
+    pub conversation_id: Uuid,
+    pub role: String,
+    pub content: String,
+}
+
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct Call {
+    pub run_id: Uuid,
+    pub call_id: String,
+    pub tool_name: String,
+    pub status: String,
+    pub started_at: Option<DateTime<Utc>>,
+}
+
+impl Case {
+    /// The events of the log that a reader follows; for a run, those that it sees.
+    pub fn log_of(&self, target: Target) -> Vec<&Event> {
+        match target {
+            Target::Conversation(id) => self.logs.get(&id).into_iter().flatten().collect(),
+            Target::Run(id) => {
+                let Some(run) = self.runs.get(&id) else {
+                    return Vec::new();
+                };
+                self.events_of(run)
+            }
+        }
+    }
+
+    /// The events of a run.
+    pub fn events_of(&self, run: &Run) -> Vec<&Event> {
+        let log = self.logs.get(&run.log_id).into_iter().flatten();
+        log.filter(|event| event.run_id == Some(run.id)).collect()
+    }
+
+    /// The runs of posts that were accepted.
+    pub fn accepted(&self) -> impl Iterator<Item = (&Post, Plan, Uuid)> {
+        self.posts.iter().filter_map(|post| {
+            let told = post.told.as_ref()?;
+            Some((post, Plan::of(&post.plan)?, told.run_id?))
+        })
+    }
+
+    /// Whether something was done to the system in this time, or shortly before it.
+    pub fn is_disturbed(&self, from_us: i64, until_us: i64) -> bool {
+        let after_us = i64::try_from(self.notes.lease_ms).unwrap_or_default() * 1_000 + 2_000_000;
+        self.faults
+            .iter()
+            .any(|fault| fault.from_us <= until_us && fault.until_us + after_us >= from_us)
+    }
+}
+
+/// The text of these events that a client which applies resets has on its screen.
+pub fn text_of(events: &[&Event]) -> String {
+    let mut kept: Vec<(i64, &str)> = Vec::new();
+    for event in events {
+        match event.kind.as_str() {
+            "token" => kept.push((event.seq, event.json["token"].as_str().unwrap_or_default())),
+            "reset" => {
+                let after = event.json["discardAfter"].as_i64().unwrap_or_default();
+                kept.retain(|(seq, _)| *seq <= after);
+            }
+            _ => {}
+        }
+    }
+    kept.into_iter().map(|(_, text)| text).collect()
+}
+
+/// Log, number, run, type, data, when.
+type EventRow = (Uuid, i64, Option<Uuid>, String, String, DateTime<Utc>);
+
+pub(super) async fn load(db: &PgPool, directory: &Path) -> Result<Case> {
+    let runs: Vec<Run> = sqlx::query_as(
+        "select r.id, r.project_id, r.conversation_id, r.user_id, r.log_id, r.state, r.attempt, r.first_seq, r.done_seq, r.error,
+                r.input, r.cancel_requested_at, r.final_message_id, c.project_id as conversation_project,
+                c.owner_user_id as conversation_owner
+         from kb.agent_runs r left join kb.chat_conversations c on c.id = r.conversation_id",
+    )
+    .fetch_all(db)
+    .await?;
+    let mut logs: HashMap<Uuid, Vec<Event>> = HashMap::new();
+    let rows: Vec<EventRow> = sqlx::query_as(
+        "select log_id, seq, run_id, type, data, created_at from stream.each_event order by log_id, seq",
+    )
+    .fetch_all(db)
+    .await?;
+    for (log_id, seq, run_id, kind, data, created_at) in rows {
+        logs.entry(log_id).or_default().push(Event {
+            seq,
+            run_id,
+            kind,
+            json: serde_json::from_str(&data)?,
+            data,
+            created_us: created_at.timestamp_micros(),
+        });
+    }
+    let oldest: Vec<(Uuid, i64)> = sqlx::query_as("select log_id, oldest_seq from stream.logs")
+        .fetch_all(db)
+        .await?;
+    Ok(Case {
+        posts: evidence::read(directory, "posts")?,
+        sessions: evidence::read(directory, "readers")?,
+        effects: evidence::read(directory, "ledger")?,
+        faults: evidence::read(directory, "faults")?,
+        notes: evidence::read(directory, "notes")?.pop().unwrap_or_default(),
+        runs: runs.into_iter().map(|run| (run.id, run)).collect(),
+        logs,
+        oldest: oldest.into_iter().collect(),
+        messages: sqlx::query_as("select id, conversation_id, role, content from kb.chat_messages")
+            .fetch_all(db)
+            .await?,
+        calls: sqlx::query_as("select run_id, call_id, tool_name, status, started_at from kb.agent_run_tool_calls")
+            .fetch_all(db)
+            .await?,
+        seen: witness::seen(db).await?,
+    })
+}

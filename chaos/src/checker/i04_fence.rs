@@ -1,0 +1,44 @@
+//! I4: nothing is written under a lost lease. Every word of a reply is there once, in its place: in the tokens as a client shows them, and
+//! in the message that was stored; and attempts come one after the other.
+
+use std::collections::HashMap;
+
+use super::Case;
+use super::case::text_of;
+use crate::evidence::Expected;
+
+pub(super) fn check(case: &Case) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let messages: HashMap<_, _> = case.messages.iter().map(|message| (message.id, message)).collect();
+    for (post, plan, run_id) in case.accepted() {
+        let Some(run) = case.runs.get(&run_id) else { continue };
+        let events = case.events_of(run);
+        let (shown, whole) = (text_of(&events), plan.reply());
+        let good = match post.expected {
+            Expected::Whole => shown == whole,
+            Expected::Stopped | Expected::Refused => whole.starts_with(&shown),
+        };
+        if !good {
+            wrong.push(format!(
+                "{} (run {run_id}): a client shows {shown:?} instead of {whole:?}",
+                post.key
+            ));
+        }
+        if let Some(message) = run.final_message_id.and_then(|id| messages.get(&id))
+            && message.content != shown
+        {
+            wrong.push(format!(
+                "{} (run {run_id}): stored is {:?}, shown {shown:?}",
+                post.key, message.content
+            ));
+        }
+        let attempts: Vec<i64> = events
+            .iter()
+            .filter_map(|event| event.json["attempt"].as_i64())
+            .collect();
+        if !attempts.windows(2).all(|pair| pair[0] < pair[1]) {
+            wrong.push(format!("{} (run {run_id}): attempts {attempts:?}", post.key));
+        }
+    }
+    wrong
+}

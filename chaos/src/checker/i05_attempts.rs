@@ -1,0 +1,80 @@
+//! I5: at most one live attempt of a job, at most one active run of a conversation; a lease is taken away after its end only (by the
+//! database's clock).
+
+use std::collections::HashMap;
+
+use uuid::Uuid;
+
+use super::Case;
+use crate::witness::Seen;
+
+pub(super) fn check(case: &Case) -> Vec<String> {
+    let Some(seen) = &case.seen else { return Vec::new() };
+    let mut wrong = Vec::new();
+    // By conversation: when its jobs were run, in microseconds.
+    let mut spans: HashMap<Uuid, Vec<(i64, i64, i64)>> = HashMap::new();
+    for job in seen.chunk_by(|one, next| one.job_id == next.job_id) {
+        wrong.extend(attempts(job));
+        let conversation = job[0].run_id.and_then(|run| case.runs.get(&run)?.conversation_id);
+        let Some(conversation) = conversation else { continue };
+        for pair in job.windows(2).filter(|pair| pair[0].state == "running") {
+            let span = (
+                pair[0].at.timestamp_micros(),
+                pair[1].at.timestamp_micros(),
+                pair[0].job_id,
+            );
+            spans.entry(conversation).or_default().push(span);
+        }
+    }
+    for (conversation, mut spans) in spans {
+        spans.sort_unstable();
+        for pair in spans.windows(2) {
+            if pair[1].0 < pair[0].1 && pair[0].2 != pair[1].2 {
+                wrong.push(format!(
+                    "conversation {conversation}: the jobs {} and {} ran at once",
+                    pair[0].2, pair[1].2
+                ));
+            }
+        }
+    }
+    wrong
+}
+
+/// What is wrong with the claims of one job.
+fn attempts(job: &[Seen]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut last = None;
+    let mut before: Option<&Seen> = None;
+    for seen in job {
+        let newly = before.is_none_or(|before| before.state != "running" || before.attempt != seen.attempt);
+        if seen.state == "running" && newly && seen.worker_id.is_some() {
+            if last.is_some_and(|last| seen.attempt <= last) {
+                wrong.push(format!("job {}: attempt {} again", seen.job_id, seen.attempt));
+            }
+            if before.is_some_and(|before| before.state == "running") {
+                wrong.push(format!(
+                    "job {}: attempt {} began while another ran",
+                    seen.job_id, seen.attempt
+                ));
+            }
+            last = Some(seen.attempt);
+        }
+        let was_running = before.is_some_and(|before| before.state == "running");
+        let expired = seen
+            .last_error
+            .as_deref()
+            .is_some_and(|error| error.contains("the lease expired"));
+        if was_running && seen.state == "available" && expired && seen.had_lease.is_some_and(|lease| seen.at < lease) {
+            // Handed over by its worker, after an expiry before? Then its attempt is not the one that is told of.
+            let told = format!("attempt {}:", seen.attempt);
+            if seen.last_error.as_deref().is_some_and(|error| error.starts_with(&told)) {
+                wrong.push(format!(
+                    "job {}: attempt {} lost its lease before its end",
+                    seen.job_id, seen.attempt
+                ));
+            }
+        }
+        before = Some(seen);
+    }
+    wrong
+}

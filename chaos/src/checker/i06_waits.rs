@@ -1,0 +1,43 @@
+//! I6: no runnable job waits longer than lease + sweep; once nothing is done to the system any more, everything comes to an end.
+
+use super::Case;
+use crate::witness::Seen;
+
+/// A sweep comes this often.
+const SWEEP_US: i64 = 2_000_000;
+/// A machine that is busy with a chaos run is late.
+const SLACK_US: i64 = 2_000_000;
+
+pub(super) fn check(case: &Case) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if case.notes.rest_after_ms.is_none() {
+        wrong.push(format!(
+            "{} runs and jobs were left when all faults were over",
+            case.notes.left_open
+        ));
+    }
+    let limit_us = i64::try_from(case.notes.lease_ms).unwrap_or_default() * 1_000 + SWEEP_US + SLACK_US;
+    let seen = case.seen.as_deref().unwrap_or_default();
+    for job in seen.chunk_by(|one, next| one.job_id == next.job_id) {
+        for pair in job.windows(2) {
+            let (waits, next) = (&pair[0], &pair[1]);
+            if waits.state != "available" || waits.held {
+                continue;
+            }
+            let from_us = runnable_us(waits);
+            let until_us = next.at.timestamp_micros();
+            if until_us - from_us > limit_us && !case.is_disturbed(from_us, until_us) {
+                let waited_ms = (until_us - from_us) / 1_000;
+                wrong.push(format!(
+                    "job {} waited {waited_ms} ms though nothing was wrong",
+                    waits.job_id
+                ));
+            }
+        }
+    }
+    wrong
+}
+
+fn runnable_us(seen: &Seen) -> i64 {
+    seen.at.max(seen.run_at).timestamp_micros()
+}

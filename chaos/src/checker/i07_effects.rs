@@ -1,0 +1,62 @@
+//! I7: a call is on record before it acts; one that must not be repeated acts at most once; what is on record as done was done; readers see
+//! every call that begins end, once.
+
+use std::collections::{HashMap, HashSet};
+
+use uuid::Uuid;
+
+use super::Case;
+use crate::tools::PAY;
+
+pub(super) fn check(case: &Case) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut acted: HashMap<(Uuid, &str), usize> = HashMap::new();
+    for effect in &case.effects {
+        *acted.entry((effect.run_id, &effect.call_id)).or_default() += 1;
+        if effect.tool == PAY && acted[&(effect.run_id, effect.call_id.as_str())] == 2 {
+            wrong.push(format!("run {}: the call {} paid twice", effect.run_id, effect.call_id));
+        }
+    }
+    let known: HashMap<(Uuid, &str), &str> = case
+        .calls
+        .iter()
+        .map(|call| ((call.run_id, call.call_id.as_str()), call.status.as_str()))
+        .collect();
+    for (run, call) in acted.keys() {
+        match known.get(&(*run, *call)) {
+            None => wrong.push(format!("run {run}: the call {call} acted and is not on record")),
+            Some(&"pending") => wrong.push(format!("run {run}: the call {call} acted and is on record as pending")),
+            Some(_) => {}
+        }
+    }
+    for call in case.calls.iter().filter(|call| call.status == "completed") {
+        if !acted.contains_key(&(call.run_id, call.call_id.as_str())) {
+            wrong.push(format!(
+                "run {}: the call {} is completed and never acted",
+                call.run_id, call.call_id
+            ));
+        }
+    }
+    for run in case.runs.values() {
+        let (mut begun, mut ended) = (HashSet::new(), HashSet::new());
+        for event in case.events_of(run).iter().filter(|event| event.kind == "mcp_tool") {
+            let (call, status) = (event.json["callId"].to_string(), &event.json["status"]);
+            let fresh = if *status == "started" {
+                begun.insert(call.clone())
+            } else {
+                ended.insert(call.clone())
+            };
+            if !fresh {
+                wrong.push(format!("run {}: the call {call} is told to be {status} twice", run.id));
+            }
+        }
+        if run.done_seq.is_some() && begun != ended {
+            let open: Vec<_> = begun.symmetric_difference(&ended).collect();
+            wrong.push(format!(
+                "run {}: calls that only began, or only ended: {open:?}",
+                run.id
+            ));
+        }
+    }
+    wrong
+}

@@ -1,0 +1,39 @@
+//! I9: a drain loses nothing: what a worker ran that left is handed over, not left to its lease.
+
+use super::Case;
+use crate::faults::DRAIN_WORKER;
+
+pub(super) fn check(case: &Case) -> Vec<String> {
+    let seen = case.seen.as_deref().unwrap_or_default();
+    let mut wrong = Vec::new();
+    for drain in case.faults.iter().filter(|fault| fault.fault == DRAIN_WORKER) {
+        // Another fault at the same time may keep it from handing over.
+        let alone = !case.faults.iter().any(|other| {
+            other.fault != DRAIN_WORKER
+                && other.from_us <= drain.until_us + 1_000_000
+                && other.until_us + i64::try_from(case.notes.lease_ms).unwrap_or_default() * 2_000 >= drain.from_us
+        });
+        let Some(worker) = drain.worker.filter(|_| alone) else {
+            continue;
+        };
+        for job in seen.chunk_by(|one, next| one.job_id == next.job_id) {
+            for pair in job.windows(2) {
+                let (ran, next) = (&pair[0], &pair[1]);
+                let left = ran.worker_id == Some(worker)
+                    && ran.state == "running"
+                    && next.at.timestamp_micros() >= drain.from_us;
+                let expired = next
+                    .last_error
+                    .as_deref()
+                    .is_some_and(|error| error.starts_with(&format!("attempt {}: the lease expired", ran.attempt)));
+                if left && expired {
+                    wrong.push(format!(
+                        "job {} was left to its lease by a worker that drained ({})",
+                        ran.job_id, drain.detail
+                    ));
+                }
+            }
+        }
+    }
+    wrong
+}

@@ -1,0 +1,173 @@
+//! How clients of a chaos run behave, and what they remember: they post with a key until they are told something, at whatever API
+//! answers; they cancel, and look.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::RngExt as _;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::evidence::{Expected, Post, Told, now_us};
+use crate::plan::Plan;
+use crate::world::World;
+
+/// A request without an answer is given up after this.
+const REQUEST_LIMIT: Duration = Duration::from_secs(10);
+/// Between two tries.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// A user, at no API in particular.
+#[derive(Clone)]
+pub struct Client {
+    pub world: Arc<World>,
+    pub user: usize,
+}
+
+/// What a post is to say.
+pub struct Message<'a> {
+    pub load: &'a str,
+    pub plan: &'a Plan,
+    pub expected: Expected,
+    pub conversation: Option<Uuid>,
+    pub on_busy: Option<&'a str>,
+    /// With the tools of the run.
+    pub with_agent: bool,
+    /// To this agent directly, without a conversation.
+    pub triggers: bool,
+}
+
+impl<'a> Message<'a> {
+    pub fn new(load: &'a str, plan: &'a Plan) -> Self {
+        Self {
+            load,
+            plan,
+            expected: Expected::Whole,
+            conversation: None,
+            on_busy: None,
+            with_agent: false,
+            triggers: false,
+        }
+    }
+}
+
+impl Client {
+    /// Posts until something is told, by one API or the other. Only told what is over when the run is: nothing.
+    pub async fn post(&self, message: Message<'_>) -> Post {
+        let user = &self.world.users[self.user];
+        let (path, body) = if message.triggers {
+            let path = format!("/api/projects/{}/agents/{}/trigger", user.project_id, user.agent_id);
+            (path, json!({ "input": message.plan.message() }))
+        } else {
+            let mut body = json!({ "message": message.plan.message() });
+            if let Some(id) = message.conversation {
+                body["conversationId"] = json!(id);
+            } else if message.with_agent {
+                body["agentDefinitionId"] = json!(user.agent_id);
+            }
+            let query = message
+                .on_busy
+                .map_or(String::new(), |on_busy| format!("?onBusy={on_busy}"));
+            (format!("/api/chat/stream{query}"), body)
+        };
+        let mut post = Post {
+            load: message.load.to_owned(),
+            user: self.user,
+            key: format!("key-{}", message.plan.id),
+            plan: message.plan.message(),
+            expected: message.expected,
+            told: None,
+            contradictions: Vec::new(),
+            tries: 0,
+            cancelled_at_us: None,
+        };
+        while post.told.is_none() && !self.world.readers_end.is_cancelled() {
+            post.tries += 1;
+            post.told = self.try_post(&path, &body, &post.key).await;
+            if post.told.is_none() {
+                tokio::time::sleep(RETRY).await;
+            }
+        }
+        post
+    }
+
+    /// What an API says to a post; None if it must be tried again.
+    pub async fn try_post(&self, path: &str, body: &Value, key: &str) -> Option<Told> {
+        let request = self
+            .request(Method::POST, path)
+            .header("idempotency-key", key)
+            .json(body);
+        let (status, answer) = answer_of(request).await?;
+        let passes = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+        // A refusal may name a run, too: another one.
+        let of = |field: &str| id(&answer[field]).filter(|_| status.is_success());
+        (!passes).then(|| Told {
+            status: status.as_u16(),
+            code: answer["code"].as_str().map(str::to_owned),
+            run_id: of("runId"),
+            conversation_id: of("conversationId"),
+        })
+    }
+
+    /// Cancels until it is confirmed. Returns when it was.
+    pub async fn cancel(&self, run_id: Uuid) -> Option<i64> {
+        let path = format!("/api/runs/{run_id}/cancel");
+        while !self.world.readers_end.is_cancelled() {
+            let request = self.request(Method::POST, &path).json(&json!({}));
+            match answer_of(request).await {
+                Some((StatusCode::ACCEPTED, _)) => return Some(now_us()),
+                _ => tokio::time::sleep(RETRY).await,
+            }
+        }
+        None
+    }
+
+    /// What a GET says; None if it must be tried again.
+    pub async fn get(&self, path: &str) -> Option<(StatusCode, Value)> {
+        answer_of(self.request(Method::GET, path)).await
+    }
+
+    /// To any API.
+    pub fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        let api = rand::rng().random_range(0..self.world.apis.len());
+        self.request_at(api, method, path)
+    }
+
+    pub fn request_at(&self, api: usize, method: Method, path: &str) -> reqwest::RequestBuilder {
+        self.world
+            .http
+            .request(method, format!("http://{}{path}", self.world.apis[api]))
+            .bearer_auth(&self.world.users[self.user].key)
+            .header("accept", "application/json")
+    }
+
+    /// Waits until a run has ended, or everything has.
+    pub async fn wait_until_done(&self, run_id: Uuid) {
+        while !self.world.readers_end.is_cancelled() {
+            let done = sqlx::query_scalar::<_, bool>("select done_seq is not null from kb.agent_runs where id = $1")
+                .bind(run_id)
+                .fetch_optional(&self.world.db)
+                .await;
+            if matches!(done, Ok(Some(true))) {
+                return;
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+}
+
+/// Status and body; None where there was no whole answer.
+async fn answer_of(request: reqwest::RequestBuilder) -> Option<(StatusCode, Value)> {
+    let asked = async {
+        let response = request.send().await.ok()?;
+        let status = response.status();
+        let body = response.bytes().await.ok()?;
+        Some((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
+    };
+    tokio::time::timeout(REQUEST_LIMIT, asked).await.ok()?
+}
+
+fn id(value: &Value) -> Option<Uuid> {
+    value.as_str()?.parse().ok()
+}

@@ -1,0 +1,216 @@
+//! What the world outside the database knows of a run, one JSON object a line, in one directory: what clients were told (`posts`),
+//! what readers heard (`readers`), what tools did (`ledger`), what was done to the system and when (`faults`).
+//!
+//! Written while the run goes on; the checker reads nothing but these and the database.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// Microseconds since 1970, by this machine's clock (the database's, too, where both are on it).
+pub fn now_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// A message that a client wanted to be accepted, and what it was told.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Post {
+    /// Which load it belongs to.
+    pub load: String,
+    pub user: usize,
+    /// Its Idempotency-Key.
+    pub key: String,
+    pub plan: String,
+    pub expected: Expected,
+    /// None: never told.
+    pub told: Option<Told>,
+    /// Different answers to the same key: there must be none.
+    pub contradictions: Vec<Told>,
+    pub tries: u32,
+    /// When a cancellation of its run was confirmed.
+    pub cancelled_at_us: Option<i64>,
+}
+
+/// What the client may find of it in the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Expected {
+    /// The whole reply.
+    Whole,
+    /// The reply, or the part of it before somebody stopped it.
+    Stopped,
+    /// Nothing: it was refused.
+    Refused,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told {
+    pub status: u16,
+    pub code: Option<String>,
+    pub run_id: Option<Uuid>,
+    pub conversation_id: Option<Uuid>,
+}
+
+/// One connection of a reader, from its request to its end.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Session {
+    pub reader: String,
+    pub user: usize,
+    /// Of a conversation or of a run: whose log it is.
+    pub target: Target,
+    pub after: Option<i64>,
+    pub from_snapshot: bool,
+    pub api: usize,
+    pub status: u16,
+    pub opened_us: i64,
+    pub heard: Vec<Heard>,
+    /// What the snapshot said: its number, and the text of the turn that runs.
+    pub snapshot: Option<Snapshot>,
+    /// It pauses between pieces.
+    pub slow: bool,
+    /// This was its last connection, and it stayed to the end of everything.
+    pub faithful_end: bool,
+}
+
+impl Session {
+    /// Whether the reader takes what comes at once.
+    pub fn is_prompt(&self) -> bool {
+        !self.slow
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Target {
+    Conversation(Uuid),
+    Run(Uuid),
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Heard {
+    pub seq: i64,
+    pub data: String,
+    pub at_us: i64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Snapshot {
+    pub through: i64,
+    pub text: Option<String>,
+}
+
+/// Something that was done to the system.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Injected {
+    pub fault: String,
+    /// Its numbers in the table of faults.
+    pub number: String,
+    pub from_us: i64,
+    pub until_us: i64,
+    pub detail: String,
+    /// The worker that died or left, where one did.
+    pub worker: Option<Uuid>,
+}
+
+/// What whoever ran it knows, beside faults.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Notes {
+    pub lease_ms: u64,
+    /// From the end of the last fault until nothing was left to do; None: something was left.
+    pub rest_after_ms: Option<u64>,
+    pub left_open: i64,
+    /// The most memory that a process had [bytes], by its name, and the bound.
+    pub memory_bytes: Vec<(String, u64)>,
+    pub memory_bound_bytes: u64,
+    /// What a strict model provider would have refused.
+    pub model_refusals: Vec<String>,
+    /// Processes that ended by themselves, and panics in their output.
+    pub ended: Vec<String>,
+}
+
+/// Where evidence is written.
+pub struct Evidence {
+    pub directory: PathBuf,
+    posts: Lines,
+    readers: Lines,
+    faults: Lines,
+    notes: Lines,
+}
+
+type Lines = Mutex<BufWriter<File>>;
+
+impl Evidence {
+    /// In a directory that is made if it is not there.
+    pub fn create(directory: &Path) -> Result<Self> {
+        std::fs::create_dir_all(directory).with_context(|| format!("can't make {}", directory.display()))?;
+        let lines = |name: &str| -> Result<Lines> {
+            let path = directory.join(name);
+            let file = File::create(&path).with_context(|| format!("can't write {}", path.display()))?;
+            Ok(Mutex::new(BufWriter::new(file)))
+        };
+        Ok(Self {
+            posts: lines("posts")?,
+            readers: lines("readers")?,
+            faults: lines("faults")?,
+            notes: lines("notes")?,
+            directory: directory.to_owned(),
+        })
+    }
+
+    pub fn ledger(&self) -> PathBuf {
+        self.directory.join("ledger")
+    }
+
+    pub fn post(&self, post: &Post) {
+        write(&self.posts, post);
+    }
+
+    pub fn session(&self, session: &Session) {
+        write(&self.readers, session);
+    }
+
+    pub fn fault(&self, fault: &Injected) {
+        write(&self.faults, fault);
+    }
+
+    /// What whoever ran it knows; written once, at the end.
+    pub fn notes(&self, notes: &Notes) {
+        write(&self.notes, notes);
+    }
+
+    /// All that was written is in the files.
+    pub fn flush(&self) -> Result<()> {
+        for lines in [&self.posts, &self.readers, &self.faults, &self.notes] {
+            lines.lock().expect("no panic while it is held").flush()?;
+        }
+        Ok(())
+    }
+}
+
+fn write(lines: &Lines, value: &impl Serialize) {
+    let line = serde_json::to_string(value).expect("evidence is plain data");
+    let mut lines = lines.lock().expect("no panic while it is held");
+    writeln!(lines, "{line}").expect("the evidence can be written");
+}
+
+/// What a file of evidence holds; nothing where there is none.
+pub fn read<T: DeserializeOwned>(directory: &Path, name: &str) -> Result<Vec<T>> {
+    let path = directory.join(name);
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let file = File::open(&path).with_context(|| format!("can't read {}", path.display()))?;
+    BufReader::new(file)
+        .lines()
+        .enumerate()
+        .map(|(number, line)| {
+            serde_json::from_str(&line?).with_context(|| format!("{}, line {}", path.display(), number + 1))
+        })
+        .collect()
+}

@@ -1,0 +1,259 @@
+//! What a chaos run does to the system. A kind of fault is a [`Fault`]; a seeded scheduler injects them, some at the same time, until
+//! the run's time is over, and then makes everything good again.
+//!
+//! - `kills`     processes that die: any time, in the middle of a call, between a commit and its answer
+//! - `pauses`    processes that stand still for longer than their lease, and go on
+//! - `leaves`    processes that are asked to leave, and new ones that take their place
+//! - `network`   connections that are reset, half open, slow, sliced, refused; answers to commits that are lost
+//! - `database`  PostgreSQL that crashes or restarts, ends sessions, waits for locks, keeps an old snapshot
+//! - `schema`    migrations under load
+//! - `wakeups`   wake-ups that are lost
+//! - `crowds`    all readers that come back at once
+//! - `clocks`    a worker whose clock is an hour off
+
+mod clocks;
+mod crowds;
+mod database;
+mod kills;
+mod leaves;
+mod network;
+mod pauses;
+mod schema;
+mod wakeups;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use async_trait::async_trait;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use tokio::sync::{Mutex, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+use uuid::Uuid;
+
+use crate::evidence::{Injected, now_us};
+use crate::fleet::Member;
+use crate::world::World;
+
+pub use database::FailOver;
+pub use leaves::DRAIN_WORKER;
+pub use wakeups::LOSE_WAKEUPS;
+
+/// Faults that are at work at the same time, at most.
+const AT_ONCE: usize = 3;
+/// After everything was made good: so long until the fleet answers again.
+const HEAL_RETRY: Duration = Duration::from_millis(200);
+
+/// Something that may happen to the system.
+#[async_trait]
+pub trait Fault: Send + Sync {
+    fn name(&self) -> &'static str;
+
+    /// Its number in the table of faults (docs/reliability/faults.md).
+    fn number(&self) -> &'static str;
+
+    /// How often, beside the others.
+    fn weight(&self) -> usize {
+        2
+    }
+
+    /// Makes it happen, and end. Err: it could not be made to happen.
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told>;
+}
+
+/// What is worth knowing of it.
+#[derive(Debug, Default)]
+pub struct Told {
+    pub detail: String,
+    /// The worker that died, stood still or left.
+    pub worker: Option<Uuid>,
+    /// The moment from which on its work had to go on elsewhere, where that is not the fault's beginning [µs since 1970].
+    pub at_us: Option<i64>,
+}
+
+impl Told {
+    pub fn of(detail: impl Into<String>) -> Self {
+        Self {
+            detail: detail.into(),
+            ..Self::default()
+        }
+    }
+}
+
+pub fn all() -> Vec<Arc<dyn Fault>> {
+    vec![
+        Arc::new(kills::Worker),
+        Arc::new(kills::WorkerInCall),
+        Arc::new(kills::WorkerAfterCall),
+        Arc::new(kills::WorkerAtCommit),
+        Arc::new(kills::ApiAtCommit),
+        Arc::new(kills::Api),
+        Arc::new(pauses::Zombie),
+        Arc::new(leaves::Worker),
+        Arc::new(leaves::Api),
+        Arc::new(network::Reset),
+        Arc::new(network::HalfOpen),
+        Arc::new(network::Slow),
+        Arc::new(network::Sliced),
+        Arc::new(network::Refused),
+        Arc::new(network::LostCommit),
+        Arc::new(database::Crash),
+        Arc::new(database::Restart),
+        Arc::new(database::EndedSessions),
+        Arc::new(database::Locks),
+        Arc::new(database::OldSnapshot),
+        Arc::new(schema::Migration),
+        Arc::new(wakeups::Lost),
+        Arc::new(crowds::Storm),
+        Arc::new(clocks::HourOff),
+    ]
+}
+
+/// Those with these names.
+pub fn named(names: &[String]) -> Result<Vec<Arc<dyn Fault>>> {
+    let all = all();
+    let mut found = Vec::new();
+    for name in names {
+        match all.iter().find(|fault| fault.name() == name) {
+            Some(fault) => found.push(fault.clone()),
+            None => bail!(
+                "there is no fault {name}; there are: {}",
+                all.iter().map(|fault| fault.name()).collect::<Vec<_>>().join(", ")
+            ),
+        }
+    }
+    Ok(found)
+}
+
+/// What came of it all.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// How often each kind happened.
+    pub happened: BTreeMap<&'static str, usize>,
+    /// Kinds that could not be made to happen, and why (the first time).
+    pub impossible: BTreeMap<&'static str, String>,
+    /// Processes that ended by themselves.
+    pub ended: Vec<String>,
+}
+
+impl Tally {
+    pub fn add(&mut self, other: Self) {
+        for (fault, times) in other.happened {
+            *self.happened.entry(fault).or_default() += times;
+        }
+        self.impossible.extend(other.impossible);
+        self.ended.extend(other.ended);
+    }
+
+    /// How many faults there were.
+    pub fn faults(&self) -> usize {
+        self.happened.values().sum()
+    }
+}
+
+/// Injects faults, one about every `every`, until `until`.
+pub async fn rage(world: &Arc<World>, faults: &[Arc<dyn Fault>], seed: u64, every: Duration, until: Instant) -> Tally {
+    let weighted: Vec<&Arc<dyn Fault>> = faults
+        .iter()
+        .flat_map(|fault| std::iter::repeat_n(fault, fault.weight()))
+        .collect();
+    let tally = Arc::new(Mutex::new(Tally::default()));
+    let at_once = Arc::new(Semaphore::new(AT_ONCE));
+    let mut dice = StdRng::seed_from_u64(seed);
+    let mut raging = JoinSet::new();
+    while Instant::now() < until && !weighted.is_empty() {
+        let fault = weighted[dice.random_range(0..weighted.len())].clone();
+        let mut own_dice = StdRng::seed_from_u64(dice.random());
+        let turn = at_once.clone().acquire_owned().await.expect("never closed");
+        let (its_world, its_tally) = (world.clone(), tally.clone());
+        raging.spawn(async move {
+            let done = inject(&its_world, fault.as_ref(), &mut own_dice).await;
+            let mut tally = its_tally.lock().await;
+            match done {
+                Ok(()) => *tally.happened.entry(fault.name()).or_default() += 1,
+                Err(error) => {
+                    tally
+                        .impossible
+                        .entry(fault.name())
+                        .or_insert_with(|| format!("{error:#}"));
+                }
+            }
+            drop(turn);
+        });
+        let pause = every.mul_f64(dice.random_range(0.5..1.5));
+        sleep(pause.min(until.saturating_duration_since(Instant::now()))).await;
+        let ended = revive(world).await;
+        tally.lock().await.ended.extend(ended);
+    }
+    while raging.join_next().await.is_some() {}
+    heal(world).await;
+    Arc::try_unwrap(tally).expect("all are done").into_inner()
+}
+
+/// One fault, from its beginning to its end, on record.
+pub async fn inject(world: &World, fault: &dyn Fault, dice: &mut StdRng) -> Result<()> {
+    let from_us = now_us();
+    let told = fault.inject(world, dice).await?;
+    world.evidence.fault(&Injected {
+        fault: fault.name().to_owned(),
+        number: fault.number().to_owned(),
+        from_us: told.at_us.unwrap_or(from_us),
+        until_us: now_us(),
+        detail: told.detail,
+        worker: told.worker,
+    });
+    Ok(())
+}
+
+/// Starts processes anew that have ended by themselves, and says which: none ever should.
+async fn revive(world: &World) -> Vec<String> {
+    let mut ended = Vec::new();
+    for member in &world.members {
+        // Somebody is at it: not by itself.
+        let Ok(mut process) = member.process.try_lock() else {
+            continue;
+        };
+        match member.revive(&mut process) {
+            Ok(said) => ended.extend(said),
+            Err(error) => ended.push(format!("{error:#}")),
+        }
+    }
+    ended
+}
+
+/// Fine weather, and everything runs.
+pub async fn heal(world: &World) {
+    loop {
+        match try_heal(world).await {
+            Ok(()) => return,
+            Err(error) => tracing::warn!(error = format!("{error:#}"), "not everything runs yet"),
+        }
+        sleep(HEAL_RETRY).await;
+    }
+}
+
+async fn try_heal(world: &World) -> Result<()> {
+    for member in &world.members {
+        member.proxy.clear();
+        member.proxy.disarm();
+        member.start(&mut *member.process.lock().await)?;
+    }
+    world.wait_until_ready().await
+}
+
+/// One of these.
+fn pick<'a, T>(dice: &mut StdRng, of: &'a [T]) -> &'a T {
+    &of[dice.random_range(0..of.len())]
+}
+
+fn pick_member<'a>(dice: &mut StdRng, of: &[&'a Member]) -> &'a Member {
+    of[dice.random_range(0..of.len())]
+}
+
+/// A time between these [milliseconds].
+fn ms(dice: &mut StdRng, range: std::ops::Range<u64>) -> Duration {
+    Duration::from_millis(dice.random_range(range))
+}

@@ -1,0 +1,54 @@
+//! Clocks that lie.
+
+use anyhow::{Context as _, Result, ensure};
+use async_trait::async_trait;
+use rand::rngs::StdRng;
+use tokio::time::sleep;
+
+use super::{Fault, Told, ms, pick, pick_member};
+use crate::evidence::now_us;
+use crate::witness;
+use crate::world::World;
+
+/// F10: a worker whose clock is an hour ahead or behind, for a while.
+pub struct HourOff;
+
+#[async_trait]
+impl Fault for HourOff {
+    fn name(&self) -> &'static str {
+        "clock-hour-off"
+    }
+
+    fn number(&self) -> &'static str {
+        "F10"
+    }
+
+    fn weight(&self) -> usize {
+        1
+    }
+
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+        let there = std::process::Command::new("faketime").arg("--version").output();
+        there.context("faketime is not installed")?;
+        let member = pick_member(dice, &world.workers());
+        let off = *pick(dice, &["+1h", "-1h"]);
+        let mut process = member.process.lock().await;
+        let pid = process.as_ref().map(std::process::Child::id);
+        let worker = match pid {
+            Some(pid) => witness::worker(&world.db, pid).await.ok().flatten(),
+            None => None,
+        };
+        let at_us = now_us();
+        member.kill(&mut process).await?;
+        member.start_under(&mut process, &["faketime", "-f", off])?;
+        sleep(ms(dice, 3_000..8_000)).await;
+        member.drain(&mut process).await?;
+        ensure!(process.is_none(), "it has left");
+        member.start(&mut process)?;
+        Ok(Told {
+            detail: format!("{} by {off}", member.name),
+            worker,
+            at_us: Some(at_us),
+        })
+    }
+}

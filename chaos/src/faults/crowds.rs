@@ -1,0 +1,27 @@
+//! Many at once.
+
+use anyhow::Result;
+use async_trait::async_trait;
+use rand::rngs::StdRng;
+
+use super::{Fault, Told};
+use crate::world::World;
+
+/// F9: all readers break off and come back with their cursors.
+pub struct Storm;
+
+#[async_trait]
+impl Fault for Storm {
+    fn name(&self) -> &'static str {
+        "all-readers-return"
+    }
+
+    fn number(&self) -> &'static str {
+        "F9"
+    }
+
+    async fn inject(&self, world: &World, _dice: &mut StdRng) -> Result<Told> {
+        world.storm.send_modify(|storms| *storms += 1);
+        Ok(Told::of(format!("{} readers", world.storm.receiver_count())))
+    }
+}

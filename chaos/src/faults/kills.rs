@@ -1,0 +1,211 @@
+//! Processes that die by SIGKILL. Each comes back after a while.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use async_trait::async_trait;
+use rand::rngs::StdRng;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{Fault, Told, ms, pick_member};
+use crate::evidence::now_us;
+use crate::fleet::Member;
+use crate::tools::Effect;
+use crate::witness;
+use crate::world::World;
+
+/// Something to kill for comes within this.
+const CHANCE_LIMIT: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// Kills the member's process, and starts another after `away`.
+async fn kill(world: &World, member: &Member, away: Duration) -> Result<Told> {
+    let mut process = member.process.lock().await;
+    let Some(pid) = process.as_ref().map(std::process::Child::id) else {
+        bail!("{} does not run", member.name);
+    };
+    // Not worth a failure: the database may be away.
+    let worker = witness::worker(&world.db, pid)
+        .await
+        .ok()
+        .flatten()
+        .filter(|_| member.is_worker());
+    let at_us = now_us();
+    member.kill(&mut process).await?;
+    sleep(away).await;
+    member.start(&mut process)?;
+    Ok(Told {
+        detail: format!("{} ({pid})", member.name),
+        worker,
+        at_us: Some(at_us),
+    })
+}
+
+/// F1: a worker, whatever it does.
+pub struct Worker;
+
+#[async_trait]
+impl Fault for Worker {
+    fn name(&self) -> &'static str {
+        "kill-worker"
+    }
+
+    fn number(&self) -> &'static str {
+        "F1"
+    }
+
+    fn weight(&self) -> usize {
+        4
+    }
+
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+        let member = pick_member(dice, &world.workers());
+        kill(world, member, ms(dice, 0..2_000)).await
+    }
+}
+
+/// The next effect of a tool, as soon as it is in the ledger.
+async fn next_effect(world: &World) -> Result<Effect> {
+    let mut file = File::open(world.evidence.ledger()).context("no tool has acted yet")?;
+    let mut at = file.seek(SeekFrom::End(0))?;
+    let began = Instant::now();
+    while began.elapsed() < CHANCE_LIMIT {
+        file.seek(SeekFrom::Start(at))?;
+        let mut line = String::new();
+        BufReader::new(&file).read_line(&mut line)?;
+        if line.ends_with('\n') {
+            return Ok(serde_json::from_str(&line)?);
+        }
+        at = file.seek(SeekFrom::Start(at))?;
+        sleep(LOOK_EVERY).await;
+    }
+    bail!("no tool acted within {} s", CHANCE_LIMIT.as_secs())
+}
+
+/// The worker with this process id.
+async fn member_of(world: &World, pid: u32) -> Result<&Member> {
+    for member in world.workers() {
+        if member
+            .process
+            .lock()
+            .await
+            .as_ref()
+            .is_some_and(|child| child.id() == pid)
+        {
+            return Ok(member);
+        }
+    }
+    bail!("the worker {pid} has gone already")
+}
+
+/// F2: a worker whose tool has acted and not answered yet.
+pub struct WorkerInCall;
+
+#[async_trait]
+impl Fault for WorkerInCall {
+    fn name(&self) -> &'static str {
+        "kill-worker-in-call"
+    }
+
+    fn number(&self) -> &'static str {
+        "F2"
+    }
+
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+        let effect = next_effect(world).await?;
+        let member = member_of(world, effect.pid).await?;
+        kill(world, member, ms(dice, 0..1_000)).await
+    }
+}
+
+/// F3: a worker at the moment at which a tool answers: before or after the answer is stored.
+pub struct WorkerAfterCall;
+
+#[async_trait]
+impl Fault for WorkerAfterCall {
+    fn name(&self) -> &'static str {
+        "kill-worker-at-answer"
+    }
+
+    fn number(&self) -> &'static str {
+        "F3"
+    }
+
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+        let effect = next_effect(world).await?;
+        let member = member_of(world, effect.pid).await?;
+        let answers_us = effect.at_us + i64::try_from(effect.hold_ms).unwrap_or_default() * 1_000;
+        let until_us = u64::try_from(answers_us - now_us()).unwrap_or_default();
+        sleep(Duration::from_micros(until_us) + ms(dice, 0..8)).await;
+        kill(world, member, ms(dice, 0..1_000)).await
+    }
+}
+
+/// Kills a member whose transaction has just been committed, before it hears of that.
+async fn kill_at_commit(world: &World, member: &Member, dice: &mut StdRng) -> Result<Told> {
+    let held = member.proxy.hold_commit();
+    if timeout(CHANCE_LIMIT, held).await.is_err() {
+        member.proxy.disarm();
+        bail!("{} committed nothing within {} s", member.name, CHANCE_LIMIT.as_secs());
+    }
+    kill(world, member, ms(dice, 0..1_000)).await
+}
+
+/// F3, everywhere else: between a worker's commit and its answer.
+pub struct WorkerAtCommit;
+
+#[async_trait]
+impl Fault for WorkerAtCommit {
+    fn name(&self) -> &'static str {
+        "kill-worker-at-commit"
+    }
+
+    fn number(&self) -> &'static str {
+        "F3"
+    }
+
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+        let member = pick_member(dice, &world.workers());
+        kill_at_commit(world, member, dice).await
+    }
+}
+
+/// F4: between an API's commit and its answer.
+pub struct ApiAtCommit;
+
+#[async_trait]
+impl Fault for ApiAtCommit {
+    fn name(&self) -> &'static str {
+        "kill-api-at-commit"
+    }
+
+    fn number(&self) -> &'static str {
+        "F4"
+    }
+
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+        let member = pick_member(dice, &world.api_members());
+        kill_at_commit(world, member, dice).await
+    }
+}
+
+/// F4, F9: an API, whatever it does; its readers go elsewhere.
+pub struct Api;
+
+#[async_trait]
+impl Fault for Api {
+    fn name(&self) -> &'static str {
+        "kill-api"
+    }
+
+    fn number(&self) -> &'static str {
+        "F4"
+    }
+
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+        let member = pick_member(dice, &world.api_members());
+        kill(world, member, ms(dice, 0..1_000)).await
+    }
+}

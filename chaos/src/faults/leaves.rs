@@ -1,0 +1,76 @@
+//! Processes that are asked to leave, as in a rolling deploy: they drain, and a new one takes their place.
+
+use anyhow::{Result, bail};
+use async_trait::async_trait;
+use rand::rngs::StdRng;
+
+use super::{Fault, Told, pick_member};
+use crate::evidence::now_us;
+use crate::fleet::Member;
+use crate::witness;
+use crate::world::World;
+
+/// The name under which drained workers are found in the evidence.
+pub const DRAIN_WORKER: &str = "drain-worker";
+
+async fn replace(world: &World, member: &Member) -> Result<Told> {
+    let mut process = member.process.lock().await;
+    let Some(pid) = process.as_ref().map(std::process::Child::id) else {
+        bail!("{} does not run", member.name);
+    };
+    let worker = witness::worker(&world.db, pid)
+        .await
+        .ok()
+        .flatten()
+        .filter(|_| member.is_worker());
+    let at_us = now_us();
+    let took = member.drain(&mut process).await?;
+    member.start(&mut process)?;
+    Ok(Told {
+        detail: format!("{} ({pid}) left after {} ms", member.name, took.as_millis()),
+        worker,
+        at_us: Some(at_us),
+    })
+}
+
+/// F18: a worker. What it runs is handed over.
+pub struct Worker;
+
+#[async_trait]
+impl Fault for Worker {
+    fn name(&self) -> &'static str {
+        DRAIN_WORKER
+    }
+
+    fn number(&self) -> &'static str {
+        "F18"
+    }
+
+    fn weight(&self) -> usize {
+        4
+    }
+
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+        let member = pick_member(dice, &world.workers());
+        replace(world, member).await
+    }
+}
+
+/// F18: an API. Its readers are told to go elsewhere.
+pub struct Api;
+
+#[async_trait]
+impl Fault for Api {
+    fn name(&self) -> &'static str {
+        "drain-api"
+    }
+
+    fn number(&self) -> &'static str {
+        "F18"
+    }
+
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+        let member = pick_member(dice, &world.api_members());
+        replace(world, member).await
+    }
+}

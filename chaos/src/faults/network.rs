@@ -1,0 +1,167 @@
+//! What networks do to connections between a process and PostgreSQL.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use async_trait::async_trait;
+use rand::RngExt as _;
+use rand::rngs::StdRng;
+use tokio::time::{Instant, sleep};
+
+use super::{Fault, Told, ms, pick};
+use crate::fleet::Member;
+use crate::proxy::Weather;
+use crate::world::World;
+
+/// A commit to lose comes within this.
+const CHANCE_LIMIT: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Weather at one member's connections for a while.
+async fn weather(member: &Member, lasts: Duration, change: impl FnOnce(&mut Weather)) -> Told {
+    member.proxy.change(change);
+    sleep(lasts).await;
+    member.proxy.clear();
+    Told::of(format!("{} for {} ms", member.name, lasts.as_millis()))
+}
+
+/// F6: all connections of a process are reset.
+pub struct Reset;
+
+#[async_trait]
+impl Fault for Reset {
+    fn name(&self) -> &'static str {
+        "reset-connections"
+    }
+
+    fn number(&self) -> &'static str {
+        "F6"
+    }
+
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+        let member = pick(dice, &world.members);
+        Ok(Told::of(format!("{}: {} connections", member.name, member.proxy.cut())))
+    }
+}
+
+/// F6: the connections of a process are half open: nothing passes, nothing says so.
+pub struct HalfOpen;
+
+#[async_trait]
+impl Fault for HalfOpen {
+    fn name(&self) -> &'static str {
+        "half-open-connections"
+    }
+
+    fn number(&self) -> &'static str {
+        "F6"
+    }
+
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+        let member = pick(dice, &world.members);
+        let lasts = ms(dice, 2_000..12_000);
+        member.proxy.freeze();
+        sleep(lasts).await;
+        member.proxy.clear();
+        Ok(Told::of(format!("{} for {} ms", member.name, lasts.as_millis())))
+    }
+}
+
+/// F6: every piece comes late.
+pub struct Slow;
+
+#[async_trait]
+impl Fault for Slow {
+    fn name(&self) -> &'static str {
+        "slow-connections"
+    }
+
+    fn number(&self) -> &'static str {
+        "F6"
+    }
+
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+        let (member, delay) = (pick(dice, &world.members), ms(dice, 20..200));
+        Ok(weather(member, ms(dice, 1_000..5_000), |weather| weather.delay = delay).await)
+    }
+}
+
+/// F6: pieces come byte by byte.
+pub struct Sliced;
+
+#[async_trait]
+impl Fault for Sliced {
+    fn name(&self) -> &'static str {
+        "sliced-connections"
+    }
+
+    fn number(&self) -> &'static str {
+        "F6"
+    }
+
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+        let member = pick(dice, &world.members);
+        Ok(weather(member, ms(dice, 1_000..4_000), |weather| weather.sliced = true).await)
+    }
+}
+
+/// F6: one process can't reach the database, while the others can.
+pub struct Refused;
+
+#[async_trait]
+impl Fault for Refused {
+    fn name(&self) -> &'static str {
+        "refused-connections"
+    }
+
+    fn number(&self) -> &'static str {
+        "F6"
+    }
+
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+        let (member, lasts) = (pick(dice, &world.members), ms(dice, 500..6_000));
+        member.proxy.change(|weather| weather.refused = true);
+        member.proxy.cut();
+        sleep(lasts).await;
+        member.proxy.clear();
+        Ok(Told::of(format!("{} for {} ms", member.name, lasts.as_millis())))
+    }
+}
+
+/// F7: the answer to a COMMIT is lost with its connection; several times in a row, at times.
+pub struct LostCommit;
+
+#[async_trait]
+impl Fault for LostCommit {
+    fn name(&self) -> &'static str {
+        "lose-commit"
+    }
+
+    fn number(&self) -> &'static str {
+        "F7"
+    }
+
+    fn weight(&self) -> usize {
+        4
+    }
+
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+        let member = pick(dice, &world.members);
+        let times = dice.random_range(1..=3);
+        for lost in 0..times {
+            member.proxy.lose_commit();
+            let began = Instant::now();
+            while member.proxy.is_armed() {
+                if began.elapsed() > CHANCE_LIMIT {
+                    member.proxy.disarm();
+                    if lost == 0 {
+                        bail!("{} committed nothing within {} s", member.name, CHANCE_LIMIT.as_secs());
+                    }
+                    return Ok(Told::of(format!("{}: {lost} commits", member.name)));
+                }
+                sleep(LOOK_EVERY).await;
+            }
+        }
+        Ok(Told::of(format!("{}: {times} commits", member.name)))
+    }
+}

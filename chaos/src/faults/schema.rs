@@ -1,0 +1,65 @@
+//! A schema that changes while everybody works: expand, then contract, as migrations/README.md asks for it.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use async_trait::async_trait;
+use rand::rngs::StdRng;
+use sqlx::AssertSqlSafe;
+use tokio::time::sleep;
+
+use super::{Fault, Told, pick};
+use crate::world::World;
+
+/// A change waits for its lock no longer than this, and tries again: who waits for a lock keeps others waiting.
+const LOCK_LIMIT: &str = "200ms";
+const TRIES: u32 = 50;
+const RETRY: Duration = Duration::from_millis(100);
+const TABLES: [&str; 4] = ["kb.agent_runs", "kb.chat_messages", "queue.jobs", "stream.events"];
+
+/// F19: a column, a check and an index come, and go again.
+pub struct Migration;
+
+#[async_trait]
+impl Fault for Migration {
+    fn name(&self) -> &'static str {
+        "migrate"
+    }
+
+    fn number(&self) -> &'static str {
+        "F19"
+    }
+
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+        // One at a time, at a server that stays.
+        let _servers = world.servers.lock().await;
+        let table = *pick(dice, &TABLES);
+        let (schema, _) = table.split_once('.').unwrap_or(("public", table));
+        let mut connection = world.connect().await?;
+        sqlx::query(AssertSqlSafe(format!("set lock_timeout = '{LOCK_LIMIT}'")))
+            .execute(&mut connection)
+            .await?;
+        let mut tries = 0;
+        for change in [
+            format!("alter table {table} add column if not exists chaos_note text default 'none'"),
+            format!("alter table {table} add constraint chaos_check check (chaos_note <> '') not valid"),
+            format!("alter table {table} validate constraint chaos_check"),
+            format!("create index concurrently if not exists chaos_index on {table} (chaos_note)"),
+            format!("drop index concurrently if exists {schema}.chaos_index"),
+            format!("alter table {table} drop constraint if exists chaos_check"),
+            format!("alter table {table} drop column if exists chaos_note"),
+        ] {
+            while let Err(error) = sqlx::query(AssertSqlSafe(change.clone()))
+                .execute(&mut connection)
+                .await
+            {
+                tries += 1;
+                if tries > TRIES {
+                    bail!("{change}: {error}");
+                }
+                sleep(RETRY).await;
+            }
+        }
+        Ok(Told::of(format!("{table}, {tries} tries more than one each")))
+    }
+}

@@ -1,0 +1,38 @@
+//! Wake-ups are hints: everything works without them, within a second.
+
+use anyhow::Result;
+use async_trait::async_trait;
+use rand::rngs::StdRng;
+use tokio::time::sleep;
+
+use super::{Fault, Told, ms};
+use crate::world::World;
+
+/// The name under which times without wake-ups are found in the evidence.
+pub const LOSE_WAKEUPS: &str = "lose-wakeups";
+
+/// F11: the connections that listen are silently dead, at all processes.
+pub struct Lost;
+
+#[async_trait]
+impl Fault for Lost {
+    fn name(&self) -> &'static str {
+        LOSE_WAKEUPS
+    }
+
+    fn number(&self) -> &'static str {
+        "F11"
+    }
+
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+        let lasts = ms(dice, 4_000..9_000);
+        for member in &world.members {
+            member.proxy.change(|weather| weather.deaf = true);
+        }
+        sleep(lasts).await;
+        for member in &world.members {
+            member.proxy.change(|weather| weather.deaf = false);
+        }
+        Ok(Told::of(format!("for {} ms", lasts.as_millis())))
+    }
+}

@@ -1,0 +1,210 @@
+//! The processes of a chaos run: real ones, each with a proxy between it and PostgreSQL, each with its output in a file.
+//!
+//! A member of the fleet may be killed, stopped, drained and started again by one fault at a time (its lock). None outlives us: the
+//! watchdog sees to it.
+
+use std::fs::OpenOptions;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use rejoin_cli::dev::postgres::PrivatePostgres;
+use rejoin_cli::dev::process::{self, Signal};
+use rejoin_cli::dev::watchdog::Watchdog;
+use tokio::time::Instant;
+
+use crate::proxy::Proxy;
+
+/// A process that was asked to leave and is still there after this is told so as a failure.
+const LEAVE_LIMIT: Duration = Duration::from_secs(40);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// What runs in a process.
+#[derive(Debug, Clone)]
+pub enum Role {
+    Api { listen: SocketAddr },
+    Worker { ledger: PathBuf },
+}
+
+/// How processes are started.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub lease: Duration,
+    /// Where each process's output goes.
+    pub logs: PathBuf,
+    pub model_url: String,
+    /// More of the environment.
+    pub environment: Vec<(String, String)>,
+}
+
+/// One process of the fleet, and its successors.
+pub struct Member {
+    pub name: String,
+    pub role: Role,
+    pub proxy: Proxy,
+    database_url: String,
+    settings: Settings,
+    watchdog: Arc<Watchdog>,
+    /// Held by whoever does something to the process.
+    pub process: tokio::sync::Mutex<Option<Child>>,
+}
+
+impl Member {
+    pub async fn new(name: String, role: Role, place: &Place, settings: &Settings) -> Result<Self> {
+        let proxy = Proxy::start(place.socket.clone()).await?;
+        Ok(Self {
+            database_url: proxy.url(&place.user, &place.database),
+            name,
+            role,
+            proxy,
+            settings: settings.clone(),
+            watchdog: place.watchdog.clone(),
+            process: tokio::sync::Mutex::new(None),
+        })
+    }
+
+    /// Starts a process, if there is none.
+    pub fn start(&self, process: &mut Option<Child>) -> Result<()> {
+        self.start_under(process, &[])
+    }
+
+    /// The same, as an argument of another program.
+    pub fn start_under(&self, process: &mut Option<Child>, program: &[&str]) -> Result<()> {
+        if process.is_some() {
+            return Ok(());
+        }
+        let me = std::env::current_exe().context("our own path")?;
+        let mut words: Vec<std::ffi::OsString> = program.iter().map(Into::into).collect();
+        words.push(me.into());
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        match &self.role {
+            Role::Api { listen } => command.args(["api", "--listen", &listen.to_string()]),
+            Role::Worker { ledger } => command.arg("worker").arg("--ledger").arg(ledger),
+        };
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.settings.logs.join(&self.name))
+            .with_context(|| format!("no log for {}", self.name))?;
+        let lease_ms = self.settings.lease.as_millis();
+        command
+            .env("DATABASE_URL", &self.database_url)
+            .env("OPENAI_BASE_URL", &self.settings.model_url)
+            .env("OPENAI_API_KEY", "scripted")
+            .env("REJOIN_MODEL", "openai:scripted")
+            .env("REJOIN_LEASE_MS", lease_ms.to_string())
+            .env("REJOIN_HEARTBEAT_MS", (lease_ms / 3).to_string())
+            .env("REJOIN_DRAIN_GRACE_MS", "0")
+            .env("REJOIN_RATE_PER_S", "100000")
+            .envs(self.settings.environment.iter().cloned())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
+        let child = command.spawn().with_context(|| format!("can't start {}", self.name))?;
+        self.watchdog.guard(child.id(), Signal::Kill, Signal::Kill);
+        *process = Some(child);
+        Ok(())
+    }
+
+    /// `kill -9`.
+    pub async fn kill(&self, process: &mut Option<Child>) -> Result<()> {
+        if let Some(child) = process.as_ref() {
+            process::send(child.id(), Signal::Kill)?;
+            self.gone(process).await?;
+        }
+        Ok(())
+    }
+
+    /// SIGTERM: it drains and leaves. Returns how long that took.
+    pub async fn drain(&self, process: &mut Option<Child>) -> Result<Duration> {
+        let began = Instant::now();
+        if let Some(child) = process.as_ref() {
+            process::send(child.id(), Signal::Terminate)?;
+            self.gone(process).await?;
+        }
+        Ok(began.elapsed())
+    }
+
+    /// Waits until the process has ended.
+    async fn gone(&self, process: &mut Option<Child>) -> Result<()> {
+        let began = Instant::now();
+        while let Some(child) = process.as_mut() {
+            if child.try_wait()?.is_some() {
+                self.watchdog.forget(child.id());
+                *process = None;
+            } else if began.elapsed() > LEAVE_LIMIT {
+                bail!("{} did not leave within {} s", self.name, LEAVE_LIMIT.as_secs());
+            } else {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the process has ended by itself, which none ever should; it is started anew.
+    pub fn revive(&self, process: &mut Option<Child>) -> Result<Option<String>> {
+        let Some(child) = process.as_mut() else {
+            return Ok(None);
+        };
+        let Some(status) = child.try_wait()? else {
+            return Ok(None);
+        };
+        self.watchdog.forget(child.id());
+        *process = None;
+        self.start(process)?;
+        Ok(Some(format!("{} ended by itself: {status}", self.name)))
+    }
+
+    pub fn is_worker(&self) -> bool {
+        matches!(self.role, Role::Worker { .. })
+    }
+
+    /// Resident memory of a running process [bytes].
+    pub async fn memory_bytes(&self) -> Option<u64> {
+        let pid = self.process.lock().await.as_ref()?.id();
+        memory_bytes(pid)
+    }
+}
+
+/// Resident memory of a process [bytes].
+fn memory_bytes(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+/// Where members find PostgreSQL.
+pub struct Place {
+    pub socket: PathBuf,
+    pub user: String,
+    pub database: String,
+    pub watchdog: Arc<Watchdog>,
+}
+
+impl Place {
+    /// Of a private server.
+    pub fn of(server: &PrivatePostgres, watchdog: Arc<Watchdog>) -> Result<Self> {
+        let url = server.url();
+        let named = url.strip_prefix("postgres://").and_then(|rest| {
+            let (user, rest) = rest.split_once('@')?;
+            Some((user, rest.split_once('/')?.1))
+        });
+        let (user, database) = named.context("the server's URL names user and database")?;
+        Ok(Self {
+            socket: socket_of(server),
+            user: user.to_owned(),
+            database: database.to_owned(),
+            watchdog,
+        })
+    }
+}
+
+/// The socket of a private server.
+pub fn socket_of(server: &PrivatePostgres) -> PathBuf {
+    server.socket_dir().join(".s.PGSQL.5432")
+}

@@ -1,0 +1,184 @@
+//! What users do during a chaos run. A kind of load is a file with a [`Load`]; many of each run at once, and each begins anew as soon as
+//! it has ended, until the run's time is over.
+//!
+//! - `chat`      plain turns, one after the other in a conversation
+//! - `calls`     an agent that pays and looks
+//! - `busy`      a second message while a turn runs: waits, is refused, or interrupts
+//! - `cancels`   turns that are cancelled, early or late
+//! - `triggered` runs without a conversation
+//! - `insistent` the same post many times at once, and another one with its key
+//! - `stranger`  somebody who wants what is not theirs
+
+mod busy;
+mod calls;
+mod cancels;
+mod chat;
+mod insistent;
+mod stranger;
+mod triggered;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use async_trait::async_trait;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use tokio::task::JoinSet;
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+use crate::client::Client;
+use crate::evidence::{Post, Target};
+use crate::plan::Plan;
+use crate::readers::{self, Manner};
+use crate::world::World;
+
+/// Something that a user does, from its beginning to its end.
+#[async_trait]
+pub trait Load: Send + Sync {
+    fn name(&self) -> &'static str;
+
+    /// Of so many users at once, this many do this: a weight.
+    fn weight(&self) -> usize {
+        1
+    }
+
+    async fn play(&self, actor: &mut Actor) -> Result<()>;
+}
+
+pub fn all() -> Vec<Arc<dyn Load>> {
+    vec![
+        Arc::new(chat::Chat),
+        Arc::new(calls::Calls),
+        Arc::new(busy::Busy),
+        Arc::new(cancels::Cancels),
+        Arc::new(triggered::Triggered),
+        Arc::new(insistent::Insistent),
+        Arc::new(stranger::Stranger),
+    ]
+}
+
+/// Those with these names.
+pub fn named(names: &[String]) -> Result<Vec<Arc<dyn Load>>> {
+    let all = all();
+    let mut found = Vec::new();
+    for name in names {
+        match all.iter().find(|load| load.name() == name) {
+            Some(load) => found.push(load.clone()),
+            None => bail!(
+                "there is no load {name}; there are: {}",
+                all.iter().map(|load| load.name()).collect::<Vec<_>>().join(", ")
+            ),
+        }
+    }
+    Ok(found)
+}
+
+/// One user at work: what it posts, and who reads along.
+pub struct Actor {
+    pub client: Client,
+    pub dice: StdRng,
+    name: String,
+    turns: u64,
+    readers: TaskTracker,
+    nth_reader: Arc<AtomicU64>,
+}
+
+impl Actor {
+    /// A plan with an id of its own.
+    pub fn plan(&mut self) -> Plan {
+        self.turns += 1;
+        let id = format!("{}t{}", self.name, self.turns);
+        Plan::words(id, self.dice.random_range(5..60), self.dice.random_range(2..25))
+    }
+
+    /// Writes down what was told, and has some read what comes of it.
+    pub fn keep(&self, post: &Post) {
+        self.client.world.evidence.post(post);
+    }
+
+    /// Somebody reads this from now on.
+    pub fn read(&mut self, target: Target) {
+        let nth = self.nth_reader.fetch_add(1, Ordering::Relaxed);
+        let name = format!("reader-{nth}");
+        let (client, seed) = (self.client.clone(), self.dice.random());
+        self.readers
+            .spawn(readers::follow(client, target, name, Manner::of(nth), seed));
+    }
+
+    /// So many read this from now on.
+    pub fn read_by(&mut self, readers: usize, target: Target) {
+        for _ in 0..readers {
+            self.read(target);
+        }
+    }
+
+    pub async fn pause(&mut self, up_to_ms: u64) {
+        let ms = self.dice.random_range(0..=up_to_ms);
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.client.world.load_ends.is_cancelled()
+    }
+}
+
+/// The conversation of a post that was accepted.
+pub fn conversation(post: &Post) -> Option<Uuid> {
+    post.told.as_ref()?.conversation_id
+}
+
+/// The run of a post that was accepted.
+pub fn run(post: &Post) -> Option<Uuid> {
+    post.told.as_ref()?.run_id
+}
+
+/// All users of a run.
+pub struct Crowd {
+    actors: JoinSet<()>,
+    pub readers: TaskTracker,
+}
+
+impl Crowd {
+    /// So many users at once, who do these things.
+    pub fn start(world: &Arc<World>, loads: &[Arc<dyn Load>], users: usize, seed: u64) -> Self {
+        let mut actors = JoinSet::new();
+        let readers = TaskTracker::new();
+        let nth_reader = Arc::new(AtomicU64::new(0));
+        let weighted: Vec<&Arc<dyn Load>> = loads
+            .iter()
+            .flat_map(|load| std::iter::repeat_n(load, load.weight()))
+            .collect();
+        for number in 0..users {
+            let load = weighted[number % weighted.len()].clone();
+            let mut actor = Actor {
+                client: Client {
+                    world: world.clone(),
+                    user: number % world.users.len(),
+                },
+                dice: StdRng::seed_from_u64(seed.wrapping_mul(1_000_003).wrapping_add(number as u64)),
+                name: format!("{}{number}", load.name()),
+                turns: 0,
+                readers: readers.clone(),
+                nth_reader: nth_reader.clone(),
+            };
+            actors.spawn(async move {
+                while !actor.is_over() {
+                    if let Err(error) = load.play(&mut actor).await {
+                        tracing::warn!(load = load.name(), error = format!("{error:#}"), "a user gave up");
+                    }
+                }
+            });
+        }
+        Self { actors, readers }
+    }
+
+    /// Waits until all users have done what they were at.
+    pub async fn finish(&mut self) {
+        while let Some(ended) = self.actors.join_next().await {
+            ended.expect("no user panics");
+        }
+    }
+}

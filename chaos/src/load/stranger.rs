@@ -1,0 +1,76 @@
+//! Somebody who wants what is not theirs: another user's conversation, run and events, by their ids, and lists that might hold them.
+//! Whatever is told of them is written down as a contradiction.
+
+use anyhow::Result;
+use async_trait::async_trait;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{Actor, Load, conversation, run};
+use crate::client::{Client, Message};
+use crate::evidence::Told;
+
+pub struct Stranger;
+
+#[async_trait]
+impl Load for Stranger {
+    fn name(&self) -> &'static str {
+        "stranger"
+    }
+
+    async fn play(&self, actor: &mut Actor) -> Result<()> {
+        let plan = actor.plan();
+        let mut post = actor.client.post(Message::new(self.name(), &plan)).await;
+        if let (Some(conversation), Some(run)) = (conversation(&post), run(&post)) {
+            for away in 1..actor.client.world.users.len() {
+                let stranger = Client {
+                    world: actor.client.world.clone(),
+                    user: (actor.client.user + away) % actor.client.world.users.len(),
+                };
+                post.contradictions.extend(pry(&stranger, conversation, run).await);
+            }
+            actor.client.wait_until_done(run).await;
+        }
+        actor.keep(&post);
+        Ok(())
+    }
+}
+
+/// What a stranger is told that it should not be.
+async fn pry(stranger: &Client, conversation: Uuid, run: Uuid) -> Vec<Told> {
+    let mut told = Vec::new();
+    let mut tells = |status: u16, code: String| {
+        told.push(Told {
+            status,
+            code: Some(code),
+            run_id: Some(run),
+            conversation_id: Some(conversation),
+        });
+    };
+    for path in [
+        format!("/api/conversations/{conversation}"),
+        format!("/api/conversations/{conversation}/messages"),
+        format!("/api/conversations/{conversation}/events"),
+        format!("/api/runs/{run}"),
+        format!("/api/runs/{run}/events"),
+    ] {
+        if let Some((status, _)) = stranger.get(&path).await
+            && status.is_success()
+        {
+            tells(status.as_u16(), path);
+        }
+    }
+    let me = &stranger.world.users[stranger.user];
+    if let Some((status, answer)) = stranger.get("/api/me").await
+        && status.is_success()
+        && !answer.to_string().contains(&me.user_id.to_string())
+    {
+        tells(status.as_u16(), format!("/api/me says {answer}"));
+    }
+    if let Some((_, Value::Object(answer))) = stranger.get("/api/conversations?limit=50").await
+        && Value::Object(answer).to_string().contains(&conversation.to_string())
+    {
+        tells(200, "/api/conversations".to_owned());
+    }
+    told
+}

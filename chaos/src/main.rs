@@ -1,0 +1,214 @@
+//! `chaos`: a run, a check, the broken builds; and the processes that a run starts.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use clap::{Parser, Subcommand};
+use rejoin_chaos::run::Options;
+use rejoin_chaos::world::{self, Shape};
+use rejoin_chaos::{broken, checker, faults, load, report, run, worker};
+use rejoin_cli::args::Global;
+use rejoin_cli::exit::Exit;
+use rejoin_cli::out::Out;
+use sqlx::postgres::PgPoolOptions;
+
+/// The product under load while everything fails that can fail.
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Load, faults, and a verdict
+    Run(RunArgs),
+    /// The verdict on what an earlier run (or a program of yours) left behind
+    Check {
+        #[arg(long, env = "DATABASE_URL")]
+        database_url: String,
+        /// The directory with posts, readers, ledger, faults and notes
+        evidence: PathBuf,
+    },
+    /// Builds that break one promise each: the checker must fail each (needs the feature `broken`)
+    Broken { names: Vec<String> },
+    /// What can be done to the system, and what users do
+    List,
+    #[command(hide = true)]
+    Api(Box<rejoin_cli::api::Args>),
+    #[command(hide = true)]
+    Worker(Box<worker::Args>),
+}
+
+#[derive(clap::Args)]
+struct RunArgs {
+    /// The same seed makes the same plans of load and faults (not the same timing)
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How long faults rage [seconds]
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// On average, from one fault to the next [milliseconds]
+    #[arg(long, default_value_t = 1_500)]
+    every_ms: u64,
+    /// At once
+    #[arg(long, default_value_t = 60)]
+    users: usize,
+    /// Only these, separated by commas
+    #[arg(long, value_delimiter = ',')]
+    faults: Vec<String>,
+    /// Only these, separated by commas
+    #[arg(long, value_delimiter = ',')]
+    loads: Vec<String>,
+    #[arg(long, default_value_t = 2)]
+    apis: usize,
+    #[arg(long, default_value_t = 3)]
+    workers: usize,
+    #[arg(long, default_value_t = 3_000)]
+    lease_ms: u64,
+    /// With a synchronous standby that takes over at some moment
+    #[arg(long)]
+    standby: bool,
+    /// Without the time of lost wake-ups before all else
+    #[arg(long)]
+    no_overture: bool,
+    /// Where evidence goes; a directory of its own below the temporary one, removed if all is well, unless given
+    #[arg(long)]
+    evidence: Option<PathBuf>,
+    /// Write the report there, too
+    #[arg(long)]
+    report: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
+        eprintln!("chaos: another TLS provider was already chosen");
+        return ExitCode::FAILURE;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let done = runtime
+        .context("no runtime")
+        .and_then(|runtime| runtime.block_on(obey(Cli::parse().command)));
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("chaos: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the verdict goes to whoever asked")]
+async fn obey(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Run(args) => {
+            rejoin_shared::telemetry::init(false);
+            start(args).await
+        }
+        Command::Check { database_url, evidence } => {
+            let db = PgPoolOptions::new()
+                .connect(&database_url)
+                .await
+                .context("can't reach the database")?;
+            let case = checker::load(&db, &evidence).await?;
+            let violations = checker::check(&case);
+            for violation in &violations {
+                println!("{violation}");
+            }
+            println!("{} violations", violations.len());
+            Ok(code(violations.is_empty()))
+        }
+        Command::Broken { names } => broken::run(&names).await.map(|()| ExitCode::SUCCESS),
+        Command::List => {
+            for fault in faults::all() {
+                println!("fault {:<24} {}", fault.name(), fault.number());
+            }
+            for load in load::all() {
+                println!("load  {}", load.name());
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Api(args) => served(rejoin_cli::api::run(&global(), *args, Out::new(false)).await),
+        Command::Worker(args) => served(worker::run(*args).await),
+    }
+}
+
+/// What `rejoin api` is given beside its own settings.
+fn global() -> Global {
+    Global {
+        json: false,
+        database_url: None,
+        url: None,
+        api_key: None,
+    }
+}
+
+fn served(exit: Result<Exit>) -> Result<ExitCode> {
+    exit.map(Into::into)
+}
+
+fn code(is_well: bool) -> ExitCode {
+    if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+#[expect(clippy::print_stdout, reason = "the report goes to whoever asked")]
+async fn start(args: RunArgs) -> Result<ExitCode> {
+    let label = format!("seed-{}", args.seed);
+    let mut options = Options {
+        seed: args.seed,
+        span: Duration::from_secs(args.seconds),
+        every: Duration::from_millis(args.every_ms),
+        users: args.users,
+        loads: if args.loads.is_empty() {
+            load::all()
+        } else {
+            load::named(&args.loads)?
+        },
+        faults: if args.faults.is_empty() {
+            faults::all()
+        } else {
+            faults::named(&args.faults)?
+        },
+        overture: !args.no_overture,
+        patience: run::PATIENCE,
+        shape: Shape {
+            apis: args.apis,
+            workers: args.workers,
+            lease: Duration::from_millis(args.lease_ms),
+            directory: args.evidence.clone().unwrap_or_else(|| world::directory(&label)),
+            environment: Vec::new(),
+            standby: args.standby,
+        },
+    };
+    if args.standby {
+        options.faults.push(std::sync::Arc::new(faults::FailOver));
+    }
+    let outcome = run::run(&options).await?;
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let page = report::markdown(&options, &outcome, &format!("chaos {}", words.join(" ")), &commit());
+    println!("{page}");
+    if let Some(path) = &args.report {
+        std::fs::write(path, &page).with_context(|| format!("can't write {}", path.display()))?;
+    }
+    let is_well = outcome.violations.is_empty();
+    if is_well && args.evidence.is_none() {
+        std::fs::remove_dir_all(&outcome.evidence)?;
+    } else {
+        println!("evidence: {}", outcome.evidence.display());
+    }
+    Ok(code(is_well))
+}
+
+/// Of the sources, where that is known.
+fn commit() -> String {
+    let asked = std::process::Command::new("git")
+        .args(["rev-parse", "--short=10", "HEAD"])
+        .output();
+    let said = asked.ok().filter(|output| output.status.success());
+    said.map_or("unknown".to_owned(), |output| {
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    })
+}

@@ -1,0 +1,113 @@
+//! What a turn is to be: it travels in the user's message, so that the scripted model knows what to say, and the checker what must
+//! have been said, from the message alone.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// What stands before the plan in a message.
+const MARK: &str = "chaos plan ";
+/// Between the texts of two steps, as the product joins them.
+const STEP_SEPARATOR: &str = "\n\n";
+
+/// A turn: so many steps, each with words and perhaps a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Of no other message.
+    pub id: String,
+    pub steps: Vec<Step>,
+    /// Between two words.
+    pub pace_ms: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    pub words: u32,
+    /// After the words.
+    pub call: Option<Call>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    pub tool: String,
+    /// Between its effect and its answer.
+    pub hold_ms: u64,
+}
+
+impl Plan {
+    /// One answer, no calls.
+    pub fn words(id: impl Into<String>, words: u32, pace_ms: u64) -> Self {
+        Self {
+            id: id.into(),
+            steps: vec![Step { words, call: None }],
+            pace_ms,
+        }
+    }
+
+    /// With a call, after some words, before what it did so far.
+    #[must_use]
+    pub fn after_call(mut self, words: u32, tool: &str, hold_ms: u64) -> Self {
+        let call = Call {
+            tool: tool.to_owned(),
+            hold_ms,
+        };
+        let step = Step {
+            words,
+            call: Some(call),
+        };
+        self.steps.insert(0, step);
+        self
+    }
+
+    /// The message that asks for it.
+    pub fn message(&self) -> String {
+        format!("{MARK}{}", json!(self))
+    }
+
+    /// The plan in a message; the last one, where several messages without an answer between them are given to a model as one.
+    pub fn of(message: &str) -> Option<Self> {
+        let at = message.rfind(MARK)? + MARK.len();
+        let mut values = serde_json::Deserializer::from_str(&message[at..]).into_iter();
+        values.next()?.ok()
+    }
+
+    /// What the model says in this step (from 0); nothing after the last one.
+    pub fn says(&self, step: usize) -> String {
+        let words = self.steps.get(step).map_or(0, |step| step.words);
+        (0..words).map(|word| format!("{}.{step}.{word} ", self.id)).collect()
+    }
+
+    /// The arguments of the step's call: no two calls of a turn are alike.
+    pub fn arguments(&self, step: usize) -> Value {
+        let hold_ms = self
+            .steps
+            .get(step)
+            .and_then(|step| step.call.as_ref())
+            .map_or(0, |call| call.hold_ms);
+        json!({ "plan": self.id, "step": step, "hold_ms": hold_ms })
+    }
+
+    /// The whole reply.
+    pub fn reply(&self) -> String {
+        let said: Vec<String> = (0..self.steps.len())
+            .map(|step| self.says(step))
+            .filter(|text| !text.is_empty())
+            .collect();
+        said.join(STEP_SEPARATOR)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_read_from_its_message_whatever_stands_around_it() {
+        let plan = Plan::words("a1", 3, 10).after_call(2, "pay", 50);
+        assert_eq!(
+            Plan::of(&format!("Context: …\n{}\nmore", plan.message())),
+            Some(plan.clone())
+        );
+        assert_eq!(plan.reply(), "a1.0.0 a1.0.1 \n\na1.1.0 a1.1.1 a1.1.2 ");
+        assert_eq!(Plan::of("hello"), None);
+    }
+}

@@ -1,0 +1,246 @@
+//! Readers of a chaos run: each follows a log through everything that happens, and writes down what it heard, connection by connection.
+//!
+//! Readers that are faithful come back with their cursor until they have heard all there is; restless ones leave after a few events and
+//! come back with that cursor or an older one; late ones begin with a snapshot; slow ones read a little at a time. The checker compares
+//! what each heard with the log.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt as _};
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use rejoin_cli::stream::Parser;
+use reqwest::Method;
+use serde_json::Value;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::client::Client;
+use crate::evidence::{Heard, Session, Snapshot, Target, now_us};
+
+/// A connection that says nothing for this long is given up, as a client of ours does.
+const SILENCE_LIMIT: Duration = Duration::from_secs(20);
+/// A request that is not answered is given up.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+/// Between two connections.
+const RETRY: Duration = Duration::from_millis(100);
+/// A reader looks this often whether everything has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// What a slow reader takes at a time, and its pause.
+const SLOW_PAUSE: Duration = Duration::from_millis(150);
+/// Events after which a restless reader leaves, at most.
+const RESTLESS_EVENTS: usize = 60;
+/// How far back a restless reader goes, at most.
+const RESTLESS_BACK: i64 = 80;
+/// Events that a session holds before it is written down.
+const SESSION_EVENTS: usize = 5_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manner {
+    Faithful,
+    Restless,
+    Late,
+    Slow,
+}
+
+impl Manner {
+    /// The manner of a log's `nth` reader.
+    pub fn of(nth: u64) -> Self {
+        match nth % 7 {
+            0..=2 => Manner::Faithful,
+            3 | 4 => Manner::Restless,
+            5 => Manner::Late,
+            _ => Manner::Slow,
+        }
+    }
+}
+
+/// Reads until everything has ended and the log was heard to its end.
+pub async fn follow(client: Client, target: Target, name: String, manner: Manner, seed: u64) {
+    let mut reader = Reader {
+        client,
+        target,
+        name,
+        manner,
+        dice: StdRng::seed_from_u64(seed),
+        cursor: 0,
+        begun: false,
+    };
+    reader.run().await;
+}
+
+struct Reader {
+    client: Client,
+    target: Target,
+    name: String,
+    manner: Manner,
+    dice: StdRng,
+    /// The last number that was heard.
+    cursor: i64,
+    /// Something was heard, or a snapshot seen.
+    begun: bool,
+}
+
+/// Why a connection ended.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    /// The other side, or the network.
+    Broken,
+    /// The reader wanted to.
+    Left,
+    /// All was heard.
+    Over,
+}
+
+impl Reader {
+    async fn run(&mut self) {
+        loop {
+            let end = self.connect().await;
+            if end == End::Over {
+                return;
+            }
+            if end == End::Left && self.manner == Manner::Restless && self.dice.random_bool(0.5) {
+                self.cursor = (self.cursor - self.dice.random_range(0..=RESTLESS_BACK)).max(0);
+            }
+            sleep(RETRY).await;
+        }
+    }
+
+    /// One connection.
+    async fn connect(&mut self) -> End {
+        let world = self.client.world.clone();
+        let from_snapshot = self.manner == Manner::Late && !self.begun;
+        let api = self.dice.random_range(0..world.apis.len());
+        let path = match self.target {
+            Target::Conversation(id) => format!("/api/conversations/{id}/events"),
+            Target::Run(id) => format!("/api/runs/{id}/events"),
+        };
+        let (path, after) = if from_snapshot {
+            (format!("{path}?from=snapshot"), None)
+        } else {
+            (path, Some(self.cursor))
+        };
+        let mut request = self
+            .client
+            .request_at(api, Method::GET, &path)
+            .header("accept", "text/event-stream");
+        if let Some(after) = after {
+            request = request.header("last-event-id", after.to_string());
+        }
+        let mut session = Session {
+            reader: self.name.clone(),
+            user: self.client.user,
+            target: self.target,
+            after,
+            from_snapshot,
+            api,
+            status: 0,
+            opened_us: now_us(),
+            heard: Vec::new(),
+            snapshot: None,
+            slow: self.manner == Manner::Slow,
+            faithful_end: false,
+        };
+        let is_over = async || is_heard_out(&world, self.target, self.cursor).await;
+        let Ok(Ok(response)) = timeout(CONNECT_LIMIT, request.send()).await else {
+            return End::Broken;
+        };
+        session.status = response.status().as_u16();
+        if session.status != 200 {
+            // 204: at the end of a run that has ended.
+            let over = session.status == 204 || (world.readers_end.is_cancelled() && is_over().await);
+            session.faithful_end = over;
+            world.evidence.session(&session);
+            return if over { End::Over } else { End::Broken };
+        }
+        let end = self.listen(response.bytes_stream().boxed(), &mut session).await;
+        session.faithful_end = end == End::Over;
+        world.evidence.session(&session);
+        end
+    }
+
+    async fn listen(
+        &mut self,
+        mut body: impl Stream<Item = reqwest::Result<Bytes>> + Unpin,
+        session: &mut Session,
+    ) -> End {
+        let world = self.client.world.clone();
+        let mut storm = world.storm.subscribe();
+        let mut parser = Parser::default();
+        let leave_after = self.dice.random_range(1..=RESTLESS_EVENTS);
+        let mut spoke_at = Instant::now();
+        loop {
+            let piece = tokio::select! {
+                piece = body.next() => piece,
+                _ = storm.changed() => return End::Broken,
+                () = sleep(LOOK_EVERY) => {
+                    if world.readers_end.is_cancelled() && is_heard_out(&world, self.target, self.cursor).await {
+                        return End::Over;
+                    }
+                    if spoke_at.elapsed() > SILENCE_LIMIT {
+                        return End::Broken;
+                    }
+                    continue;
+                }
+            };
+            let Some(Ok(piece)) = piece else {
+                // The stream of a run ends with it; the next request says so.
+                return End::Broken;
+            };
+            spoke_at = Instant::now();
+            let frames = parser.push(&piece).expect("no line of ours is that long");
+            for frame in frames {
+                let json: Value = serde_json::from_str(&frame.data).expect("a frame's data is JSON");
+                let seq = frame.id.and_then(|id| id.parse().ok());
+                match (json["type"].as_str(), seq) {
+                    (Some("snapshot"), _) => {
+                        let through = json["through"].as_i64().expect("a snapshot says where it ends");
+                        session.snapshot = Some(Snapshot {
+                            through,
+                            text: json["turn"]["text"].as_str().map(str::to_owned),
+                        });
+                        self.cursor = through;
+                        self.begun = true;
+                    }
+                    (_, Some(seq)) => {
+                        session.heard.push(Heard {
+                            seq,
+                            data: frame.data,
+                            at_us: now_us(),
+                        });
+                        self.cursor = seq;
+                        self.begun = true;
+                    }
+                    (_, None) => {}
+                }
+            }
+            if self.manner == Manner::Restless
+                && session.heard.len() >= leave_after
+                && !world.readers_end.is_cancelled()
+            {
+                return End::Left;
+            }
+            if session.heard.len() >= SESSION_EVENTS {
+                return End::Left;
+            }
+            if self.manner == Manner::Slow {
+                sleep(SLOW_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Whether the cursor is at the log's end; false also where the database can't be asked.
+async fn is_heard_out(world: &crate::world::World, target: Target, cursor: i64) -> bool {
+    let end = match target {
+        Target::Conversation(id) => {
+            sqlx::query_scalar::<_, i64>("select last_seq from stream.log_ends where log_id = $1").bind(id)
+        }
+        // Of a run, its readers hear all up to its `done`.
+        Target::Run(id) => sqlx::query_scalar::<_, i64>(
+            "select coalesce(done_seq, 9223372036854775807) from kb.agent_runs where id = $1",
+        )
+        .bind(id),
+    };
+    matches!(end.fetch_optional(&world.db).await, Ok(Some(end)) if cursor >= end)
+}

@@ -1,0 +1,211 @@
+//! A run from its start to its verdict: everything starts, users come, wake-ups are lost while all else is well, faults rage, everything
+//! is made good again and comes to rest, readers hear the rest, and the checker looks.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+use tokio::time::{Instant, interval, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use crate::checker::{self, Case, Violation};
+use crate::evidence::Notes;
+use crate::faults::{self, Fault, Tally};
+use crate::load::{Crowd, Load};
+use crate::recovery::Recoveries;
+use crate::world::{Shape, World};
+
+/// Everything is well for so long, before anything is done to it.
+const CALM: Duration = Duration::from_secs(2);
+/// How long [`Options::patience`] usually is.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const SAMPLE_EVERY: Duration = Duration::from_millis(500);
+/// No process of a run may have more memory: a bound for hundreds of conversations and their readers, in a build for tests.
+const MEMORY_BOUND_BYTES: u64 = 512 * 1024 * 1024;
+
+pub struct Options {
+    pub seed: u64,
+    /// How long faults rage.
+    pub span: Duration,
+    /// On average, from one fault to the next.
+    pub every: Duration,
+    /// At once.
+    pub users: usize,
+    pub loads: Vec<Arc<dyn Load>>,
+    pub faults: Vec<Arc<dyn Fault>>,
+    /// Wake-ups are lost for a while before all else.
+    pub overture: bool,
+    /// After faults are over, everything must come to rest within this, beside the lease; and readers hear the rest.
+    pub patience: Duration,
+    pub shape: Shape,
+}
+
+/// What came of it.
+pub struct Outcome {
+    pub violations: Vec<Violation>,
+    pub tally: Tally,
+    pub recoveries: Recoveries,
+    pub counts: Counts,
+    pub rest_after_ms: Option<u64>,
+    pub evidence: PathBuf,
+    pub postgres_major: u32,
+    pub took: Duration,
+}
+
+#[derive(Debug, Default)]
+pub struct Counts {
+    pub posts: usize,
+    pub conversations: usize,
+    pub runs: usize,
+    pub events: usize,
+    pub effects: usize,
+    pub connections: usize,
+    pub heard: usize,
+    /// Runs by their number of attempts, most first.
+    pub resumed_runs: usize,
+    pub most_attempts: i32,
+}
+
+impl Counts {
+    fn of(case: &Case) -> Self {
+        let conversations: std::collections::HashSet<_> =
+            case.runs.values().filter_map(|run| run.conversation_id).collect();
+        Self {
+            posts: case.posts.len(),
+            conversations: conversations.len(),
+            runs: case.runs.len(),
+            events: case.logs.values().map(Vec::len).sum(),
+            effects: case.effects.len(),
+            connections: case.sessions.len(),
+            heard: case.sessions.iter().map(|session| session.heard.len()).sum(),
+            resumed_runs: case.runs.values().filter(|run| run.attempt > 1).count(),
+            most_attempts: case.runs.values().map(|run| run.attempt).max().unwrap_or_default(),
+        }
+    }
+}
+
+/// Runs it, and says what is wrong.
+pub async fn run(options: &Options) -> Result<Outcome> {
+    let began = Instant::now();
+    let world = World::start(&options.shape).await?;
+    info!(evidence = %options.shape.directory.display(), "everything runs");
+    let mut crowd = Crowd::start(&world, &options.loads, options.users, options.seed);
+    let sampling_ends = CancellationToken::new();
+    let sampling = tokio::spawn(sample(world.clone(), sampling_ends.clone()));
+
+    sleep(CALM).await;
+    let mut tally = Tally::default();
+    if options.overture {
+        info!("wake-ups are lost, while all else is well");
+        let lost = faults::named(&[faults::LOSE_WAKEUPS.to_owned()])?.remove(0);
+        faults::inject(&world, lost.as_ref(), &mut StdRng::seed_from_u64(options.seed)).await?;
+        // Connections that were deaf are given up and made anew.
+        sleep(Duration::from_secs(6)).await;
+        *tally.happened.entry(faults::LOSE_WAKEUPS).or_default() += 1;
+    }
+    info!(seconds = options.span.as_secs(), "faults");
+    let until = Instant::now() + options.span;
+    let raged = faults::rage(&world, &options.faults, options.seed, options.every, until).await;
+    tally.add(raged);
+    info!("everything is made good; waiting for it to come to rest");
+    world.load_ends.cancel();
+    let healed = Instant::now();
+    let rest = timeout(world.lease + options.patience, rest(&world, &mut crowd)).await;
+    let rest_after_ms = rest
+        .is_ok()
+        .then(|| u64::try_from(healed.elapsed().as_millis()).unwrap_or(u64::MAX));
+    let left_open = world.open_work().await.unwrap_or(-1);
+    world.readers_end.cancel();
+    if rest_after_ms.is_none() {
+        // Users that still wait for something see that it is over.
+        let _ = timeout(options.patience, crowd.finish()).await;
+    }
+    crowd.readers.close();
+    // Whoever is left has not heard all: the checker finds it.
+    let _ = timeout(options.patience, crowd.readers.wait()).await;
+    sampling_ends.cancel();
+    let memory_bytes = sampling.await?;
+    let mut ended = std::mem::take(&mut tally.ended);
+    ended.extend(panics(&world)?);
+    world.evidence.notes(&Notes {
+        lease_ms: u64::try_from(world.lease.as_millis()).unwrap_or(u64::MAX),
+        rest_after_ms,
+        left_open,
+        memory_bytes,
+        memory_bound_bytes: MEMORY_BOUND_BYTES,
+        model_refusals: world.model.violations(),
+        ended,
+    });
+    world.evidence.flush()?;
+    let case = checker::load(&world.db, &options.shape.directory).await?;
+    info!("checking");
+    let outcome = Outcome {
+        violations: checker::check(&case),
+        tally,
+        recoveries: Recoveries::of(&case),
+        counts: Counts::of(&case),
+        rest_after_ms,
+        evidence: options.shape.directory.clone(),
+        postgres_major: world.postgres_major,
+        took: began.elapsed(),
+    };
+    stop(&world).await;
+    Ok(outcome)
+}
+
+/// Waits until users have done what they were at, and nothing is left to do.
+async fn rest(world: &World, crowd: &mut Crowd) {
+    crowd.finish().await;
+    while !matches!(world.open_work().await, Ok(0)) {
+        sleep(LOOK_EVERY).await;
+    }
+}
+
+/// The most memory that each process had.
+async fn sample(world: Arc<World>, ends: CancellationToken) -> Vec<(String, u64)> {
+    let mut most = vec![0; world.members.len()];
+    let mut ticks = interval(SAMPLE_EVERY);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = ends.cancelled() => break,
+        }
+        for (most, member) in most.iter_mut().zip(&world.members) {
+            // Somebody who is at it may be at it for long.
+            let sampled = timeout(LOOK_EVERY, member.memory_bytes()).await;
+            *most = (*most).max(sampled.ok().flatten().unwrap_or_default());
+        }
+    }
+    world
+        .members
+        .iter()
+        .map(|member| member.name.clone())
+        .zip(most)
+        .collect()
+}
+
+/// What processes said of panics.
+fn panics(world: &World) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for member in &world.members {
+        let said = std::fs::read(world.logs().join(&member.name))?;
+        let said = String::from_utf8_lossy(&said);
+        let panics = said.lines().filter(|line| line.contains("panicked at"));
+        found.extend(panics.map(|line| format!("{}: {line}", member.name)));
+    }
+    Ok(found)
+}
+
+async fn stop(world: &World) {
+    for member in &world.members {
+        let mut process = member.process.lock().await;
+        if let Err(error) = member.kill(&mut process).await {
+            tracing::warn!(error = format!("{error:#}"), "a process could not be ended");
+        }
+    }
+}

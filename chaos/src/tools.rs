@@ -1,0 +1,101 @@
+//! The tools of a chaos run. Each writes to a ledger outside the database what it did, at the moment at which it did it, and then takes
+//! its time to answer: long enough for its process to be killed in between.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use async_trait::async_trait;
+use rejoin_worker::tools::registry::Registry;
+use rejoin_worker::tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::evidence::now_us;
+
+/// Must not be repeated: a second effect of the same call is a second payment.
+pub const PAY: &str = "pay";
+/// May be repeated.
+pub const LOOK: &str = "look";
+
+/// An effect on the world.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Effect {
+    pub tool: String,
+    pub run_id: Uuid,
+    pub call_id: String,
+    pub pid: u32,
+    /// [µs since 1970]
+    pub at_us: i64,
+    /// When it will answer.
+    pub hold_ms: u64,
+}
+
+struct Ledgered {
+    spec: ToolSpec,
+    ledger: Arc<File>,
+}
+
+/// What workers of a chaos run may call, with the ledger at this path.
+pub fn registry(ledger: &Path) -> Result<Registry> {
+    let opened = OpenOptions::new().create(true).append(true).open(ledger);
+    let file = Arc::new(opened.with_context(|| format!("can't open the ledger {}", ledger.display()))?);
+    let tool = |name: &str, description: &str, idempotent: bool| -> SharedTool {
+        Arc::new(Ledgered {
+            spec: ToolSpec {
+                name: name.to_owned(),
+                description: description.to_owned(),
+                parameters: json!({
+                    "type": "object",
+                    "properties": {
+                        "plan": { "type": "string" },
+                        "step": { "type": "integer" },
+                        "hold_ms": { "type": "integer" }
+                    },
+                    "required": ["plan", "step", "hold_ms"],
+                    "additionalProperties": false
+                }),
+                read_only: false,
+                idempotent,
+                destructive: !idempotent,
+            },
+            ledger: file.clone(),
+        })
+    };
+    Ok(Registry::new([
+        tool(PAY, "Pays, once and for all.", false),
+        tool(LOOK, "Leaves a trace, that a second one changes nothing about.", true),
+    ]))
+}
+
+#[async_trait]
+impl Tool for Ledgered {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn call(&self, context: &ToolContext, arguments: Value) -> Result<Value, ToolError> {
+        let hold_ms = arguments["hold_ms"].as_u64().unwrap_or_default();
+        let effect = Effect {
+            tool: self.spec.name.clone(),
+            run_id: context.run_id,
+            call_id: context.call_id.clone(),
+            pid: std::process::id(),
+            at_us: now_us(),
+            hold_ms,
+        };
+        // One write of one line: whole, whoever else appends, and there even if we die right after it.
+        (&*self.ledger)
+            .write_all(format!("{}\n", json!(effect)).as_bytes())
+            .map_err(|source| ToolError::Internal {
+                attempted: "writing the ledger".to_owned(),
+                source: Box::new(source),
+            })?;
+        tokio::time::sleep(Duration::from_millis(hold_ms)).await;
+        Ok(json!({ "done": arguments["step"] }))
+    }
+}

@@ -1,0 +1,37 @@
+//! `chaos worker`: `rejoin worker`, with the tools of a chaos run instead of the built-in ones.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Result;
+use rejoin_cli::exit::Exit;
+use rejoin_cli::fleet;
+use rejoin_worker::Services;
+
+use crate::tools;
+
+#[derive(Debug, clap::Args)]
+#[group(id = "chaos-worker")]
+pub struct Args {
+    #[command(flatten)]
+    worker: rejoin_cli::worker::Args,
+    /// Where the tools write what they did
+    #[arg(long)]
+    ledger: PathBuf,
+}
+
+/// # Errors
+/// The schema is not there, or a setting can't be used.
+pub async fn run(args: Args) -> Result<Exit> {
+    let ending = fleet::begin(&args.worker.fleet)?;
+    let config = args.worker.config;
+    let work = async {
+        if fleet::schema_is_ready(&config.database.database_url, &args.worker.fleet, &ending.drain).await? {
+            let mut services = Services::start(config).await?;
+            services.tools = Arc::new(tools::registry(&args.ledger)?);
+            rejoin_worker::work_with(services, ending.drain.clone()).await;
+        }
+        Ok(())
+    };
+    ending.work(work).await
+}

@@ -1,0 +1,283 @@
+//! All parts of a chaos run: PostgreSQL, the fleet, the model, the users, and where evidence goes.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use rand::RngExt as _;
+use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres};
+use rejoin_cli::dev::watchdog::Watchdog;
+use rejoin_shared::auth::{self, Scope};
+use rejoin_shared::{agents, projects};
+use rejoin_tests::model_server::ModelServer;
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{Connection as _, PgConnection, PgPool};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::evidence::Evidence;
+use crate::fleet::{Member, Place, Role, Settings};
+use crate::proxy::Proxy;
+use crate::{model, tools, witness};
+
+/// The fleet answers within this after its start.
+const READY_LIMIT: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Below those that systems give to outgoing connections.
+const PORTS: std::ops::Range<u16> = 15_000..30_000;
+/// Users, in turns one of each of two projects.
+const USERS: usize = 4;
+
+/// How large a run is.
+#[derive(Debug, Clone)]
+pub struct Shape {
+    pub apis: usize,
+    pub workers: usize,
+    pub lease: Duration,
+    /// Made if it is not there.
+    pub directory: PathBuf,
+    /// More of the environment of every process.
+    pub environment: Vec<(String, String)>,
+    /// A synchronous standby stands by.
+    pub standby: bool,
+}
+
+/// The database servers. Whoever holds them may do something to them.
+pub struct Servers {
+    pub primary: PrivatePostgres,
+    pub standby: Option<PrivatePostgres>,
+}
+
+/// Who posts and reads.
+#[derive(Debug, Clone)]
+pub struct User {
+    pub project_id: Uuid,
+    pub user_id: Uuid,
+    pub key: String,
+    /// An agent of the project, with the tools of the run.
+    pub agent_id: Uuid,
+}
+
+pub struct World {
+    pub servers: tokio::sync::Mutex<Servers>,
+    pub postgres_major: u32,
+    /// Past all faults, at whatever server leads.
+    pub db: PgPool,
+    /// What keeps `db` at the server that leads; of fine weather always.
+    pub calm: Proxy,
+    pub members: Vec<Member>,
+    pub apis: Vec<SocketAddr>,
+    pub users: Vec<User>,
+    pub model: ModelServer,
+    pub evidence: Evidence,
+    pub lease: Duration,
+    /// Counts up when all readers are to break off and come back at once.
+    pub storm: watch::Sender<u64>,
+    /// No new turns.
+    pub load_ends: CancellationToken,
+    /// Everything has ended: readers go when they have read it all.
+    pub readers_end: CancellationToken,
+    pub http: reqwest::Client,
+}
+
+impl World {
+    pub async fn start(shape: &Shape) -> Result<Arc<Self>> {
+        let evidence = Evidence::create(&shape.directory)?;
+        let logs = shape.directory.join("logs");
+        std::fs::create_dir_all(&logs)?;
+        let servers = servers(shape.standby).await?;
+        let watchdog = Arc::new(Watchdog::start()?);
+        let place = Place::of(&servers.primary, watchdog)?;
+        let calm = Proxy::start(place.socket.clone()).await?;
+        let db = PgPoolOptions::new()
+            .max_connections(8)
+            .acquire_timeout(READY_LIMIT)
+            .connect(&calm.url(&place.user, &place.database))
+            .await?;
+        witness::install(&db).await?;
+        let users = users(&db).await?;
+        let model = model::start().await?;
+        let settings = Settings {
+            lease: shape.lease,
+            logs,
+            model_url: model.base_url().to_owned(),
+            environment: shape.environment.clone(),
+        };
+        let mut members = Vec::new();
+        let mut apis = Vec::new();
+        for number in 0..shape.apis {
+            let listen = free_address()?;
+            apis.push(listen);
+            members.push(Member::new(format!("api-{number}"), Role::Api { listen }, &place, &settings).await?);
+        }
+        for number in 0..shape.workers {
+            let role = Role::Worker {
+                ledger: evidence.ledger(),
+            };
+            members.push(Member::new(format!("worker-{number}"), role, &place, &settings).await?);
+        }
+        for member in &members {
+            member.start(&mut *member.process.lock().await)?;
+        }
+        let world = Arc::new(Self {
+            postgres_major: servers.primary.major(),
+            servers: tokio::sync::Mutex::new(servers),
+            db,
+            calm,
+            members,
+            apis,
+            users,
+            model,
+            evidence,
+            lease: shape.lease,
+            storm: watch::Sender::new(0),
+            load_ends: CancellationToken::new(),
+            readers_end: CancellationToken::new(),
+            http: reqwest::Client::builder().pool_max_idle_per_host(0).build()?,
+        });
+        world.wait_until_ready().await?;
+        Ok(world)
+    }
+
+    pub fn workers(&self) -> Vec<&Member> {
+        self.members.iter().filter(|member| member.is_worker()).collect()
+    }
+
+    pub fn api_members(&self) -> Vec<&Member> {
+        self.members.iter().filter(|member| !member.is_worker()).collect()
+    }
+
+    /// All APIs say that they are ready, and all workers are known.
+    pub async fn wait_until_ready(&self) -> Result<()> {
+        let waiting = async {
+            for api in &self.apis {
+                loop {
+                    let answer = self.http.get(format!("http://{api}/readyz")).send().await;
+                    if answer.is_ok_and(|answer| answer.status().is_success()) {
+                        break;
+                    }
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
+            }
+            let wanted = i64::try_from(self.workers().len()).unwrap_or(i64::MAX);
+            loop {
+                let there: i64 = sqlx::query_scalar("select count(*) from witness.workers")
+                    .fetch_one(&self.db)
+                    .await
+                    .unwrap_or_default();
+                if there >= wanted {
+                    break;
+                }
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        let ready = tokio::time::timeout(READY_LIMIT, waiting).await;
+        ensure!(
+            ready.is_ok(),
+            "the fleet was not ready within {} s; its output is in {}",
+            READY_LIMIT.as_secs(),
+            self.logs().display()
+        );
+        Ok(())
+    }
+
+    pub fn logs(&self) -> PathBuf {
+        self.evidence.directory.join("logs")
+    }
+
+    /// A connection of its own, that ends with whoever uses it.
+    pub async fn connect(&self) -> Result<PgConnection> {
+        Ok(PgConnection::connect_with(&self.db.connect_options()).await?)
+    }
+
+    /// Runs that have no `done` yet, and jobs of runs.
+    pub async fn open_work(&self) -> Result<i64> {
+        let open = sqlx::query_scalar(
+            "select (select count(*) from kb.agent_runs where done_seq is null) + (select count(*) from queue.jobs)",
+        );
+        Ok(open.fetch_one(&self.db).await?)
+    }
+}
+
+/// A migrated server, and its standby.
+async fn servers(with_standby: bool) -> Result<Servers> {
+    let extra_settings: Vec<(String, String)> = vec![("max_connections".into(), "300".into())];
+    let options = PostgresOptions {
+        extra_settings: extra_settings.clone(),
+        ..PostgresOptions::ephemeral()
+    };
+    let primary = PrivatePostgres::start(options).await?;
+    rejoin_cli::migrate::up(&primary.url()).await?;
+    if !with_standby {
+        return Ok(Servers { primary, standby: None });
+    }
+    let options = PostgresOptions {
+        extra_settings,
+        standby_of: Some(primary.socket_dir().to_owned()),
+        ..PostgresOptions::ephemeral()
+    };
+    let standby = PrivatePostgres::start(options).await?;
+    // From now on a commit is acknowledged once the standby has it.
+    let mut connection = PgConnection::connect(&primary.url()).await?;
+    for change in [
+        "alter system set synchronous_standby_names = '*'",
+        "select pg_reload_conf()",
+    ] {
+        sqlx::query(change).execute(&mut connection).await?;
+    }
+    Ok(Servers {
+        primary,
+        standby: Some(standby),
+    })
+}
+
+/// Users of two projects, each project with its agent.
+async fn users(db: &PgPool) -> Result<Vec<User>> {
+    let mut connection = db.acquire().await?;
+    let mut places = Vec::new();
+    for name in ["north", "south"] {
+        let project_id = projects::create(&mut connection, name).await?;
+        let mut content = agents::defaults().into_iter().next().context("a default agent")?;
+        content.name = "chaos".to_owned();
+        content.tools = vec![tools::PAY.to_owned(), tools::LOOK.to_owned()];
+        let agent = agents::insert(&mut connection, project_id, &content)
+            .await?
+            .context("the agent's name is free")?;
+        places.push((project_id, agent.id));
+    }
+    let mut users = Vec::new();
+    for number in 0..USERS {
+        let (project_id, agent_id) = places[number % places.len()];
+        let user_id = projects::ensure_user(&mut connection, &format!("user-{number}@example.org")).await?;
+        projects::add_member(&mut connection, project_id, user_id).await?;
+        let (_, key) = auth::create_key(&mut connection, user_id, Some(project_id), "chaos", &Scope::ALL, None).await?;
+        users.push(User {
+            project_id,
+            user_id,
+            key,
+            agent_id,
+        });
+    }
+    Ok(users)
+}
+
+/// A port that nobody has right now, and that the system gives to no connection: an API comes back to it again and again.
+fn free_address() -> Result<SocketAddr> {
+    loop {
+        let address = SocketAddr::from(([127, 0, 0, 1], rand::rng().random_range(PORTS)));
+        match std::net::TcpListener::bind(address) {
+            Ok(_) => return Ok(address),
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
+            Err(error) => return Err(error).context("no port for an API"),
+        }
+    }
+}
+
+/// A directory for a run's evidence, below the temporary one, of no other run.
+pub fn directory(label: &str) -> PathBuf {
+    let name = format!("rejoin-chaos-{label}-{}", Uuid::now_v7().simple());
+    Path::new(&std::env::temp_dir()).join(name)
+}

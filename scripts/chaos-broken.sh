@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Builds that break one promise each: the checker must notice every one. chaos-broken.sh [NAME…], all unless named.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/setup-chaos.sh"
+unset DATABASE_URL
+
+profile=${PROFILE:-fast}
+target=${CARGO_TARGET_DIR:-target}/${profile/#dev/debug}
+cargo build --locked --profile "$profile" -p rejoin-chaos --features broken
+# Under a name of its own: what is called `chaos` keeps all promises.
+cp --remove-destination "$target/chaos" "$target/chaos-broken"
+exec "$target/chaos-broken" broken "$@"
