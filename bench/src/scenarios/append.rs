@@ -158,7 +158,7 @@ impl Scenario for Append {
 }
 
 async fn throttle(context: &Context, out: &mut Recorder) -> Result<()> {
-    let span = context.sized(Duration::from_secs(2), Duration::from_millis(300));
+    let span = context.sized(Duration::from_millis(1_500), Duration::from_millis(300));
     let database = context.server.database().await?;
     let streams = runs::start(&database, RUNS).await?;
     let row_bytes = runs::token(&streams[0], TOKEN.to_owned()).to_json().len();

@@ -22,7 +22,7 @@ use crate::scenario::{Context, Recorder, Scenario, Size};
 pub struct Fanout;
 
 const PER_LOG_PER_S: f64 = 20.0;
-const WARM_UP: Duration = Duration::from_secs(1);
+const WARM_UP: Duration = Duration::from_millis(500);
 /// Every how manieth reader is stuck, where some are.
 const STUCK_EVERY: usize = 10;
 /// A stuck reader asks for a past of so many events, which fill every buffer on its way.
@@ -69,7 +69,7 @@ impl Case {
             per_log_per_s: PER_LOG_PER_S,
             readers: self.reading(),
             warm_up: WARM_UP,
-            measured: Duration::from_secs(if size == Size::Smoke { 1 } else { 3 }),
+            measured: Duration::from_secs(if size == Size::Smoke { 1 } else { 2 }),
         }
     }
 }

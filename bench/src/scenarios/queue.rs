@@ -38,8 +38,8 @@ const FULL: Sizes = Sizes {
     jobs: u64::MAX,
     rows: 500_000,
     of_queued: 20_000,
-    single_s: 2.0,
-    latency_s: 4,
+    single_s: 1.2,
+    latency_s: 3,
     warm_up_s: 1,
 };
 const SMOKE: Sizes = Sizes {

@@ -179,7 +179,7 @@ async fn fleet(context: &Context, out: &mut Recorder, row: &str, workers: usize,
     let (turns, latencies) = chat_until(
         &fleet,
         chats,
-        context.sized(Duration::from_secs(3), Duration::from_millis(200)),
+        context.sized(Duration::from_secs(2), Duration::from_millis(200)),
     )
     .await?;
     let took_s = began.elapsed().as_secs_f64();

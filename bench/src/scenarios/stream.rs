@@ -22,7 +22,7 @@ pub struct Stream;
 
 /// What a model gives at its fastest, in pieces of a few words.
 const PER_RUN_PER_S: f64 = 50.0;
-const WARM_UP: Duration = Duration::from_secs(1);
+const WARM_UP: Duration = Duration::from_millis(500);
 const CLAIMED: &str = "100 runs";
 const ALONE: &str = "one after the other, nothing else";
 
@@ -34,8 +34,8 @@ fn loads(size: Size) -> Vec<(usize, Duration)> {
         Size::Full | Size::Large => vec![
             (1, seconds(2)),
             (10, seconds(2)),
-            (100, seconds(5)),
-            (1_000, seconds(3)),
+            (100, seconds(4)),
+            (1_000, seconds(2)),
         ],
     }
 }
