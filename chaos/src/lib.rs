@@ -3,6 +3,7 @@
 //!
 //! # Layout
 //! - `run`       a run from its start to its verdict; `broken`: runs that must fail
+//! - `soak`      an hour in which nothing is done to it; `plot`: its plots
 //! - `world`     all parts of a run; `fleet`: the processes; `proxy`: what is between them and PostgreSQL
 //! - `load`      what users do; `client`: how they post; `readers`: how they read; `plan`: what turns are to be
 //! - `model`     the scripted model; `tools`: tools with effects on the world; `worker`: `rejoin worker` with those
@@ -20,11 +21,13 @@ pub mod fleet;
 pub mod load;
 pub mod model;
 pub mod plan;
+pub mod plot;
 pub mod proxy;
 pub mod readers;
 pub mod recovery;
 pub mod report;
 pub mod run;
+pub mod soak;
 pub mod tools;
 pub mod witness;
 pub mod worker;

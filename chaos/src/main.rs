@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
 use rejoin_chaos::run::Options;
 use rejoin_chaos::world::{self, Shape};
-use rejoin_chaos::{broken, checker, faults, load, report, run, worker};
+use rejoin_chaos::{broken, checker, faults, load, report, run, soak, worker};
 use rejoin_cli::args::Global;
 use rejoin_cli::exit::Exit;
 use rejoin_cli::out::Out;
@@ -35,6 +35,8 @@ enum Command {
     },
     /// Builds that break one promise each: the checker must fail each (needs the feature `broken`)
     Broken { names: Vec<String> },
+    /// Thousands of conversations for an hour: do memory and tables stay as large as they are?
+    Soak(SoakArgs),
     /// What can be done to the system, and what users do
     List,
     #[command(hide = true)]
@@ -83,6 +85,22 @@ struct RunArgs {
     report: Option<PathBuf>,
 }
 
+#[derive(clap::Args)]
+struct SoakArgs {
+    #[arg(long, default_value_t = 2_000)]
+    conversations: usize,
+    #[arg(long, default_value_t = 60)]
+    minutes: u64,
+    /// On average, between two turns of a conversation [seconds]
+    #[arg(long, default_value_t = 60)]
+    pause_s: u64,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where the report and its plots go
+    #[arg(long, default_value = "docs/reliability")]
+    out: PathBuf,
+}
+
 fn main() -> ExitCode {
     if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
         eprintln!("chaos: another TLS provider was already chosen");
@@ -122,6 +140,28 @@ async fn obey(command: Command) -> Result<ExitCode> {
             Ok(code(violations.is_empty()))
         }
         Command::Broken { names } => broken::run(&names).await.map(|()| ExitCode::SUCCESS),
+        Command::Soak(args) => {
+            rejoin_shared::telemetry::init(false);
+            let directory = world::directory("soak");
+            let options = soak::Options {
+                conversations: args.conversations,
+                span: Duration::from_secs(args.minutes * 60),
+                pause: Duration::from_secs(args.pause_s),
+                seed: args.seed,
+                shape: Shape {
+                    apis: 2,
+                    workers: 2,
+                    lease: Duration::from_secs(15),
+                    directory: directory.clone(),
+                    environment: Vec::new(),
+                    standby: false,
+                },
+                out: args.out,
+            };
+            soak::run(&options).await?;
+            std::fs::remove_dir_all(directory)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::List => {
             for fault in faults::all() {
                 println!("fault {:<24} {}", fault.name(), fault.number());
