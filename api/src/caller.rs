@@ -1,6 +1,7 @@
-//! Who calls: the API key, the project, the scope, and the key's rate. Every handler that needs a key takes a [`Caller`].
+//! Who calls: the API key or the identity provider's token, the project, the scope, and the rate. Every handler that needs to know
+//! takes a [`Caller`].
 //!
-//! Invariant: a key that was revoked opens nothing [`CACHE_LIFETIME`] later.
+//! Invariant: a key that was revoked opens nothing [`CACHE_LIFETIME`] later, and a token that has expired nothing at once.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -12,17 +13,21 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use governor::clock::Clock;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
-use rejoin_shared::auth::{self, Scope};
+use rejoin_shared::auth::{self, AuthError, Credential, Scope};
 use rejoin_shared::conversations::Owner;
+use rejoin_shared::identities;
+use rejoin_shared::walls::{self, Asking};
+use sqlx::{Postgres, Transaction};
 use std::num::NonZeroU32;
 use uuid::Uuid;
 
+use crate::oidc::Oidc;
 use crate::problem::Problem;
 use crate::state::AppState;
 
-/// How long a key that was looked up is not looked up again.
+/// How long a key or a token that was looked up is not looked up again.
 const CACHE_LIFETIME: Duration = Duration::from_secs(2);
-/// Keys that are remembered.
+/// Keys and tokens that are remembered.
 const CACHE_KEYS: u64 = 10_000;
 /// The header that chooses among several projects.
 const PROJECT_HEADER: &str = "x-project-id";
@@ -51,6 +56,24 @@ impl Caller {
             project_id: self.project_id,
             user_id: self.user_id,
         }
+    }
+
+    /// A transaction in which the database shows the caller's rows alone.
+    pub async fn walled(&self, state: &AppState) -> Result<Transaction<'static, Postgres>, Problem> {
+        Ok(walls::begin(&state.db.sql, self.asking()).await?)
+    }
+
+    /// What its rate is counted by: the key, or the user of a token, who may have many.
+    fn paced_by(&self) -> Uuid {
+        match self.credential {
+            Credential::Key(id) => id,
+            Credential::Token(_) => self.user_id,
+        }
+    }
+
+    /// On whose behalf the database is asked.
+    pub fn asking(&self) -> Asking {
+        Asking::For(self.owner())
     }
 
     /// For routes that name a project in their path: it must be the caller's.
@@ -87,25 +110,30 @@ impl Keys {
         self.rate.retain_recent();
     }
 
-    fn pace(&self, key_id: Uuid) -> Result<(), Problem> {
-        self.rate.check_key(&key_id).map_err(|until| {
+    fn pace(&self, paced_by: Uuid) -> Result<(), Problem> {
+        self.rate.check_key(&paced_by).map_err(|until| {
             let wait = until.wait_time_from(governor::clock::DefaultClock::default().now());
-            Problem::too_many("this API key makes too many requests", wait.as_secs() + 1)
+            Problem::too_many("this caller makes too many requests", wait.as_secs() + 1)
         })
     }
 }
 
 /// Finds out who sends these headers, and whether they may do what needs `scope`.
 pub async fn authenticate(state: &AppState, headers: &HeaderMap, uri: &Uri, scope: Scope) -> Result<Caller, Problem> {
-    let needed = || Problem::unauthorized("unauthorized", "an API key is needed: Authorization: Bearer <key>");
+    let needed = || {
+        Problem::unauthorized(
+            "unauthorized",
+            "an API key or a token is needed: Authorization: Bearer <key>",
+        )
+    };
     let value = headers
         .get(AUTHORIZATION)
         .ok_or_else(needed)?
         .to_str()
         .map_err(|_| needed())?;
-    let (scheme, key) = value.split_once(' ').ok_or_else(needed)?;
-    let key = key.trim();
-    if !scheme.eq_ignore_ascii_case("bearer") || key.is_empty() {
+    let (scheme, shown) = value.split_once(' ').ok_or_else(needed)?;
+    let shown = shown.trim();
+    if !scheme.eq_ignore_ascii_case("bearer") || shown.is_empty() {
         return Err(needed());
     }
     let project = match headers.get(PROJECT_HEADER) {
@@ -115,21 +143,37 @@ pub async fn authenticate(state: &AppState, headers: &HeaderMap, uri: &Uri, scop
             Some(id.ok_or_else(|| Problem::not_found("project_not_found", "The project"))?)
         }
     };
-    let known_as = (auth::hash_secret(key), project);
+    let known_as = (auth::hash_secret(shown), project);
     let caller = match state.keys.known.get(&known_as).await {
         Some(caller) => caller,
         None => {
-            let caller = Caller::from(auth::authenticate(&state.db.sql, key, project).await?);
+            let caller = look_up(state, shown, project).await?;
             state.keys.known.insert(known_as, caller.clone()).await;
             caller
         }
     };
-    state.keys.pace(caller.key_id)?;
+    if caller.credential.has_expired() {
+        return Err(AuthError::TokenExpired.into());
+    }
+    state.keys.pace(caller.paced_by())?;
     if !caller.may(scope) {
-        let detail = format!("the API key lacks the scope `{}`", scope.as_str());
+        let detail = format!("the caller lacks the scope `{}`", scope.as_str());
         return Err(Problem::new(StatusCode::FORBIDDEN, "scope_missing", detail));
     }
     Ok(caller)
+}
+
+/// Whose this key or token is.
+async fn look_up(state: &AppState, shown: &str, project: Option<Uuid>) -> Result<Caller, Problem> {
+    let db = &state.db.sql;
+    let caller = match &state.oidc {
+        Some(oidc) if Oidc::is_token(shown) => {
+            let identity = oidc.verify(shown).await?;
+            identities::authenticate(db, &identity, oidc.new_users(), project).await?
+        }
+        _ => auth::authenticate(db, shown, project).await?,
+    };
+    Ok(Caller::from(caller))
 }
 
 /// The project that a path names, so that a key of several projects needs no header there.

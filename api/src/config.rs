@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use rejoin_shared::config::DatabaseArgs;
 
+use crate::oidc::settings::OidcArgs;
+
 /// An import is streamed, so this bounds its time and its transaction, not memory [bytes].
 const MAX_IMPORT_BYTES: u64 = 256 * 1024 * 1024;
 
@@ -13,6 +15,9 @@ const MAX_IMPORT_BYTES: u64 = 256 * 1024 * 1024;
 pub struct ApiConfig {
     #[command(flatten)]
     pub database: DatabaseArgs,
+
+    #[command(flatten)]
+    pub oidc: OidcArgs,
 
     /// Address to listen on; port 0 takes a free one
     #[arg(long, env = "REJOIN_LISTEN", default_value = "127.0.0.1:7420")]
@@ -68,6 +73,7 @@ impl ApiConfig {
     pub fn new(database: DatabaseArgs) -> Self {
         Self {
             database,
+            oidc: OidcArgs::default(),
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
             rate_per_s: 2_000,
             max_body_bytes: 1024 * 1024,

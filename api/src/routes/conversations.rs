@@ -146,7 +146,7 @@ fn check(title: Option<&str>, metadata: Option<&Value>) -> Result<(), Problem> {
 
 /// The caller's conversation of this id.
 pub async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<Conversation, Problem> {
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = caller.walled(state).await?;
     conversations::get(&mut db, caller.owner(), id)
         .await?
         .ok_or_else(not_found)
@@ -161,7 +161,13 @@ async fn list(
     Params(params): Params<PageParams>,
 ) -> Result<Json<ConversationPage>, Problem> {
     let limit = params.limit(&state)?;
-    let rows = conversations::list(&state.db.sql, caller.owner(), params.after()?, limit + 1).await?;
+    let rows = conversations::list(
+        &mut *caller.walled(&state).await?,
+        caller.owner(),
+        params.after()?,
+        limit + 1,
+    )
+    .await?;
     let (items, next_cursor) = page(rows, limit, |row| (row.updated_at, row.id), ConversationBody::from);
     Ok(Json(ConversationPage { items, next_cursor }))
 }
@@ -182,7 +188,7 @@ async fn create(
     Problem,
 > {
     check(request.title.as_deref(), request.metadata.as_ref())?;
-    let mut tx = state.db.sql.begin().await?;
+    let mut tx = caller.walled(&state).await?;
     let agent_definition_id = match &request.agent_definition_id {
         None => None,
         Some(text) => {
@@ -238,7 +244,9 @@ async fn update(
 ) -> Result<Json<ConversationBody>, Problem> {
     check(patch.title.as_deref(), patch.metadata.as_ref())?;
     let (title, metadata) = (patch.title.as_deref(), patch.metadata.as_ref());
-    let updated = conversations::update(&state.db.sql, caller.owner(), id, title, metadata).await?;
+    let mut tx = caller.walled(&state).await?;
+    let updated = conversations::update(&mut *tx, caller.owner(), id, title, metadata).await?;
+    tx.commit().await?;
     Ok(Json(updated.ok_or_else(not_found)?.into()))
 }
 
@@ -251,15 +259,11 @@ async fn delete(
     caller: Caller,
     Segments(id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
-    if !commands::execute(
-        &state.db.sql,
-        &DeleteConversation {
-            owner: caller.owner(),
-            id,
-        },
-    )
-    .await?
-    {
+    let command = DeleteConversation {
+        owner: caller.owner(),
+        id,
+    };
+    if !commands::execute_for(&state.db.sql, caller.asking(), &command).await? {
         return Err(not_found());
     }
     state.bus.publish(Wake::log(id));
@@ -279,7 +283,7 @@ async fn list_messages(
     let limit = params.limit(&state)?;
     let after = params.after()?.unwrap_or(0);
     visible(&state, &caller, id).await?;
-    let rows = messages::list(&state.db.sql, id, after, limit + 1).await?;
+    let rows = messages::list(&mut *caller.walled(&state).await?, id, after, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| row.seq, |row| MessageBody::of(id, row));
     Ok(Json(MessagePage { items, next_cursor }))
 }

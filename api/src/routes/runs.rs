@@ -131,14 +131,15 @@ fn not_found() -> Problem {
 
 /// The run of this id, if the caller may see it.
 pub async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<Run, Problem> {
-    runs::get_visible(&state.db.sql, caller.owner(), id)
+    let mut db = caller.walled(state).await?;
+    runs::get_visible(&mut *db, caller.owner(), id)
         .await?
         .ok_or_else(not_found)
 }
 
 /// All that there is to say of a run.
-pub async fn detail(state: &AppState, run: Run) -> Result<RunDetail, Problem> {
-    let children = runs::children(&state.db.sql, run.id).await?;
+pub async fn detail(state: &AppState, caller: &Caller, run: Run) -> Result<RunDetail, Problem> {
+    let children = runs::children(&mut *caller.walled(state).await?, run.id).await?;
     Ok(RunDetail {
         input: run.input.clone(),
         summary: run.summary.clone(),
@@ -160,7 +161,7 @@ async fn get(
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<RunDetail>, Problem> {
     let run = visible(&state, &caller, id).await?;
-    Ok(Json(detail(&state, run).await?))
+    Ok(Json(detail(&state, &caller, run).await?))
 }
 
 /// Stop a run. Idempotent: one that has ended stays as it is
@@ -172,10 +173,11 @@ async fn cancel(
     Segments(id): Segments<Uuid>,
 ) -> Result<(StatusCode, Json<Cancelled>), Problem> {
     visible(&state, &caller, id).await?;
-    state
-        .bus
-        .publish(commands::execute(&state.db.sql, &CancelRun { run_id: id }).await?);
-    let run = runs::get(&state.db.sql, id).await?.ok_or_else(not_found)?;
+    let wake = commands::execute_for(&state.db.sql, caller.asking(), &CancelRun { run_id: id }).await?;
+    state.bus.publish(wake);
+    let run = runs::get(&mut *caller.walled(&state).await?, id)
+        .await?
+        .ok_or_else(not_found)?;
     let cancelled = Cancelled {
         run_id: id,
         status: run.state.clone(),

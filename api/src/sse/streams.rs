@@ -1,9 +1,11 @@
-//! The open streams of this process: how many each user has, and the mark that ends each when its key opens nothing any more.
+//! The open streams of this process: how many each user has, and the mark that ends each when its key or token opens
+//! nothing any more.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use rejoin_shared::auth::Credential;
 use uuid::Uuid;
 
 use crate::caller::Caller;
@@ -26,7 +28,7 @@ struct Open {
 }
 
 struct Stream {
-    key_id: Uuid,
+    credential: Credential,
     ended: Arc<AtomicBool>,
 }
 
@@ -66,7 +68,7 @@ impl Streams {
         open.streams.insert(
             id,
             Stream {
-                key_id: caller.key_id,
+                credential: caller.credential,
                 ended: ended.clone(),
             },
         );
@@ -82,7 +84,11 @@ impl Streams {
     /// The keys that hold a stream open.
     pub fn keys(&self) -> Vec<Uuid> {
         let open = self.open.lock().expect("nothing panics while it is held");
-        let mut keys: Vec<Uuid> = open.streams.values().map(|stream| stream.key_id).collect();
+        let mut keys: Vec<Uuid> = open
+            .streams
+            .values()
+            .filter_map(|stream| stream.credential.key_id())
+            .collect();
         keys.sort_unstable();
         keys.dedup();
         keys
@@ -90,11 +96,18 @@ impl Streams {
 
     /// Marks the streams of these keys as ended, and returns how many there are. They see it when they are woken.
     pub fn end(&self, keys: &[Uuid]) -> usize {
+        self.end_where(|credential| credential.key_id().is_some_and(|id| keys.contains(&id)))
+    }
+
+    /// The same for streams whose token has expired.
+    pub fn end_expired(&self) -> usize {
+        self.end_where(Credential::has_expired)
+    }
+
+    fn end_where(&self, ends: impl Fn(Credential) -> bool) -> usize {
         let open = self.open.lock().expect("nothing panics while it is held");
-        let of_keys = open.streams.values().filter(|stream| keys.contains(&stream.key_id));
-        of_keys
-            .map(|stream| stream.ended.store(true, Ordering::Release))
-            .count()
+        let ending = open.streams.values().filter(|stream| ends(stream.credential));
+        ending.map(|stream| stream.ended.store(true, Ordering::Release)).count()
     }
 }
 
