@@ -11,17 +11,15 @@ use axum::extract::FromRequestParts;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
-use governor::clock::Clock;
-use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use rejoin_shared::auth::{self, AuthError, Credential, Scope};
 use rejoin_shared::conversations::Owner;
 use rejoin_shared::identities;
 use rejoin_shared::walls::{self, Asking};
 use sqlx::{Postgres, Transaction};
-use std::num::NonZeroU32;
 use uuid::Uuid;
 
 use crate::oidc::Oidc;
+use crate::pace::{Counted, Told};
 use crate::problem::Problem;
 use crate::state::AppState;
 
@@ -63,11 +61,17 @@ impl Caller {
         Ok(walls::begin(&state.db.sql, self.asking()).await?)
     }
 
-    /// What its rate is counted by: the key, or the user of a token, who may have many.
-    fn paced_by(&self) -> Uuid {
-        match self.credential {
+    /// What its requests are counted by.
+    fn counted(&self) -> Counted {
+        let credential = match self.credential {
             Credential::Key(id) => id,
+            // There may be many, and each of them for minutes only.
             Credential::Token(_) => self.user_id,
+        };
+        Counted {
+            credential,
+            user: self.user_id,
+            project: self.project_id,
         }
     }
 
@@ -86,40 +90,36 @@ impl Caller {
     }
 }
 
-/// What is remembered of keys, and how fast each may go.
+/// What is remembered of keys and tokens.
 pub struct Keys {
     known: moka::future::Cache<(Vec<u8>, Option<Uuid>), Caller>,
-    rate: DefaultKeyedRateLimiter<Uuid>,
 }
 
 impl Keys {
-    pub fn new(rate_per_s: u32) -> Self {
-        let per_second = NonZeroU32::new(rate_per_s).unwrap_or(NonZeroU32::MIN);
-        let burst = per_second.saturating_mul(NonZeroU32::MIN.saturating_add(1));
+    pub fn new() -> Self {
         Self {
             known: moka::future::Cache::builder()
                 .max_capacity(CACHE_KEYS)
                 .time_to_live(CACHE_LIFETIME)
                 .build(),
-            rate: RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst)),
         }
     }
+}
 
-    /// Forgets the pace of keys that have been quiet.
-    pub fn tidy(&self) {
-        self.rate.retain_recent();
-    }
-
-    fn pace(&self, paced_by: Uuid) -> Result<(), Problem> {
-        self.rate.check_key(&paced_by).map_err(|until| {
-            let wait = until.wait_time_from(governor::clock::DefaultClock::default().now());
-            Problem::too_many("this caller makes too many requests", wait.as_secs() + 1)
-        })
+impl Default for Keys {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
 /// Finds out who sends these headers, and whether they may do what needs `scope`.
-pub async fn authenticate(state: &AppState, headers: &HeaderMap, uri: &Uri, scope: Scope) -> Result<Caller, Problem> {
+pub async fn authenticate(
+    state: &AppState,
+    headers: &HeaderMap,
+    uri: &Uri,
+    told: &Told,
+    scope: Scope,
+) -> Result<Caller, Problem> {
     let needed = || {
         Problem::unauthorized(
             "unauthorized",
@@ -155,7 +155,9 @@ pub async fn authenticate(state: &AppState, headers: &HeaderMap, uri: &Uri, scop
     if caller.credential.has_expired() {
         return Err(AuthError::TokenExpired.into());
     }
-    state.keys.pace(caller.paced_by())?;
+    let (pace, counted) = state.rates.count(caller.counted());
+    told.tell(pace);
+    counted?;
     if !caller.may(scope) {
         let detail = format!("the caller lacks the scope `{}`", scope.as_str());
         return Err(Problem::new(StatusCode::FORBIDDEN, "scope_missing", detail));
@@ -201,7 +203,8 @@ impl FromRequestParts<AppState> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
         let scope = scope_of(&parts.method, parts.uri.path());
-        authenticate(state, &parts.headers, &parts.uri, scope).await
+        let told = parts.extensions.get::<Told>().cloned().unwrap_or_default();
+        authenticate(state, &parts.headers, &parts.uri, &told, scope).await
     }
 }
 

@@ -23,9 +23,17 @@ pub struct ApiConfig {
     #[arg(long, env = "REJOIN_LISTEN", default_value = "127.0.0.1:7420")]
     pub listen: SocketAddr,
 
-    /// Requests a second that one API key may make; twice as many in a burst
+    /// Requests a second that one API key, or one user with tokens, may make; twice as many in a burst
     #[arg(long, env = "REJOIN_RATE_PER_S", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub rate_per_s: u32,
+
+    /// The same of one user, over all of its keys
+    #[arg(long, env = "REJOIN_USER_RATE_PER_S", default_value_t = 4_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub user_rate_per_s: u32,
+
+    /// The same of one project, over all of its users
+    #[arg(long, env = "REJOIN_PROJECT_RATE_PER_S", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub project_rate_per_s: u32,
 
     /// Largest request body [bytes]
     #[arg(long, env = "REJOIN_MAX_BODY_BYTES", default_value_t = 1024 * 1024)]
@@ -50,6 +58,10 @@ pub struct ApiConfig {
     /// Streams that one user may have open at this process
     #[arg(long, env = "REJOIN_MAX_STREAMS_PER_USER", default_value_t = 10_000)]
     pub max_streams_per_user: usize,
+
+    /// Streams that one project may have open at this process
+    #[arg(long, env = "REJOIN_MAX_STREAMS_PER_PROJECT", default_value_t = 50_000)]
+    pub max_streams_per_project: usize,
 
     /// Items of a list's page, unless the request says otherwise
     #[arg(long, env = "REJOIN_PAGE_SIZE", default_value_t = 50)]
@@ -76,12 +88,15 @@ impl ApiConfig {
             oidc: OidcArgs::default(),
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
             rate_per_s: 2_000,
+            user_rate_per_s: 4_000,
+            project_rate_per_s: 20_000,
             max_body_bytes: 1024 * 1024,
             max_import_bytes: MAX_IMPORT_BYTES,
             max_message_chars: rejoin_shared::messages::CONTENT_MAX_CHARS,
             heartbeat_s: 8,
             stall_timeout_ms: 10_000,
             max_streams_per_user: 10_000,
+            max_streams_per_project: 50_000,
             page_size: 50,
             max_page_size: 200,
             drain_grace_ms: 250,

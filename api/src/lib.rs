@@ -4,7 +4,8 @@
 //! - `config`    options of `rejoin api`
 //! - `state`     what every handler may use
 //! - `connections`  HTTP over what is accepted, until the drain is over
-//! - `caller`    who calls: API key or token, project, scope, rate
+//! - `caller`    who calls: API key or token, project, scope
+//! - `pace`      how fast callers may go
 //! - `oidc/`     tokens of an identity provider
 //! - `extract`   body, query, path and page of a request
 //! - `problem`   refusals, as RFC 9457
@@ -12,7 +13,7 @@
 //! - `routes/`   one file a noun: DTOs and handlers
 //! - `sse/`      streams of events to any number of readers
 //!
-//! Imports go one way: routes -> sse -> caller, oidc, problem, state -> config.
+//! Imports go one way: routes -> sse -> caller, pace, oidc, problem, state -> config.
 
 pub mod caller;
 pub mod config;
@@ -20,6 +21,7 @@ pub mod connections;
 pub mod extract;
 pub mod oidc;
 pub mod openapi;
+pub mod pace;
 pub mod problem;
 pub mod routes;
 pub mod sse;
@@ -135,7 +137,7 @@ async fn run(listener: GuardedListener, state: AppState, shutdown: CancellationT
             () = &mut serving => return,
             () = shutdown.cancelled() => break,
             () = sleep(TIDY_EVERY) => {
-                state.keys.tidy();
+                state.rates.tidy();
                 state.metrics.run_upkeep();
             }
         }

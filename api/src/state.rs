@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::caller::Keys;
 use crate::config::ApiConfig;
 use crate::oidc::Oidc;
+use crate::pace::Rates;
 use crate::routes::graph::transfer::Transfers;
 use crate::routes::metrics;
 use crate::sse::tail::Hub;
@@ -22,6 +23,7 @@ pub struct AppState {
     /// The live ends of the logs that somebody follows.
     pub hub: Arc<Hub>,
     pub keys: Arc<Keys>,
+    pub rates: Arc<Rates>,
     /// Whose tokens are accepted.
     pub oidc: Option<Arc<Oidc>>,
     pub transfers: Arc<Transfers>,
@@ -39,7 +41,8 @@ impl AppState {
             hub: Hub::start(db.clone(), bus.clone(), &config, draining.clone()),
             transfers: Arc::new(Transfers::new(&db.sql)),
             oidc: oidc.map(Arc::new),
-            keys: Arc::new(Keys::new(config.rate_per_s)),
+            rates: Arc::new(Rates::new(&config)),
+            keys: Arc::new(Keys::new()),
             config: Arc::new(config),
             metrics,
             db,

@@ -1,10 +1,10 @@
 //! Conversations: what a chat UI lists, their messages, and their events. Nobody sees another owner's.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
+use axum::{Extension, Json};
 use chrono::{DateTime, Utc};
 use rejoin_shared::auth::Scope;
 use rejoin_shared::commands::DeleteConversation;
@@ -22,6 +22,7 @@ use uuid::Uuid;
 use super::tickets;
 use crate::caller::Caller;
 use crate::extract::{Body, PageParams, Params, Segments, page};
+use crate::pace::Told;
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::sse::start::{self, StreamParams, Wanted};
 use crate::state::AppState;
@@ -300,12 +301,13 @@ async fn events(
     State(state): State<AppState>,
     headers: HeaderMap,
     uri: Uri,
+    Extension(told): Extension<Told>,
     Segments(id): Segments<Uuid>,
     Params(params): Params<StreamParams>,
 ) -> Result<Response, Problem> {
     let caller = match &params.ticket {
         Some(ticket) => tickets::redeem(&state, ticket, id).await?,
-        None => crate::caller::authenticate(&state, &headers, &uri, Scope::Read).await?,
+        None => crate::caller::authenticate(&state, &headers, &uri, &told, Scope::Read).await?,
     };
     let start = params.start(&headers)?;
     let permit = start::admit(&state, &caller)?;

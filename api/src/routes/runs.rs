@@ -1,9 +1,9 @@
 //! One run: how it stands, its events, its end. A run of a conversation is its owner's alone; one outside is its project's.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
+use axum::{Extension, Json};
 use chrono::{DateTime, Utc};
 use rejoin_shared::auth::Scope;
 use rejoin_shared::commands::{self, CancelRun};
@@ -18,6 +18,7 @@ use uuid::Uuid;
 use super::tickets;
 use crate::caller::Caller;
 use crate::extract::{Params, Segments};
+use crate::pace::Told;
 use crate::problem::{Problem, Refused};
 use crate::sse::start::{self, StreamParams, Wanted};
 use crate::state::AppState;
@@ -199,12 +200,13 @@ async fn events(
     State(state): State<AppState>,
     headers: HeaderMap,
     uri: Uri,
+    Extension(told): Extension<Told>,
     Segments(id): Segments<Uuid>,
     Params(params): Params<StreamParams>,
 ) -> Result<Response, Problem> {
     let caller = match &params.ticket {
         Some(ticket) => tickets::redeem(&state, ticket, id).await?,
-        None => crate::caller::authenticate(&state, &headers, &uri, Scope::Read).await?,
+        None => crate::caller::authenticate(&state, &headers, &uri, &told, Scope::Read).await?,
     };
     let start = params.start(&headers)?;
     let permit = start::admit(&state, &caller)?;

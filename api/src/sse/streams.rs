@@ -1,4 +1,4 @@
-//! The open streams of this process: how many each user has, and the mark that ends each when its key or token opens
+//! The open streams of this process: how many each user and each project has, and the mark that ends each when its key or token opens
 //! nothing any more.
 
 use std::collections::HashMap;
@@ -11,11 +11,12 @@ use uuid::Uuid;
 use crate::caller::Caller;
 use crate::problem::Problem;
 
-/// What a user who has too many streams is told to wait.
+/// What somebody who has too many streams is told to wait.
 const RETRY_AFTER_S: u64 = 5;
 
 pub struct Streams {
     max_per_user: usize,
+    max_per_project: usize,
     // A std mutex: nothing awaits while it is held.
     open: Mutex<Open>,
 }
@@ -25,6 +26,27 @@ struct Open {
     next_id: u64,
     streams: HashMap<u64, Stream>,
     per_user: HashMap<Uuid, usize>,
+    per_project: HashMap<Uuid, usize>,
+}
+
+/// One more of `id`, if it may have one more.
+fn take(counts: &mut HashMap<Uuid, usize>, id: Uuid, max: usize) -> bool {
+    let count = counts.entry(id).or_default();
+    let free = *count < max;
+    if free {
+        *count += 1;
+    }
+    free
+}
+
+/// One less of `id`.
+fn give_back(counts: &mut HashMap<Uuid, usize>, id: Uuid) {
+    if let Some(count) = counts.get_mut(&id) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&id);
+        }
+    }
 }
 
 struct Stream {
@@ -37,6 +59,7 @@ pub struct Permit {
     streams: Arc<Streams>,
     id: u64,
     user_id: Uuid,
+    project_id: Uuid,
     ended: Arc<AtomicBool>,
 }
 
@@ -48,20 +71,26 @@ impl Permit {
 }
 
 impl Streams {
-    pub fn new(max_per_user: usize) -> Self {
+    pub fn new(max_per_user: usize, max_per_project: usize) -> Self {
         Self {
             max_per_user,
+            max_per_project,
             open: Mutex::default(),
         }
     }
 
     pub fn admit(self: &Arc<Self>, caller: &Caller) -> Result<Permit, Problem> {
         let mut open = self.open.lock().expect("nothing panics while it is held");
-        let of_user = open.per_user.entry(caller.user_id).or_default();
-        if *of_user >= self.max_per_user {
+        if !take(&mut open.per_user, caller.user_id, self.max_per_user) {
             return Err(Problem::too_many("this user has too many open streams", RETRY_AFTER_S));
         }
-        *of_user += 1;
+        if !take(&mut open.per_project, caller.project_id, self.max_per_project) {
+            give_back(&mut open.per_user, caller.user_id);
+            return Err(Problem::too_many(
+                "this project has too many open streams",
+                RETRY_AFTER_S,
+            ));
+        }
         let id = open.next_id;
         open.next_id += 1;
         let ended = Arc::new(AtomicBool::new(false));
@@ -77,6 +106,7 @@ impl Streams {
             streams: self.clone(),
             id,
             user_id: caller.user_id,
+            project_id: caller.project_id,
             ended,
         })
     }
@@ -115,12 +145,8 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let mut open = self.streams.open.lock().expect("nothing panics while it is held");
         open.streams.remove(&self.id);
-        if let Some(of_user) = open.per_user.get_mut(&self.user_id) {
-            *of_user -= 1;
-            if *of_user == 0 {
-                open.per_user.remove(&self.user_id);
-            }
-        }
+        give_back(&mut open.per_user, self.user_id);
+        give_back(&mut open.per_project, self.project_id);
         metrics::gauge!("rejoin_open_streams").decrement(1.0);
     }
 }

@@ -144,7 +144,10 @@ impl Hub {
             followed: Mutex::default(),
             asked: Mutex::default(),
             asked_news: Notify::new(),
-            streams: Arc::new(Streams::new(config.max_streams_per_user)),
+            streams: Arc::new(Streams::new(
+                config.max_streams_per_user,
+                config.max_streams_per_project,
+            )),
             db,
             counters: Counters::new(),
             heartbeat: config.heartbeat(),

@@ -28,6 +28,7 @@ mod openapi;
 mod queue;
 mod queue_batches;
 mod queue_model;
+mod rates;
 mod sse;
 mod walls;
 mod writer;
