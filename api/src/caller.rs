@@ -1,6 +1,7 @@
-//! Who calls: the API key, the project, the scope, and the key's rate. Every handler that needs a key takes a [`Caller`].
+//! Who calls: the API key or the identity provider's token, the project, the scope, and the rate. Every handler that needs to know
+//! takes a [`Caller`].
 //!
-//! Invariant: a key that was revoked opens nothing [`CACHE_LIFETIME`] later.
+//! Invariant: a key that was revoked opens nothing [`CACHE_LIFETIME`] later, and a token that has expired nothing at once.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -10,20 +11,22 @@ use axum::extract::FromRequestParts;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
-use governor::clock::Clock;
-use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
-use rejoin_shared::auth::{self, Scope};
+use rejoin_shared::auth::{self, AuthError, Credential, Scope};
 use rejoin_shared::conversations::Owner;
+use rejoin_shared::identities;
 use rejoin_shared::sabotage::{self, Break};
-use std::num::NonZeroU32;
+use rejoin_shared::walls::{self, Asking};
+use sqlx::{Postgres, Transaction};
 use uuid::Uuid;
 
+use crate::oidc::Oidc;
+use crate::pace::{Counted, Told};
 use crate::problem::Problem;
 use crate::state::AppState;
 
-/// How long a key that was looked up is not looked up again.
+/// How long a key or a token that was looked up is not looked up again.
 const CACHE_LIFETIME: Duration = Duration::from_secs(2);
-/// Keys that are remembered.
+/// Keys and tokens that are remembered.
 const CACHE_KEYS: u64 = 10_000;
 /// The header that chooses among several projects.
 const PROJECT_HEADER: &str = "x-project-id";
@@ -54,6 +57,30 @@ impl Caller {
         }
     }
 
+    /// A transaction in which the database shows the caller's rows alone.
+    pub async fn walled(&self, state: &AppState) -> Result<Transaction<'static, Postgres>, Problem> {
+        Ok(walls::begin(&state.db.sql, self.asking()).await?)
+    }
+
+    /// What its requests are counted by.
+    fn counted(&self) -> Counted {
+        let credential = match self.credential {
+            Credential::Key(id) => id,
+            // There may be many, and each of them for minutes only.
+            Credential::Token(_) => self.user_id,
+        };
+        Counted {
+            credential,
+            user: self.user_id,
+            project: self.project_id,
+        }
+    }
+
+    /// On whose behalf the database is asked.
+    pub fn asking(&self) -> Asking {
+        Asking::For(self.owner())
+    }
+
     /// For routes that name a project in their path: it must be the caller's.
     pub fn in_project(&self, project_id: Uuid) -> Result<(), Problem> {
         if self.project_id == project_id {
@@ -64,49 +91,50 @@ impl Caller {
     }
 }
 
-/// What is remembered of keys, and how fast each may go.
+/// What is remembered of keys and tokens.
 pub struct Keys {
     known: moka::future::Cache<(Vec<u8>, Option<Uuid>), Caller>,
-    rate: DefaultKeyedRateLimiter<Uuid>,
 }
 
 impl Keys {
-    pub fn new(rate_per_s: u32) -> Self {
-        let per_second = NonZeroU32::new(rate_per_s).unwrap_or(NonZeroU32::MIN);
-        let burst = per_second.saturating_mul(NonZeroU32::MIN.saturating_add(1));
+    pub fn new() -> Self {
         Self {
             known: moka::future::Cache::builder()
                 .max_capacity(CACHE_KEYS)
                 .time_to_live(CACHE_LIFETIME)
                 .build(),
-            rate: RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst)),
         }
     }
+}
 
-    /// Forgets the pace of keys that have been quiet.
-    pub fn tidy(&self) {
-        self.rate.retain_recent();
-    }
-
-    fn pace(&self, key_id: Uuid) -> Result<(), Problem> {
-        self.rate.check_key(&key_id).map_err(|until| {
-            let wait = until.wait_time_from(governor::clock::DefaultClock::default().now());
-            Problem::too_many("this API key makes too many requests", wait.as_secs() + 1)
-        })
+impl Default for Keys {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
 /// Finds out who sends these headers, and whether they may do what needs `scope`.
-pub async fn authenticate(state: &AppState, headers: &HeaderMap, uri: &Uri, scope: Scope) -> Result<Caller, Problem> {
-    let needed = || Problem::unauthorized("unauthorized", "an API key is needed: Authorization: Bearer <key>");
+pub async fn authenticate(
+    state: &AppState,
+    headers: &HeaderMap,
+    uri: &Uri,
+    told: &Told,
+    scope: Scope,
+) -> Result<Caller, Problem> {
+    let needed = || {
+        Problem::unauthorized(
+            "unauthorized",
+            "an API key or a token is needed: Authorization: Bearer <key>",
+        )
+    };
     let value = headers
         .get(AUTHORIZATION)
         .ok_or_else(needed)?
         .to_str()
         .map_err(|_| needed())?;
-    let (scheme, key) = value.split_once(' ').ok_or_else(needed)?;
-    let key = key.trim();
-    if !scheme.eq_ignore_ascii_case("bearer") || key.is_empty() {
+    let (scheme, shown) = value.split_once(' ').ok_or_else(needed)?;
+    let shown = shown.trim();
+    if !scheme.eq_ignore_ascii_case("bearer") || shown.is_empty() {
         return Err(needed());
     }
     let project = match headers.get(PROJECT_HEADER) {
@@ -119,22 +147,40 @@ pub async fn authenticate(state: &AppState, headers: &HeaderMap, uri: &Uri, scop
     let known_as = if sabotage::is(Break::KeysShared) {
         (Vec::new(), None)
     } else {
-        (auth::hash_secret(key), project)
+        (auth::hash_secret(shown), project)
     };
     let caller = match state.keys.known.get(&known_as).await {
         Some(caller) => caller,
         None => {
-            let caller = Caller::from(auth::authenticate(&state.db.sql, key, project).await?);
+            let caller = look_up(state, shown, project).await?;
             state.keys.known.insert(known_as, caller.clone()).await;
             caller
         }
     };
-    state.keys.pace(caller.key_id)?;
+    if caller.credential.has_expired() {
+        return Err(AuthError::TokenExpired.into());
+    }
+    let (pace, counted) = state.rates.count(caller.counted());
+    told.tell(pace);
+    counted?;
     if !caller.may(scope) {
-        let detail = format!("the API key lacks the scope `{}`", scope.as_str());
+        let detail = format!("the caller lacks the scope `{}`", scope.as_str());
         return Err(Problem::new(StatusCode::FORBIDDEN, "scope_missing", detail));
     }
     Ok(caller)
+}
+
+/// Whose this key or token is.
+async fn look_up(state: &AppState, shown: &str, project: Option<Uuid>) -> Result<Caller, Problem> {
+    let db = &state.db.sql;
+    let caller = match &state.oidc {
+        Some(oidc) if Oidc::is_token(shown) => {
+            let identity = oidc.verify(shown).await?;
+            identities::authenticate(db, &identity, oidc.new_users(), project).await?
+        }
+        _ => auth::authenticate(db, shown, project).await?,
+    };
+    Ok(Caller::from(caller))
 }
 
 /// The project that a path names, so that a key of several projects needs no header there.
@@ -162,7 +208,8 @@ impl FromRequestParts<AppState> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
         let scope = scope_of(&parts.method, parts.uri.path());
-        authenticate(state, &parts.headers, &parts.uri, scope).await
+        let told = parts.extensions.get::<Told>().cloned().unwrap_or_default();
+        authenticate(state, &parts.headers, &parts.uri, &told, scope).await
     }
 }
 

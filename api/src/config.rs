@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use rejoin_shared::config::DatabaseArgs;
 
+use crate::oidc::settings::OidcArgs;
+
 /// An import is streamed, so this bounds its time and its transaction, not memory [bytes].
 const MAX_IMPORT_BYTES: u64 = 256 * 1024 * 1024;
 
@@ -14,13 +16,24 @@ pub struct ApiConfig {
     #[command(flatten)]
     pub database: DatabaseArgs,
 
+    #[command(flatten)]
+    pub oidc: OidcArgs,
+
     /// Address to listen on; port 0 takes a free one
     #[arg(long, env = "REJOIN_LISTEN", default_value = "127.0.0.1:7420")]
     pub listen: SocketAddr,
 
-    /// Requests a second that one API key may make; twice as many in a burst
+    /// Requests a second that one API key, or one user with tokens, may make; twice as many in a burst
     #[arg(long, env = "REJOIN_RATE_PER_S", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub rate_per_s: u32,
+
+    /// The same of one user, over all of its keys
+    #[arg(long, env = "REJOIN_USER_RATE_PER_S", default_value_t = 4_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub user_rate_per_s: u32,
+
+    /// The same of one project, over all of its users
+    #[arg(long, env = "REJOIN_PROJECT_RATE_PER_S", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub project_rate_per_s: u32,
 
     /// Largest request body [bytes]
     #[arg(long, env = "REJOIN_MAX_BODY_BYTES", default_value_t = 1024 * 1024)]
@@ -46,6 +59,10 @@ pub struct ApiConfig {
     #[arg(long, env = "REJOIN_MAX_STREAMS_PER_USER", default_value_t = 10_000)]
     pub max_streams_per_user: usize,
 
+    /// Streams that one project may have open at this process
+    #[arg(long, env = "REJOIN_MAX_STREAMS_PER_PROJECT", default_value_t = 50_000)]
+    pub max_streams_per_project: usize,
+
     /// Items of a list's page, unless the request says otherwise
     #[arg(long, env = "REJOIN_PAGE_SIZE", default_value_t = 50)]
     pub page_size: u32,
@@ -68,14 +85,18 @@ impl ApiConfig {
     pub fn new(database: DatabaseArgs) -> Self {
         Self {
             database,
+            oidc: OidcArgs::default(),
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
             rate_per_s: 2_000,
+            user_rate_per_s: 4_000,
+            project_rate_per_s: 20_000,
             max_body_bytes: 1024 * 1024,
             max_import_bytes: MAX_IMPORT_BYTES,
             max_message_chars: rejoin_shared::messages::CONTENT_MAX_CHARS,
             heartbeat_s: 8,
             stall_timeout_ms: 10_000,
             max_streams_per_user: 10_000,
+            max_streams_per_project: 50_000,
             page_size: 50,
             max_page_size: 200,
             drain_grace_ms: 250,

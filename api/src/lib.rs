@@ -4,20 +4,24 @@
 //! - `config`    options of `rejoin api`
 //! - `state`     what every handler may use
 //! - `connections`  HTTP over what is accepted, until the drain is over
-//! - `caller`    who calls: API key, project, scope, rate
+//! - `caller`    who calls: API key or token, project, scope
+//! - `pace`      how fast callers may go
+//! - `oidc/`     tokens of an identity provider
 //! - `extract`   body, query, path and page of a request
 //! - `problem`   refusals, as RFC 9457
 //! - `openapi`   the document of `GET /openapi.json`
 //! - `routes/`   one file a noun: DTOs and handlers
 //! - `sse/`      streams of events to any number of readers
 //!
-//! Imports go one way: routes -> sse -> caller, problem, state -> config.
+//! Imports go one way: routes -> sse -> caller, pace, oidc, problem, state -> config.
 
 pub mod caller;
 pub mod config;
 pub mod connections;
 pub mod extract;
+pub mod oidc;
 pub mod openapi;
+pub mod pace;
 pub mod problem;
 pub mod routes;
 pub mod sse;
@@ -28,7 +32,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use axum::Router;
-use rejoin_shared::db::{ConnectError, Db};
+use rejoin_shared::db::{ConnectError, Db, Role};
 use rejoin_shared::wakeup;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -38,6 +42,8 @@ use tracing::{info, warn};
 pub use config::ApiConfig;
 pub use state::AppState;
 
+use oidc::Oidc;
+use oidc::settings::SettingsError;
 use sse::socket::GuardedListener;
 
 /// How often what has piled up is tidied.
@@ -47,6 +53,8 @@ const TIDY_EVERY: Duration = Duration::from_secs(30);
 pub enum ServeError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    #[error("the settings of the identity provider make no sense: {0}")]
+    Oidc(#[from] SettingsError),
     #[error("listening on {addr} failed")]
     Listen {
         addr: SocketAddr,
@@ -82,7 +90,8 @@ pub struct Server {
 impl Server {
     /// Binds and begins to serve.
     pub async fn start(config: ApiConfig, shutdown: CancellationToken) -> Result<Self, ServeError> {
-        let db = Db::connect_lazy(&config.database, "rejoin-api")?;
+        let oidc = Oidc::new(&config.oidc)?;
+        let db = Db::connect_lazy(&config.database, "rejoin-api", Role::App)?;
         let bus = wakeup::start(config.database.bus, &db);
         let asked = config.listen;
         let failed = |source| ServeError::Listen { addr: asked, source };
@@ -90,7 +99,7 @@ impl Server {
         let addr = listener.local_addr().map_err(failed)?;
         // Of a server's own: stopping it stops nothing else.
         let shutdown = shutdown.child_token();
-        let state = AppState::new(config, db, bus, CancellationToken::new());
+        let state = AppState::new(config, oidc, db, bus, CancellationToken::new());
         let serving = tokio::spawn(run(listener, state.clone(), shutdown.clone()));
         Ok(Self {
             addr,
@@ -128,7 +137,7 @@ async fn run(listener: GuardedListener, state: AppState, shutdown: CancellationT
             () = &mut serving => return,
             () = shutdown.cancelled() => break,
             () = sleep(TIDY_EVERY) => {
-                state.keys.tidy();
+                state.rates.tidy();
                 state.metrics.run_upkeep();
             }
         }

@@ -14,7 +14,8 @@ pub fn base() -> OpenApi {
     let bearer = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
         .description(Some(
-            "An API key (`rejoin keys create`). `X-Project-ID` chooses among several projects.",
+            "An API key (`rejoin keys create`), or a JWT of the identity provider that the server trusts. `X-Project-ID` chooses among several \
+             projects.",
         ))
         .build();
     let components = ComponentsBuilder::new()

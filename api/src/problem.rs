@@ -185,6 +185,13 @@ impl From<AuthError> for Problem {
         match error {
             AuthError::UnknownKey => Self::unauthorized("unauthorized", "the API key is unknown, expired or revoked"),
             AuthError::UnknownProject => Self::not_found("project_not_found", "The project"),
+            AuthError::TokenExpired => Self::unauthorized("token_expired", error.to_string()),
+            AuthError::TokenNotYetValid => Self::unauthorized("token_invalid", error.to_string()),
+            AuthError::UnknownUser => Self::new(
+                StatusCode::FORBIDDEN,
+                "user_unknown",
+                "the token's holder is no user here; an operator can change that",
+            ),
             AuthError::ProjectNeeded => Self::bad_request("project_needed", error.to_string()),
             AuthError::Database(error) => error.into(),
         }
@@ -237,7 +244,7 @@ impl utoipa::IntoResponses for Refused {
         responses_of(&[
             ("400", "The request is malformed"),
             ("401", "Not authenticated"),
-            ("403", "The key lacks the scope"),
+            ("403", "The caller lacks the scope, or is no user here"),
             ("404", "Not there, or not yours"),
             ("429", "Too many requests; see Retry-After"),
             ("500", "Something went wrong on the server's side"),

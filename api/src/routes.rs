@@ -42,6 +42,7 @@ use tracing::error;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::openapi;
+use crate::pace;
 use crate::problem::Problem;
 use crate::state::AppState;
 
@@ -90,6 +91,7 @@ pub fn router(state: AppState) -> Router {
             )
         })
         .layer(DefaultBodyLimit::max(max_body_bytes))
+        .layer(middleware::from_fn(pace::headers))
         .layer(middleware::from_fn(limited))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn(metrics::count))

@@ -9,6 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::caller::Keys;
 use crate::config::ApiConfig;
+use crate::oidc::Oidc;
+use crate::pace::Rates;
 use crate::routes::graph::transfer::Transfers;
 use crate::routes::metrics;
 use crate::sse::tail::Hub;
@@ -21,6 +23,9 @@ pub struct AppState {
     /// The live ends of the logs that somebody follows.
     pub hub: Arc<Hub>,
     pub keys: Arc<Keys>,
+    pub rates: Arc<Rates>,
+    /// Whose tokens are accepted.
+    pub oidc: Option<Arc<Oidc>>,
     pub transfers: Arc<Transfers>,
     pub metrics: PrometheusHandle,
     /// Cancelled when the process is told to stop.
@@ -29,13 +34,15 @@ pub struct AppState {
 
 impl AppState {
     /// Starts the hub, too.
-    pub fn new(config: ApiConfig, db: Db, bus: SharedBus, draining: CancellationToken) -> Self {
+    pub fn new(config: ApiConfig, oidc: Option<Oidc>, db: Db, bus: SharedBus, draining: CancellationToken) -> Self {
         // Before anybody counts.
         let metrics = metrics::handle();
         Self {
             hub: Hub::start(db.clone(), bus.clone(), &config, draining.clone()),
             transfers: Arc::new(Transfers::new(&db.sql)),
-            keys: Arc::new(Keys::new(config.rate_per_s)),
+            oidc: oidc.map(Arc::new),
+            rates: Arc::new(Rates::new(&config)),
+            keys: Arc::new(Keys::new()),
             config: Arc::new(config),
             metrics,
             db,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use rejoin_shared::config::{BusKind, DatabaseArgs};
-use rejoin_shared::db::Db;
+use rejoin_shared::db::{Db, Role};
 use rejoin_shared::events::log::{self, StoredEvent};
 use rejoin_shared::wakeup;
 use tokio::task::JoinHandle;
@@ -41,7 +41,7 @@ impl Follower {
     /// Starts to follow these logs from (log, number of the last event that is of no interest).
     pub async fn start(url: &str, logs: Vec<(Uuid, i64)>) -> Result<Self> {
         let runtime = OwnRuntime::new()?;
-        let db = Db::connect_lazy(&DatabaseArgs::new(url), "rejoin-bench-follower")?;
+        let db = Db::connect_lazy(&DatabaseArgs::new(url), "rejoin-bench-follower", Role::Login)?;
         let bus = {
             let _inside = runtime.enter();
             wakeup::start(BusKind::Postgres, &db)

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres};
 use rejoin_shared::auth::{self, Scope};
 use rejoin_shared::config::DatabaseArgs;
-use rejoin_shared::db::Db;
+use rejoin_shared::db::{Db, Role};
 use rejoin_shared::projects;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use uuid::Uuid;
@@ -73,7 +73,7 @@ impl Server {
         .await?;
         let url = self.postgres.admin_url(&name);
         let arguments = DatabaseArgs::new(&url);
-        let db = Db::connect_lazy(&arguments, "rejoin-bench")?;
+        let db = Db::connect_lazy(&arguments, "rejoin-bench", Role::Login)?;
         let mut connection = db.sql.acquire().await?;
         let project_id = projects::create(&mut connection, "bench").await?;
         let user_id = projects::ensure_user(&mut connection, "bench@example.org").await?;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a key is shown once, when it is made; only its hash is stored.
 use anyhow::{Context, Result, ensure};
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use rejoin_shared::{
     agents,
     auth::{self, Scope},
@@ -48,7 +48,7 @@ pub enum Action {
         user: Option<String>,
         /// What it may do: `admin` changes agents, `write` talks and cancels.
         #[arg(long, value_enum, value_delimiter = ',', default_values = ["read", "write"])]
-        scopes: Vec<ScopeArg>,
+        scopes: Vec<Scope>,
         /// It opens nothing after this many days.
         #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(i64).range(1..=36_500))]
         expires_in_days: Option<i64>,
@@ -69,23 +69,6 @@ pub enum Action {
     },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ScopeArg {
-    Read,
-    Write,
-    Admin,
-}
-
-impl From<ScopeArg> for Scope {
-    fn from(scope: ScopeArg) -> Self {
-        match scope {
-            ScopeArg::Read => Scope::Read,
-            ScopeArg::Write => Scope::Write,
-            ScopeArg::Admin => Scope::Admin,
-        }
-    }
-}
-
 /// # Errors
 /// The database can't be reached, or it is not clear whose key is meant.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
@@ -99,7 +82,6 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             expires_in_days,
             create,
         } => {
-            let scopes: Vec<Scope> = scopes.into_iter().map(Scope::from).collect();
             let expires_in_s = expires_in_days.map(|days| days * DAY_S);
             let (project, user) = if create {
                 let (project, user) = (project.unwrap_or_default(), user.unwrap_or_default());

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use crate::ids;
@@ -255,7 +255,11 @@ pub async fn get(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Op
     Ok(row.map(Into::into))
 }
 
-pub async fn find_by_name(db: &PgPool, project_id: Uuid, name: &str) -> Result<Option<AgentDefinition>, sqlx::Error> {
+pub async fn find_by_name(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    name: &str,
+) -> Result<Option<AgentDefinition>, sqlx::Error> {
     let row = sqlx::query_as!(
         Row,
         "select * from kb.agent_definitions where project_id = $1 and name = $2",
@@ -269,7 +273,7 @@ pub async fn find_by_name(db: &PgPool, project_id: Uuid, name: &str) -> Result<O
 
 /// A page by name, after `after`.
 pub async fn list(
-    db: &PgPool,
+    db: impl PgExecutor<'_>,
     project_id: Uuid,
     after: Option<&str>,
     limit: i64,
@@ -287,7 +291,7 @@ pub async fn list(
 }
 
 /// Deletes a definition; false where there is none. One that conversations are bound to is a foreign key violation.
-pub async fn delete(db: &PgPool, project_id: Uuid, id: Uuid) -> Result<bool, sqlx::Error> {
+pub async fn delete(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "delete from kb.agent_definitions where id = $1 and project_id = $2",
         id,

@@ -1,29 +1,37 @@
-//! API keys and stream tickets: making, checking, revoking.
+//! API keys and stream tickets: making, checking, revoking. (Users with an identity provider's token: `identities`.)
 //!
 //! A key is 256 random bits behind a prefix; only its SHA-256 is stored, so that a stolen database opens nothing. A key
 //! belongs to a user, and opens one project or, if it names none, all of its user's.
 
+use std::time::{Duration, Instant};
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, Utc};
+use clap::ValueEnum;
+use deadpool_postgres::Pool;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use crate::ids;
+use crate::queue::settle::HotError;
+use crate::walls::{self, Asking};
 
 /// Marks our keys for people and for secret scanners.
 pub const KEY_PREFIX: &str = "rejoin_";
+/// Nobody waits longer for a token's end; and clocks can't count for ever.
+const FAR_AWAY: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 /// A ticket opens one stream, once, within this time.
 pub const TICKET_LIFETIME_S: i64 = 60;
 
-/// What a key may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a key or a token may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Scope {
     /// GET
     Read,
-    /// everything else outside `/api/admin`
+    /// Everything else outside `/api/admin`
     Write,
     /// `/api/admin`
     Admin,
@@ -41,10 +49,61 @@ impl Scope {
     }
 }
 
+/// What a caller has shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Credential {
+    /// An API key, by its id: good until it expires or is revoked.
+    Key(Uuid),
+    /// A token of an identity provider: good until it expires.
+    Token(Expiry),
+}
+
+/// When a token expires: by the database's clock, and what that is on ours, which only counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expiry {
+    pub at: DateTime<Utc>,
+    instant: Instant,
+}
+
+impl Expiry {
+    /// `now` is the database's. None: it has expired.
+    pub fn of(at: DateTime<Utc>, now: DateTime<Utc>) -> Option<Self> {
+        let left = (at - now).to_std().ok().filter(|left| !left.is_zero())?;
+        let instant = Instant::now().checked_add(left.min(FAR_AWAY))?;
+        Some(Self { at, instant })
+    }
+
+    pub fn has_passed(self) -> bool {
+        self.instant <= Instant::now()
+    }
+}
+
+impl Credential {
+    pub fn key_id(self) -> Option<Uuid> {
+        match self {
+            Credential::Key(id) => Some(id),
+            Credential::Token(_) => None,
+        }
+    }
+
+    /// When a token expires; of a key, the database knows.
+    pub fn expiry(self) -> Option<Expiry> {
+        match self {
+            Credential::Key(_) => None,
+            Credential::Token(expiry) => Some(expiry),
+        }
+    }
+
+    /// Whether it is a token that has expired.
+    pub fn has_expired(self) -> bool {
+        self.expiry().is_some_and(Expiry::has_passed)
+    }
+}
+
 /// An authenticated caller: who, in which project, with which rights.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    pub key_id: Uuid,
+    pub credential: Credential,
     pub user_id: Uuid,
     pub project_id: Uuid,
     pub scopes: Vec<String>,
@@ -117,16 +176,23 @@ pub enum AuthError {
     #[error("the API key is unknown, expired or revoked")]
     UnknownKey,
     /// Also where the project exists but is not the key's: existence is not told.
-    #[error("there is no such project for this key")]
+    #[error("there is no such project for this caller")]
     UnknownProject,
-    #[error("the key opens several projects: name one with the header X-Project-ID")]
+    #[error("several projects are open to this caller: name one with the header X-Project-ID")]
     ProjectNeeded,
-    #[error("looking up the API key failed")]
+    #[error("the token is genuine, but its holder is no user here")]
+    UnknownUser,
+    #[error("the token has expired")]
+    TokenExpired,
+    #[error("the token is not valid yet")]
+    TokenNotYetValid,
+    #[error("looking up the caller failed")]
     Database(#[from] sqlx::Error),
 }
 
 /// Finds out who holds `key`, and for which project: the key's own, or the one that `wanted_project` chooses.
 pub async fn authenticate(db: &PgPool, key: &str, wanted_project: Option<Uuid>) -> Result<Caller, AuthError> {
+    let mut db = walls::begin(db, Asking::Gate).await?;
     let row = sqlx::query!(
         r#"select k.id, k.user_id, k.scopes,
                   -- the projects that the key opens
@@ -137,31 +203,36 @@ pub async fn authenticate(db: &PgPool, key: &str, wanted_project: Option<Uuid>) 
            where k.hash = $1 and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())"#,
         hash_secret(key)
     )
-    .fetch_optional(db)
+    .fetch_optional(&mut *db)
     .await?
     .ok_or(AuthError::UnknownKey)?;
-    let project_id = match (wanted_project, row.projects.as_slice()) {
-        (Some(wanted), projects) if projects.contains(&wanted) => wanted,
-        (None, [only]) => *only,
-        (None, [_, _, ..]) => return Err(AuthError::ProjectNeeded),
-        (Some(_), _) | (None, []) => return Err(AuthError::UnknownProject),
-    };
     Ok(Caller {
-        key_id: row.id,
+        credential: Credential::Key(row.id),
         user_id: row.user_id,
-        project_id,
+        project_id: choose_project(&row.projects, wanted_project)?,
         scopes: row.scopes,
     })
 }
 
+/// The project that a request acts in: of those that are open to the caller, the one that it names, or the only one.
+pub(crate) fn choose_project(open: &[Uuid], wanted: Option<Uuid>) -> Result<Uuid, AuthError> {
+    match (wanted, open) {
+        (Some(wanted), open) if open.contains(&wanted) => Ok(wanted),
+        (None, [only]) => Ok(*only),
+        (None, [_, _, ..]) => Err(AuthError::ProjectNeeded),
+        (Some(_), _) | (None, []) => Err(AuthError::UnknownProject),
+    }
+}
+
 /// Which of `keys` still open anything: open streams are closed when theirs does not.
 pub async fn still_valid(db: &PgPool, keys: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
+    let mut db = walls::begin(db, Asking::Gate).await?;
     sqlx::query_scalar!(
         "select id from kb.api_keys
          where id = any($1) and revoked_at is null and (expires_at is null or expires_at > now())",
         keys
     )
-    .fetch_all(db)
+    .fetch_all(&mut *db)
     .await
 }
 
@@ -193,16 +264,17 @@ pub async fn revoke_key(db: &PgPool, id: Uuid) -> Result<bool, sqlx::Error> {
 
 /// Makes a ticket that opens the stream of `target_id` (a conversation or a run) once, as `caller`.
 pub async fn create_ticket(
-    db: &PgPool,
+    db: &mut PgConnection,
     caller: &Caller,
     target_id: Uuid,
 ) -> Result<(String, DateTime<Utc>), sqlx::Error> {
     let ticket = random_secret();
     let expires_at = sqlx::query_scalar!(
-        "insert into kb.stream_tickets (hash, key_id, project_id, user_id, target_id, expires_at)
-         values ($1, $2, $3, $4, $5, now() + $6::bigint * interval '1 second') returning expires_at",
+        "insert into kb.stream_tickets (hash, key_id, token_expires_at, project_id, user_id, target_id, expires_at)
+         values ($1, $2, $3, $4, $5, $6, now() + $7::bigint * interval '1 second') returning expires_at",
         hash_secret(&ticket),
-        caller.key_id,
+        caller.credential.key_id(),
+        caller.credential.expiry().map(|expiry| expiry.at),
         caller.project_id,
         caller.user_id,
         target_id,
@@ -213,22 +285,29 @@ pub async fn create_ticket(
     Ok((ticket, expires_at))
 }
 
-/// Uses a ticket up. None: unknown, used, expired, of another stream, or of a key that was revoked.
-pub async fn redeem_ticket(db: &PgPool, ticket: &str, target_id: Uuid) -> Result<Option<Caller>, sqlx::Error> {
-    let row = sqlx::query!(
-        "delete from kb.stream_tickets t using kb.api_keys k
-         where t.hash = $1 and t.target_id = $2 and t.expires_at > now()
-           and k.id = t.key_id and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())
-         returning t.key_id, t.user_id, t.project_id",
-        hash_secret(ticket),
-        target_id
-    )
-    .fetch_optional(db)
-    .await?;
-    Ok(row.map(|row| Caller {
-        key_id: row.key_id,
-        user_id: row.user_id,
-        project_id: row.project_id,
-        scopes: vec![Scope::Read.as_str().to_owned()],
+/// Uses a ticket up. None: unknown, used, expired, of another stream, or of a key or a token that opens nothing any more. One round
+/// trip: after a restart, all browsers come with one.
+pub async fn redeem_ticket(pool: &Pool, ticket: &str, target_id: Uuid) -> Result<Option<Caller>, HotError> {
+    let sql = "delete from kb.stream_tickets t
+               where t.hash = $1 and t.target_id = $2 and t.expires_at > now()
+                 and (t.token_expires_at > now()
+                      or exists (select from kb.api_keys k
+                                 where k.id = t.key_id and k.revoked_at is null
+                                   and (k.expires_at is null or k.expires_at > now())))
+               returning t.key_id, t.token_expires_at, t.user_id, t.project_id, now()";
+    let row = walls::look(pool, Asking::Gate, sql, &[&hash_secret(ticket), &target_id]).await?;
+    Ok(row.and_then(|row| {
+        let credential = match (row.get(0), row.get(1)) {
+            (Some(id), _) => Credential::Key(id),
+            (None, Some(at)) => Credential::Token(Expiry::of(at, row.get(4))?),
+            // The table's check forbids it.
+            (None, None) => return None,
+        };
+        Some(Caller {
+            credential,
+            user_id: row.get(2),
+            project_id: row.get(3),
+            scopes: vec![Scope::Read.as_str().to_owned()],
+        })
     }))
 }

@@ -18,6 +18,7 @@ use std::time::Duration;
 use sqlx::{PgConnection, PgPool};
 
 use crate::sabotage::{self, Break};
+use crate::walls::{self, Asking};
 
 pub mod cancel_run;
 pub mod delete_conversation;
@@ -47,7 +48,11 @@ pub trait Command: Sync {
     /// Whether an application whose COMMIT went unanswered, and which gave `output`, has happened: looked up by what it would
     /// have left behind. (Not by its transaction id: a crash of the server gives unflushed ids to others.) False also where
     /// doing it again changes nothing.
-    fn happened(&self, db: &PgPool, output: &Self::Output) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
+    fn happened(
+        &self,
+        db: &mut PgConnection,
+        output: &Self::Output,
+    ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
 }
 
 /// What went wrong with a command, as far as trying again is concerned.
@@ -88,13 +93,18 @@ const TRIES: u32 = 5;
 /// The wait after the first failure; doubled each time.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// Runs a command in a transaction of its own. Transient failures are tried again. A COMMIT whose answer was lost is looked up:
-/// it is neither repeated nor reported as failed when it went through (F7).
+/// Runs a command in a transaction of its own, on behalf of everybody: a worker's, or an operator's.
 pub async fn execute<C: Command>(db: &PgPool, command: &C) -> Result<C::Output, C::Error> {
+    execute_for(db, Asking::Everybody, command).await
+}
+
+/// Runs a command in a transaction of its own, on somebody's behalf. Transient failures are tried again. A COMMIT whose answer
+/// was lost is looked up: it is neither repeated nor reported as failed when it went through (F7).
+pub async fn execute_for<C: Command>(db: &PgPool, asking: Asking, command: &C) -> Result<C::Output, C::Error> {
     let mut wait = RETRY;
     let mut tries = 1;
     loop {
-        let error = match try_execute(db, command).await {
+        let error = match try_execute(db, asking, command).await {
             Ok(output) => return Ok(output),
             // It may have happened: repeating it could do it twice.
             Err(Failed::Unknown(error)) => return Err(error),
@@ -118,9 +128,9 @@ enum Failed<E> {
     Unknown(E),
 }
 
-async fn try_execute<C: Command>(db: &PgPool, command: &C) -> Result<C::Output, Failed<C::Error>> {
+async fn try_execute<C: Command>(db: &PgPool, asking: Asking, command: &C) -> Result<C::Output, Failed<C::Error>> {
     let not_done = |error: sqlx::Error| Failed::NotDone(error.into());
-    let mut tx = db.begin().await.map_err(not_done)?;
+    let mut tx = walls::begin(db, asking).await.map_err(not_done)?;
     let output = command.apply(&mut tx).await.map_err(Failed::NotDone)?;
     let xid = sqlx::query_scalar!(r#"select pg_current_xact_id()::text as "xid!""#)
         .fetch_one(&mut *tx)
@@ -138,7 +148,9 @@ async fn try_execute<C: Command>(db: &PgPool, command: &C) -> Result<C::Output, 
         Err(error) if crate::db::is_transient(&error) => {
             let looked_up = async {
                 crate::db::wait_until_decided(db, &xid).await?;
-                command.happened(db, &output).await
+                // On the same behalf: who sees nothing would take it for not done.
+                let mut looking = walls::begin(db, asking).await?;
+                command.happened(&mut looking, &output).await
             };
             match looked_up.await {
                 Ok(true) => Ok(output),

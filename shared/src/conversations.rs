@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use deadpool_postgres::Pool;
 use serde_json::Value;
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use crate::events::log::{self, LogEnds};
@@ -81,13 +81,13 @@ pub async fn log_ends(pool: &Pool, owner: Owner, id: Uuid) -> Result<Option<LogE
     let sql = "select l.last_seq, l.oldest_seq
                from kb.chat_conversations c join stream.log_ends l on l.log_id = c.id
                where c.id = $1 and c.project_id = $2 and c.owner_user_id = $3";
-    let found = log::look(pool, sql, &[&id, &owner.project_id, &owner.user_id]).await?;
+    let found = log::look(pool, owner, sql, &[&id, &owner.project_id, &owner.user_id]).await?;
     Ok(found.map(|(ends, _)| ends))
 }
 
 /// A page of the owner's conversations, the most recently used first, after the cursor (updated_at, id).
 pub async fn list(
-    db: &PgPool,
+    db: impl PgExecutor<'_>,
     owner: Owner,
     after: Option<(DateTime<Utc>, Uuid)>,
     limit: i64,
@@ -113,7 +113,7 @@ pub async fn list(
 
 /// Changes title or metadata (null: as it is). None: not there, or not the owner's.
 pub async fn update(
-    db: &PgPool,
+    db: impl PgExecutor<'_>,
     owner: Owner,
     id: Uuid,
     title: Option<&str>,

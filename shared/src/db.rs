@@ -25,6 +25,27 @@ const CONNECT_RETRY: Duration = Duration::from_millis(500);
 /// is almost empty, or without any idea of how many keys an array holds: nothing else may look cheaper then.
 const LOOK_UPS: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off";
 
+/// As whom a process works in the database, whoever it logs in as: an owner of the tables, or a member of these roles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// As it logs in: migrations, operators' commands, tests.
+    Login,
+    /// The API: what policies let its callers see (`walls`).
+    App,
+    /// Workers: all projects, but no keys.
+    Worker,
+}
+
+impl Role {
+    fn name(self) -> Option<&'static str> {
+        match self {
+            Role::Login => None,
+            Role::App => Some("rejoin_app"),
+            Role::Worker => Some("rejoin_worker"),
+        }
+    }
+}
+
 /// Both pools of a process.
 #[derive(Clone)]
 pub struct Db {
@@ -49,7 +70,7 @@ pub enum ConnectError {
 
 impl Db {
     /// Makes the pools. Connects lazily: the database need not be up yet (see [`Db::wait_until_up`]).
-    pub fn connect_lazy(args: &DatabaseArgs, application: &str) -> Result<Self, ConnectError> {
+    pub fn connect_lazy(args: &DatabaseArgs, application: &str, role: Role) -> Result<Self, ConnectError> {
         let options: PgConnectOptions = args
             .database_url
             .parse()
@@ -58,12 +79,16 @@ impl Db {
             ("statement_timeout", format!("{}ms", args.db_statement_timeout_ms)),
             ("synchronous_commit", "on".to_owned()),
         ]);
+        let options = match role.name() {
+            Some(role) => options.options([("role", role)]),
+            None => options,
+        };
         let sql = PgPoolOptions::new()
             .max_connections(args.db_connections)
             .acquire_timeout(ACQUIRE_TIMEOUT)
             .idle_timeout(Duration::from_secs(600))
             .connect_lazy_with(options);
-        let connector = Connector::new(args, application)?;
+        let connector = Connector::new(args, application, role)?;
         let hot = connector.pool(args.db_hot_connections)?;
         Ok(Self { sql, hot, connector })
     }
@@ -99,15 +124,16 @@ pub struct Connector {
 }
 
 impl Connector {
-    fn new(args: &DatabaseArgs, application: &str) -> Result<Self, ConnectError> {
+    fn new(args: &DatabaseArgs, application: &str, role: Role) -> Result<Self, ConnectError> {
         let mut config: tokio_postgres::Config = args
             .database_url
             .parse()
             .map_err(|error: tokio_postgres::Error| ConnectError::Url(error.to_string()))?;
+        let role = role.name().map(|name| format!(" -c role={name}")).unwrap_or_default();
         config
             .application_name(application)
             .options(format!(
-                "-c statement_timeout={} -c synchronous_commit=on -c idle_in_transaction_session_timeout=10s {LOOK_UPS}",
+                "-c statement_timeout={} -c synchronous_commit=on -c idle_in_transaction_session_timeout=10s {LOOK_UPS}{role}",
                 args.db_statement_timeout_ms
             ))
             .connect_timeout(Duration::from_secs(5))

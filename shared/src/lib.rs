@@ -2,13 +2,14 @@
 //! commands. Imports no other member, no axum and no HTTP client.
 //!
 //! # Layout
-//! - `ids` `config` `db` `telemetry` `auth`                      the ground
+//! - `ids` `config` `db` `telemetry` `auth` `identities`         the ground
 //! - `projects` `conversations` `messages` `agents` `runs` `run_messages` `tool_calls`   nouns: types and their SQL
 //! - `queue`     the job queue: enqueue, claim, heartbeat, settle, sweep, stats
 //! - `events`    the log of a conversation: kinds, append, read, group commit, snapshot, retention
 //! - `wakeup`    the bus of hints: `postgres` (LISTEN/NOTIFY) or `poll`
 //! - `graph`     the knowledge graph
 //! - `sabotage`  switches that break promises, in builds for the checker of `chaos/` only
+//! - `walls`     transactions that see one user's rows only
 //! - `commands`  verbs: one transaction each, over several nouns
 //!
 //! Imports go one way: commands -> nouns -> ids, config, db. Tables and their columns: `migrations/`.
@@ -21,6 +22,7 @@ pub mod conversations;
 pub mod db;
 pub mod events;
 pub mod graph;
+pub mod identities;
 pub mod ids;
 pub mod messages;
 pub mod projects;
@@ -31,3 +33,4 @@ pub mod sabotage;
 pub mod telemetry;
 pub mod tool_calls;
 pub mod wakeup;
+pub mod walls;

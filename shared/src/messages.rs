@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 /// A user's message may hold this many characters.
@@ -71,7 +71,12 @@ pub async fn insert(db: &mut PgConnection, message: NewMessage<'_>) -> Result<()
 }
 
 /// A page of a conversation in the order it was said, after `after` (a message's seq).
-pub async fn list(db: &PgPool, conversation_id: Uuid, after: i64, limit: i64) -> Result<Vec<ChatMessage>, sqlx::Error> {
+pub async fn list(
+    db: impl PgExecutor<'_>,
+    conversation_id: Uuid,
+    after: i64,
+    limit: i64,
+) -> Result<Vec<ChatMessage>, sqlx::Error> {
     sqlx::query_as!(
         ChatMessage,
         "select id, role, content, citations, retrieval_context, metadata, seq, created_at
@@ -87,7 +92,7 @@ pub async fn list(db: &PgPool, conversation_id: Uuid, after: i64, limit: i64) ->
 /// What precedes the message `of` in a model's context: the newest `limit` messages, in time order. Messages that users
 /// posted after it wait for turns of their own and are left out; answers to earlier turns count even where they came later.
 pub async fn history(
-    db: &PgPool,
+    db: impl PgExecutor<'_>,
     conversation_id: Uuid,
     of: Uuid,
     limit: i64,

@@ -36,6 +36,36 @@ pub async fn ensure_user(db: &mut PgConnection, handle: &str) -> Result<Uuid, sq
     .await
 }
 
+/// The user with this handle.
+pub async fn find_user(db: &mut PgConnection, handle: &str) -> Result<Option<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!("select id from kb.users where handle = $1", handle)
+        .fetch_optional(db)
+        .await
+}
+
+/// A new user with this handle. None: there is one already.
+pub async fn create_user(db: &mut PgConnection, handle: &str) -> Result<Option<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "insert into kb.users (id, handle) values ($1, $2) on conflict (handle) do nothing returning id",
+        ids::new(),
+        handle
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Makes the user a member, unless there is no such project. Idempotent.
+pub async fn add_member_if_there(db: &mut PgConnection, project_id: Uuid, user_id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into kb.project_members (project_id, user_id) select id, $2 from kb.projects where id = $1 on conflict do nothing",
+        project_id,
+        user_id
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
 /// Makes the user a member. Idempotent.
 pub async fn add_member(db: &mut PgConnection, project_id: Uuid, user_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(

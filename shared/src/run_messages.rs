@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use crate::ids;
@@ -69,7 +69,7 @@ pub async fn append_all(
 }
 
 /// All messages of a run, in order.
-pub async fn all(db: &PgPool, run_id: Uuid) -> Result<Vec<RunMessage>, sqlx::Error> {
+pub async fn all(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<RunMessage>, sqlx::Error> {
     sqlx::query_as!(
         RunMessage,
         "select * from kb.agent_run_messages where run_id = $1 order by position",
@@ -80,7 +80,12 @@ pub async fn all(db: &PgPool, run_id: Uuid) -> Result<Vec<RunMessage>, sqlx::Err
 }
 
 /// A page after `after` (a position).
-pub async fn list(db: &PgPool, run_id: Uuid, after: i32, limit: i64) -> Result<Vec<RunMessage>, sqlx::Error> {
+pub async fn list(
+    db: impl PgExecutor<'_>,
+    run_id: Uuid,
+    after: i32,
+    limit: i64,
+) -> Result<Vec<RunMessage>, sqlx::Error> {
     sqlx::query_as!(
         RunMessage,
         "select * from kb.agent_run_messages where run_id = $1 and position > $2 order by position limit $3",
@@ -92,7 +97,7 @@ pub async fn list(db: &PgPool, run_id: Uuid, after: i32, limit: i64) -> Result<V
     .await
 }
 
-pub async fn get(db: &PgPool, run_id: Uuid, id: Uuid) -> Result<Option<RunMessage>, sqlx::Error> {
+pub async fn get(db: impl PgExecutor<'_>, run_id: Uuid, id: Uuid) -> Result<Option<RunMessage>, sqlx::Error> {
     sqlx::query_as!(
         RunMessage,
         "select * from kb.agent_run_messages where run_id = $1 and id = $2",

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use deadpool_postgres::Pool;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use crate::conversations::Owner;
@@ -142,7 +142,7 @@ pub async fn insert(db: &mut PgConnection, run: NewRun<'_>) -> Result<(), sqlx::
     Ok(())
 }
 
-pub async fn get(db: &PgPool, id: Uuid) -> Result<Option<Run>, sqlx::Error> {
+pub async fn get(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<Run>, sqlx::Error> {
     sqlx::query_as!(Run, "select * from kb.agent_runs where id = $1", id)
         .fetch_optional(db)
         .await
@@ -169,7 +169,7 @@ pub async fn span(pool: &Pool, owner: Owner, id: Uuid) -> Result<Option<(Span, L
                where r.id = $1 and r.project_id = $2
                  and (r.conversation_id is null
                       or exists (select from kb.chat_conversations c where c.id = r.conversation_id and c.owner_user_id = $3))";
-    let found = log::look(pool, sql, &[&id, &owner.project_id, &owner.user_id]).await?;
+    let found = log::look(pool, owner, sql, &[&id, &owner.project_id, &owner.user_id]).await?;
     Ok(found.map(|(ends, row)| {
         let span = Span {
             run_id: row.get(0),
@@ -184,7 +184,7 @@ pub async fn span(pool: &Pool, owner: Owner, id: Uuid) -> Result<Option<(Span, L
 }
 
 /// A run that `owner` may see: of the project, and, where it belongs to a conversation, of the conversation's owner.
-pub async fn get_visible(db: &PgPool, owner: Owner, id: Uuid) -> Result<Option<Run>, sqlx::Error> {
+pub async fn get_visible(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Result<Option<Run>, sqlx::Error> {
     sqlx::query_as!(
         Run,
         "select r.* from kb.agent_runs r
@@ -210,7 +210,7 @@ pub struct RunFilter {
 
 /// A page of a project's runs that `owner` may see, newest first, after the cursor (created_at, id).
 pub async fn list_visible(
-    db: &PgPool,
+    db: impl PgExecutor<'_>,
     owner: Owner,
     filter: &RunFilter,
     after: Option<(DateTime<Utc>, Uuid)>,
@@ -245,7 +245,7 @@ pub async fn list_visible(
 }
 
 /// The runs that a run started.
-pub async fn children(db: &PgPool, id: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
+pub async fn children(db: impl PgExecutor<'_>, id: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select id from kb.agent_runs where parent_run_id = $1 order by created_at, id",
         id
@@ -255,7 +255,7 @@ pub async fn children(db: &PgPool, id: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
 }
 
 /// Of `ids`, those that somebody asked to cancel: what a worker's executors look for when no wake-up comes.
-pub async fn cancel_requested(db: &PgPool, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
+pub async fn cancel_requested(db: impl PgExecutor<'_>, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select id from kb.agent_runs where id = any($1) and cancel_requested_at is not null",
         ids

@@ -3,7 +3,7 @@
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +130,7 @@ pub async fn mark_ended(
 }
 
 /// All calls of a run, in the order that the model asked for them.
-pub async fn all(db: &PgPool, run_id: Uuid) -> Result<Vec<ToolCallRow>, sqlx::Error> {
+pub async fn all(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<ToolCallRow>, sqlx::Error> {
     sqlx::query_as!(
         ToolCallRow,
         "select * from kb.agent_run_tool_calls where run_id = $1 order by step_number, position",
@@ -141,7 +141,12 @@ pub async fn all(db: &PgPool, run_id: Uuid) -> Result<Vec<ToolCallRow>, sqlx::Er
 }
 
 /// A page after the cursor (step_number, position).
-pub async fn list(db: &PgPool, run_id: Uuid, after: (i32, i32), limit: i64) -> Result<Vec<ToolCallRow>, sqlx::Error> {
+pub async fn list(
+    db: impl PgExecutor<'_>,
+    run_id: Uuid,
+    after: (i32, i32),
+    limit: i64,
+) -> Result<Vec<ToolCallRow>, sqlx::Error> {
     sqlx::query_as!(
         ToolCallRow,
         "select * from kb.agent_run_tool_calls where run_id = $1 and (step_number, position) > ($2, $3)
@@ -155,7 +160,7 @@ pub async fn list(db: &PgPool, run_id: Uuid, after: (i32, i32), limit: i64) -> R
     .await
 }
 
-pub async fn get(db: &PgPool, run_id: Uuid, id: Uuid) -> Result<Option<ToolCallRow>, sqlx::Error> {
+pub async fn get(db: impl PgExecutor<'_>, run_id: Uuid, id: Uuid) -> Result<Option<ToolCallRow>, sqlx::Error> {
     sqlx::query_as!(
         ToolCallRow,
         "select * from kb.agent_run_tool_calls where run_id = $1 and id = $2",

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rejoin_api::{ApiConfig, Server};
 use rejoin_shared::config::BusKind;
-use rejoin_shared::db::Db;
+use rejoin_shared::db::{Db, Role};
 use rejoin_shared::{agents, wakeup};
 use rejoin_worker::models::name::ModelSettings;
 use rejoin_worker::models::retry::RetryPolicy;
@@ -206,7 +206,7 @@ impl Worker {
         let drain = CancellationToken::new();
         let token = drain.clone();
         let done = runtime.spawn(async move {
-            let db = Db::connect_lazy(&config.database, "rejoin-worker").expect("a readable URL");
+            let db = Db::connect_lazy(&config.database, "rejoin-worker", Role::Worker).expect("a readable URL");
             let bus = wakeup::start(config.database.bus, &db);
             let mut services = Services::with(config, db, bus, models, tools).expect("services");
             services.retry = RetryPolicy {

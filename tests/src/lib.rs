@@ -4,10 +4,12 @@
 //! - `app`           the whole product: API, workers, scripted model
 //! - `client`        a plain client of the wire
 //! - `tools`         tools that tests hold by the hand
+//! - `issuer`        an identity provider that makes genuine tokens and forged ones
 //! - `model_server`  a scripted model server that speaks OpenAI's protocol
 
 pub mod app;
 pub mod client;
+pub mod issuer;
 pub mod model_server;
 pub mod support;
 pub mod tools;

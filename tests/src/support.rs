@@ -10,7 +10,7 @@ use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres};
 use rejoin_shared::auth::{self, Scope};
 use rejoin_shared::config::DatabaseArgs;
 use rejoin_shared::conversations::Owner;
-use rejoin_shared::db::Db;
+use rejoin_shared::db::{Db, Role};
 use rejoin_shared::projects;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
@@ -120,8 +120,8 @@ pub async fn own_server_database() -> (PrivatePostgres, TestDatabase) {
 }
 
 /// The migrated database at `url`, with a project, a user and a key.
-async fn populated(url: String) -> TestDatabase {
-    let db = Db::connect_lazy(&DatabaseArgs::new(&url), "rejoin-test").expect("a readable URL");
+pub async fn populated(url: String) -> TestDatabase {
+    let db = Db::connect_lazy(&DatabaseArgs::new(&url), "rejoin-test", Role::Login).expect("a readable URL");
     let pool = db.sql.clone();
     let mut connection = pool.acquire().await.expect("a connection");
     let project_id = projects::create(&mut connection, "test").await.unwrap();

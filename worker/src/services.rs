@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::get;
 use metrics_exporter_prometheus::PrometheusBuilder;
-use rejoin_shared::db::Db;
+use rejoin_shared::db::{Db, Role};
 use rejoin_shared::events::EventWriter;
 use rejoin_shared::queue::lease::WorkerInfo;
 use rejoin_shared::wakeup::{self, SharedBus};
@@ -37,7 +37,7 @@ pub struct Services {
 impl Services {
     /// Connects, waiting for a database that is not up yet, with the models that the environment gives.
     pub async fn start(config: WorkerConfig) -> Result<Self, WorkerError> {
-        let db = Db::connect_lazy(&config.database, "rejoin-worker")?;
+        let db = Db::connect_lazy(&config.database, "rejoin-worker", Role::Worker)?;
         db.wait_until_up().await;
         let bus = wakeup::start(config.database.bus, &db);
         Ok(Self::with(

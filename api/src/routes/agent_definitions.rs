@@ -254,7 +254,13 @@ async fn list(
     caller.in_project(project_id)?;
     let limit = params.limit(&state)?;
     let after: Option<String> = params.after()?;
-    let rows = agents::list(&state.db.sql, project_id, after.as_deref(), limit + 1).await?;
+    let rows = agents::list(
+        &mut *caller.walled(&state).await?,
+        project_id,
+        after.as_deref(),
+        limit + 1,
+    )
+    .await?;
     let (items, next_cursor) = page(rows, limit, |row| row.name.clone(), DefinitionBody::from);
     Ok(Json(DefinitionPage { items, next_cursor }))
 }
@@ -274,10 +280,11 @@ async fn create(
     let mut content = blank();
     request.apply(&mut content);
     check(&content)?;
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = caller.walled(&state).await?;
     let made = agents::insert(&mut db, project_id, &content)
         .await?
         .ok_or_else(|| name_taken(&content.name))?;
+    db.commit().await?;
     let location = format!("/api/admin/projects/{project_id}/agent-definitions/{}", made.id);
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(made.into())))
 }
@@ -292,7 +299,7 @@ async fn get(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<DefinitionBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = caller.walled(&state).await?;
     let found = agents::get(&mut db, project_id, id).await?.ok_or_else(not_found)?;
     Ok(Json(found.into()))
 }
@@ -310,7 +317,7 @@ async fn update(
     Body(request): Body<DefinitionRequest>,
 ) -> Result<Json<DefinitionBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut tx = state.db.sql.begin().await?;
+    let mut tx = caller.walled(&state).await?;
     let mut content = DefinitionContent::from(agents::get(&mut tx, project_id, id).await?.ok_or_else(not_found)?);
     request.apply(&mut content);
     check(&content)?;
@@ -334,8 +341,12 @@ async fn delete(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
-    match agents::delete(&state.db.sql, project_id, id).await {
-        Ok(true) => Ok(StatusCode::NO_CONTENT),
+    let mut db = caller.walled(&state).await?;
+    match agents::delete(&mut *db, project_id, id).await {
+        Ok(true) => {
+            db.commit().await?;
+            Ok(StatusCode::NO_CONTENT)
+        }
         Ok(false) => Err(not_found()),
         Err(sqlx::Error::Database(error)) if error.is_foreign_key_violation() => Err(Problem::conflict(
             "definition_in_use",
@@ -360,7 +371,7 @@ async fn install_defaults(
         existing: vec![],
         items: vec![],
     };
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = caller.walled(&state).await?;
     for content in agents::defaults() {
         let item = match agents::insert(&mut db, project_id, &content).await? {
             Some(made) => {
@@ -368,13 +379,14 @@ async fn install_defaults(
                 Some(made)
             }
             None => {
-                let found = agents::find_by_name(&state.db.sql, project_id, &content.name).await?;
+                let found = agents::find_by_name(&mut *db, project_id, &content.name).await?;
                 answer.existing.push(content.name);
                 found
             }
         };
         answer.items.extend(item.map(DefinitionBody::from));
     }
+    db.commit().await?;
     Ok(Json(answer))
 }
 

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use rejoin_shared::commands;
 use rejoin_shared::commands::post_message::Idempotency;
 use rejoin_shared::commands::{OnBusy, PostError, PostMessage, Posted};
+use rejoin_shared::walls::Asking;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -105,7 +106,7 @@ async fn post_message(
     } else {
         Some(start::admit(&state, &caller)?)
     };
-    let posted = post(&state, &command).await?;
+    let posted = post(&state, caller.asking(), &command).await?;
     let mut response = match permit {
         None => (StatusCode::ACCEPTED, Json(accepted(&posted))).into_response(),
         Some(permit) if posted.fresh => start::open_turn(&state, permit, &posted),
@@ -290,8 +291,8 @@ fn canonical(value: &Value, out: &mut String) {
 }
 
 /// Stores the message, its run and its job; then wakes the workers.
-async fn post(state: &AppState, command: &PostMessage) -> Result<Posted, Problem> {
-    let posted = match commands::execute(&state.db.sql, command).await {
+async fn post(state: &AppState, asking: Asking, command: &PostMessage) -> Result<Posted, Problem> {
+    let posted = match commands::execute_for(&state.db.sql, asking, command).await {
         Ok(posted) => posted,
         Err(PostError::DefinitionNotFound) => {
             return Err(definition_not_found(

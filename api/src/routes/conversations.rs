@@ -1,10 +1,10 @@
 //! Conversations: what a chat UI lists, their messages, and their events. Nobody sees another owner's.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
+use axum::{Extension, Json};
 use chrono::{DateTime, Utc};
 use rejoin_shared::auth::Scope;
 use rejoin_shared::commands::DeleteConversation;
@@ -22,6 +22,7 @@ use uuid::Uuid;
 use super::tickets;
 use crate::caller::Caller;
 use crate::extract::{Body, PageParams, Params, Segments, page};
+use crate::pace::Told;
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::sse::start::{self, StreamParams, Wanted};
 use crate::state::AppState;
@@ -146,7 +147,7 @@ fn check(title: Option<&str>, metadata: Option<&Value>) -> Result<(), Problem> {
 
 /// The caller's conversation of this id.
 pub async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<Conversation, Problem> {
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = caller.walled(state).await?;
     conversations::get(&mut db, caller.owner(), id)
         .await?
         .ok_or_else(not_found)
@@ -161,7 +162,13 @@ async fn list(
     Params(params): Params<PageParams>,
 ) -> Result<Json<ConversationPage>, Problem> {
     let limit = params.limit(&state)?;
-    let rows = conversations::list(&state.db.sql, caller.owner(), params.after()?, limit + 1).await?;
+    let rows = conversations::list(
+        &mut *caller.walled(&state).await?,
+        caller.owner(),
+        params.after()?,
+        limit + 1,
+    )
+    .await?;
     let (items, next_cursor) = page(rows, limit, |row| (row.updated_at, row.id), ConversationBody::from);
     Ok(Json(ConversationPage { items, next_cursor }))
 }
@@ -182,7 +189,7 @@ async fn create(
     Problem,
 > {
     check(request.title.as_deref(), request.metadata.as_ref())?;
-    let mut tx = state.db.sql.begin().await?;
+    let mut tx = caller.walled(&state).await?;
     let agent_definition_id = match &request.agent_definition_id {
         None => None,
         Some(text) => {
@@ -238,7 +245,9 @@ async fn update(
 ) -> Result<Json<ConversationBody>, Problem> {
     check(patch.title.as_deref(), patch.metadata.as_ref())?;
     let (title, metadata) = (patch.title.as_deref(), patch.metadata.as_ref());
-    let updated = conversations::update(&state.db.sql, caller.owner(), id, title, metadata).await?;
+    let mut tx = caller.walled(&state).await?;
+    let updated = conversations::update(&mut *tx, caller.owner(), id, title, metadata).await?;
+    tx.commit().await?;
     Ok(Json(updated.ok_or_else(not_found)?.into()))
 }
 
@@ -251,15 +260,11 @@ async fn delete(
     caller: Caller,
     Segments(id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
-    if !commands::execute(
-        &state.db.sql,
-        &DeleteConversation {
-            owner: caller.owner(),
-            id,
-        },
-    )
-    .await?
-    {
+    let command = DeleteConversation {
+        owner: caller.owner(),
+        id,
+    };
+    if !commands::execute_for(&state.db.sql, caller.asking(), &command).await? {
         return Err(not_found());
     }
     state.bus.publish(Wake::log(id));
@@ -279,7 +284,7 @@ async fn list_messages(
     let limit = params.limit(&state)?;
     let after = params.after()?.unwrap_or(0);
     visible(&state, &caller, id).await?;
-    let rows = messages::list(&state.db.sql, id, after, limit + 1).await?;
+    let rows = messages::list(&mut *caller.walled(&state).await?, id, after, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| row.seq, |row| MessageBody::of(id, row));
     Ok(Json(MessagePage { items, next_cursor }))
 }
@@ -296,12 +301,13 @@ async fn events(
     State(state): State<AppState>,
     headers: HeaderMap,
     uri: Uri,
+    Extension(told): Extension<Told>,
     Segments(id): Segments<Uuid>,
     Params(params): Params<StreamParams>,
 ) -> Result<Response, Problem> {
     let caller = match &params.ticket {
         Some(ticket) => tickets::redeem(&state, ticket, id).await?,
-        None => crate::caller::authenticate(&state, &headers, &uri, Scope::Read).await?,
+        None => crate::caller::authenticate(&state, &headers, &uri, &told, Scope::Read).await?,
     };
     let start = params.start(&headers)?;
     let permit = start::admit(&state, &caller)?;

@@ -225,7 +225,14 @@ async fn list_runs(
         cursor: params.cursor,
     };
     let limit = paging.limit(&state)?;
-    let rows = runs::list_visible(&state.db.sql, caller.owner(), &filter, paging.after()?, limit + 1).await?;
+    let rows = runs::list_visible(
+        &mut *caller.walled(&state).await?,
+        caller.owner(),
+        &filter,
+        paging.after()?,
+        limit + 1,
+    )
+    .await?;
     let (items, next_cursor) = page(rows, limit, |row| (row.created_at, row.id), RunBody::from);
     Ok(Json(RunPage { items, next_cursor }))
 }
@@ -240,7 +247,7 @@ async fn get_run(
     Segments((project_id, run)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<RunDetail>, Problem> {
     let run = run_of(&state, &caller, project_id, run).await?;
-    Ok(Json(detail(&state, run).await?))
+    Ok(Json(detail(&state, &caller, run).await?))
 }
 
 /// The messages of a run as the model saw them, shortened
@@ -256,7 +263,7 @@ async fn list_messages(
     let limit = params.limit(&state)?;
     let after = params.after()?.unwrap_or(0);
     let run = run_of(&state, &caller, project_id, run).await?;
-    let rows = run_messages::list(&state.db.sql, run.id, after, limit + 1).await?;
+    let rows = run_messages::list(&mut *caller.walled(&state).await?, run.id, after, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| row.position, RunMessageBody::from);
     Ok(Json(RunMessagePage { items, next_cursor }))
 }
@@ -272,7 +279,7 @@ async fn get_message(
     Segments((project_id, run, id)): Segments<(Uuid, Uuid, Uuid)>,
 ) -> Result<Json<RunMessageDetail>, Problem> {
     let run = run_of(&state, &caller, project_id, run).await?;
-    let message = run_messages::get(&state.db.sql, run.id, id).await?;
+    let message = run_messages::get(&mut *caller.walled(&state).await?, run.id, id).await?;
     let message = message.ok_or_else(|| Problem::not_found("message_not_found", "The message"))?;
     Ok(Json(RunMessageDetail {
         id: message.id,
@@ -298,7 +305,7 @@ async fn list_tool_calls(
     // Before the first: steps and positions are not negative.
     let after = params.after()?.unwrap_or((-1, -1));
     let run = run_of(&state, &caller, project_id, run).await?;
-    let rows = tool_calls::list(&state.db.sql, run.id, after, limit + 1).await?;
+    let rows = tool_calls::list(&mut *caller.walled(&state).await?, run.id, after, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| (row.step_number, row.position), ToolCallBody::from);
     Ok(Json(ToolCallPage { items, next_cursor }))
 }
@@ -314,7 +321,7 @@ async fn get_tool_call(
     Segments((project_id, run, id)): Segments<(Uuid, Uuid, Uuid)>,
 ) -> Result<Json<ToolCallDetail>, Problem> {
     let run = run_of(&state, &caller, project_id, run).await?;
-    let row = tool_calls::get(&state.db.sql, run.id, id).await?;
+    let row = tool_calls::get(&mut *caller.walled(&state).await?, run.id, id).await?;
     let row = row.ok_or_else(|| Problem::not_found("tool_call_not_found", "The tool call"))?;
     Ok(Json(ToolCallDetail {
         input: row.input.clone(),

@@ -1,6 +1,7 @@
-//! `GET /api/me`: what a key is good for, for programs that were given nothing else.
+//! `GET /api/me`: what a key or a token is good for, for programs that were given nothing else.
 
 use axum::Json;
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -19,9 +20,14 @@ pub fn routes() -> OpenApiRouter<AppState> {
 #[serde(rename_all = "camelCase")]
 pub struct Me {
     pub user_id: Uuid,
-    /// The project that requests of this key act in
+    /// The project that requests of this caller act in
     pub project_id: Uuid,
-    pub key_id: Uuid,
+    /// The API key; absent where the caller came with a token
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_id: Option<Uuid>,
+    /// When the token expires; absent where the caller came with an API key
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_expires_at: Option<DateTime<Utc>>,
     /// `read`, `write`, `admin`
     pub scopes: Vec<String>,
 }
@@ -32,7 +38,8 @@ async fn me(caller: Caller) -> Json<Me> {
     Json(Me {
         user_id: caller.user_id,
         project_id: caller.project_id,
-        key_id: caller.key_id,
+        key_id: caller.credential.key_id(),
+        token_expires_at: caller.credential.expiry().map(|expiry| expiry.at),
         scopes: caller.scopes.clone(),
     })
 }

@@ -1,9 +1,9 @@
 //! One run: how it stands, its events, its end. A run of a conversation is its owner's alone; one outside is its project's.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
+use axum::{Extension, Json};
 use chrono::{DateTime, Utc};
 use rejoin_shared::auth::Scope;
 use rejoin_shared::commands::{self, CancelRun};
@@ -18,6 +18,7 @@ use uuid::Uuid;
 use super::tickets;
 use crate::caller::Caller;
 use crate::extract::{Params, Segments};
+use crate::pace::Told;
 use crate::problem::{Problem, Refused};
 use crate::sse::start::{self, StreamParams, Wanted};
 use crate::state::AppState;
@@ -131,14 +132,15 @@ fn not_found() -> Problem {
 
 /// The run of this id, if the caller may see it.
 pub async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<Run, Problem> {
-    runs::get_visible(&state.db.sql, caller.owner(), id)
+    let mut db = caller.walled(state).await?;
+    runs::get_visible(&mut *db, caller.owner(), id)
         .await?
         .ok_or_else(not_found)
 }
 
 /// All that there is to say of a run.
-pub async fn detail(state: &AppState, run: Run) -> Result<RunDetail, Problem> {
-    let children = runs::children(&state.db.sql, run.id).await?;
+pub async fn detail(state: &AppState, caller: &Caller, run: Run) -> Result<RunDetail, Problem> {
+    let children = runs::children(&mut *caller.walled(state).await?, run.id).await?;
     Ok(RunDetail {
         input: run.input.clone(),
         summary: run.summary.clone(),
@@ -160,7 +162,7 @@ async fn get(
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<RunDetail>, Problem> {
     let run = visible(&state, &caller, id).await?;
-    Ok(Json(detail(&state, run).await?))
+    Ok(Json(detail(&state, &caller, run).await?))
 }
 
 /// Stop a run. Idempotent: one that has ended stays as it is
@@ -172,10 +174,11 @@ async fn cancel(
     Segments(id): Segments<Uuid>,
 ) -> Result<(StatusCode, Json<Cancelled>), Problem> {
     visible(&state, &caller, id).await?;
-    state
-        .bus
-        .publish(commands::execute(&state.db.sql, &CancelRun { run_id: id }).await?);
-    let run = runs::get(&state.db.sql, id).await?.ok_or_else(not_found)?;
+    let wake = commands::execute_for(&state.db.sql, caller.asking(), &CancelRun { run_id: id }).await?;
+    state.bus.publish(wake);
+    let run = runs::get(&mut *caller.walled(&state).await?, id)
+        .await?
+        .ok_or_else(not_found)?;
     let cancelled = Cancelled {
         run_id: id,
         status: run.state.clone(),
@@ -197,12 +200,13 @@ async fn events(
     State(state): State<AppState>,
     headers: HeaderMap,
     uri: Uri,
+    Extension(told): Extension<Told>,
     Segments(id): Segments<Uuid>,
     Params(params): Params<StreamParams>,
 ) -> Result<Response, Problem> {
     let caller = match &params.ticket {
         Some(ticket) => tickets::redeem(&state, ticket, id).await?,
-        None => crate::caller::authenticate(&state, &headers, &uri, Scope::Read).await?,
+        None => crate::caller::authenticate(&state, &headers, &uri, &told, Scope::Read).await?,
     };
     let start = params.start(&headers)?;
     let permit = start::admit(&state, &caller)?;

@@ -57,13 +57,15 @@ async fn create(
             ));
         }
     };
-    let (ticket, expires_at) = auth::create_ticket(&state.db.sql, &caller, target).await?;
+    let mut db = caller.walled(&state).await?;
+    let (ticket, expires_at) = auth::create_ticket(&mut db, &caller, target).await?;
+    db.commit().await?;
     Ok((StatusCode::CREATED, Json(Ticket { ticket, expires_at })))
 }
 
 /// Uses a ticket up: the caller that it was made for.
 pub async fn redeem(state: &AppState, ticket: &str, target: Uuid) -> Result<Caller, Problem> {
-    let caller = auth::redeem_ticket(&state.db.sql, ticket, target).await?;
+    let caller = auth::redeem_ticket(&state.db.hot, ticket, target).await?;
     let refused = || {
         Problem::unauthorized(
             "ticket_invalid",

@@ -54,13 +54,13 @@ async fn trigger(
         let detail = format!("the input is longer than {} characters", state.config.max_message_chars);
         return Err(Problem::bad_request("message_too_long", detail));
     }
-    let definition = find(&state, project_id, &definition).await?;
+    let definition = find(&state, &caller, project_id, &definition).await?;
     let command = TriggerRun {
         definition: &definition,
         user_id: Some(caller.user_id),
         input,
     };
-    let (run_id, wake) = commands::execute(&state.db.sql, &command).await?;
+    let (run_id, wake) = commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
     state.bus.publish(wake);
     let location = format!("/api/runs/{run_id}/events");
     Ok((
@@ -82,14 +82,14 @@ fn input_text(input: Value) -> Result<String, Problem> {
 }
 
 /// By id or, failing that, by name.
-async fn find(state: &AppState, project_id: Uuid, text: &str) -> Result<AgentDefinition, Problem> {
-    if let Ok(id) = text.parse() {
-        let mut db = state.db.sql.acquire().await?;
-        if let Some(found) = agents::get(&mut db, project_id, id).await? {
-            return Ok(found);
-        }
+async fn find(state: &AppState, caller: &Caller, project_id: Uuid, text: &str) -> Result<AgentDefinition, Problem> {
+    let mut db = caller.walled(state).await?;
+    if let Ok(id) = text.parse()
+        && let Some(found) = agents::get(&mut db, project_id, id).await?
+    {
+        return Ok(found);
     }
-    agents::find_by_name(&state.db.sql, project_id, text)
+    agents::find_by_name(&mut *db, project_id, text)
         .await?
         .ok_or_else(|| Problem::not_found("agent_definition_not_found", "The agent definition"))
 }

@@ -13,6 +13,7 @@ use rejoin_shared::conversations::{self, Owner};
 use rejoin_shared::events::log::LogEnds;
 use rejoin_shared::events::snapshot;
 use rejoin_shared::runs::{self, Span};
+use rejoin_shared::walls::{self, Asking};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::timeout;
@@ -270,9 +271,11 @@ async fn from_snapshot(
     opening: Opening,
 ) -> Result<Response, Problem> {
     let log_id = target.log_id();
-    let snapshot = snapshot::take(&state.db.sql, log_id, target.run_id())
+    let mut db = walls::begin(&state.db.sql, Asking::For(owner)).await?;
+    let snapshot = snapshot::take(&mut *db, log_id, target.run_id())
         .await?
         .ok_or_else(no_log)?;
+    drop(db);
     // After the snapshot: a run that had ended by then has nothing more to say, and one that had not will say it.
     let target = match target {
         Target::Conversation(_) => target,

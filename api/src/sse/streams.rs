@@ -1,19 +1,22 @@
-//! The open streams of this process: how many each user has, and the mark that ends each when its key opens nothing any more.
+//! The open streams of this process: how many each user and each project has, and the mark that ends each when its key or token opens
+//! nothing any more.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use rejoin_shared::auth::Credential;
 use uuid::Uuid;
 
 use crate::caller::Caller;
 use crate::problem::Problem;
 
-/// What a user who has too many streams is told to wait.
+/// What somebody who has too many streams is told to wait.
 const RETRY_AFTER_S: u64 = 5;
 
 pub struct Streams {
     max_per_user: usize,
+    max_per_project: usize,
     // A std mutex: nothing awaits while it is held.
     open: Mutex<Open>,
 }
@@ -23,10 +26,31 @@ struct Open {
     next_id: u64,
     streams: HashMap<u64, Stream>,
     per_user: HashMap<Uuid, usize>,
+    per_project: HashMap<Uuid, usize>,
+}
+
+/// One more of `id`, if it may have one more.
+fn take(counts: &mut HashMap<Uuid, usize>, id: Uuid, max: usize) -> bool {
+    let count = counts.entry(id).or_default();
+    let free = *count < max;
+    if free {
+        *count += 1;
+    }
+    free
+}
+
+/// One less of `id`.
+fn give_back(counts: &mut HashMap<Uuid, usize>, id: Uuid) {
+    if let Some(count) = counts.get_mut(&id) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&id);
+        }
+    }
 }
 
 struct Stream {
-    key_id: Uuid,
+    credential: Credential,
     ended: Arc<AtomicBool>,
 }
 
@@ -35,6 +59,7 @@ pub struct Permit {
     streams: Arc<Streams>,
     id: u64,
     user_id: Uuid,
+    project_id: Uuid,
     ended: Arc<AtomicBool>,
 }
 
@@ -46,27 +71,33 @@ impl Permit {
 }
 
 impl Streams {
-    pub fn new(max_per_user: usize) -> Self {
+    pub fn new(max_per_user: usize, max_per_project: usize) -> Self {
         Self {
             max_per_user,
+            max_per_project,
             open: Mutex::default(),
         }
     }
 
     pub fn admit(self: &Arc<Self>, caller: &Caller) -> Result<Permit, Problem> {
         let mut open = self.open.lock().expect("nothing panics while it is held");
-        let of_user = open.per_user.entry(caller.user_id).or_default();
-        if *of_user >= self.max_per_user {
+        if !take(&mut open.per_user, caller.user_id, self.max_per_user) {
             return Err(Problem::too_many("this user has too many open streams", RETRY_AFTER_S));
         }
-        *of_user += 1;
+        if !take(&mut open.per_project, caller.project_id, self.max_per_project) {
+            give_back(&mut open.per_user, caller.user_id);
+            return Err(Problem::too_many(
+                "this project has too many open streams",
+                RETRY_AFTER_S,
+            ));
+        }
         let id = open.next_id;
         open.next_id += 1;
         let ended = Arc::new(AtomicBool::new(false));
         open.streams.insert(
             id,
             Stream {
-                key_id: caller.key_id,
+                credential: caller.credential,
                 ended: ended.clone(),
             },
         );
@@ -75,6 +106,7 @@ impl Streams {
             streams: self.clone(),
             id,
             user_id: caller.user_id,
+            project_id: caller.project_id,
             ended,
         })
     }
@@ -82,7 +114,11 @@ impl Streams {
     /// The keys that hold a stream open.
     pub fn keys(&self) -> Vec<Uuid> {
         let open = self.open.lock().expect("nothing panics while it is held");
-        let mut keys: Vec<Uuid> = open.streams.values().map(|stream| stream.key_id).collect();
+        let mut keys: Vec<Uuid> = open
+            .streams
+            .values()
+            .filter_map(|stream| stream.credential.key_id())
+            .collect();
         keys.sort_unstable();
         keys.dedup();
         keys
@@ -90,11 +126,18 @@ impl Streams {
 
     /// Marks the streams of these keys as ended, and returns how many there are. They see it when they are woken.
     pub fn end(&self, keys: &[Uuid]) -> usize {
+        self.end_where(|credential| credential.key_id().is_some_and(|id| keys.contains(&id)))
+    }
+
+    /// The same for streams whose token has expired.
+    pub fn end_expired(&self) -> usize {
+        self.end_where(Credential::has_expired)
+    }
+
+    fn end_where(&self, ends: impl Fn(Credential) -> bool) -> usize {
         let open = self.open.lock().expect("nothing panics while it is held");
-        let of_keys = open.streams.values().filter(|stream| keys.contains(&stream.key_id));
-        of_keys
-            .map(|stream| stream.ended.store(true, Ordering::Release))
-            .count()
+        let ending = open.streams.values().filter(|stream| ends(stream.credential));
+        ending.map(|stream| stream.ended.store(true, Ordering::Release)).count()
     }
 }
 
@@ -102,12 +145,8 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let mut open = self.streams.open.lock().expect("nothing panics while it is held");
         open.streams.remove(&self.id);
-        if let Some(of_user) = open.per_user.get_mut(&self.user_id) {
-            *of_user -= 1;
-            if *of_user == 0 {
-                open.per_user.remove(&self.user_id);
-            }
-        }
+        give_back(&mut open.per_user, self.user_id);
+        give_back(&mut open.per_project, self.project_id);
         metrics::gauge!("rejoin_open_streams").decrement(1.0);
     }
 }

@@ -144,7 +144,10 @@ impl Hub {
             followed: Mutex::default(),
             asked: Mutex::default(),
             asked_news: Notify::new(),
-            streams: Arc::new(Streams::new(config.max_streams_per_user)),
+            streams: Arc::new(Streams::new(
+                config.max_streams_per_user,
+                config.max_streams_per_project,
+            )),
             db,
             counters: Counters::new(),
             heartbeat: config.heartbeat(),
@@ -316,10 +319,13 @@ impl Hub {
         more
     }
 
-    /// Ends streams whose key was revoked or whose log was deleted.
+    /// Ends streams whose key was revoked, whose token has expired or whose log was deleted.
     async fn check_streams(self: Arc<Self>) {
         loop {
             sleep(CHECK_EVERY).await;
+            if self.streams.end_expired() > 0 {
+                self.wake_all();
+            }
             let keys = self.streams.keys();
             if !keys.is_empty() {
                 match timeout(QUERY_LIMIT, auth::still_valid(&self.db.sql, &keys)).await {

@@ -20,7 +20,7 @@ use anyhow::{Context as _, Result, bail};
 use async_trait::async_trait;
 use clap::{Args, Command, FromArgMatches as _};
 use rejoin_shared::config::DatabaseArgs;
-use rejoin_shared::db::Db;
+use rejoin_shared::db::{Db, Role};
 use rejoin_shared::queue::{self, ClaimedJob, NewJob, Outcome};
 use rejoin_shared::wakeup::{self, SharedBus, Wake};
 use rejoin_worker::claimer::Signals;
@@ -99,7 +99,7 @@ fn report(jobs: u64, took: Duration) {
 }
 
 async fn bulk(url: &str, jobs: usize) -> Result<()> {
-    let db = Db::connect_lazy(&DatabaseArgs::new(url), "queue-driver")?;
+    let db = Db::connect_lazy(&DatabaseArgs::new(url), "queue-driver", Role::Login)?;
     let mut connection = db.sql.acquire().await?;
     let began = Instant::now();
     let mut left = jobs;
@@ -126,7 +126,7 @@ impl Producer {
             db_hot_connections: connections + 2,
             ..DatabaseArgs::new(url)
         };
-        let db = Db::connect_lazy(&arguments, "queue-driver")?;
+        let db = Db::connect_lazy(&arguments, "queue-driver", Role::Login)?;
         let conversation = Uuid::now_v7();
         let client = db.hot.get().await?;
         client
@@ -210,7 +210,7 @@ async fn work(url: String) -> Result<()> {
     // The worker's own settings and defaults, from the environment.
     let command = WorkerConfig::augment_args(Command::new("queue-driver"));
     let config = WorkerConfig::from_arg_matches(&command.get_matches_from(["queue-driver", "--database-url", &url]))?;
-    let db = Db::connect_lazy(&config.database, "rejoin-worker")?;
+    let db = Db::connect_lazy(&config.database, "rejoin-worker", Role::Login)?;
     let bus = wakeup::start(config.database.bus, &db);
     let seen = Arc::new(Seen {
         measures: std::env::var("LAT").is_ok_and(|value| value == "1"),

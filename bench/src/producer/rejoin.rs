@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use rejoin_shared::config::{BusKind, DatabaseArgs};
-use rejoin_shared::db::Db;
+use rejoin_shared::db::{Db, Role};
 use rejoin_shared::events::EventWriter;
 use rejoin_shared::events::writer::{RunStream, WriterOptions};
 use rejoin_shared::wakeup;
@@ -21,7 +21,7 @@ pub(super) struct Sink {
 impl Sink {
     /// `runs`: log and run of each, claimed once.
     pub(super) fn open(database_url: &str, runs: &[(Uuid, Uuid)]) -> Result<Self> {
-        let db = Db::connect_lazy(&DatabaseArgs::new(database_url), "rejoin-bench")?;
+        let db = Db::connect_lazy(&DatabaseArgs::new(database_url), "rejoin-bench", Role::Login)?;
         let bus = wakeup::start(BusKind::Postgres, &db);
         let streams = runs.iter().map(|&(log_id, run_id)| {
             Arc::new(RunStream {

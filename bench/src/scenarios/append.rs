@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use async_trait::async_trait;
 use rejoin_shared::config::{BusKind, DatabaseArgs};
-use rejoin_shared::db::Db;
+use rejoin_shared::db::{Db, Role};
 use rejoin_shared::events::writer::{RunStream, WriterOptions};
 use rejoin_shared::events::{Event, EventWriter, Kind};
 use rejoin_shared::wakeup;
@@ -235,7 +235,7 @@ pub struct Writer {
 impl Writer {
     pub fn start(url: &str, merged: bool) -> Result<Self> {
         let runtime = OwnRuntime::new()?;
-        let db = Db::connect_lazy(&DatabaseArgs::new(url), "rejoin-bench-writer")?;
+        let db = Db::connect_lazy(&DatabaseArgs::new(url), "rejoin-bench-writer", Role::Login)?;
         let events = {
             let _inside = runtime.enter();
             let bus = wakeup::start(BusKind::Postgres, &db);

@@ -78,7 +78,14 @@ async fn key(pool: &PgPool, url: &str, data_dir: &Path, project_id: Uuid, user_i
     if let Some(key) = kept.get(&database) {
         match auth::authenticate(pool, key, Some(project_id)).await {
             Ok(_) => return Ok(key.clone()),
-            Err(AuthError::UnknownKey | AuthError::UnknownProject | AuthError::ProjectNeeded) => {}
+            Err(
+                AuthError::UnknownKey
+                | AuthError::UnknownUser
+                | AuthError::UnknownProject
+                | AuthError::ProjectNeeded
+                | AuthError::TokenExpired
+                | AuthError::TokenNotYetValid,
+            ) => {}
             Err(AuthError::Database(error)) => return Err(error).context("can't check the demo key"),
         }
     }

@@ -1,7 +1,7 @@
 //! Cancelling: a state plus a wake-up. A run that a worker holds is asked to stop and ends itself; one that waits in the queue
 //! is ended here and now.
 
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::Command;
@@ -97,7 +97,7 @@ impl Command for CancelRun {
         Ok(Wake::log(log_id).and(Wake::queue(queue::DEFAULT_QUEUE)))
     }
 
-    async fn happened(&self, db: &PgPool, _: &Wake) -> Result<bool, sqlx::Error> {
+    async fn happened(&self, db: &mut PgConnection, _: &Wake) -> Result<bool, sqlx::Error> {
         // Idempotent: asking again asks for nothing more.
         let _ = db;
         Ok(false)

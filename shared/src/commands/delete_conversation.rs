@@ -1,7 +1,7 @@
 //! Deleting a conversation with everything of it. A run that is active loses its job, and with it its lease: its worker stops
 //! and writes nothing more.
 
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::Command;
@@ -45,7 +45,7 @@ impl Command for DeleteConversation {
         Ok(true)
     }
 
-    async fn happened(&self, db: &PgPool, deleted: &bool) -> Result<bool, sqlx::Error> {
+    async fn happened(&self, db: &mut PgConnection, deleted: &bool) -> Result<bool, sqlx::Error> {
         let left = sqlx::query_scalar!(
             r#"select exists (select from kb.chat_conversations where id = $1) as "left!""#,
             self.id

@@ -2,7 +2,7 @@
 //! transaction (invariants I1, I2, I4).
 
 use serde_json::{Value, json};
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{Command, FencedError, wire_time};
@@ -47,7 +47,7 @@ impl Command for FinishRun<'_> {
         self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
     }
 
-    async fn happened(&self, db: &PgPool, _: &Wake) -> Result<bool, sqlx::Error> {
+    async fn happened(&self, db: &mut PgConnection, _: &Wake) -> Result<bool, sqlx::Error> {
         let ended = sqlx::query_scalar!(
             r#"select exists (select from kb.agent_runs where id = $1 and attempt = $2 and finished_at is not null) as "ended!""#,
             self.run.id,

@@ -1,7 +1,7 @@
 //! A user's message: stored, with the run that will answer it, its job, and the log's `message` event (invariants I1, I8).
 
 use serde_json::{Value, json};
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{CancelRun, Command, wire_time};
@@ -198,7 +198,7 @@ impl Command for PostMessage {
         })
     }
 
-    async fn happened(&self, db: &PgPool, posted: &Posted) -> Result<bool, sqlx::Error> {
+    async fn happened(&self, db: &mut PgConnection, posted: &Posted) -> Result<bool, sqlx::Error> {
         let known = sqlx::query_scalar!(
             r#"select exists (select from kb.agent_runs where id = $1) as "there!""#,
             posted.run_id

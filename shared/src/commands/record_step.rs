@@ -2,7 +2,7 @@
 //! `pending`, the counters, and the `usage` event. From here on a new attempt does not ask the model again.
 
 use serde_json::Value;
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{Command, FencedError};
@@ -50,7 +50,7 @@ impl Command for RecordStep<'_> {
         self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
     }
 
-    async fn happened(&self, db: &PgPool, _: &Wake) -> Result<bool, sqlx::Error> {
+    async fn happened(&self, db: &mut PgConnection, _: &Wake) -> Result<bool, sqlx::Error> {
         let known = sqlx::query_scalar!(
             r#"select exists (select from kb.agent_run_messages where id = $1) as "there!""#,
             self.message_id

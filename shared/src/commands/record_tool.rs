@@ -2,7 +2,7 @@
 //! in one transaction, so that what readers saw and what a new attempt finds agree.
 
 use serde_json::Value;
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{Command, FencedError};
@@ -39,7 +39,7 @@ impl Command for ToolStarted<'_> {
         self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
     }
 
-    async fn happened(&self, db: &PgPool, _: &(bool, Wake)) -> Result<bool, sqlx::Error> {
+    async fn happened(&self, db: &mut PgConnection, _: &(bool, Wake)) -> Result<bool, sqlx::Error> {
         // A call that is repeated was running before; telling of it is what must not happen twice.
         let running = sqlx::query_scalar!(
             r#"select exists (select from kb.agent_run_tool_calls where id = $1 and status = 'running') as "running!""#,
@@ -113,7 +113,7 @@ impl Command for ToolEnded<'_> {
         self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
     }
 
-    async fn happened(&self, db: &PgPool, _: &Wake) -> Result<bool, sqlx::Error> {
+    async fn happened(&self, db: &mut PgConnection, _: &Wake) -> Result<bool, sqlx::Error> {
         let ended = sqlx::query_scalar!(
             r#"select exists (select from kb.agent_run_tool_calls where id = $1 and completed_at is not null) as "ended!""#,
             self.id

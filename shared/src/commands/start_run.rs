@@ -2,7 +2,7 @@
 //! readers with `reset` what to forget, and goes on from what is stored.
 
 use serde_json::Value;
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 
 use super::{Command, FencedError};
 use crate::events::kinds::{Event, Kind};
@@ -56,7 +56,7 @@ impl Command for StartRun<'_> {
         self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
     }
 
-    async fn happened(&self, db: &PgPool, _: &Begun) -> Result<bool, sqlx::Error> {
+    async fn happened(&self, db: &mut PgConnection, _: &Begun) -> Result<bool, sqlx::Error> {
         let begun = sqlx::query_scalar!(
             r#"select exists (select from kb.agent_runs where id = $1 and attempt = $2 and started_at is not null) as "begun!""#,
             self.run.id,

@@ -1,7 +1,7 @@
 //! A run outside a conversation, with a log of its own.
 
 use serde_json::json;
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::Command;
@@ -50,7 +50,7 @@ impl Command for TriggerRun<'_> {
         Ok((id, Wake::queue(queue::DEFAULT_QUEUE)))
     }
 
-    async fn happened(&self, db: &PgPool, (run_id, _): &(Uuid, Wake)) -> Result<bool, sqlx::Error> {
+    async fn happened(&self, db: &mut PgConnection, (run_id, _): &(Uuid, Wake)) -> Result<bool, sqlx::Error> {
         let known = sqlx::query_scalar!(
             r#"select exists (select from kb.agent_runs where id = $1) as "there!""#,
             run_id

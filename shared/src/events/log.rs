@@ -1,7 +1,7 @@
 //! Appending within a command's transaction, and reading. The worker's stream of deltas goes through `writer` instead.
 
 use bytes::Bytes;
-use deadpool_postgres::{Object, Pool};
+use deadpool_postgres::Pool;
 use sqlx::PgConnection;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -9,7 +9,9 @@ use uuid::Uuid;
 
 use super::kinds::Event;
 use super::rows::StoredRow;
+use crate::conversations::Owner;
 use crate::queue::settle::HotError;
+use crate::walls::{self, Asking, Lent};
 
 /// Rows that one read of the past takes at most.
 pub const PAGE: i64 = 500;
@@ -74,46 +76,15 @@ pub async fn lock(db: &mut PgConnection, log_id: Uuid) -> Result<Option<()>, sql
     Ok(found.map(|_| ()))
 }
 
-/// A connection that leaves the pool unless its query was answered: whoever gives up waiting must not hand a connection that
-/// answers no more to the next one.
-struct Lent(Option<Object>);
-
-impl Lent {
-    async fn from(pool: &Pool) -> Result<Self, HotError> {
-        Ok(Self(Some(pool.get().await?)))
-    }
-
-    fn client(&self) -> &Object {
-        self.0
-            .as_ref()
-            .expect("a lent connection is there until its query was answered")
-    }
-
-    /// Back to the pool.
-    fn answered(mut self) {
-        self.0.take();
-    }
-}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        if let Some(object) = self.0.take() {
-            drop(Object::take(object));
-        }
-    }
-}
-
-/// One row of a query that a reader begins with: columns of ours, then `last_seq` and `oldest_seq` of `stream.log_ends`.
+/// One row of a query that a reader begins with, on the owner's behalf: columns of ours, then `last_seq` and `oldest_seq` of
+/// `stream.log_ends`.
 pub(crate) async fn look(
     pool: &Pool,
+    owner: Owner,
     sql: &str,
     arguments: &[&(dyn ToSql + Sync)],
 ) -> Result<Option<(LogEnds, Row)>, HotError> {
-    let lent = Lent::from(pool).await?;
-    let client = lent.client();
-    let statement = client.prepare_cached(sql).await?;
-    let row = client.query_opt(&statement, arguments).await?;
-    lent.answered();
+    let row = walls::look(pool, Asking::For(owner), sql, arguments).await?;
     Ok(row.map(|row| {
         let ends = LogEnds {
             last_seq: row.get("last_seq"),

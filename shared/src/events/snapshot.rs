@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use sqlx::PgPool;
+use sqlx::PgExecutor;
 use uuid::Uuid;
 
 use super::kinds::{Event, Kind, ToolStatus};
@@ -55,7 +55,11 @@ pub struct TurnToolCall {
 }
 
 /// Takes the snapshot of a log; with `run_id`, of what that run's readers see. None: there is no such log.
-pub async fn take(db: &PgPool, log_id: Uuid, run_id: Option<Uuid>) -> Result<Option<Snapshot>, sqlx::Error> {
+pub async fn take(
+    db: impl PgExecutor<'_>,
+    log_id: Uuid,
+    run_id: Option<Uuid>,
+) -> Result<Option<Snapshot>, sqlx::Error> {
     let row = sqlx::query!(
         r#"with turn as (
              -- the turn that is under way: the oldest run that has not ended

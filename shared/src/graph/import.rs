@@ -231,8 +231,8 @@ async fn merge(
     } = report;
     if objects.created + objects.updated + relationships.created + relationships.updated >= ANALYZE_FROM_ROWS {
         // Until autovacuum comes by, the planner would take the tables for empty and walk them in nested loops: minutes, not
-        // milliseconds. Where the tables belong to somebody else, this is only a warning of the server's.
-        db.execute("analyze kb.graph_objects, kb.graph_relationships")
+        // milliseconds. The tables belong to somebody else.
+        db.execute("select kb.analyze_graph()")
             .await
             .map_err(Error::database("analyze the graph after an import"))?;
     }

@@ -88,11 +88,12 @@ async fn fill(app: &TestApp) {
     app.wait_until_idle().await;
     sqlx::raw_sql(
         "insert into queue.queues (name, paused_at) values ('slow', now());
-         select queue.enqueue('later', p_run_at => now() + interval '1 day');",
+         select queue.enqueue('later', p_run_at => now() + interval '1 day');
+         insert into kb.identities (issuer, subject, user_id) select 'https://id.example', 'somebody', id from kb.users limit 1;",
     )
     .execute(&app.db.pool)
     .await
-    .expect("rows of the queue");
+    .expect("rows of the queue, and an identity");
 }
 
 async fn fill_graph(app: &TestApp) {
@@ -165,6 +166,40 @@ async fn the_schema_goes_up_down_to_nothing_and_up_again_with_rows_in_every_tabl
     assert_eq!(states(&url).await, vec![State::Applied; versions().len()]);
     assert_eq!(shape(&mut connection).await, first_shape, "the same schema as before");
     assert_eq!(migrate::up(&url).await.expect("nothing to do"), Vec::<i64>::new());
+}
+
+#[tokio::test]
+async fn an_owner_who_may_make_no_roles_migrates_and_serves_once_an_administrator_has_made_them() {
+    // That another test's database has made the roles is what an administrator would have done.
+    let db = support::database().await;
+    let mut admin = PgConnection::connect(&db.url).await.expect("a connection");
+    let owner = format!("owner_{}", Uuid::now_v7().simple());
+    for statement in [
+        format!("create role {owner} login"),
+        format!("grant rejoin_app, rejoin_gate, rejoin_worker to {owner}"),
+        format!("create database {owner} owner {owner}"),
+    ] {
+        let done = sqlx::query(AssertSqlSafe(statement.clone())).execute(&mut admin).await;
+        done.unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
+    let mut url: url::Url = db.url.parse().expect("a URL");
+    url.set_username(&owner).expect("a name");
+    url.set_path(&owner);
+    migrate::up(url.as_str()).await.expect("up");
+    let app = TestApp::over(support::populated(url.to_string()).await, AppOptions::default()).await;
+    app.model.script([Reply::text("There is a schema.")]);
+    let agent = app.agent("asker", &[]).await;
+    let frames = app.client().ask(Some(agent), "What is there?").await;
+    assert_eq!(text(&frames), "There is a schema.");
+    drop(app);
+    let mut down = versions();
+    down.reverse();
+    assert_eq!(migrate::down(url.as_str(), usize::MAX).await.expect("down"), down);
+    let left: i64 = sqlx::query_scalar("select count(*) from pg_roles where rolname like 'rejoin\\_%'")
+        .fetch_one(&mut admin)
+        .await
+        .expect("a count");
+    assert_eq!(left, 3, "they are the administrator's");
 }
 
 #[tokio::test]

@@ -1,0 +1,277 @@
+//! Tokens of an identity provider (OpenID Connect): what a JWT in `Authorization: Bearer` says of its holder. `caller` asks.
+//!
+//! - `settings`  which issuer is trusted, and how its claims are read
+//! - `keys`      the issuer's published keys: fetched, kept, fetched again
+//!
+//! Invariant: a token counts only if a key that the issuer publishes has signed it, by an algorithm that the settings name and that
+//! is the key's own, for this issuer and this audience, and as long as it has not expired. Nothing that the token says of itself
+//! (an algorithm, a key, an address of keys) is believed.
+
+pub mod keys;
+pub mod settings;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use chrono::{DateTime, Utc};
+use jsonwebtoken::{Validation, decode, decode_header};
+use rejoin_shared::auth::Scope;
+use rejoin_shared::identities::{Identity, NewUsers};
+use serde_json::{Map, Value};
+use tracing::debug;
+use uuid::Uuid;
+
+use self::keys::{IssuerAway, PublishedKeys};
+use self::settings::{NewUsersArg, OidcArgs, Settings, SettingsError};
+use crate::problem::Problem;
+
+/// The longest token that is looked at [bytes].
+const MAX_TOKEN_BYTES: usize = 16 * 1024;
+/// The longest subject or handle [characters].
+const MAX_NAME_CHARS: usize = 255;
+/// Projects that one token may name.
+const MAX_PROJECTS: usize = 100;
+/// The start of the words of the claim `scope` that are ours.
+const SCOPE_PREFIX: &str = "rejoin:";
+/// When the issuer is away, callers may come back after this.
+const RETRY_AFTER_S: u64 = 5;
+
+/// The trusted issuer.
+pub struct Oidc {
+    settings: Settings,
+    keys: Arc<PublishedKeys>,
+}
+
+/// Why a token was not believed.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// Said in the log, never to the caller.
+    #[error("the token is not valid here")]
+    Refused(String),
+    #[error("the issuer's keys can't be fetched")]
+    IssuerAway(#[from] IssuerAway),
+}
+
+impl From<TokenError> for Problem {
+    fn from(error: TokenError) -> Self {
+        match error {
+            TokenError::Refused(ref reason) => {
+                debug!(reason, "a token was refused");
+                Problem::unauthorized("token_invalid", error.to_string())
+            }
+            TokenError::IssuerAway(_) => Problem::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "issuer_unavailable",
+                "the identity provider does not answer; try again",
+            )
+            .retry_after(RETRY_AFTER_S),
+        }
+    }
+}
+
+impl Oidc {
+    /// None: no issuer is trusted, and no token opens anything.
+    pub fn new(args: &OidcArgs) -> Result<Option<Self>, SettingsError> {
+        let Some(settings) = args.settings()? else {
+            return Ok(None);
+        };
+        let keys = PublishedKeys::new(
+            settings.issuer.clone(),
+            settings.algorithms.clone(),
+            Duration::from_secs(args.oidc_keys_max_age_s),
+            Duration::from_millis(args.oidc_keys_refetch_ms),
+        )?;
+        Ok(Some(Self {
+            settings,
+            keys: Arc::new(keys),
+        }))
+    }
+
+    /// Whether this looks like a token: three parts, where an API key has one.
+    pub fn is_token(text: &str) -> bool {
+        text.bytes().filter(|byte| *byte == b'.').count() == 2
+    }
+
+    pub fn new_users(&self) -> NewUsers {
+        match self.settings.new_users {
+            NewUsersArg::Refuse => NewUsers::Refuse,
+            NewUsersArg::Create => NewUsers::Create {
+                default_project: self.settings.default_project,
+            },
+        }
+    }
+
+    /// What a token says, if it is genuine and for us. Whether it has expired is for `identities::authenticate` to see.
+    pub async fn verify(&self, token: &str) -> Result<Identity, TokenError> {
+        let refused = |reason: &str| TokenError::Refused(reason.to_owned());
+        if token.len() > MAX_TOKEN_BYTES {
+            return Err(refused("it is too long"));
+        }
+        // Before any key is looked for: nobody makes us fetch keys for a token that can't be good.
+        let header = decode_header(token).map_err(|error| TokenError::Refused(error.to_string()))?;
+        if !self.settings.algorithms.contains(&header.alg) {
+            return Err(refused("its algorithm is not one of the settings'"));
+        }
+        let key = self.keys.find(header.kid.as_deref(), header.alg).await?;
+        let key = key.ok_or_else(|| refused("none of the issuer's keys has its key id and algorithm"))?;
+        let mut validation = Validation::new(key.algorithm);
+        validation.set_issuer(&[&self.settings.issuer]);
+        validation.set_audience(&[&self.settings.audience]);
+        validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
+        // Times are compared where the user is looked for: by the database's clock, not by this machine's.
+        validation.validate_exp = false;
+        let decoded = decode::<Map<String, Value>>(token, &key.public, &validation);
+        let decoded = decoded.map_err(|error| TokenError::Refused(error.to_string()))?;
+        self.identity(&decoded.claims).map_err(refused)
+    }
+
+    /// How the claims of a genuine token are read.
+    fn identity(&self, claims: &Map<String, Value>) -> Result<Identity, &'static str> {
+        // The library lets an issuer be one of a list.
+        if claims.get("iss").and_then(Value::as_str) != Some(self.settings.issuer.as_str()) {
+            return Err("its issuer is not a single name");
+        }
+        let subject = claims
+            .get("sub")
+            .and_then(name)
+            .ok_or("its subject is empty or too long")?;
+        let projects = match &self.settings.project_claim {
+            None => None,
+            Some(claim) => Some(projects(claims.get(claim))?),
+        };
+        Ok(Identity {
+            issuer: self.settings.issuer.clone(),
+            subject: subject.to_owned(),
+            handle: self.handle(claims),
+            projects,
+            scopes: self.scopes(claims),
+            expires_at: claims.get("exp").and_then(time).ok_or("its expiry is no time")?,
+            not_before: match claims.get("nbf") {
+                None | Some(Value::Null) => None,
+                Some(value) => Some(time(value).ok_or("its beginning is no time")?),
+            },
+        })
+    }
+
+    /// What people call the holder. An address that the issuer has not verified is anybody's.
+    fn handle(&self, claims: &Map<String, Value>) -> Option<String> {
+        let claim = &self.settings.user_claim;
+        if claim == "email" && claims.get("email_verified") != Some(&Value::Bool(true)) {
+            return None;
+        }
+        claims.get(claim).and_then(name).map(str::to_owned)
+    }
+
+    /// What the settings let tokens do; less, if the token's `scope` has words of ours. Never more.
+    fn scopes(&self, claims: &Map<String, Value>) -> Vec<String> {
+        let asked: Vec<&str> = claims
+            .get("scope")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .split_whitespace()
+            .filter_map(|word| word.strip_prefix(SCOPE_PREFIX))
+            .collect();
+        let allowed = self.settings.scopes.iter().copied().map(Scope::as_str);
+        allowed
+            .filter(|scope| asked.is_empty() || asked.contains(scope))
+            .map(str::to_owned)
+            .collect()
+    }
+}
+
+/// A name, if it can be one.
+fn name(value: &Value) -> Option<&str> {
+    let text = value.as_str()?;
+    let plain = !text.trim().is_empty() && !text.contains('\0');
+    (plain && text.chars().count() <= MAX_NAME_CHARS).then_some(text)
+}
+
+/// The projects that a claim names: an id, or a list of ids. A token without the claim opens none; a word that is no id names none.
+fn projects(claim: Option<&Value>) -> Result<Vec<Uuid>, &'static str> {
+    let words: Vec<&Value> = match claim {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(items)) => items.iter().collect(),
+        Some(one) => vec![one],
+    };
+    if words.len() > MAX_PROJECTS {
+        return Err("it names too many projects");
+    }
+    Ok(words
+        .into_iter()
+        .filter_map(|word| word.as_str()?.parse().ok())
+        .collect())
+}
+
+/// A time of a token: seconds since 1970.
+fn time(value: &Value) -> Option<DateTime<Utc>> {
+    let seconds = value
+        .as_i64()
+        .or_else(|| value.as_f64().map(|seconds| seconds as i64))?;
+    DateTime::from_timestamp(seconds, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn oidc(change: impl FnOnce(&mut OidcArgs)) -> Oidc {
+        let mut args = OidcArgs {
+            oidc_issuer: Some("https://id.example".to_owned()),
+            oidc_audience: Some("rejoin".to_owned()),
+            ..OidcArgs::default()
+        };
+        change(&mut args);
+        Oidc::new(&args).expect("good settings").expect("an issuer")
+    }
+
+    fn claims(more: Value) -> Map<String, Value> {
+        let mut claims = json!({"iss": "https://id.example", "sub": "u1", "exp": 4_000_000_000_i64});
+        let all = claims.as_object_mut().expect("an object");
+        all.extend(more.as_object().expect("an object").clone());
+        all.clone()
+    }
+
+    #[test]
+    fn a_tokens_scope_takes_away_and_never_adds() {
+        let oidc = oidc(|args| args.oidc_scopes = vec![Scope::Read, Scope::Write]);
+        let scopes = |scope: &str| oidc.scopes(&claims(json!({ "scope": scope })));
+        assert_eq!(scopes("openid profile"), ["read", "write"]);
+        assert_eq!(scopes("openid rejoin:read"), ["read"]);
+        assert_eq!(scopes("rejoin:admin rejoin:write"), ["write"]);
+        assert!(scopes("rejoin:admin").is_empty());
+    }
+
+    #[test]
+    fn an_unverified_address_names_nobody() {
+        let oidc = oidc(|args| args.oidc_user_claim = "email".to_owned());
+        let handle = |more: Value| oidc.handle(&claims(more));
+        assert_eq!(handle(json!({"email": "a@example.org"})), None);
+        assert_eq!(
+            handle(json!({"email": "a@example.org", "email_verified": "true"})),
+            None
+        );
+        assert_eq!(
+            handle(json!({"email": "a@example.org", "email_verified": true})),
+            Some("a@example.org".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_claim_of_projects_is_an_id_or_a_list_of_ids_and_its_absence_is_none() {
+        let id = Uuid::now_v7();
+        assert_eq!(projects(Some(&json!(id))), Ok(vec![id]));
+        assert_eq!(projects(Some(&json!([id, "nonsense", 7]))), Ok(vec![id]));
+        assert_eq!(projects(None), Ok(vec![]));
+        assert!(projects(Some(&json!(vec![id; 101]))).is_err());
+    }
+
+    #[test]
+    fn a_list_of_issuers_is_no_issuer() {
+        let oidc = oidc(|_| {});
+        assert!(oidc.identity(&claims(json!({}))).is_ok());
+        assert!(oidc.identity(&claims(json!({"iss": ["https://id.example"]}))).is_err());
+        assert!(oidc.identity(&claims(json!({"sub": ""}))).is_err());
+    }
+}

@@ -1,0 +1,214 @@
+//! Which issuer is trusted, and how its tokens' claims are read: options of `rejoin api`.
+
+use clap::{Args, ValueEnum};
+use jsonwebtoken::Algorithm;
+use rejoin_shared::auth::Scope;
+use url::Url;
+use uuid::Uuid;
+
+/// Options as they were given. Without an issuer, tokens open nothing.
+#[derive(Debug, Clone, Args)]
+pub struct OidcArgs {
+    /// Accept JWTs of this OpenID Connect issuer, e.g. https://id.example.com
+    #[arg(long, env = "REJOIN_OIDC_ISSUER", value_name = "URL")]
+    pub oidc_issuer: Option<String>,
+
+    /// The audience that tokens must be meant for; needed with an issuer
+    #[arg(long, env = "REJOIN_OIDC_AUDIENCE", value_name = "NAME")]
+    pub oidc_audience: Option<String>,
+
+    /// Algorithms that tokens may be signed with
+    #[arg(
+        long,
+        env = "REJOIN_OIDC_ALGORITHMS",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "RS256,ES256"
+    )]
+    pub oidc_algorithms: Vec<AlgorithmArg>,
+
+    /// The claim that is a user's handle here
+    #[arg(long, env = "REJOIN_OIDC_USER_CLAIM", default_value = "sub", value_name = "CLAIM")]
+    pub oidc_user_claim: String,
+
+    /// The claim that names the projects which a token opens, by id; without it, a token opens all of its user's
+    #[arg(long, env = "REJOIN_OIDC_PROJECT_CLAIM", value_name = "CLAIM")]
+    pub oidc_project_claim: Option<String>,
+
+    /// What becomes of somebody who was never seen here
+    #[arg(long, env = "REJOIN_OIDC_NEW_USERS", value_enum, default_value_t = NewUsersArg::Refuse)]
+    pub oidc_new_users: NewUsersArg,
+
+    /// The project that users who are made become members of, where tokens name none
+    #[arg(long, env = "REJOIN_OIDC_DEFAULT_PROJECT", value_name = "ID")]
+    pub oidc_default_project: Option<String>,
+
+    /// What tokens may do, at most
+    #[arg(
+        long,
+        env = "REJOIN_OIDC_SCOPES",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "read,write"
+    )]
+    pub oidc_scopes: Vec<Scope>,
+
+    /// The issuer's keys are fetched again after this [seconds]
+    #[arg(long, env = "REJOIN_OIDC_KEYS_MAX_AGE_S", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub oidc_keys_max_age_s: u64,
+
+    /// A key that is not known makes them fetched again, but no oftener than this [milliseconds]
+    #[arg(long, env = "REJOIN_OIDC_KEYS_REFETCH_MS", default_value_t = 10_000)]
+    pub oidc_keys_refetch_ms: u64,
+}
+
+impl Default for OidcArgs {
+    fn default() -> Self {
+        Self {
+            oidc_issuer: None,
+            oidc_audience: None,
+            oidc_algorithms: vec![AlgorithmArg::Rs256, AlgorithmArg::Es256],
+            oidc_user_claim: "sub".to_owned(),
+            oidc_project_claim: None,
+            oidc_new_users: NewUsersArg::Refuse,
+            oidc_default_project: None,
+            oidc_scopes: vec![Scope::Read, Scope::Write],
+            oidc_keys_max_age_s: 600,
+            oidc_keys_refetch_ms: 10_000,
+        }
+    }
+}
+
+/// Asymmetric ones only: nobody who can check a token can make one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AlgorithmArg {
+    #[value(name = "RS256")]
+    Rs256,
+    #[value(name = "ES256")]
+    Es256,
+}
+
+impl From<AlgorithmArg> for Algorithm {
+    fn from(algorithm: AlgorithmArg) -> Self {
+        match algorithm {
+            AlgorithmArg::Rs256 => Algorithm::RS256,
+            AlgorithmArg::Es256 => Algorithm::ES256,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum NewUsersArg {
+    /// Only users whom an operator has made, by the handle that the token bears
+    Refuse,
+    /// A user is made
+    Create,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    #[error("--oidc-issuer needs --oidc-audience: a token for somebody else must not open anything here")]
+    AudienceMissing,
+    #[error("--oidc-issuer must be an https:// URL (http:// on this machine only) without a query: {0}")]
+    Issuer(String),
+    #[error("--oidc-algorithms names none")]
+    NoAlgorithm,
+    #[error("--oidc-default-project must be a project's id: {0}")]
+    Project(String),
+    #[error("no HTTP client can be made to fetch the issuer's keys")]
+    Client(#[from] reqwest::Error),
+}
+
+/// Options that make sense.
+pub struct Settings {
+    pub issuer: String,
+    pub audience: String,
+    pub algorithms: Vec<Algorithm>,
+    pub user_claim: String,
+    pub project_claim: Option<String>,
+    pub new_users: NewUsersArg,
+    pub default_project: Option<Uuid>,
+    pub scopes: Vec<Scope>,
+}
+
+impl OidcArgs {
+    /// None: no issuer.
+    pub fn settings(&self) -> Result<Option<Settings>, SettingsError> {
+        let Some(issuer) = given(&self.oidc_issuer) else {
+            return Ok(None);
+        };
+        let url: Option<Url> = issuer.parse().ok();
+        if !url.is_some_and(|url| is_safe(&url) && url.query().is_none() && url.fragment().is_none()) {
+            return Err(SettingsError::Issuer(issuer));
+        }
+        if self.oidc_algorithms.is_empty() {
+            return Err(SettingsError::NoAlgorithm);
+        }
+        let project = |id: String| id.parse().map_err(|_| SettingsError::Project(id));
+        Ok(Some(Settings {
+            issuer,
+            audience: given(&self.oidc_audience).ok_or(SettingsError::AudienceMissing)?,
+            algorithms: self.oidc_algorithms.iter().copied().map(Algorithm::from).collect(),
+            user_claim: self.oidc_user_claim.clone(),
+            project_claim: given(&self.oidc_project_claim),
+            new_users: self.oidc_new_users,
+            default_project: given(&self.oidc_default_project).map(project).transpose()?,
+            scopes: self.oidc_scopes.clone(),
+        }))
+    }
+}
+
+/// An empty variable is as good as none.
+fn given(option: &Option<String>) -> Option<String> {
+    option.clone().filter(|text| !text.trim().is_empty())
+}
+
+/// Whether what comes from there can't be somebody else's: TLS, or this machine.
+pub(super) fn is_safe(url: &Url) -> bool {
+    let loopback = match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => return false,
+    };
+    url.scheme() == "https" || (url.scheme() == "http" && loopback)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(issuer: &str, audience: &str) -> Result<Option<Settings>, SettingsError> {
+        OidcArgs {
+            oidc_issuer: Some(issuer.to_owned()),
+            oidc_audience: Some(audience.to_owned()),
+            ..OidcArgs::default()
+        }
+        .settings()
+    }
+
+    #[test]
+    fn an_issuer_is_reached_by_tls_or_on_this_machine_and_has_an_audience() {
+        assert!(matches!(with("", ""), Ok(None)));
+        for good in [
+            "https://id.example/realms/a",
+            "http://127.0.0.1:8080",
+            "http://localhost:1",
+        ] {
+            assert!(matches!(with(good, "rejoin"), Ok(Some(_))), "{good}");
+        }
+        for bad in [
+            "http://id.example",
+            "http://10.0.0.1",
+            "id.example",
+            "file:///etc/passwd",
+            "https://a/?b",
+        ] {
+            assert!(matches!(with(bad, "rejoin"), Err(SettingsError::Issuer(_))), "{bad}");
+        }
+        assert!(matches!(
+            with("https://id.example", " "),
+            Err(SettingsError::AudienceMissing)
+        ));
+    }
+}

@@ -1,0 +1,187 @@
+//! How fast callers may go, and what they are told about it: each key (or, with tokens, each user), each user over all of its keys,
+//! each project over all of its users. `caller` counts; `routes` puts what came of it into the answer's headers.
+//!
+//! Each process counts for itself: behind a balancer, a fleet lets through as many times as much as it has processes.
+
+use std::num::NonZeroU32;
+use std::sync::{Arc, OnceLock};
+
+use axum::extract::Request;
+use axum::http::{HeaderName, HeaderValue};
+use axum::middleware::Next;
+use axum::response::Response;
+use governor::clock::{Clock, DefaultClock};
+use governor::middleware::StateInformationMiddleware;
+use governor::state::keyed::DefaultKeyedStateStore;
+use governor::{Quota, RateLimiter};
+use uuid::Uuid;
+
+use crate::config::ApiConfig;
+use crate::problem::Problem;
+
+/// A burst is what this many seconds allow.
+const BURST_S: u32 = 2;
+
+const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
+const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
+const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
+
+/// What is left of a caller's tightest rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Requests of a burst.
+    pub limit: u32,
+    pub remaining: u32,
+    /// Until all of them are there again [s].
+    pub reset_s: u32,
+}
+
+/// Whose requests are counted together.
+#[derive(Debug, Clone, Copy)]
+pub struct Counted {
+    pub credential: Uuid,
+    pub user: Uuid,
+    pub project: Uuid,
+}
+
+struct Rate {
+    limiter: RateLimiter<Uuid, DefaultKeyedStateStore<Uuid>, DefaultClock, StateInformationMiddleware>,
+    per_s: u32,
+    /// Ends the sentence "too many requests of …".
+    whose: &'static str,
+}
+
+impl Rate {
+    fn new(per_s: u32, whose: &'static str) -> Self {
+        let second = NonZeroU32::new(per_s).unwrap_or(NonZeroU32::MIN);
+        let burst = NonZeroU32::new(per_s.saturating_mul(BURST_S)).unwrap_or(NonZeroU32::MIN);
+        Self {
+            limiter: RateLimiter::keyed(Quota::per_second(second).allow_burst(burst)).with_middleware(),
+            per_s: second.get(),
+            whose,
+        }
+    }
+
+    /// Counts one request. Err: it is one too many, and how long to wait [s].
+    fn count(&self, id: Uuid) -> Result<Pace, (Pace, u64)> {
+        let pace = |limit: u32, remaining: u32| Pace {
+            limit,
+            remaining,
+            reset_s: (limit - remaining.min(limit)).div_ceil(self.per_s),
+        };
+        match self.limiter.check_key(&id) {
+            Ok(state) => Ok(pace(state.quota().burst_size().get(), state.remaining_burst_capacity())),
+            Err(until) => {
+                let wait = until.wait_time_from(DefaultClock::default().now());
+                Err((pace(until.quota().burst_size().get(), 0), wait.as_secs() + 1))
+            }
+        }
+    }
+}
+
+pub struct Rates {
+    of_key: Rate,
+    of_user: Rate,
+    of_project: Rate,
+}
+
+impl Rates {
+    pub fn new(config: &ApiConfig) -> Self {
+        Self {
+            of_key: Rate::new(config.rate_per_s, "this key"),
+            of_user: Rate::new(config.user_rate_per_s, "this user"),
+            of_project: Rate::new(config.project_rate_per_s, "this project"),
+        }
+    }
+
+    /// Forgets those that have been quiet.
+    pub fn tidy(&self) {
+        for rate in [&self.of_key, &self.of_user, &self.of_project] {
+            rate.limiter.retain_recent();
+        }
+    }
+
+    /// Counts one request against all of its rates, and tells the tightest of them.
+    pub fn count(&self, counted: Counted) -> (Pace, Result<(), Problem>) {
+        let rates = [
+            (&self.of_key, counted.credential),
+            (&self.of_user, counted.user),
+            (&self.of_project, counted.project),
+        ];
+        let mut tightest: Option<Pace> = None;
+        for (rate, id) in rates {
+            match rate.count(id) {
+                Ok(pace) => {
+                    // Compared by share: a tenth of a small rate is tighter than a fifth of a large one.
+                    let share = |pace: &Pace| f64::from(pace.remaining) / f64::from(pace.limit);
+                    if tightest.is_none_or(|known| share(&pace) < share(&known)) {
+                        tightest = Some(pace);
+                    }
+                }
+                Err((pace, wait_s)) => {
+                    let detail = format!("too many requests of {}", rate.whose);
+                    return (pace, Err(Problem::too_many(detail, wait_s)));
+                }
+            }
+        }
+        (tightest.expect("there are rates"), Ok(()))
+    }
+}
+
+/// Where a request's pace is left for its answer.
+#[derive(Debug, Clone, Default)]
+pub struct Told(Arc<OnceLock<Pace>>);
+
+impl Told {
+    pub fn tell(&self, pace: Pace) {
+        // A request is counted once; a second count of the same one would say the same.
+        let _ = self.0.set(pace);
+    }
+}
+
+/// Says in each answer's headers how much of the rate is left.
+pub async fn headers(mut request: Request, next: Next) -> Response {
+    let told = Told::default();
+    request.extensions_mut().insert(told.clone());
+    let mut response = next.run(request).await;
+    if let Some(pace) = told.0.get() {
+        let headers = response.headers_mut();
+        headers.insert(LIMIT, HeaderValue::from(pace.limit));
+        headers.insert(REMAINING, HeaderValue::from(pace.remaining));
+        headers.insert(RESET, HeaderValue::from(pace.reset_s));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rejoin_shared::config::DatabaseArgs;
+
+    #[test]
+    fn a_request_counts_for_key_user_and_project_and_the_tightest_is_told() {
+        let mut config = ApiConfig::new(DatabaseArgs::new("postgres://nowhere"));
+        (config.rate_per_s, config.user_rate_per_s, config.project_rate_per_s) = (100, 2, 50);
+        let rates = Rates::new(&config);
+        let [user, project] = [(); 2].map(|()| Uuid::now_v7());
+        let count = |user: Uuid| {
+            rates.count(Counted {
+                credential: Uuid::now_v7(),
+                user,
+                project,
+            })
+        };
+        let (pace, counted) = count(user);
+        assert!(counted.is_ok());
+        assert_eq!((pace.limit, pace.remaining, pace.reset_s), (4, 3, 1));
+        for _ in 0..3 {
+            assert!(count(user).1.is_ok());
+        }
+        let (pace, counted) = count(user);
+        assert_eq!((pace.limit, pace.remaining), (4, 0));
+        let problem = counted.unwrap_err();
+        assert_eq!(problem.detail, "too many requests of this user");
+        assert!(problem.retry_after_s >= Some(1));
+        assert!(count(Uuid::now_v7()).1.is_ok(), "another user of the project goes on");
+    }
+}

@@ -1,0 +1,242 @@
+//! An identity provider of the tests' own: discovery and keys on 127.0.0.1, and tokens as genuine or as forged as a test wants them.
+//! It makes tokens by hand, so that it can make what no library would.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::{self, KeySize};
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, RSA_PKCS1_SHA256};
+use aws_lc_rs::{encoding::AsDer, hmac};
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::get;
+use axum::{Json, Router};
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+/// Whom the tokens are meant for.
+pub const AUDIENCE: &str = "rejoin";
+
+/// A provider that is dropped is stopped.
+pub struct Issuer {
+    pub url: String,
+    published: Arc<Published>,
+    server: JoinHandle<()>,
+}
+
+struct Published {
+    issuer: String,
+    keys: Mutex<Vec<Value>>,
+    fetches: AtomicUsize,
+    away: AtomicBool,
+}
+
+impl Issuer {
+    /// Publishes these keys.
+    pub async fn start(keys: &[&SigningKey]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("its number"));
+        let published = Arc::new(Published {
+            issuer: url.clone(),
+            keys: Mutex::new(keys.iter().map(|key| key.jwk()).collect()),
+            fetches: AtomicUsize::new(0),
+            away: AtomicBool::new(false),
+        });
+        let routes = Router::new()
+            .route("/.well-known/openid-configuration", get(configuration))
+            .route("/keys", get(published_keys))
+            .with_state(published.clone());
+        let server = tokio::spawn(async move {
+            axum::serve(listener, routes).await.expect("it serves");
+        });
+        Self { url, published, server }
+    }
+
+    /// Publishes these keys, and no other any more.
+    pub fn publish(&self, keys: &[&SigningKey]) {
+        *self.published.keys.lock().expect("no panic") = keys.iter().map(|key| key.jwk()).collect();
+    }
+
+    /// How often its keys were asked for.
+    pub fn fetches(&self) -> usize {
+        self.published.fetches.load(Ordering::SeqCst)
+    }
+
+    /// From now on it answers nobody; or again.
+    pub fn set_away(&self, away: bool) {
+        self.published.away.store(away, Ordering::SeqCst);
+    }
+
+    /// What a good token says of `subject`, for ten minutes.
+    pub fn claims(&self, subject: &str) -> Value {
+        let now = now();
+        json!({"iss": self.url, "aud": AUDIENCE, "sub": subject, "iat": now, "exp": now + 600})
+    }
+}
+
+impl Drop for Issuer {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+async fn configuration(State(published): State<Arc<Published>>) -> Result<Json<Value>, StatusCode> {
+    if published.away.load(Ordering::SeqCst) {
+        return Err(StatusCode::SERVICE_UNAVAILABLE);
+    }
+    let issuer = &published.issuer;
+    Ok(Json(json!({"issuer": issuer, "jwks_uri": format!("{issuer}/keys")})))
+}
+
+async fn published_keys(State(published): State<Arc<Published>>) -> Json<Value> {
+    published.fetches.fetch_add(1, Ordering::SeqCst);
+    Json(json!({"keys": *published.keys.lock().expect("no panic")}))
+}
+
+/// Seconds since 1970.
+pub fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    i64::try_from(since.as_secs()).expect("before the end of time")
+}
+
+enum Kind {
+    Rsa(rsa::KeyPair),
+    Ec(EcdsaKeyPair),
+}
+
+/// A key of an issuer, or of somebody who would like to be one.
+pub struct SigningKey {
+    id: String,
+    kind: Kind,
+}
+
+impl SigningKey {
+    pub fn rsa(id: &str) -> Self {
+        let pair = rsa::KeyPair::generate(KeySize::Rsa2048).expect("a key");
+        Self {
+            id: id.to_owned(),
+            kind: Kind::Rsa(pair),
+        }
+    }
+
+    pub fn ec(id: &str) -> Self {
+        let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key");
+        Self {
+            id: id.to_owned(),
+            kind: Kind::Ec(pair),
+        }
+    }
+
+    pub fn algorithm(&self) -> &'static str {
+        match self.kind {
+            Kind::Rsa(_) => "RS256",
+            Kind::Ec(_) => "ES256",
+        }
+    }
+
+    /// Its public half, as an issuer publishes it.
+    pub fn jwk(&self) -> Value {
+        let mut key = match &self.kind {
+            Kind::Rsa(pair) => {
+                let public = pair.public_key();
+                let number = |number: &[u8]| URL_SAFE_NO_PAD.encode(number);
+                json!({
+                    "kty": "RSA",
+                    "n": number(public.modulus().big_endian_without_leading_zero()),
+                    "e": number(public.exponent().big_endian_without_leading_zero()),
+                })
+            }
+            Kind::Ec(pair) => {
+                // An uncompressed point: 4, x, y.
+                let point = pair.public_key().as_ref();
+                let half = |range: std::ops::Range<usize>| URL_SAFE_NO_PAD.encode(&point[range]);
+                json!({"kty": "EC", "crv": "P-256", "x": half(1..33), "y": half(33..65)})
+            }
+        };
+        key["kid"] = json!(self.id);
+        key["use"] = json!("sig");
+        key["alg"] = json!(self.algorithm());
+        key
+    }
+
+    /// Its public half in each form that somebody might take for a shared secret.
+    pub fn public_forms(&self) -> Vec<Vec<u8>> {
+        let der = match &self.kind {
+            Kind::Rsa(pair) => AsDer::<aws_lc_rs::encoding::PublicKeyX509Der>::as_der(pair.public_key()).expect("DER"),
+            Kind::Ec(pair) => AsDer::<aws_lc_rs::encoding::PublicKeyX509Der>::as_der(pair.public_key()).expect("DER"),
+        };
+        let text = STANDARD.encode(der.as_ref());
+        let lines: Vec<&str> = text
+            .as_bytes()
+            .chunks(64)
+            .map(|line| std::str::from_utf8(line).expect("ASCII"))
+            .collect();
+        let pem = format!(
+            "-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n",
+            lines.join("\n")
+        );
+        let jwk = self.jwk();
+        let parts = ["n", "x", "y"].iter().filter_map(|name| jwk[*name].as_str());
+        let raw = parts.map(|part| URL_SAFE_NO_PAD.decode(part).expect("ours"));
+        let mut forms: Vec<Vec<u8>> = raw.collect();
+        forms.extend([
+            der.as_ref().to_vec(),
+            pem.clone().into_bytes(),
+            pem.trim_end().as_bytes().to_vec(),
+            jwk.to_string().into_bytes(),
+        ]);
+        forms
+    }
+
+    /// The token that an issuer would make.
+    pub fn token(&self, claims: &Value) -> String {
+        self.signed(&json!({"typ": "JWT", "alg": self.algorithm(), "kid": self.id}), claims)
+    }
+
+    /// A token with any header, signed with this key.
+    pub fn signed(&self, header: &Value, claims: &Value) -> String {
+        let message = message(header, claims);
+        let signature = match &self.kind {
+            Kind::Rsa(pair) => {
+                let mut signature = vec![0; pair.public_modulus_len()];
+                pair.sign(
+                    &RSA_PKCS1_SHA256,
+                    &SystemRandom::new(),
+                    message.as_bytes(),
+                    &mut signature,
+                )
+                .expect("a signature");
+                signature
+            }
+            Kind::Ec(pair) => {
+                let signature = pair
+                    .sign(&SystemRandom::new(), message.as_bytes())
+                    .expect("a signature");
+                signature.as_ref().to_vec()
+            }
+        };
+        format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
+    }
+}
+
+/// A token with no signature.
+pub fn unsigned(header: &Value, claims: &Value) -> String {
+    format!("{}.", message(header, claims))
+}
+
+/// A token "signed" with a secret, by HMAC.
+pub fn signed_with_secret(header: &Value, claims: &Value, secret: &[u8]) -> String {
+    let message = message(header, claims);
+    let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), message.as_bytes());
+    format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature.as_ref()))
+}
+
+fn message(header: &Value, claims: &Value) -> String {
+    let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    format!("{}.{}", part(header), part(claims))
+}
