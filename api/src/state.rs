@@ -5,6 +5,7 @@ use std::sync::Arc;
 use metrics_exporter_prometheus::PrometheusHandle;
 use rejoin_shared::db::Db;
 use rejoin_shared::wakeup::SharedBus;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::caller::Keys;
@@ -23,6 +24,8 @@ pub struct AppState {
     pub keys: Arc<Keys>,
     pub transfers: Arc<Transfers>,
     pub metrics: PrometheusHandle,
+    /// A place for each request that is worked on.
+    pub in_flight: Arc<Semaphore>,
     /// Cancelled when the process is told to stop.
     pub draining: CancellationToken,
 }
@@ -36,6 +39,7 @@ impl AppState {
             hub: Hub::start(db.clone(), bus.clone(), &config, draining.clone()),
             transfers: Arc::new(Transfers::new(&db.sql)),
             keys: Arc::new(Keys::new(config.rate_per_s)),
+            in_flight: Arc::new(Semaphore::new(config.max_in_flight)),
             config: Arc::new(config),
             metrics,
             db,

@@ -8,6 +8,7 @@
 //! - `events`    the log of a conversation: kinds, append, read, group commit, snapshot, retention
 //! - `wakeup`    the bus of hints: `postgres` (LISTEN/NOTIFY) or `poll`
 //! - `graph`     the knowledge graph
+//! - `horizon`   what holds back the removal of dead rows
 //! - `commands`  verbs: one transaction each, over several nouns
 //!
 //! Imports go one way: commands -> nouns -> ids, config, db. Tables and their columns: `migrations/`.
@@ -20,6 +21,7 @@ pub mod conversations;
 pub mod db;
 pub mod events;
 pub mod graph;
+pub mod horizon;
 pub mod ids;
 pub mod messages;
 pub mod projects;

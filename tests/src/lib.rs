@@ -4,10 +4,12 @@
 //! - `app`           the whole product: API, workers, scripted model
 //! - `client`        a plain client of the wire
 //! - `tools`         tools that tests hold by the hand
+//! - `fuzzing`       what fuzzers feed with any bytes
 //! - `model_server`  a scripted model server that speaks OpenAI's protocol
 
 pub mod app;
 pub mod client;
+pub mod fuzzing;
 pub mod model_server;
 pub mod support;
 pub mod tools;

@@ -1,11 +1,12 @@
 //! The open streams of this process: how many each user has, and the mark that ends each when its key opens nothing any more.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::ground::Mutex;
+use super::ground::atomic::{AtomicBool, Ordering};
 use crate::caller::Caller;
 use crate::problem::Problem;
 
@@ -13,6 +14,7 @@ use crate::problem::Problem;
 const RETRY_AFTER_S: u64 = 5;
 
 pub struct Streams {
+    max: usize,
     max_per_user: usize,
     // A std mutex: nothing awaits while it is held.
     open: Mutex<Open>,
@@ -46,8 +48,10 @@ impl Permit {
 }
 
 impl Streams {
-    pub fn new(max_per_user: usize) -> Self {
+    /// At most `max`, and `max_per_user` of each user.
+    pub fn new(max: usize, max_per_user: usize) -> Self {
         Self {
+            max,
             max_per_user,
             open: Mutex::default(),
         }
@@ -55,6 +59,9 @@ impl Streams {
 
     pub fn admit(self: &Arc<Self>, caller: &Caller) -> Result<Permit, Problem> {
         let mut open = self.open.lock().expect("nothing panics while it is held");
+        if open.streams.len() >= self.max {
+            return Err(Problem::overloaded(RETRY_AFTER_S));
+        }
         let of_user = open.per_user.entry(caller.user_id).or_default();
         if *of_user >= self.max_per_user {
             return Err(Problem::too_many("this user has too many open streams", RETRY_AFTER_S));

@@ -72,7 +72,8 @@ impl Transfers {
             .connect_options()
             .as_ref()
             .clone()
-            .options([("statement_timeout", limit)]);
+            // An import waits for the one before it.
+            .options([("statement_timeout", limit.clone()), ("lock_timeout", limit)]);
         let pool = PgPoolOptions::new()
             .max_connections(MAX_TRANSFERS)
             .idle_timeout(IDLE_LIMIT)
