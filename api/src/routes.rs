@@ -27,6 +27,7 @@ pub mod tickets;
 pub mod trigger;
 
 use std::any::Any;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -36,6 +37,7 @@ use axum::http::{Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::error;
@@ -93,7 +95,7 @@ pub fn router(state: AppState) -> Router {
             )
         })
         .layer(DefaultBodyLimit::max(max_body_bytes))
-        .layer(middleware::from_fn_with_state(state.clone(), limited))
+        .layer(middleware::from_fn_with_state(state.in_flight.clone(), limited))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn(metrics::count))
         .with_state(state)
@@ -123,11 +125,11 @@ impl Weight {
 
 /// Refuses a request for which there is no room, and gives one up whose answer does not begin: the database may be there and not
 /// answer.
-async fn limited(State(state): State<AppState>, request: Request, next: Next) -> Response {
+async fn limited(State(in_flight): State<Arc<Semaphore>>, request: Request, next: Next) -> Response {
     let _place = match Weight::of(&request) {
         Weight::Transfer => return next.run(request).await,
         Weight::Free | Weight::OpensStream => None,
-        Weight::Work => match state.in_flight.try_acquire() {
+        Weight::Work => match in_flight.try_acquire() {
             Ok(place) => Some(place),
             Err(_) => {
                 ::metrics::counter!("rejoin_requests_shed_total").increment(1);

@@ -22,8 +22,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use uuid::Uuid;
 
+/// Panics where something does not hold.
+pub type Target = fn(&[u8]);
+
 /// The targets by name, as their corpora are named.
-pub const TARGETS: [(&str, fn(&[u8])); 4] = [
+pub const TARGETS: [(&str, Target); 4] = [
     ("sse", sse),
     ("cursor", cursor),
     ("ndjson", ndjson),
