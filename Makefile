@@ -2,7 +2,7 @@
 # The logic is in scripts/, one file a verb, so that it can be read, linted and run without make.
 # (No linker is configured: current Rust links with lld on Linux by default.)
 .DEFAULT_GOAL := help
-.PHONY: help run test check build fuzz schemathesis sbom reproducible bench bench-scale bench-compare setup setup-test sqlx sqlx-check clean
+.PHONY: help run test check build fuzz schemathesis sbom bench bench-scale bench-compare setup setup-test sqlx sqlx-check clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,9 +27,6 @@ fuzz: ## The parsers, with any bytes. make fuzz SECONDS=60 TARGET=sse
 
 sbom: ## What is in the binary, as CycloneDX: target/rejoin.cdx.json
 	@scripts/sbom.sh
-
-reproducible: ## Build a release twice, in two folders, and compare
-	@scripts/reproducible.sh
 
 bench: ## How fast it is: docs/PERFORMANCE.md. make bench SCENARIO=queue REPS=5 SIZE=smoke
 	@REPS="$(REPS)" SIZE="$(SIZE)" scripts/bench.sh $(SCENARIO)

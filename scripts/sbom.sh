@@ -15,5 +15,6 @@ fi
 "$tools/bin/cargo-cyclonedx" cyclonedx --manifest-path cli/Cargo.toml --format json --spec-version 1.5 --override-filename rejoin.cdx
 mkdir -p "$(dirname "$out")"
 mv cli/rejoin.cdx.json "$out"
+# It writes one for each member.
 find . -name rejoin.cdx.json -not -path "./target/*" -not -path "./.cache/*" -delete
 say "$out"
