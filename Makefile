@@ -2,7 +2,7 @@
 # The logic is in scripts/, one file a verb, so that it can be read, linted and run without make.
 # (No linker is configured: current Rust links with lld on Linux by default.)
 .DEFAULT_GOAL := help
-.PHONY: help run test check build bench bench-scale bench-compare chaos chaos-broken setup setup-test sqlx sqlx-check clean
+.PHONY: help run test check build fuzz schemathesis sbom bench bench-scale bench-compare chaos chaos-broken setup setup-test sqlx sqlx-check clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,15 @@ check: ## What needs no database: format, lints, supply chain, freshness of the 
 
 build: ## The binary for a release: target/release/rejoin
 	@scripts/build.sh --release
+
+schemathesis: ## Every operation of the OpenAPI document, with whatever fits it and does not: docs/reliability/schemathesis.md
+	@MAX_EXAMPLES="$(MAX_EXAMPLES)" SEED="$(SEED)" scripts/schemathesis.sh
+
+fuzz: ## The parsers, with any bytes. make fuzz SECONDS=60 TARGET=sse
+	@FUZZ_SECONDS="$(SECONDS)" scripts/fuzz.sh $(TARGET)
+
+sbom: ## What is in the binary, as CycloneDX: target/rejoin.cdx.json
+	@scripts/sbom.sh
 
 bench: ## How fast it is: docs/PERFORMANCE.md. make bench SCENARIO=queue REPS=5 SIZE=smoke
 	@REPS="$(REPS)" SIZE="$(SIZE)" scripts/bench.sh $(SCENARIO)

@@ -15,9 +15,4 @@ if have shellcheck; then
     say "shell"
     shellcheck -x scripts/*.sh .ci/run
 fi
-if cargo deny --version >/dev/null 2>&1; then
-    say "supply chain"
-    cargo deny --locked check
-else
-    say "cargo-deny is not installed: advisories, licences and sources were not checked (cargo install cargo-deny)"
-fi
+source scripts/supply-chain.sh

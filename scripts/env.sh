@@ -32,3 +32,11 @@ apt_install() {
         DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
     fi
 }
+
+# cheap_install CRATE VERSION FOLDER: a tool from crates.io into FOLDER/bin, compiled quickly rather than well.
+cheap_install() {
+    CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=256 \
+        CARGO_PROFILE_RELEASE_DEBUG=false CARGO_TARGET_DIR="$3/build" \
+        cargo install --quiet --locked --root "$3" --version "=$2" "$1"
+    rm -rf "$3/build"
+}

@@ -63,6 +63,14 @@ pub struct ApiConfig {
     #[arg(long, env = "REJOIN_MAX_STREAMS_PER_PROJECT", default_value_t = 50_000)]
     pub max_streams_per_project: usize,
 
+    /// Streams that this process has open at a time; then 503
+    #[arg(long, env = "REJOIN_MAX_STREAMS", default_value_t = 50_000)]
+    pub max_streams: usize,
+
+    /// Requests that are worked on at a time, those that only open a stream not counted; then 503
+    #[arg(long, env = "REJOIN_MAX_IN_FLIGHT", default_value_t = 1_000)]
+    pub max_in_flight: usize,
+
     /// Items of a list's page, unless the request says otherwise
     #[arg(long, env = "REJOIN_PAGE_SIZE", default_value_t = 50)]
     pub page_size: u32,
@@ -97,6 +105,8 @@ impl ApiConfig {
             stall_timeout_ms: 10_000,
             max_streams_per_user: 10_000,
             max_streams_per_project: 50_000,
+            max_streams: 50_000,
+            max_in_flight: 1_000,
             page_size: 50,
             max_page_size: 200,
             drain_grace_ms: 250,

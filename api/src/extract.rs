@@ -33,6 +33,10 @@ impl<T: DeserializeOwned> FromRequest<AppState> for Body<T> {
         let bytes = Bytes::from_request(request, state)
             .await
             .map_err(|rejection| body_problem(&rejection, state))?;
+        // What is no object is not one with its fields in a row either, as serde would have it.
+        if bytes.trim_ascii_start().first().is_some_and(|first| *first == b'[') {
+            return Err(Problem::bad_request("invalid_body", "the body must be a JSON object"));
+        }
         serde_json::from_slice(&bytes)
             .map(Body)
             .map_err(|error| json_problem(&error))
@@ -104,12 +108,34 @@ fn rejection_is_ours(rejection: impl IntoResponse + std::fmt::Debug) -> Problem 
     Problem::internal()
 }
 
+/// How many items somebody wants: far more than any page has, but as the document says, no more than 31 bits.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "u32")]
+pub struct Limit(i32);
+
+impl TryFrom<u32> for Limit {
+    type Error = String;
+
+    fn try_from(limit: u32) -> Result<Self, String> {
+        i32::try_from(limit)
+            .map(Self)
+            .map_err(|_| format!("limit must be at most {}", i32::MAX))
+    }
+}
+
+impl From<Limit> for i64 {
+    fn from(limit: Limit) -> i64 {
+        i64::from(limit.0)
+    }
+}
+
 /// Which page of a list.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct PageParams {
     /// Items of the page
-    pub limit: Option<u32>,
+    #[param(value_type = Option<i32>, minimum = 1)]
+    pub limit: Option<Limit>,
     /// `nextCursor` of the page before
     pub cursor: Option<String>,
 }
@@ -117,9 +143,9 @@ pub struct PageParams {
 impl PageParams {
     /// How many items the page has.
     pub fn limit(&self, state: &AppState) -> Result<i64, Problem> {
-        match self.limit {
+        match self.limit.map(i64::from) {
             Some(0) => Err(Problem::bad_request("invalid_query", "limit must be at least 1")),
-            Some(limit) => Ok(i64::from(limit.min(state.config.max_page_size))),
+            Some(limit) => Ok(limit.min(i64::from(state.config.max_page_size))),
             None => Ok(i64::from(state.config.page_size)),
         }
     }

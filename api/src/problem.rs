@@ -88,6 +88,16 @@ impl Problem {
         .retry_after(RETRY_AFTER_S)
     }
 
+    /// Refused before it takes a connection away from what is under way.
+    pub fn overloaded(retry_after_s: u64) -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "overloaded",
+            "this server has as much to do as it can; try again",
+        )
+        .retry_after(retry_after_s)
+    }
+
     pub fn database_away() -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -160,6 +170,11 @@ impl From<sqlx::Error> for Problem {
             // Text that PostgreSQL can't hold: the character NUL, or half of a surrogate pair.
             Some("22021" | "22P05" | "22P02") => {
                 Self::bad_request("invalid_text", "the request holds characters that can't be stored")
+            }
+            // No such table, no such schema: the migrations have not come so far.
+            Some("42P01" | "3F000") => {
+                error!(error = &error as &dyn std::error::Error, "the schema is not there");
+                Self::database_away()
             }
             _ => {
                 error!(error = &error as &dyn std::error::Error, "a statement failed");

@@ -27,15 +27,17 @@ pub mod tickets;
 pub mod trigger;
 
 use std::any::Any;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, MatchedPath, Request};
-use axum::http::StatusCode;
+use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
+use axum::http::{Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::error;
@@ -48,6 +50,9 @@ use crate::state::AppState;
 
 /// Until a response begins; of an import there is none while its lines come. A stream's own length has no limit.
 const REQUEST_LIMIT: Duration = Duration::from_secs(25);
+
+/// When there is no room for a request, it may come back after this.
+const OVERLOADED_RETRY_AFTER_S: u64 = 1;
 
 /// All documented routes.
 pub fn all() -> OpenApiRouter<AppState> {
@@ -92,18 +97,48 @@ pub fn router(state: AppState) -> Router {
         })
         .layer(DefaultBodyLimit::max(max_body_bytes))
         .layer(middleware::from_fn(pace::headers))
-        .layer(middleware::from_fn(limited))
+        .layer(middleware::from_fn_with_state(state.in_flight.clone(), limited))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn(metrics::count))
         .with_state(state)
 }
 
-/// Gives a request up whose answer does not begin: the database may be there and not answer.
-async fn limited(request: Request, next: Next) -> Response {
-    let path = request.extensions().get::<MatchedPath>();
-    if path.is_some_and(|path| path.as_str() == graph::transfer::IMPORT_PATH) {
-        return next.run(request).await;
+/// How much of the process a request takes.
+enum Weight {
+    /// Whoever operates it wants to know, above all when there is much to do.
+    Free,
+    /// It waits for one look at the database; how many of them there are is bounded by the streams.
+    OpensStream,
+    /// It has bounds of its own.
+    Transfer,
+    Work,
+}
+
+impl Weight {
+    fn of(request: &Request) -> Self {
+        match request.extensions().get::<MatchedPath>().map(MatchedPath::as_str) {
+            Some(graph::transfer::IMPORT_PATH) => Self::Transfer,
+            Some(path) if request.method() == Method::GET && path.ends_with("/events") => Self::OpensStream,
+            Some(path) if path.starts_with("/api/") => Self::Work,
+            Some(_) | None => Self::Free,
+        }
     }
+}
+
+/// Refuses a request for which there is no room, and gives one up whose answer does not begin: the database may be there and not
+/// answer.
+async fn limited(State(in_flight): State<Arc<Semaphore>>, request: Request, next: Next) -> Response {
+    let _place = match Weight::of(&request) {
+        Weight::Transfer => return next.run(request).await,
+        Weight::Free | Weight::OpensStream => None,
+        Weight::Work => match in_flight.try_acquire() {
+            Ok(place) => Some(place),
+            Err(_) => {
+                ::metrics::counter!("rejoin_requests_shed_total").increment(1);
+                return Problem::overloaded(OVERLOADED_RETRY_AFTER_S).into_response();
+            }
+        },
+    };
     match timeout(REQUEST_LIMIT, next.run(request)).await {
         Ok(response) => response,
         Err(_) => {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use metrics_exporter_prometheus::PrometheusHandle;
 use rejoin_shared::db::Db;
 use rejoin_shared::wakeup::SharedBus;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::caller::Keys;
@@ -28,6 +29,8 @@ pub struct AppState {
     pub oidc: Option<Arc<Oidc>>,
     pub transfers: Arc<Transfers>,
     pub metrics: PrometheusHandle,
+    /// A place for each request that is worked on.
+    pub in_flight: Arc<Semaphore>,
     /// Cancelled when the process is told to stop.
     pub draining: CancellationToken,
 }
@@ -43,6 +46,7 @@ impl AppState {
             oidc: oidc.map(Arc::new),
             rates: Arc::new(Rates::new(&config)),
             keys: Arc::new(Keys::new()),
+            in_flight: Arc::new(Semaphore::new(config.max_in_flight)),
             config: Arc::new(config),
             metrics,
             db,

@@ -13,6 +13,14 @@ use crate::process::{self, Process};
 use crate::scenario::Context;
 use crate::server::Database;
 
+/// Settings of an API, for loads in which one user plays all: limits that are for one user, or one project, are out of the way.
+pub const ONE_USER_PLAYS_ALL: [(&str, &str); 4] = [
+    ("REJOIN_RATE_PER_S", "100000"),
+    ("REJOIN_USER_RATE_PER_S", "100000"),
+    ("REJOIN_PROJECT_RATE_PER_S", "100000"),
+    ("REJOIN_MAX_STREAMS_PER_USER", "20000"),
+];
+
 pub struct Fleet {
     pub database: Database,
     /// By API.

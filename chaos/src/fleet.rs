@@ -100,6 +100,10 @@ impl Member {
             .env("REJOIN_HEARTBEAT_MS", (lease_ms / 3).to_string())
             .env("REJOIN_DRAIN_GRACE_MS", "0")
             .env("REJOIN_RATE_PER_S", "100000")
+            .env("REJOIN_USER_RATE_PER_S", "100000")
+            .env("REJOIN_PROJECT_RATE_PER_S", "100000")
+            // Who is killed again and again waits longer and longer for the next attempt.
+            .env("REJOIN_RUN_TIMEOUT_S", "3600")
             .envs(self.settings.environment.iter().cloned())
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)

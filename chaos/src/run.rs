@@ -22,7 +22,7 @@ use crate::world::{Shape, World};
 /// Everything is well for so long, before anything is done to it.
 const CALM: Duration = Duration::from_secs(2);
 /// How long [`Options::patience`] usually is.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(90);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const SAMPLE_EVERY: Duration = Duration::from_millis(500);
 /// No process of a run may have more memory: a bound for hundreds of conversations and their readers, in a build for tests.

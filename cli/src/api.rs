@@ -1,4 +1,6 @@
 //! `rejoin api`: one API process of a fleet.
+use std::pin::pin;
+
 use anyhow::{Context, Result};
 use rejoin_api::ApiConfig;
 
@@ -32,12 +34,18 @@ pub struct Args {
 pub async fn run(_global: &Global, args: Args, _out: Out) -> Result<Exit> {
     let ending = fleet::begin(&args.fleet)?;
     let listen = args.config.listen;
+    let url = args.config.database.database_url.clone();
     let serve = async {
-        if fleet::schema_is_ready(&args.config.database.database_url, &args.fleet, &ending.drain).await? {
-            let served = rejoin_api::serve(args.config, ending.drain.clone()).await;
-            served.with_context(|| format!("can't serve the API on {listen}"))?;
-        }
-        Ok(())
+        let mut served = pin!(rejoin_api::serve(args.config, ending.drain.clone()));
+        let served = tokio::select! {
+            served = &mut served => served,
+            // Meanwhile it answers: that it is alive, and not ready.
+            ready = fleet::schema_is_ready(&url, &args.fleet, &ending.drain) => {
+                ready?;
+                served.await
+            }
+        };
+        served.with_context(|| format!("can't serve the API on {listen}"))
     };
     ending.work(serve).await
 }

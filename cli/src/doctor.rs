@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::ValueEnum;
+use rejoin_shared::horizon;
 use serde::Serialize;
 use sqlx::{Connection, PgConnection};
 
@@ -233,6 +234,12 @@ async fn ask_database(connection: &mut PgConnection, url: &str) -> Result<Vec<Fi
         good(Check::Database, format!("all {} migrations are applied", lines.len()))
     });
 
+    findings.extend(
+        horizon::oldest(connection)
+            .await?
+            .and_then(|oldest| open_for_long(&oldest)),
+    );
+
     let extensions: Vec<String> =
         sqlx::query_scalar("select name::text from pg_available_extensions where name in ('pg_trgm', 'vector')")
             .fetch_all(&mut *connection)
@@ -253,6 +260,16 @@ async fn ask_database(connection: &mut PgConnection, url: &str) -> Result<Vec<Fi
         lacking(Check::Database, false, "the extension pg_trgm is not available", todo)
     });
     Ok(findings)
+}
+
+/// A transaction that keeps dead rows from being removed, if it is old.
+fn open_for_long(holder: &horizon::Holder) -> Option<Finding> {
+    (holder.age_s > horizon::OLD.as_secs_f64()).then(|| {
+        let found = format!("a transaction is open for {:.0} s: {}", holder.age_s, holder.what);
+        let todo = "rows that are over can't be removed until it ends, and tables grow; find out whose it is, then \
+                    select pg_terminate_backend(…), or rollback prepared …";
+        lacking(Check::Database, false, found, todo)
+    })
 }
 
 async fn api(url: &str, needed: bool) -> Finding {
@@ -328,6 +345,20 @@ mod tests {
         assert_eq!(
             (one.verdict, one.found.as_str()),
             (Verdict::Good, "model providers: anthropic")
+        );
+    }
+
+    #[test]
+    fn a_transaction_that_is_open_for_long_is_told_with_whose_it_is() {
+        let holder = |age_s| horizon::Holder {
+            what: "pid 7 (psql)".to_owned(),
+            age_s,
+        };
+        assert!(open_for_long(&holder(299.0)).is_none());
+        let told = open_for_long(&holder(301.0)).unwrap();
+        assert!(
+            told.verdict == Verdict::Note && told.found.contains("301 s: pid 7"),
+            "{told:?}"
         );
     }
 

@@ -142,7 +142,7 @@ pub async fn schema_is_ready(url: &str, args: &FleetArgs, drain: &CancellationTo
                 return Err(Exit::Failed.because(message).into());
             }
             // Down, or starting: that passes.
-            Err(error) if Exit::of(&error) == Exit::Unreachable || is_starting(&error) => {
+            Err(error) if Exit::of(&error) == Exit::Unreachable || is_passing(&error) => {
                 if looks.is_multiple_of(TELL_EVERY) {
                     tracing::warn!(
                         error = format!("{error:#}"),
@@ -160,11 +160,10 @@ pub async fn schema_is_ready(url: &str, args: &FleetArgs, drain: &CancellationTo
     }
 }
 
-/// The server says so itself: 57P03 `cannot_connect_now`, or 53300 `too_many_connections`.
-fn is_starting(error: &anyhow::Error) -> bool {
+/// The connection broke off, or the server says that it is starting, stopping, or full: the same question may be answered later.
+fn is_passing(error: &anyhow::Error) -> bool {
     error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<sqlx::Error>())
-        .filter_map(|error| error.as_database_error()?.code())
-        .any(|code| code == "57P03" || code == "53300")
+        .any(rejoin_shared::db::is_transient)
 }

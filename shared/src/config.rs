@@ -26,6 +26,10 @@ pub struct DatabaseArgs {
     #[arg(long, env = "REJOIN_DB_STATEMENT_TIMEOUT_MS", default_value_t = 30_000)]
     pub db_statement_timeout_ms: u64,
 
+    /// A statement that waits longer for a lock is ended by the server [milliseconds]
+    #[arg(long, env = "REJOIN_DB_LOCK_TIMEOUT_MS", default_value_t = 10_000)]
+    pub db_lock_timeout_ms: u64,
+
     /// How processes tell each other that there is something new
     #[arg(long, env = "REJOIN_BUS", value_enum, default_value_t = BusKind::Postgres)]
     pub bus: BusKind,
@@ -39,6 +43,7 @@ impl DatabaseArgs {
             db_connections: 10,
             db_hot_connections: 6,
             db_statement_timeout_ms: 30_000,
+            db_lock_timeout_ms: 10_000,
             bus: BusKind::Postgres,
         }
     }

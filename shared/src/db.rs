@@ -77,6 +77,7 @@ impl Db {
             .map_err(|error: sqlx::Error| ConnectError::Url(error.to_string()))?;
         let options = options.application_name(application).options([
             ("statement_timeout", format!("{}ms", args.db_statement_timeout_ms)),
+            ("lock_timeout", format!("{}ms", args.db_lock_timeout_ms)),
             ("synchronous_commit", "on".to_owned()),
         ]);
         let options = match role.name() {
@@ -133,8 +134,8 @@ impl Connector {
         config
             .application_name(application)
             .options(format!(
-                "-c statement_timeout={} -c synchronous_commit=on -c idle_in_transaction_session_timeout=10s {LOOK_UPS}{role}",
-                args.db_statement_timeout_ms
+                "-c statement_timeout={} -c lock_timeout={} -c synchronous_commit=on -c idle_in_transaction_session_timeout=10s {LOOK_UPS}{role}",
+                args.db_statement_timeout_ms, args.db_lock_timeout_ms
             ))
             .connect_timeout(Duration::from_secs(5))
             .keepalives_idle(Duration::from_secs(10));

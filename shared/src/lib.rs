@@ -10,6 +10,7 @@
 //! - `graph`     the knowledge graph
 //! - `sabotage`  switches that break promises, in builds for the checker of `chaos/` only
 //! - `walls`     transactions that see one user's rows only
+//! - `horizon`   what holds back the removal of dead rows
 //! - `commands`  verbs: one transaction each, over several nouns
 //!
 //! Imports go one way: commands -> nouns -> ids, config, db. Tables and their columns: `migrations/`.
@@ -22,6 +23,7 @@ pub mod conversations;
 pub mod db;
 pub mod events;
 pub mod graph;
+pub mod horizon;
 pub mod identities;
 pub mod ids;
 pub mod messages;

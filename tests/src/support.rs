@@ -114,9 +114,14 @@ pub async fn own_server_database() -> (PrivatePostgres, TestDatabase) {
         ..PostgresOptions::ephemeral()
     };
     let server = PrivatePostgres::start(options).await.expect("a private PostgreSQL");
-    rejoin_cli::migrate::up(&server.url()).await.expect("migrations");
-    let database = populated(server.url()).await;
+    let database = on_server(&server).await;
     (server, database)
+}
+
+/// A migrated database on a server that the test has made.
+pub async fn on_server(server: &PrivatePostgres) -> TestDatabase {
+    rejoin_cli::migrate::up(&server.url()).await.expect("migrations");
+    populated(server.url()).await
 }
 
 /// The migrated database at `url`, with a project, a user and a key.

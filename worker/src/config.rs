@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use rejoin_shared::config::DatabaseArgs;
 use rejoin_shared::events::writer::WriterOptions;
+use rejoin_shared::horizon;
 use rejoin_shared::queue::lease;
 
 #[derive(Debug, Clone, Args)]
@@ -77,6 +78,10 @@ pub struct WorkerConfig {
     #[arg(long, env = "REJOIN_COMPACT_EVENTS_AFTER_S", default_value_t = 3600)]
     pub compact_events_after_s: u64,
 
+    /// A transaction of anybody's that is open for longer is told in the log: it keeps dead rows from being removed [seconds]
+    #[arg(long, env = "REJOIN_OLD_TRANSACTION_S", default_value_t = horizon::OLD.as_secs())]
+    pub old_transaction_s: u64,
+
     /// Serve Prometheus metrics here, e.g. 127.0.0.1:9464
     #[arg(long, env = "REJOIN_WORKER_METRICS")]
     pub metrics: Option<SocketAddr>,
@@ -103,6 +108,7 @@ impl WorkerConfig {
             keep_dead_jobs_h: 24 * 30,
             keep_events_h: 0,
             compact_events_after_s: 3600,
+            old_transaction_s: horizon::OLD.as_secs(),
             metrics: None,
         }
     }

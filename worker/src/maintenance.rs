@@ -8,8 +8,8 @@ use rejoin_shared::events::kinds::DoneStatus;
 use rejoin_shared::events::{compaction, retention};
 use rejoin_shared::queue::sweep::{self, DeadJob};
 use rejoin_shared::queue::{self, Outcome, Settlement};
-use rejoin_shared::runs;
 use rejoin_shared::wakeup::Wake;
+use rejoin_shared::{horizon, runs};
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
@@ -24,6 +24,9 @@ const UPKEEP_EVERY: Duration = Duration::from_secs(60);
 /// Between two of their transactions, of what the last one took: they have at most a third of one connection's time, so that
 /// appends don't feel them.
 const UPKEEP_REST: u32 = 2;
+/// Between two looks for transactions that stay open, and between two words about the same one.
+const HORIZON_EVERY: Duration = Duration::from_secs(15);
+const HORIZON_SAID_EVERY: Duration = Duration::from_secs(600);
 /// Idempotency keys are remembered this long.
 const KEEP_KEYS_H: f64 = 48.0;
 
@@ -32,7 +35,7 @@ pub async fn run(services: Services, drain: CancellationToken) {
     tokio::select! {
         () = drain.cancelled() => {}
         // Apart from each other: a lease that expires must not wait for the removal of old rows.
-        ((), ()) = async { tokio::join!(sweep(&services), keep_up(&services)) } => {}
+        ((), (), ()) = async { tokio::join!(sweep(&services), keep_up(&services), watch_horizon(&services)) } => {}
     }
 }
 
@@ -57,6 +60,43 @@ async fn keep_up(services: &Services) {
         }
         if let Err(error) = compact_all(services).await {
             warn!(%error, "compacting events failed; trying again");
+        }
+    }
+}
+
+/// Tells of what keeps dead rows from being removed.
+async fn watch_horizon(services: &Services) {
+    let mut said: Option<Instant> = None;
+    let limit_s = services.config.old_transaction_s as f64;
+    // Often where little is a lot, as in tests.
+    let mut tick = interval(HORIZON_EVERY.min(Duration::from_secs(services.config.old_transaction_s.max(1))));
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        let asked = async { horizon::oldest(&mut *services.db.sql.acquire().await?).await };
+        let oldest = match asked.await {
+            Ok(oldest) => oldest,
+            Err(error) => {
+                warn!(%error, "looking for transactions that stay open failed; trying again");
+                continue;
+            }
+        };
+        metrics::gauge!("rejoin_oldest_transaction_seconds").set(oldest.as_ref().map_or(0.0, |holder| holder.age_s));
+        match oldest.filter(|holder| holder.age_s > limit_s) {
+            Some(holder) if said.is_none_or(|at| at.elapsed() >= HORIZON_SAID_EVERY) => {
+                warn!(
+                    held_by = holder.what,
+                    age_s = holder.age_s.round(),
+                    "a transaction stays open: rows that are over can't be removed, and tables grow"
+                );
+                said = Some(Instant::now());
+            }
+            Some(_) => {}
+            None => {
+                if said.take().is_some() {
+                    info!("no transaction stays open any more: rows that are over can be removed");
+                }
+            }
         }
     }
 }

@@ -122,6 +122,7 @@ pub struct DefinitionRequest {
     /// Whitelist with globs (`["*"]`, `["list_*"]`); empty means none
     pub tools: Option<Vec<String>>,
     #[serde(alias = "flow_type")]
+    #[schema(pattern = "^(single|sequential|loop|parallel)$")]
     pub flow_type: Option<String>,
     #[serde(alias = "is_default")]
     pub is_default: Option<bool>,
@@ -132,6 +133,7 @@ pub struct DefinitionRequest {
     #[serde(default, alias = "default_timeout", deserialize_with = "present")]
     #[schema(value_type = Option<i32>)]
     pub default_timeout: Option<Option<i32>>,
+    #[schema(pattern = "^(external|project|internal)$")]
     pub visibility: Option<String>,
     #[serde(default, alias = "max_depth", deserialize_with = "present")]
     #[schema(value_type = Option<i32>)]
@@ -269,7 +271,7 @@ async fn list(
 #[utoipa::path(post, path = "/api/admin/projects/{p}/agent-definitions", tag = "agent definitions",
     request_body = DefinitionRequest, params(("p" = Uuid, Path, description = "The project")),
     responses((status = 201, description = "Added", body = DefinitionBody),
-        (status = 409, description = "The name is taken", body = crate::problem::ProblemBody), Refused, BodyRefused))]
+        (status = 409, description = "The name is taken", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
     caller: Caller,
@@ -309,7 +311,7 @@ async fn get(
     request_body = DefinitionRequest,
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The definition")),
     responses((status = 200, description = "As it is now", body = DefinitionBody),
-        (status = 409, description = "The name is taken", body = crate::problem::ProblemBody), Refused, BodyRefused))]
+        (status = 409, description = "The name is taken", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused, BodyRefused))]
 async fn update(
     State(state): State<AppState>,
     caller: Caller,
@@ -334,7 +336,7 @@ async fn update(
 #[utoipa::path(delete, path = "/api/admin/projects/{p}/agent-definitions/{id}", tag = "agent definitions",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The definition")),
     responses((status = 204, description = "Gone"),
-        (status = 409, description = "Conversations are bound to it", body = crate::problem::ProblemBody), Refused))]
+        (status = 409, description = "Conversations are bound to it", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn delete(
     State(state): State<AppState>,
     caller: Caller,

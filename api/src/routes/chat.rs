@@ -36,6 +36,7 @@ pub fn routes() -> OpenApiRouter<AppState> {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChatRequest {
     /// What the user says
+    #[schema(pattern = r"\S")]
     pub message: String,
     /// None: a new conversation
     pub conversation_id: Option<String>,
@@ -55,6 +56,7 @@ pub struct ChatRequest {
 #[into_params(parameter_in = Query)]
 pub struct ChatParams {
     /// While a run of the conversation is active: `enqueue` (default), `reject` or `interrupt`
+    #[param(pattern = "^(enqueue|reject|interrupt)$")]
     pub on_busy: Option<String>,
 }
 
@@ -88,9 +90,9 @@ impl ChatParams {
     responses(
         (status = 200, description = "The turn's events, until its `done`", body = String, content_type = "text/event-stream"),
         (status = 202, description = "Accepted (with `Accept: application/json`)", body = Accepted),
-        (status = 409, description = "A run of the conversation is active, and onBusy=reject", body = crate::problem::ProblemBody),
-        (status = 410, description = "The key's run was streamed long ago; its events are gone", body = crate::problem::ProblemBody),
-        (status = 422, description = "The idempotency key was used with another body", body = crate::problem::ProblemBody),
+        (status = 409, description = "A run of the conversation is active, and onBusy=reject", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 410, description = "The key's run was streamed long ago; its events are gone", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "The idempotency key was used with another body", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn post_message(
     State(state): State<AppState>,

@@ -117,6 +117,7 @@ pub struct MessagePage {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewConversation {
+    #[schema(pattern = r"\S", max_length = 500)]
     pub title: Option<String>,
     /// The agent that it is bound to for its whole life; none: plain chat
     pub agent_definition_id: Option<String>,
@@ -126,6 +127,7 @@ pub struct NewConversation {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConversationPatch {
+    #[schema(pattern = r"\S", max_length = 500)]
     pub title: Option<String>,
     pub metadata: Option<Value>,
 }
@@ -295,7 +297,7 @@ async fn list_messages(
         ("Last-Event-ID" = Option<String>, Header, description = "The number of the last event that the reader has")),
     responses(
         (status = 200, description = "Events", body = String, content_type = "text/event-stream"),
-        (status = 410, description = "The events after the cursor are gone", body = crate::problem::ProblemBody),
+        (status = 410, description = "The events after the cursor are gone", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn events(
     State(state): State<AppState>,

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::runs::{RunBody, RunDetail, detail, visible};
 use crate::caller::Caller;
-use crate::extract::{PageParams, Params, Segments, page};
+use crate::extract::{Limit, PageParams, Params, Segments, page};
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
@@ -45,12 +45,15 @@ pub struct RunPage {
 #[into_params(parameter_in = Query)]
 pub struct RunParams {
     /// Items of the page
-    pub limit: Option<u32>,
+    #[param(value_type = Option<i32>, minimum = 1)]
+    pub limit: Option<Limit>,
     /// `nextCursor` of the page before
     pub cursor: Option<String>,
     /// Only runs that stand so
+    #[param(pattern = "^(queued|running|waiting|paused|completed|failed|cancelled)$")]
     pub state: Option<String>,
     /// The same as `state`
+    #[param(pattern = "^(queued|running|waiting|paused|completed|failed|cancelled)$")]
     pub status: Option<String>,
     /// Only runs of this conversation
     pub conversation_id: Option<Uuid>,

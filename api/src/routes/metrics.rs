@@ -51,6 +51,10 @@ fn describe() {
         "rejoin_stalled_connections_total",
         "Connections cut because their peer took nothing"
     );
+    describe_counter!(
+        "rejoin_requests_shed_total",
+        "Requests refused because there was no room for them"
+    );
     describe_gauge!("rejoin_open_streams", "Streams that are open");
     // Shown from the start.
     for name in [
@@ -60,6 +64,7 @@ fn describe() {
         "rejoin_tail_queries_total",
         "rejoin_log_reads_total",
         "rejoin_stalled_connections_total",
+        "rejoin_requests_shed_total",
     ] {
         ::metrics::counter!(name).increment(0);
     }

@@ -194,7 +194,7 @@ async fn cancel(
     responses(
         (status = 200, description = "Events", body = String, content_type = "text/event-stream"),
         (status = 204, description = "The cursor is at the end of the finished run"),
-        (status = 410, description = "The events after the cursor are gone", body = crate::problem::ProblemBody),
+        (status = 410, description = "The events after the cursor are gone", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn events(
     State(state): State<AppState>,

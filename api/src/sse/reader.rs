@@ -15,13 +15,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::Stream;
-use rejoin_shared::events::log;
 use rejoin_shared::sabotage::{self, Break};
-use tokio::time::{Instant, sleep};
 use tracing::debug;
 use uuid::Uuid;
 
 use super::frame::{self, Frame};
+use super::ground::{Instant, sleep, timeout};
 use super::ring::Look;
 use super::streams::Permit;
 use super::tail::Subscription;
@@ -32,6 +31,8 @@ const CHUNK_BYTES: usize = 16 * 1024;
 const LOOK_FRAMES: usize = 256;
 /// Delivered events that a reader counts by itself before it tells the counters that all readers share.
 const COUNTED_EVENTS: u64 = 64;
+/// A page that takes longer is given up and asked for again: its connection may be dead.
+const PAGE_LIMIT: Duration = Duration::from_secs(10);
 /// Between two tries while the database is away.
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -97,7 +98,8 @@ impl Reader {
     /// A reader of all that comes after `cursor`.
     pub fn new(subscription: Subscription, permit: Permit, filter: Filter, cursor: i64) -> Self {
         Self {
-            beat: subscription.hub().beat(),
+            // Not the hub's: it looks around at first, for what was said before it was there.
+            beat: subscription.hub().beat().wrapping_sub(1),
             subscription,
             permit,
             filter,
@@ -235,14 +237,18 @@ impl Reader {
         let (log_id, cursor) = (self.subscription.log_id, self.cursor);
         Box::pin(async move {
             hub.counters.pages.increment(1);
-            match log::read(&hub.db.hot, log_id, cursor).await {
-                Ok(events) if events.first().is_some_and(|first| first.seq == cursor + 1) => {
+            match timeout(PAGE_LIMIT, hub.source.page(log_id, cursor)).await {
+                Ok(Ok(events)) if events.first().is_some_and(|first| first.seq == cursor + 1) => {
                     Page::Frames(events.iter().map(Frame::of).collect())
                 }
-                Ok(_) => Page::Gone,
-                Err(error) => {
+                Ok(Ok(_)) => Page::Gone,
+                Ok(Err(error)) => {
                     debug!(%error, %log_id, "reading the past failed; trying again");
                     sleep(RETRY).await;
+                    Page::NotNow
+                }
+                Err(_) => {
+                    debug!(%log_id, "reading the past took too long; trying again");
                     Page::NotNow
                 }
             }

@@ -38,10 +38,13 @@ const QUERY_LIMIT: Duration = Duration::from_secs(5);
 #[into_params(parameter_in = Query)]
 pub struct StreamParams {
     /// The number of the last event that the reader has, or `now`; the header `Last-Event-ID` goes before it
+    #[param(pattern = "^([0-9]{1,18}|now)$")]
     pub after: Option<String>,
     /// `snapshot`: begin with the state so far instead of all events
+    #[param(pattern = "^snapshot$")]
     pub from: Option<String>,
     /// `event`: where events after the cursor are gone, stream a `gap`, a snapshot, then go on, instead of answering 410
+    #[param(pattern = "^event$")]
     pub on_gap: Option<String>,
     /// A single-use ticket instead of an API key
     pub ticket: Option<String>,

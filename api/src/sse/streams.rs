@@ -2,12 +2,13 @@
 //! nothing any more.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use rejoin_shared::auth::Credential;
 use uuid::Uuid;
 
+use super::ground::Mutex;
+use super::ground::atomic::{AtomicBool, Ordering};
 use crate::caller::Caller;
 use crate::problem::Problem;
 
@@ -15,6 +16,7 @@ use crate::problem::Problem;
 const RETRY_AFTER_S: u64 = 5;
 
 pub struct Streams {
+    max: usize,
     max_per_user: usize,
     max_per_project: usize,
     // A std mutex: nothing awaits while it is held.
@@ -71,8 +73,10 @@ impl Permit {
 }
 
 impl Streams {
-    pub fn new(max_per_user: usize, max_per_project: usize) -> Self {
+    /// At most `max`, `max_per_user` of each user, and `max_per_project` of each project.
+    pub fn new(max: usize, max_per_user: usize, max_per_project: usize) -> Self {
         Self {
+            max,
             max_per_user,
             max_per_project,
             open: Mutex::default(),
@@ -81,6 +85,9 @@ impl Streams {
 
     pub fn admit(self: &Arc<Self>, caller: &Caller) -> Result<Permit, Problem> {
         let mut open = self.open.lock().expect("nothing panics while it is held");
+        if open.streams.len() >= self.max {
+            return Err(Problem::overloaded(RETRY_AFTER_S));
+        }
         if !take(&mut open.per_user, caller.user_id, self.max_per_user) {
             return Err(Problem::too_many("this user has too many open streams", RETRY_AFTER_S));
         }

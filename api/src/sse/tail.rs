@@ -6,25 +6,24 @@
 
 use std::collections::vec_deque::Iter;
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
 use metrics::{Counter, counter};
-use rejoin_shared::auth;
 use rejoin_shared::config::poll_interval;
-use rejoin_shared::db::Db;
 use rejoin_shared::events::log::{self, StoredEvent};
 use rejoin_shared::wakeup::{self, SharedBus, Wake};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 use uuid::Uuid;
 
 use super::frame::Frame;
+use super::ground::atomic::{AtomicBool, AtomicU64, Ordering};
+use super::ground::{Instant, Mutex, MutexGuard, PoisonError, sleep, sleep_until, timeout};
 use super::ring::{LogTail, Look};
+use super::source::{Cursor, Source};
 use super::streams::Streams;
 use crate::config::ApiConfig;
 
@@ -51,7 +50,7 @@ pub struct Hub {
     asked: Mutex<HashSet<Uuid>>,
     asked_news: Notify,
     pub streams: Arc<Streams>,
-    pub db: Db,
+    pub source: Box<dyn Source>,
     pub counters: Counters,
     heartbeat: Duration,
     /// Changes when readers are to look around: whether their stream has to end, how long it was silent.
@@ -134,38 +133,50 @@ impl Drop for Subscription {
     }
 }
 
-/// A followed log and the number after which its tail reads on.
-type Cursor = (Uuid, i64);
-
 impl Hub {
     /// Needs the recorder of metrics to be there.
-    pub fn start(db: Db, bus: SharedBus, config: &ApiConfig, draining: CancellationToken) -> Arc<Self> {
-        let hub = Arc::new(Self {
+    pub fn start(
+        source: impl Source + 'static,
+        bus: SharedBus,
+        config: &ApiConfig,
+        draining: CancellationToken,
+    ) -> Arc<Self> {
+        let hub = Arc::new(Self::new(
+            source,
+            Streams::new(
+                config.max_streams,
+                config.max_streams_per_user,
+                config.max_streams_per_project,
+            ),
+            config.heartbeat(),
+        ));
+        tokio::spawn(hub.clone().run(bus, draining));
+        hub
+    }
+
+    pub(super) fn new(source: impl Source + 'static, streams: Streams, heartbeat: Duration) -> Self {
+        Self {
             followed: Mutex::default(),
             asked: Mutex::default(),
             asked_news: Notify::new(),
-            streams: Arc::new(Streams::new(
-                config.max_streams_per_user,
-                config.max_streams_per_project,
-            )),
-            db,
+            streams: Arc::new(streams),
+            source: Box::new(source),
             counters: Counters::new(),
-            heartbeat: config.heartbeat(),
+            heartbeat,
             beat: AtomicU64::new(0),
             draining: AtomicBool::new(false),
             stop: CancellationToken::new(),
-        });
-        let stop = hub.stop.clone();
-        let follow = hub.clone().follow_logs(bus);
-        let check = hub.clone().check_streams();
-        let beat = hub.clone().keep_beating(draining);
-        tokio::spawn(async move {
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = async { tokio::join!(follow, check, beat); } => {}
-            }
-        });
-        hub
+        }
+    }
+
+    /// Serves the readers until [`Hub::stop`].
+    pub(super) async fn run(self: Arc<Self>, bus: SharedBus, draining: CancellationToken) {
+        let stop = self.stop.clone();
+        let follow = self.clone().follow_logs(bus);
+        let check = self.clone().check_streams();
+        let beat = self.keep_beating(draining);
+        stop.run_until_cancelled(async { tokio::join!(follow, check, beat) })
+            .await;
     }
 
     pub fn beat(&self) -> u64 {
@@ -199,7 +210,7 @@ impl Hub {
         }
     }
 
-    /// Ends what [`Hub::start`] spawned.
+    /// Ends [`Hub::run`].
     pub fn stop(&self) {
         self.stop.cancel();
     }
@@ -239,9 +250,11 @@ impl Hub {
         loop {
             let mut news = Wake::default();
             tokio::select! {
-                wake = wakeup::next(&mut wakes) => news.merge(Wake::clone(&wake)),
-                () = self.asked_news.notified() => {}
+                biased;
+                // First: hints that never end must not keep it waiting.
                 () = sleep_until(look_at_all) => news.all = true,
+                () = self.asked_news.notified() => {}
+                wake = wakeup::next(&mut wakes) => news.merge(Wake::clone(&wake)),
             }
             // Whatever else comes until the next read is allowed is read with it.
             sleep_until(may_read).await;
@@ -283,7 +296,7 @@ impl Hub {
         let mut said = false;
         while !cursors.is_empty() {
             self.counters.queries.increment(1);
-            let failed = match timeout(QUERY_LIMIT, log::tail(&self.db.hot, &cursors)).await {
+            let failed = match timeout(QUERY_LIMIT, self.source.news(&cursors)).await {
                 Ok(Ok(events)) => {
                     cursors = self.append(&cursors, &events);
                     continue;
@@ -328,7 +341,7 @@ impl Hub {
             }
             let keys = self.streams.keys();
             if !keys.is_empty() {
-                match timeout(QUERY_LIMIT, auth::still_valid(&self.db.sql, &keys)).await {
+                match timeout(QUERY_LIMIT, self.source.valid_keys(&keys)).await {
                     Ok(Ok(valid)) => {
                         let ended: Vec<Uuid> = keys.into_iter().filter(|key| !valid.contains(key)).collect();
                         if self.streams.end(&ended) > 0 {
@@ -342,7 +355,7 @@ impl Hub {
             }
             let logs: Vec<Uuid> = lock(&self.followed).keys().copied().collect();
             if !logs.is_empty() {
-                match timeout(QUERY_LIMIT, log::existing(&self.db.hot, &logs)).await {
+                match timeout(QUERY_LIMIT, self.source.existing(&logs)).await {
                     Ok(Ok(existing)) => self.end_logs(&logs, &existing.into_iter().collect()),
                     Ok(Err(error)) => debug!(%error, "checking the logs of open streams failed"),
                     Err(_) => debug!("checking the logs of open streams took too long"),

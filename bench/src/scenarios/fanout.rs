@@ -16,6 +16,7 @@ use crate::posted;
 use crate::print::count;
 use crate::process::{self, Process, Usage};
 use crate::producer;
+use crate::product::ONE_USER_PLAYS_ALL;
 use crate::results::{Better, Claim, Column, Of, PlotKind, Table};
 use crate::scenario::{Context, Recorder, Scenario, Size};
 
@@ -28,11 +29,6 @@ const STUCK_EVERY: usize = 10;
 /// A stuck reader asks for a past of so many events, which fill every buffer on its way.
 const STUCK_PAST: usize = 10_000;
 const STUCK_RECEIVE_BUFFER_BYTES: usize = 4 * 1024;
-/// One user plays all: limits that are for one user are out of the way.
-const API_SETTINGS: [(&str, &str); 2] = [
-    ("REJOIN_RATE_PER_S", "100000"),
-    ("REJOIN_MAX_STREAMS_PER_USER", "20000"),
-];
 
 #[derive(Debug, Clone, Copy)]
 struct Case {
@@ -221,7 +217,7 @@ async fn rejoin(context: &Context, case: Case, out: &mut Recorder) -> Result<()>
         posted::add_past(&database, &runs, STUCK_PAST).await?;
     }
     context.server.settle().await?;
-    let (api, url) = Process::api(&database.url, &API_SETTINGS).await?;
+    let (api, url) = Process::api(&database.url, &ONE_USER_PLAYS_ALL).await?;
     let key = &database.api_key;
     let request = |log: &uuid::Uuid, after: &str| {
         format!(

@@ -11,6 +11,7 @@ use crate::paced;
 use crate::part::{Part, Role};
 use crate::posted;
 use crate::process::{self, Process};
+use crate::product::ONE_USER_PLAYS_ALL;
 use crate::results::{Better, Claim, Column, Of, Table};
 use crate::scenario::{Context, Recorder, Scenario, Size};
 use crate::server::Database;
@@ -32,11 +33,6 @@ const PAST: usize = 120;
 const BEHIND: usize = 100;
 /// Tokens of the run that late joiners join.
 const TOKENS: usize = 10_000;
-/// One user plays all: limits that are for one user are out of the way.
-const API_SETTINGS: [(&str, &str); 2] = [
-    ("REJOIN_RATE_PER_S", "100000"),
-    ("REJOIN_MAX_STREAMS_PER_USER", "20000"),
-];
 
 #[derive(Debug, Clone, Copy)]
 struct Case {
@@ -177,7 +173,7 @@ impl Past {
 
 async fn resume(past: &Past, case: Case, out: &mut Recorder) -> Result<()> {
     let database = &past.database;
-    let (api, url) = Process::api(&database.url, &API_SETTINGS).await?;
+    let (api, url) = Process::api(&database.url, &ONE_USER_PLAYS_ALL).await?;
     let before = transactions(database).await?;
     let key = &database.api_key;
     // The user's message is a log's first event, and its past follows.

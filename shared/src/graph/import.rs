@@ -8,7 +8,7 @@
 //! - `lines`    reads lines of bounded length
 //! - `staging`  writes parsed lines into the temporary tables
 
-mod lines;
+pub mod lines;
 mod staging;
 
 use serde::{Deserialize, Serialize};

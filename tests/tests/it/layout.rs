@@ -21,7 +21,16 @@ const LONG_FILES: [(&str, &str); 4] = [
         "one contract: cursors, endings, refusals and drains of the same streams",
     ),
 ];
-const MEMBERS: [&str; 7] = ["shared", "api", "worker", "cli", "tests", "bench", "chaos"];
+const MEMBERS: [&str; 8] = [
+    "shared",
+    "api",
+    "worker",
+    "cli",
+    "tests",
+    "bench",
+    "chaos",
+    "interleave",
+];
 /// Crates that speak HTTP, as their names begin in manifests and paths.
 const HTTP: [&str; 5] = ["axum", "reqwest", "hyper", "tower_http", "utoipa"];
 

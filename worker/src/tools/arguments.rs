@@ -112,8 +112,10 @@ fn faults(validator: &Validator, fields: &Value) -> Vec<String> {
         .iter_errors(fields)
         .take(MAX_TOLD_FAULTS)
         .map(|fault| {
-            let what: String = fault.to_string().chars().take(MAX_FAULT_CHARS).collect();
-            match fault.instance_path().to_string().trim_start_matches('/') {
+            let cut = |text: String| text.chars().take(MAX_FAULT_CHARS).collect::<String>();
+            let what = cut(fault.to_string());
+            // Names in it may be the model's own.
+            match cut(fault.instance_path().to_string()).trim_start_matches('/') {
                 "" => what,
                 path => format!("{path}: {what}"),
             }

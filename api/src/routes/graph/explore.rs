@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::objects::ObjectBody;
 use crate::caller::Caller;
-use crate::extract::{Body, Params, Segments};
+use crate::extract::{Body, Limit, Params, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
@@ -42,7 +42,8 @@ pub struct SearchParams {
     /// Only objects with one of these labels, with commas between
     pub labels: Option<String>,
     /// Objects in the answer, at most 100
-    pub limit: Option<u32>,
+    #[param(value_type = Option<i32>, minimum = 0)]
+    pub limit: Option<Limit>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -103,7 +104,7 @@ pub struct WalkRequest {
     pub relationship_types: Vec<String>,
     /// `outgoing`, `incoming` or `both`
     #[serde(default)]
-    #[schema(value_type = String)]
+    #[schema(value_type = String, pattern = "^(outgoing|incoming|both)$")]
     pub direction: Direction,
 }
 

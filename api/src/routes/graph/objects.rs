@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::{CHANGE_TRIES, Made, Versioned, actor, etag, expected_version, may_be_made_again};
 use crate::caller::Caller;
-use crate::extract::{Body, PageParams, Params, Segments, page};
+use crate::extract::{Body, Limit, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, ProblemBody, Refused};
 use crate::state::AppState;
 
@@ -179,7 +179,8 @@ pub struct ObjectParams {
     /// Only objects with this status
     pub status: Option<String>,
     /// Items of the page
-    pub limit: Option<u32>,
+    #[param(value_type = Option<i32>, minimum = 1)]
+    pub limit: Option<Limit>,
     /// `nextCursor` of the page before
     pub cursor: Option<String>,
 }
@@ -188,7 +189,8 @@ pub struct ObjectParams {
 #[into_params(parameter_in = Query)]
 pub struct LimitParams {
     /// Items at most
-    pub limit: Option<u32>,
+    #[param(value_type = Option<i32>, minimum = 0)]
+    pub limit: Option<Limit>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -258,7 +260,7 @@ async fn list(
 #[utoipa::path(post, path = "/api/projects/{p}/graph/objects", tag = "graph objects",
     request_body = NewObjectRequest, params(("p" = Uuid, Path, description = "The project")),
     responses((status = 201, description = "Made", body = ObjectBody),
-        (status = 409, description = "Its type has the key already", body = ProblemBody), Refused, BodyRefused))]
+        (status = 409, description = "Its type has the key already", body = ProblemBody, content_type = "application/problem+json"), Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
     caller: Caller,
@@ -307,7 +309,7 @@ async fn get(
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The object"),
         ("If-Match" = Option<String>, Header, description = "The version that the change was made for")),
     responses((status = 200, description = "As it is now", body = ObjectBody),
-        (status = 409, description = "Another version is the newest (`version_conflict`)", body = ProblemBody),
+        (status = 409, description = "Another version is the newest (`version_conflict`)", body = ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn update(
     State(state): State<AppState>,
@@ -356,7 +358,7 @@ async fn delete(
 #[utoipa::path(post, path = "/api/projects/{p}/graph/objects/{id}/restore", tag = "graph objects",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The object")),
     responses((status = 200, description = "As it is now", body = ObjectBody),
-        (status = 409, description = "Another object took its key", body = ProblemBody), Refused))]
+        (status = 409, description = "Another object took its key", body = ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn restore(
     State(state): State<AppState>,
     caller: Caller,

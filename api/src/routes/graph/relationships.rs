@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::objects::EntityBody;
 use super::{Made, Versioned, actor, etag, expected_version};
 use crate::caller::Caller;
-use crate::extract::{Body, PageParams, Params, Segments, page};
+use crate::extract::{Body, Limit, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, ProblemBody, Refused};
 use crate::state::AppState;
 
@@ -107,7 +107,8 @@ pub struct RelationshipParams {
     /// Only those that arrive at this object
     pub target_id: Option<Uuid>,
     /// Items of the page
-    pub limit: Option<u32>,
+    #[param(value_type = Option<i32>, minimum = 1)]
+    pub limit: Option<Limit>,
     /// `nextCursor` of the page before
     pub cursor: Option<String>,
 }
@@ -173,7 +174,7 @@ async fn list(
 #[utoipa::path(post, path = "/api/projects/{p}/graph/relationships", tag = "graph relationships",
     request_body = NewRelationshipRequest, params(("p" = Uuid, Path, description = "The project")),
     responses((status = 201, description = "Made", body = RelationshipBody),
-        (status = 409, description = "There is one of this type between them", body = ProblemBody), Refused, BodyRefused))]
+        (status = 409, description = "There is one of this type between them", body = ProblemBody, content_type = "application/problem+json"), Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
     caller: Caller,
@@ -226,7 +227,7 @@ async fn get(
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The relationship"),
         ("If-Match" = Option<String>, Header, description = "The version that the change was made for")),
     responses((status = 200, description = "As it is now", body = RelationshipBody),
-        (status = 409, description = "Another version is the newest (`version_conflict`)", body = ProblemBody),
+        (status = 409, description = "Another version is the newest (`version_conflict`)", body = ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn update(
     State(state): State<AppState>,

@@ -72,7 +72,8 @@ impl Transfers {
             .connect_options()
             .as_ref()
             .clone()
-            .options([("statement_timeout", limit)]);
+            // An import waits for the one before it.
+            .options([("statement_timeout", limit.clone()), ("lock_timeout", limit)]);
         let pool = PgPoolOptions::new()
             .max_connections(MAX_TRANSFERS)
             .idle_timeout(IDLE_LIMIT)
@@ -95,7 +96,7 @@ impl Transfers {
 pub struct ImportParams {
     /// What to do about lines that can't be imported: `refuse` the whole (the default) or `skip` them
     #[serde(default)]
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<String>, pattern = "^(refuse|skip)$")]
     pub on_error: OnError,
 }
 
@@ -260,10 +261,10 @@ fn check_upload(headers: &HeaderMap, max_bytes: u64) -> Result<(), Problem> {
 {"kind":"relationship","type":…,"source":{"type":…,"key":…},"target":{"type":…,"key":…}}"#),
     params(ImportParams, ("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "Imported", body = ImportBody),
-        (status = 408, description = "Nothing of the body came for too long", body = ProblemBody),
-        (status = 413, description = "The body is too large", body = ProblemBody),
-        (status = 415, description = "The body is encoded", body = ProblemBody),
-        (status = 422, description = "Nothing was imported: `badLines` says why", body = ProblemBody), Refused))]
+        (status = 408, description = "Nothing of the body came for too long", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 413, description = "The body is too large", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 415, description = "The body is encoded", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "Nothing was imported: `badLines` says why", body = ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn import_lines(
     State(state): State<AppState>,
     caller: Caller,

@@ -5,13 +5,14 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 /// Bytes of one line, its line break not counted.
 pub const MAX_LINE_BYTES: usize = 1024 * 1024;
 
-pub(super) enum LineRead<'lines> {
+/// What [`Lines::next`] has read.
+pub enum LineRead<'lines> {
     Line(&'lines [u8]),
     TooLong,
 }
 
 /// Lines of a reader, each at most [`MAX_LINE_BYTES`] in memory; of a longer one the rest is read past.
-pub(super) struct Lines<R> {
+pub struct Lines<R> {
     source: R,
     line: Vec<u8>,
     /// Bytes read so far, line breaks included.
@@ -19,7 +20,7 @@ pub(super) struct Lines<R> {
 }
 
 impl<R: AsyncBufRead + Unpin> Lines<R> {
-    pub(super) fn new(source: R) -> Lines<R> {
+    pub fn new(source: R) -> Lines<R> {
         Lines {
             source,
             line: Vec::new(),
@@ -28,7 +29,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
     }
 
     /// The next line, and how many bytes have been read with it.
-    pub(super) async fn next(&mut self) -> std::io::Result<Option<(LineRead<'_>, u64)>> {
+    pub async fn next(&mut self) -> std::io::Result<Option<(LineRead<'_>, u64)>> {
         let first = self.bytes == 0;
         let mut too_long = false;
         let mut any = false;

@@ -1,0 +1,47 @@
+//! What the hub and its readers ask the database. A seam: `model` answers from a table of its own.
+
+use std::error::Error;
+
+use async_trait::async_trait;
+use rejoin_shared::auth;
+use rejoin_shared::db::Db;
+use rejoin_shared::events::log::{self, StoredEvent};
+use uuid::Uuid;
+
+/// The database could not be asked. It is asked again, whatever it was.
+pub type Failed = Box<dyn Error + Send + Sync>;
+
+/// A log and the number after which to read on.
+pub type Cursor = (Uuid, i64);
+
+#[async_trait]
+pub trait Source: Send + Sync {
+    /// What is new in many logs: events with the log's index in `cursors`, of each log in order and at most
+    /// [`log::TAIL_PAGE`] rows.
+    async fn news(&self, cursors: &[Cursor]) -> Result<Vec<(usize, StoredEvent)>, Failed>;
+    /// A page of one log's past.
+    async fn page(&self, log_id: Uuid, after: i64) -> Result<Vec<StoredEvent>, Failed>;
+    /// Which of these keys still open something.
+    async fn valid_keys(&self, keys: &[Uuid]) -> Result<Vec<Uuid>, Failed>;
+    /// Which of these logs are still there.
+    async fn existing(&self, logs: &[Uuid]) -> Result<Vec<Uuid>, Failed>;
+}
+
+#[async_trait]
+impl Source for Db {
+    async fn news(&self, cursors: &[Cursor]) -> Result<Vec<(usize, StoredEvent)>, Failed> {
+        Ok(log::tail(&self.hot, cursors).await?)
+    }
+
+    async fn page(&self, log_id: Uuid, after: i64) -> Result<Vec<StoredEvent>, Failed> {
+        Ok(log::read(&self.hot, log_id, after).await?)
+    }
+
+    async fn valid_keys(&self, keys: &[Uuid]) -> Result<Vec<Uuid>, Failed> {
+        Ok(auth::still_valid(&self.sql, keys).await?)
+    }
+
+    async fn existing(&self, logs: &[Uuid]) -> Result<Vec<Uuid>, Failed> {
+        Ok(log::existing(&self.hot, logs).await?)
+    }
+}

@@ -1,0 +1,4 @@
+//! Cursors of logs and of lists: see `rejoin_tests::fuzzing`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| rejoin_tests::fuzzing::cursor(data));

@@ -1,0 +1,52 @@
+//! What holds back the removal of dead rows: transactions that stay open, and prepared ones. Beside them the queue and the log stay fast
+//! (the claim looks behind what is dead), but tables grow until they end.
+//!
+//! Asked by each worker's upkeep, which logs and counts it, and by `rejoin doctor`. Other users' transactions are seen by roles that
+//! have `pg_read_all_stats`; without it only those of our own user are.
+
+use std::time::Duration;
+
+use sqlx::{Connection, PgConnection, Row};
+
+/// From this age on, a transaction is worth a word, unless a setting says otherwise.
+pub const OLD: Duration = Duration::from_secs(300);
+
+/// The oldest of what holds dead rows back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Holder {
+    /// Whose it is, in words for an operator.
+    pub what: String,
+    pub age_s: f64,
+}
+
+/// The oldest transaction that this database waits for. None: nobody else's is open.
+pub async fn oldest(db: &mut PgConnection) -> Result<Option<Holder>, sqlx::Error> {
+    // As whoever logged in: the role that workers take sees the sessions of nobody.
+    let mut looking = db.begin().await?;
+    sqlx::query("set local role none").execute(&mut *looking).await?;
+    let row = sqlx::query(
+        "select what, extract(epoch from now() - since)::float8 as age_s from (
+             select format('pid %s (%s, user %s, %s)', pid, coalesce(nullif(application_name, ''), 'no name'), usename, state) as what,
+                    xact_start as since
+             from pg_stat_activity
+             where datname = current_database() and pid <> pg_backend_pid() and xact_start is not null
+               -- one that has neither a snapshot nor a number holds nothing back
+               and (backend_xmin is not null or backend_xid is not null)
+               and backend_type = 'client backend'
+             union all
+             select format('prepared transaction %L of user %s', gid, owner), prepared
+             from pg_prepared_xacts where database = current_database()
+         ) held
+         order by since limit 1",
+    )
+    .fetch_optional(&mut *looking)
+    .await?;
+    looking.commit().await?;
+    row.map(|row| {
+        Ok(Holder {
+            what: row.try_get("what")?,
+            age_s: row.try_get("age_s")?,
+        })
+    })
+    .transpose()
+}
