@@ -62,7 +62,7 @@ impl Command for RecordStep<'_> {
 impl RecordStep<'_> {
     async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<Wake>, sqlx::Error> {
         let run = self.run;
-        if settle::fence(db, run.id, self.attempt).await?.is_none() {
+        if settle::fence_progress(db, run.id, self.attempt).await?.is_none() {
             return Ok(None);
         }
         for (role, content) in self.injected {

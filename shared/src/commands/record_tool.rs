@@ -125,7 +125,7 @@ impl Command for ToolEnded<'_> {
 impl ToolEnded<'_> {
     async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<Wake>, sqlx::Error> {
         let run = self.run;
-        if settle::fence(db, run.id, self.attempt).await?.is_none() {
+        if settle::fence_progress(db, run.id, self.attempt).await?.is_none() {
             return Ok(None);
         }
         let duration = i32::try_from(self.duration_ms).unwrap_or(i32::MAX);

@@ -195,6 +195,24 @@ pub async fn fence(db: &mut PgConnection, run_id: Uuid, attempt: i32) -> Result<
     .await
 }
 
+/// The same for a command that puts something of the run on record. From the second attempt on, it says so to the queue: losses are
+/// counted anew, and the job has all its attempts again. What kills workers gets nothing done; what is killed with them does.
+pub async fn fence_progress(db: &mut PgConnection, run_id: Uuid, attempt: i32) -> Result<Option<i64>, sqlx::Error> {
+    let job_id = fence(db, run_id, attempt).await?;
+    if let Some(job_id) = job_id
+        && attempt > 1
+    {
+        sqlx::query!(
+            "update queue.jobs set losses = 0, max_attempts = greatest(max_attempts, attempt + $2) where id = $1 and losses > 0",
+            job_id,
+            super::RUN_MAX_ATTEMPTS
+        )
+        .execute(db)
+        .await?;
+    }
+    Ok(job_id)
+}
+
 /// Ends one job within the caller's transaction (which has fenced it). None: it was no longer the caller's. Some: whether the next
 /// job of its key was let go.
 pub async fn settle_one(

@@ -23,7 +23,7 @@ pub struct DeadJob {
     pub kind: String,
 }
 
-/// Puts jobs with an expired lease back. The first loss of a job costs no wait (a crashed worker's runs go on at once); from
+/// Puts jobs with an expired lease back. The first losses in a row cost no wait (a crashed worker's runs go on at once); from
 /// the third on it backs off, since the job itself may be what kills workers. Returns how many.
 pub async fn expired(db: &PgPool) -> Result<u64, sqlx::Error> {
     if sabotage::is(Break::SweepWithoutBump) {
@@ -34,7 +34,8 @@ pub async fn expired(db: &PgPool) -> Result<u64, sqlx::Error> {
     let done = sqlx::query!(
         "update queue.jobs
          set state = 'available', lease_until = null, worker_id = null,
-             run_at = now() + case when attempt <= 2 then interval '0' else least(interval '1 second' * 2 ^ (attempt - 3), interval '1 minute') end,
+             losses = least(losses + 1, 100),
+             run_at = now() + case when losses < 2 then interval '0' else least(interval '1 second' * 2 ^ (losses - 2), interval '1 minute') end,
              last_error = format('attempt %s: the lease expired; its worker died or hung', attempt)
          where id = any(array(
              select id from queue.jobs

@@ -61,7 +61,7 @@ pub(crate) fn kinds(jobs: &[ClaimedJob]) -> Vec<&str> {
 }
 
 /// Lets every delay pass.
-async fn time_passes(db: &TestDatabase) {
+pub(crate) async fn time_passes(db: &TestDatabase) {
     sqlx::query(
         "update queue.jobs set run_at = run_at - interval '1 day', lease_until = lease_until - interval '1 day'",
     )

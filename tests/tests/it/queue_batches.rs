@@ -1,13 +1,14 @@
-//! The job queue in batches: where claims go on, what is copied in, and what a batch of outcomes makes of its jobs.
+//! The job queue in batches: where claims go on, what is copied in, what a batch of outcomes makes of its jobs; and what losses in a row
+//! cost.
 
 use std::time::Duration;
 
-use rejoin_shared::queue::{self, NewJob, Outcome, Settlement, Turn};
+use rejoin_shared::queue::{self, NewJob, Outcome, Settlement, Turn, settle, sweep};
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::queue::{LEASE, add, claim, claim_after, end, ended, job, kinds};
-use crate::support;
+use crate::queue::{LEASE, add, claim, claim_after, end, ended, job, kinds, time_passes};
+use crate::support::{self, TestDatabase};
 
 #[tokio::test]
 async fn a_claim_goes_on_where_the_last_one_stopped_and_looks_back_in_time() {
@@ -184,4 +185,53 @@ async fn a_batch_with_every_outcome_settles_each_job_its_own_way() {
         live,
         [("lost".into(), "running".into()), ("retry".into(), "available".into())]
     );
+}
+
+/// Claims the one job, loses its lease, and says how long the job waits now [s].
+async fn lose(db: &TestDatabase) -> f64 {
+    assert_eq!(claim(db, 1).await.len(), 1);
+    time_passes(db).await;
+    assert_eq!(sweep::expired(&db.pool).await.unwrap(), 1);
+    let wait_s = sqlx::query_scalar("select extract(epoch from run_at - now())::float8 from queue.jobs")
+        .fetch_one(&db.pool)
+        .await
+        .unwrap();
+    time_passes(db).await;
+    wait_s
+}
+
+#[tokio::test]
+async fn losses_in_a_row_make_a_job_wait_but_not_with_work_on_record_between_them_nor_hand_overs() {
+    let db = support::database().await;
+    let run = Uuid::now_v7();
+    let of_run = NewJob {
+        run_id: Some(run),
+        max_attempts: 5,
+        ..job("a")
+    };
+    add(&db, of_run).await;
+    for _ in 0..4 {
+        let claimed = claim(&db, 1).await.remove(0);
+        assert!(end(&db, &claimed, Outcome::HandOver).await);
+    }
+    assert!(lose(&db).await <= 0.0 && lose(&db).await <= 0.0);
+    assert!(lose(&db).await > 0.5, "the third in a row");
+
+    let claimed = claim(&db, 1).await.remove(0);
+    let mut connection = db.pool.acquire().await.unwrap();
+    let job = settle::fence_progress(&mut connection, run, claimed.attempt)
+        .await
+        .unwrap();
+    assert_eq!(job, Some(claimed.id));
+    time_passes(&db).await;
+    assert_eq!(sweep::expired(&db.pool).await.unwrap(), 1);
+    let (losses, left): (i16, i32) = sqlx::query_as("select losses, max_attempts - attempt from queue.jobs")
+        .fetch_one(&mut *connection)
+        .await
+        .unwrap();
+    assert_eq!((losses, left), (1, queue::RUN_MAX_ATTEMPTS), "as if it were the first");
+    let none = settle::fence_progress(&mut connection, run, claimed.attempt)
+        .await
+        .unwrap();
+    assert_eq!(none, None, "the lease is lost");
 }

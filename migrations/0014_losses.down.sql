@@ -1,0 +1,1 @@
+alter table queue.jobs drop column losses;
