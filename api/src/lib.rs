@@ -8,6 +8,7 @@
 //! - `pace`      how fast callers may go
 //! - `oidc/`     tokens of an identity provider
 //! - `extract`   body, query, path and page of a request
+//! - `idempotency`  keys under which a request happens once
 //! - `problem`   refusals, as RFC 9457
 //! - `openapi`   the document of `GET /openapi.json`
 //! - `routes/`   one file a noun: DTOs and handlers
@@ -19,6 +20,7 @@ pub mod caller;
 pub mod config;
 pub mod connections;
 pub mod extract;
+pub mod idempotency;
 pub mod oidc;
 pub mod openapi;
 pub mod pace;

@@ -5,6 +5,7 @@
 //! - `trigger_run`    a run without a conversation                    (API)
 //! - `cancel_run`     asks a run to stop, or ends one not yet begun   (API)
 //! - `delete_conversation`                                            (API)
+//! - `idempotency`  keys under which a post or a trigger happens once  (API)
 //! - `start_run`      an attempt begins: `meta`, or `reset`           (worker)
 //! - `record_step`    a model's answer and the calls it asked for     (worker)
 //! - `record_tool`    a call is about to act; a call is over          (worker)
@@ -23,6 +24,7 @@ use crate::walls::{self, Asking};
 pub mod cancel_run;
 pub mod delete_conversation;
 pub mod finish_run;
+pub mod idempotency;
 pub mod post_message;
 pub mod record_step;
 pub mod record_tool;
@@ -32,6 +34,7 @@ pub mod trigger_run;
 pub use cancel_run::CancelRun;
 pub use delete_conversation::DeleteConversation;
 pub use finish_run::{FinishRun, RunError};
+pub use idempotency::Idempotency;
 pub use post_message::{OnBusy, PostError, PostMessage, Posted};
 pub use record_step::{AskedCall, RecordStep};
 pub use record_tool::{ToolEnded, ToolStarted};

@@ -7,12 +7,10 @@ use axum::http::header::{ACCEPT, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rejoin_shared::commands;
-use rejoin_shared::commands::post_message::Idempotency;
 use rejoin_shared::commands::{OnBusy, PostError, PostMessage, Posted};
 use rejoin_shared::walls::Asking;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -20,13 +18,13 @@ use uuid::Uuid;
 
 use crate::caller::Caller;
 use crate::extract::{Body, Params};
+use crate::idempotency;
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::sse::start::{self, Start, StreamParams, Wanted};
 use crate::state::AppState;
 
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
-/// Longest key of a client's own.
-const KEY_MAX_CHARS: usize = 255;
+/// Of an id that is not one, so much is shown.
+const SHOWN_CHARS: usize = 255;
 
 pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(post_message))
@@ -186,7 +184,7 @@ fn command(
         conversation_id,
         agent_definition_id,
         on_busy: params.on_busy()?,
-        idempotency: idempotency(headers, &request)?,
+        idempotency: idempotency::of(headers, request.client_turn_id.as_deref(), &request)?,
         attached_context: attached_context(&request),
         message: request.message,
     })
@@ -211,7 +209,7 @@ fn check_message(message: &str, max_chars: usize) -> Result<(), Problem> {
 }
 
 fn definition_not_found(id: &str) -> Problem {
-    let shown: String = id.chars().take(KEY_MAX_CHARS).collect();
+    let shown: String = id.chars().take(SHOWN_CHARS).collect();
     Problem::bad_request(
         "agent_definition_not_found",
         format!("Agent definition {shown} was not found"),
@@ -235,63 +233,6 @@ fn attached_context(request: &ChatRequest) -> Option<Value> {
     (!context.is_empty()).then_some(Value::Object(context))
 }
 
-/// The key under which the post happens once: the header's, else the client's name for the turn, each in a space of its own.
-fn idempotency(headers: &HeaderMap, request: &ChatRequest) -> Result<Option<Idempotency>, Problem> {
-    let malformed = || {
-        Problem::bad_request(
-            "invalid_idempotency_key",
-            format!("an idempotency key has 1 to {KEY_MAX_CHARS} characters"),
-        )
-    };
-    let (space, key) = match (headers.get(IDEMPOTENCY_KEY), &request.client_turn_id) {
-        (Some(value), _) => ("header", value.to_str().map_err(|_| malformed())?),
-        (None, Some(id)) => ("turn", id.as_str()),
-        (None, None) => return Ok(None),
-    };
-    if key.is_empty() || key.chars().count() > KEY_MAX_CHARS || key.contains('\0') {
-        return Err(malformed());
-    }
-    Ok(Some(Idempotency {
-        key: format!("{space}:{key}"),
-        body_hash: body_hash(request),
-    }))
-}
-
-/// SHA-256 of the request's canonical JSON: the same whatever the order of its fields was.
-fn body_hash(request: &ChatRequest) -> Vec<u8> {
-    let value = serde_json::to_value(request).expect("a request is plain data");
-    let mut text = String::new();
-    canonical(&value, &mut text);
-    Sha256::digest(text.as_bytes()).to_vec()
-}
-
-/// Writes JSON with the fields of every object in order.
-fn canonical(value: &Value, out: &mut String) {
-    match value {
-        Value::Object(object) => {
-            let mut fields: Vec<(&String, &Value)> = object.iter().filter(|(_, value)| !value.is_null()).collect();
-            fields.sort_unstable_by_key(|(name, _)| *name);
-            out.push('{');
-            for (name, value) in fields {
-                out.push_str(&json!(name).to_string());
-                out.push(':');
-                canonical(value, out);
-                out.push(',');
-            }
-            out.push('}');
-        }
-        Value::Array(items) => {
-            out.push('[');
-            for item in items {
-                canonical(item, out);
-                out.push(',');
-            }
-            out.push(']');
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => out.push_str(&value.to_string()),
-    }
-}
-
 /// Stores the message, its run and its job; then wakes the workers.
 async fn post(state: &AppState, asking: Asking, command: &PostMessage) -> Result<Posted, Problem> {
     let posted = match commands::execute_for(&state.db.sql, asking, command).await {
@@ -313,32 +254,6 @@ async fn post(state: &AppState, asking: Asking, command: &PostMessage) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn request(json: &str) -> ChatRequest {
-        serde_json::from_str(json).unwrap()
-    }
-
-    #[test]
-    fn the_hash_does_not_depend_on_the_order_of_fields() {
-        let a = request(r#"{"message": "hi", "projectFocus": {"a": 1, "b": [1, {"x": 1, "y": 2}]}}"#);
-        let b = request(r#"{"projectFocus": {"b": [1, {"y": 2, "x": 1}], "a": 1}, "message": "hi"}"#);
-        let c = request(r#"{"projectFocus": {"b": [1, {"y": 2, "x": 3}], "a": 1}, "message": "hi"}"#);
-        assert_eq!(body_hash(&a), body_hash(&b));
-        assert_ne!(body_hash(&a), body_hash(&c));
-    }
-
-    #[test]
-    fn a_key_of_the_header_and_a_name_of_a_turn_never_meet() {
-        let mut headers = HeaderMap::new();
-        let by_turn = idempotency(&headers, &request(r#"{"message": "hi", "clientTurnId": "k"}"#))
-            .unwrap()
-            .unwrap();
-        headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_static("k"));
-        let by_header = idempotency(&headers, &request(r#"{"message": "hi"}"#))
-            .unwrap()
-            .unwrap();
-        assert_eq!((by_turn.key.as_str(), by_header.key.as_str()), ("turn:k", "header:k"));
-    }
 
     #[test]
     fn only_an_explicit_wish_for_json_gets_no_stream() {

@@ -3,11 +3,11 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::header::LOCATION;
-use axum::http::{HeaderName, StatusCode};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
 use rejoin_shared::agents::{self, AgentDefinition};
 use rejoin_shared::commands::{self, TriggerRun};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use crate::caller::Caller;
 use crate::extract::{Body, Segments};
+use crate::idempotency;
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
@@ -22,7 +23,7 @@ pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(trigger))
 }
 
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TriggerRequest {
     /// What the agent is asked: text, or any JSON, which it is given as text
@@ -40,15 +41,21 @@ pub struct Triggered {
 /// Run an agent outside any conversation
 #[utoipa::path(post, path = "/api/projects/{p}/agents/{definition}/trigger", tag = "runs", request_body = TriggerRequest,
     params(("p" = Uuid, Path, description = "The project"),
-        ("definition" = String, Path, description = "An agent definition's id or name")),
-    responses((status = 202, description = "Accepted", body = Triggered), Refused, BodyRefused))]
+        ("definition" = String, Path, description = "An agent definition's id or name"),
+        ("Idempotency-Key" = Option<String>, Header, description = "The same key, agent and body: the same run")),
+    responses((status = 202, description = "Accepted", body = Triggered),
+        (status = 422, description = "The idempotency key was used with another body", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
 async fn trigger(
     State(state): State<AppState>,
     caller: Caller,
     Segments((project_id, definition)): Segments<(Uuid, String)>,
+    headers: HeaderMap,
     Body(request): Body<TriggerRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Triggered>), Problem> {
     caller.in_project(project_id)?;
+    // Of two agents: two requests.
+    let idempotency = idempotency::of(&headers, None, &json!({ "trigger": definition, "request": request }))?;
     let input = input_text(request.input)?;
     if input.chars().count() > state.config.max_message_chars {
         let detail = format!("the input is longer than {} characters", state.config.max_message_chars);
@@ -59,6 +66,7 @@ async fn trigger(
         definition: &definition,
         user_id: Some(caller.user_id),
         input,
+        idempotency,
     };
     let (run_id, wake) = commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
     state.bus.publish(wake);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{CancelRun, Command, wire_time};
+use super::{CancelRun, Command, Idempotency, wire_time};
 use crate::conversations::{self, Owner};
 use crate::events::kinds::{Event, Kind, MessageBody};
 use crate::events::log;
@@ -24,13 +24,6 @@ pub enum OnBusy {
     Reject,
     /// The active runs are cancelled; then it is its turn.
     Interrupt,
-}
-
-/// A client's key under which a post happens once, and the hash of what was posted.
-#[derive(Debug, Clone)]
-pub struct Idempotency {
-    pub key: String,
-    pub body_hash: Vec<u8>,
 }
 
 #[derive(Debug, Clone)]
@@ -81,10 +74,20 @@ impl Command for PostMessage {
     async fn apply(&self, db: &mut PgConnection) -> Result<Posted, PostError> {
         let (message_id, run_id) = (ids::new(), ids::new());
         if let Some(idempotency) = &self.idempotency
-            && !sabotage::is(Break::IdempotencyIgnored)
-            && let Some(earlier) = claim_key(db, self.owner, idempotency, run_id).await?
+            && let Some(earlier) = idempotency.claim(db, self.owner, run_id).await?
         {
-            return Ok(earlier);
+            // Of a run without a conversation: that was another request.
+            let (Some(conversation_id), Some(message_id)) = (earlier.conversation_id, earlier.message_id) else {
+                return Err(PostError::KeyReused);
+            };
+            return Ok(Posted {
+                conversation_id,
+                message_id,
+                run_id: earlier.run_id,
+                cursor: earlier.cursor,
+                fresh: false,
+                wake: Wake::default(),
+            });
         }
 
         let mut wake = Wake::default();
@@ -205,47 +208,4 @@ impl Command for PostMessage {
         );
         known.fetch_one(db).await
     }
-}
-
-/// Takes the key for `run_id`, waiting for another post that is taking it right now. Some: it was taken, by the same body.
-async fn claim_key(
-    db: &mut PgConnection,
-    owner: Owner,
-    idempotency: &Idempotency,
-    run_id: Uuid,
-) -> Result<Option<Posted>, PostError> {
-    let taken = sqlx::query!(
-        "insert into kb.idempotency_keys (project_id, user_id, key, body_hash, run_id) values ($1, $2, $3, $4, $5)
-         on conflict do nothing",
-        owner.project_id,
-        owner.user_id,
-        idempotency.key,
-        idempotency.body_hash,
-        run_id
-    )
-    .execute(&mut *db)
-    .await?;
-    if taken.rows_affected() == 1 {
-        return Ok(None);
-    }
-    let earlier = sqlx::query!(
-        r#"select body_hash, conversation_id as "conversation_id!", message_id as "message_id!", run_id, cursor
-           from kb.idempotency_keys where project_id = $1 and user_id = $2 and key = $3"#,
-        owner.project_id,
-        owner.user_id,
-        idempotency.key
-    )
-    .fetch_one(&mut *db)
-    .await?;
-    if earlier.body_hash != idempotency.body_hash {
-        return Err(PostError::KeyReused);
-    }
-    Ok(Some(Posted {
-        conversation_id: earlier.conversation_id,
-        message_id: earlier.message_id,
-        run_id: earlier.run_id,
-        cursor: earlier.cursor,
-        fresh: false,
-        wake: Wake::default(),
-    }))
 }

@@ -4,8 +4,9 @@ use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::Command;
+use super::{Command, Idempotency, PostError};
 use crate::agents::AgentDefinition;
+use crate::conversations::Owner;
 use crate::events::log;
 use crate::queue::{self, NewJob};
 use crate::wakeup::Wake;
@@ -16,15 +17,25 @@ pub struct TriggerRun<'a> {
     pub definition: &'a AgentDefinition,
     pub user_id: Option<Uuid>,
     pub input: String,
+    pub idempotency: Option<Idempotency>,
 }
 
 impl Command for TriggerRun<'_> {
     type Output = (Uuid, Wake);
-    type Error = sqlx::Error;
+    type Error = PostError;
 
     /// Returns the run's id (which is its log's, too) and what to wake after the commit. Its cursor is 0.
-    async fn apply(&self, db: &mut PgConnection) -> Result<(Uuid, Wake), sqlx::Error> {
+    async fn apply(&self, db: &mut PgConnection) -> Result<(Uuid, Wake), PostError> {
         let id = ids::new();
+        if let (Some(idempotency), Some(user_id)) = (&self.idempotency, self.user_id) {
+            let owner = Owner {
+                project_id: self.definition.project_id,
+                user_id,
+            };
+            if let Some(earlier) = idempotency.claim(db, owner, id).await? {
+                return Ok((earlier.run_id, Wake::default()));
+            }
+        }
         log::create(db, id).await?;
         let run = runs::NewRun {
             id,

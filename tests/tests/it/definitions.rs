@@ -1,7 +1,8 @@
 //! Agent definitions over HTTP, and runs triggered by them.
 
 use rejoin_tests::app::{AppOptions, TestApp};
-use reqwest::StatusCode;
+use rejoin_tests::client::answer;
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -136,4 +137,34 @@ async fn a_run_is_triggered_by_its_agents_id_or_name() {
         app.client().post(&foreign, json!({"input": "x"})).await.0,
         StatusCode::NOT_FOUND
     );
+}
+
+#[tokio::test]
+async fn the_same_key_triggers_the_same_run_and_another_input_or_agent_is_422() {
+    let app = quiet().await;
+    app.agent("nightly", &[]).await;
+    app.agent("weekly", &[]).await;
+    let trigger = async |agent: &str, input: &str| {
+        let path = format!("/api/projects/{}/agents/{agent}/trigger", app.db.project_id);
+        let request = app.client().request(Method::POST, &path);
+        let request = request
+            .header("idempotency-key", "once")
+            .json(&json!({ "input": input }));
+        answer(request.send().await.unwrap()).await
+    };
+    let all = futures::future::join_all((0..10).map(|_| trigger("nightly", "tidy up"))).await;
+    assert_eq!(all[0].0, StatusCode::ACCEPTED);
+    assert!(all.iter().all(|one| *one == all[0]), "{all:?}");
+    for (agent, input) in [("nightly", "something else"), ("weekly", "tidy up")] {
+        let (status, problem) = trigger(agent, input).await;
+        assert_eq!(
+            (status, &problem["code"]),
+            (StatusCode::UNPROCESSABLE_ENTITY, &json!("idempotency_key_reused"))
+        );
+    }
+    let runs: i64 = sqlx::query_scalar("select count(*) from kb.agent_runs")
+        .fetch_one(&app.db.pool)
+        .await
+        .unwrap();
+    assert_eq!(runs, 1);
 }
