@@ -68,19 +68,16 @@ impl Member {
 
     /// Starts a process, if there is none.
     pub fn start(&self, process: &mut Option<Child>) -> Result<()> {
-        self.start_under(process, &[])
+        self.start_with(process, &[])
     }
 
-    /// The same, as an argument of another program.
-    pub fn start_under(&self, process: &mut Option<Child>, program: &[&str]) -> Result<()> {
+    /// The same, with more of the environment. (Not under another program: that would be the one which is killed.)
+    pub fn start_with(&self, process: &mut Option<Child>, environment: &[(&str, &str)]) -> Result<()> {
         if process.is_some() {
             return Ok(());
         }
         let me = std::env::current_exe().context("our own path")?;
-        let mut words: Vec<std::ffi::OsString> = program.iter().map(Into::into).collect();
-        words.push(me.into());
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]);
+        let mut command = Command::new(me);
         match &self.role {
             Role::Api { listen } => command.args(["api", "--listen", &listen.to_string()]),
             Role::Worker { ledger } => command.arg("worker").arg("--ledger").arg(ledger),
@@ -105,6 +102,7 @@ impl Member {
             // Who is killed again and again waits longer and longer for the next attempt.
             .env("REJOIN_RUN_TIMEOUT_S", "3600")
             .envs(self.settings.environment.iter().cloned())
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log);

@@ -28,8 +28,7 @@ impl Fault for HourOff {
     }
 
     async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
-        let there = std::process::Command::new("faketime").arg("--version").output();
-        there.context("faketime is not installed")?;
+        let library = library().context("faketime is not installed")?;
         let member = pick_member(dice, &world.workers());
         let off = *pick(dice, &["+1h", "-1h"]);
         let mut process = member.process.lock().await;
@@ -40,7 +39,7 @@ impl Fault for HourOff {
         };
         let at_us = now_us();
         member.kill(&mut process).await?;
-        member.start_under(&mut process, &["faketime", "-f", off])?;
+        member.start_with(&mut process, &[("LD_PRELOAD", &library), ("FAKETIME", off)])?;
         sleep(ms(dice, 3_000..8_000)).await;
         member.drain(&mut process).await?;
         ensure!(process.is_none(), "it has left");
@@ -51,4 +50,13 @@ impl Fault for HourOff {
             at_us: Some(at_us),
         })
     }
+}
+
+/// What `faketime` puts before the C library.
+fn library() -> Option<String> {
+    let folders = std::fs::read_dir("/usr/lib").ok()?.flatten();
+    folders
+        .map(|folder| folder.path().join("faketime/libfaketime.so.1"))
+        .find(|path| path.exists())
+        .map(|path| path.display().to_string())
 }
