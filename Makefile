@@ -2,7 +2,7 @@
 # The logic is in scripts/, one file a verb, so that it can be read, linted and run without make.
 # (No linker is configured: current Rust links with lld on Linux by default.)
 .DEFAULT_GOAL := help
-.PHONY: help run test check build fuzz schemathesis sbom bench bench-scale bench-compare chaos chaos-broken setup setup-test sqlx sqlx-check clean
+.PHONY: help run test check build fuzz schemathesis sbom release bench bench-scale bench-compare chaos chaos-broken soak setup setup-test sqlx sqlx-check clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ schemathesis: ## Every operation of the OpenAPI document, with whatever fits it 
 fuzz: ## The parsers, with any bytes. make fuzz SECONDS=60 TARGET=sse
 	@FUZZ_SECONDS="$(SECONDS)" scripts/fuzz.sh $(TARGET)
 
+release: ## The release binary, the same bytes from any place. make release ARGS=--verify builds it twice
+	@scripts/release.sh $(ARGS)
+
 sbom: ## What is in the binary, as CycloneDX: target/rejoin.cdx.json
 	@scripts/sbom.sh
 
@@ -39,6 +42,9 @@ bench-compare: ## Whether it got slower since a revision. make bench-compare BAS
 
 chaos: ## Load while everything fails that can fail. make chaos SEED=3 MINUTES=10 REPORT=docs/reliability/chaos-3.md
 	@SEED="$(SEED)" MINUTES="$(MINUTES)" REPORT="$(REPORT)" scripts/chaos.sh $(ARGS)
+
+soak: ## 2,000 conversations for an hour: are memory and tables as large at its end as before? make soak MINUTES=60
+	@MINUTES="$(MINUTES)" scripts/soak.sh $(ARGS)
 
 chaos-broken: ## Builds that break one promise each: the checker must notice. make chaos-broken NAMES=no-fence
 	@scripts/chaos-broken.sh $(NAMES)

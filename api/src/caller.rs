@@ -1,5 +1,5 @@
-//! Who calls: the API key or the identity provider's token, the project, the scope, and the rate. Every handler that needs to know
-//! takes a [`Caller`].
+//! Who calls: the API key, the identity provider's token or the browser's session, the project, the scope, and the rate. Every handler
+//! that needs to know takes a [`Caller`].
 //!
 //! Invariant: a key that was revoked opens nothing [`CACHE_LIFETIME`] later, and a token that has expired nothing at once.
 
@@ -11,14 +11,16 @@ use axum::extract::FromRequestParts;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
-use rejoin_shared::auth::{self, AuthError, Credential, Scope};
+use rejoin_shared::auth::{self, AuthError, Credential, Kind, Scope};
 use rejoin_shared::conversations::Owner;
 use rejoin_shared::identities;
+use rejoin_shared::projects::Role;
 use rejoin_shared::sabotage::{self, Break};
 use rejoin_shared::walls::{self, Asking};
 use sqlx::{Postgres, Transaction};
 use uuid::Uuid;
 
+use crate::cookie;
 use crate::oidc::Oidc;
 use crate::pace::{Counted, Told};
 use crate::problem::Problem;
@@ -89,11 +91,23 @@ impl Caller {
             Err(Problem::not_found("project_not_found", "The project"))
         }
     }
+
+    /// For what only owners of the project may do.
+    pub fn owns(&self, project_id: Uuid) -> Result<(), Problem> {
+        self.in_project(project_id)?;
+        match self.role {
+            Role::Owner => Ok(()),
+            Role::Member | Role::Viewer | Role::Operator | Role::Service => {
+                let detail = "only an owner of the project may do this";
+                Err(Problem::new(StatusCode::FORBIDDEN, "role_missing", detail))
+            }
+        }
+    }
 }
 
 /// What is remembered of keys and tokens.
 pub struct Keys {
-    known: moka::future::Cache<(Vec<u8>, Option<Uuid>), Caller>,
+    known: moka::future::Cache<(Kind, Vec<u8>, Option<Uuid>), Caller>,
 }
 
 impl Keys {
@@ -102,8 +116,18 @@ impl Keys {
             known: moka::future::Cache::builder()
                 .max_capacity(CACHE_KEYS)
                 .time_to_live(CACHE_LIFETIME)
+                .support_invalidation_closures()
                 .build(),
         }
+    }
+
+    /// What the caller has shown is looked up again from now on.
+    pub fn forget(&self, caller: &Caller) {
+        let credential = caller.credential;
+        let forgotten = self
+            .known
+            .invalidate_entries_if(move |_, known| known.credential == credential);
+        debug_assert!(forgotten.is_ok(), "the cache was built for this");
     }
 }
 
@@ -116,27 +140,13 @@ impl Default for Keys {
 /// Finds out who sends these headers, and whether they may do what needs `scope`.
 pub async fn authenticate(
     state: &AppState,
+    method: &Method,
     headers: &HeaderMap,
     uri: &Uri,
     told: &Told,
     scope: Scope,
 ) -> Result<Caller, Problem> {
-    let needed = || {
-        Problem::unauthorized(
-            "unauthorized",
-            "an API key or a token is needed: Authorization: Bearer <key>",
-        )
-    };
-    let value = headers
-        .get(AUTHORIZATION)
-        .ok_or_else(needed)?
-        .to_str()
-        .map_err(|_| needed())?;
-    let (scheme, shown) = value.split_once(' ').ok_or_else(needed)?;
-    let shown = shown.trim();
-    if !scheme.eq_ignore_ascii_case("bearer") || shown.is_empty() {
-        return Err(needed());
-    }
+    let (kind, shown) = shown(method, headers)?;
     let project = match headers.get(PROJECT_HEADER) {
         None => project_of_path(uri.path()),
         Some(value) => {
@@ -145,14 +155,14 @@ pub async fn authenticate(
         }
     };
     let known_as = if sabotage::is(Break::KeysShared) {
-        (Vec::new(), None)
+        (kind, Vec::new(), None)
     } else {
-        (auth::hash_secret(shown), project)
+        (kind, auth::hash_secret(shown), project)
     };
     let caller = match state.keys.known.get(&known_as).await {
         Some(caller) => caller,
         None => {
-            let caller = look_up(state, shown, project).await?;
+            let caller = look_up(state, kind, shown, project).await?;
             state.keys.known.insert(known_as, caller.clone()).await;
             caller
         }
@@ -170,15 +180,43 @@ pub async fn authenticate(
     Ok(caller)
 }
 
-/// Whose this key or token is.
-async fn look_up(state: &AppState, shown: &str, project: Option<Uuid>) -> Result<Caller, Problem> {
+/// What the request shows, and where. A header goes before a cookie: who sends one means it.
+fn shown<'a>(method: &Method, headers: &'a HeaderMap) -> Result<(Kind, &'a str), Problem> {
+    let needed = || {
+        Problem::unauthorized(
+            "unauthorized",
+            "an API key or a token is needed: Authorization: Bearer <key>",
+        )
+    };
+    let Some(value) = headers.get(AUTHORIZATION) else {
+        let session = cookie::shown(headers).ok_or_else(needed)?;
+        if !cookie::is_from_here(method, headers) {
+            let detail = "a browser's session serves the pages of this server only; other programs use a key";
+            return Err(Problem::new(StatusCode::FORBIDDEN, "cross_site", detail));
+        }
+        return Ok((Kind::Session, session));
+    };
+    let (scheme, shown) = value
+        .to_str()
+        .ok()
+        .and_then(|value| value.split_once(' '))
+        .ok_or_else(needed)?;
+    let shown = shown.trim();
+    if !scheme.eq_ignore_ascii_case("bearer") || shown.is_empty() {
+        return Err(needed());
+    }
+    Ok((Kind::Key, shown))
+}
+
+/// Whose this is.
+async fn look_up(state: &AppState, kind: Kind, shown: &str, project: Option<Uuid>) -> Result<Caller, Problem> {
     let db = &state.db.sql;
     let caller = match &state.oidc {
-        Some(oidc) if Oidc::is_token(shown) => {
+        Some(oidc) if kind == Kind::Key && Oidc::is_token(shown) => {
             let identity = oidc.verify(shown).await?;
             identities::authenticate(db, &identity, oidc.new_users(), project).await?
         }
-        _ => auth::authenticate(db, shown, project).await?,
+        _ => auth::authenticate(db, kind, shown, project).await?,
     };
     Ok(Caller::from(caller))
 }
@@ -191,12 +229,14 @@ fn project_of_path(path: &str) -> Option<Uuid> {
     rest.split('/').next()?.parse().ok()
 }
 
+/// A ticket, or a session, lets its holder do what the caller may do anyway.
+const NO_MORE_THAN_READING: [&str; 2] = [crate::routes::tickets::PATH, crate::routes::session::PATH];
+
 /// What a request needs.
 fn scope_of(method: &Method, path: &str) -> Scope {
     if path.starts_with("/api/admin/") {
         Scope::Admin
-    } else if method == Method::GET || method == Method::HEAD || path == crate::routes::tickets::PATH {
-        // A ticket lets its holder read what the caller may read anyway.
+    } else if method == Method::GET || method == Method::HEAD || NO_MORE_THAN_READING.contains(&path) {
         Scope::Read
     } else {
         Scope::Write
@@ -209,7 +249,7 @@ impl FromRequestParts<AppState> for Caller {
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
         let scope = scope_of(&parts.method, parts.uri.path());
         let told = parts.extensions.get::<Told>().cloned().unwrap_or_default();
-        authenticate(state, &parts.headers, &parts.uri, &told, scope).await
+        authenticate(state, &parts.method, &parts.headers, &parts.uri, &told, scope).await
     }
 }
 

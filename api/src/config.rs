@@ -10,6 +10,8 @@ use crate::oidc::settings::OidcArgs;
 
 /// An import is streamed, so this bounds its time and its transaction, not memory [bytes].
 const MAX_IMPORT_BYTES: u64 = 256 * 1024 * 1024;
+/// A week.
+const SESSION_HOURS: u32 = 168;
 
 #[derive(Debug, Clone, Args)]
 pub struct ApiConfig {
@@ -34,6 +36,10 @@ pub struct ApiConfig {
     /// The same of one project, over all of its users
     #[arg(long, env = "REJOIN_PROJECT_RATE_PER_S", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub project_rate_per_s: u32,
+
+    /// A browser that signs in stays so for this long, or as long as the key or token it signed in with [hours]
+    #[arg(long, env = "REJOIN_SESSION_HOURS", default_value_t = SESSION_HOURS, value_parser = clap::value_parser!(u32).range(1..=8_760))]
+    pub session_hours: u32,
 
     /// Largest request body [bytes]
     #[arg(long, env = "REJOIN_MAX_BODY_BYTES", default_value_t = 1024 * 1024)]
@@ -98,6 +104,7 @@ impl ApiConfig {
             rate_per_s: 2_000,
             user_rate_per_s: 4_000,
             project_rate_per_s: 20_000,
+            session_hours: SESSION_HOURS,
             max_body_bytes: 1024 * 1024,
             max_import_bytes: MAX_IMPORT_BYTES,
             max_message_chars: rejoin_shared::messages::CONTENT_MAX_CHARS,

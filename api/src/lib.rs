@@ -4,8 +4,10 @@
 //! - `config`    options of `rejoin api`
 //! - `state`     what every handler may use
 //! - `connections`  HTTP over what is accepted, until the drain is over
-//! - `caller`    who calls: API key or token, project, scope
+//! - `caller`    who calls: API key, token or session, project, role, scope
+//! - `cookie`    the session of a browser
 //! - `pace`      how fast callers may go
+//! - `quotas`    how much projects may use up
 //! - `oidc/`     tokens of an identity provider
 //! - `extract`   body, query, path and page of a request
 //! - `idempotency`  keys under which a request happens once
@@ -14,17 +16,19 @@
 //! - `routes/`   one file a noun: DTOs and handlers
 //! - `sse/`      streams of events to any number of readers
 //!
-//! Imports go one way: routes -> sse -> caller, pace, oidc, problem, state -> config.
+//! Imports go one way: routes -> sse -> caller, quotas -> cookie, pace, oidc, problem, state -> config.
 
 pub mod caller;
 pub mod config;
 pub mod connections;
+pub mod cookie;
 pub mod extract;
 pub mod idempotency;
 pub mod oidc;
 pub mod openapi;
 pub mod pace;
 pub mod problem;
+pub mod quotas;
 pub mod routes;
 pub mod sse;
 pub mod state;

@@ -1,13 +1,17 @@
 //! The OpenAPI document: what utoipa gathers from the routes, with title and security scheme.
 
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
+};
 use utoipa::openapi::{ComponentsBuilder, InfoBuilder, OpenApi, OpenApiBuilder};
 use utoipa::{PartialSchema, ToSchema};
 
+use crate::cookie;
 use crate::problem::ProblemBody;
 
-/// The name of the one security scheme.
+/// The names of the security schemes: either of them will do.
 const API_KEY: &str = "apiKey";
+const SESSION: &str = "session";
 
 /// What the routes' descriptions are merged into.
 pub fn base() -> OpenApi {
@@ -18,7 +22,12 @@ pub fn base() -> OpenApi {
              projects.",
         ))
         .build();
+    let cookie = ApiKeyValue::with_description(
+        cookie::NAME,
+        "A browser that has signed in (`POST /api/session`). Good for pages of this server only.",
+    );
     let components = ComponentsBuilder::new()
+        .security_scheme(SESSION, SecurityScheme::ApiKey(ApiKey::Cookie(cookie)))
         .security_scheme(API_KEY, SecurityScheme::Http(bearer))
         .schema(ProblemBody::name(), ProblemBody::schema())
         .build();
@@ -31,7 +40,9 @@ pub fn base() -> OpenApi {
                 .build(),
         )
         .components(Some(components))
-        .security(Some([SecurityRequirement::new(API_KEY, Vec::<String>::new())]))
+        .security(Some(
+            [API_KEY, SESSION].map(|scheme| SecurityRequirement::new(scheme, Vec::<String>::new())),
+        ))
         .build()
 }
 

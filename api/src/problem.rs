@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use rejoin_shared::auth::AuthError;
 use rejoin_shared::commands::PostError;
 use rejoin_shared::db;
+use rejoin_shared::projects::{Exhausted, MemberError};
 use rejoin_shared::queue::settle::HotError;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -213,6 +214,16 @@ impl From<AuthError> for Problem {
     }
 }
 
+impl From<MemberError> for Problem {
+    fn from(error: MemberError) -> Self {
+        match error {
+            MemberError::NotFound => Self::not_found("member_not_found", "The member"),
+            MemberError::LastOwner => Self::conflict("last_owner", error.to_string()),
+            MemberError::Database(error) => error.into(),
+        }
+    }
+}
+
 impl From<PostError> for Problem {
     fn from(error: PostError) -> Self {
         match error {
@@ -228,6 +239,13 @@ impl From<PostError> for Problem {
                 "idempotency_key_reused",
                 "the idempotency key was used before, with another body",
             ),
+            PostError::Exhausted(Exhausted { what, limit, wait_s }) => Self::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "quota_exhausted",
+                format!("the project has used up its {limit} {what} of today (UTC); an operator can raise the quota"),
+            )
+            .with("quota", json!({ "of": what, "perDay": limit }))
+            .retry_after(wait_s),
             PostError::Database(error) => error.into(),
         }
     }

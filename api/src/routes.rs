@@ -8,6 +8,8 @@
 //! - `graph`          the knowledge graph, with its own files
 //! - `trigger`        runs outside conversations
 //! - `me`             what a key is good for
+//! - `session`        browsers that sign in and out
+//! - `members`        who is in a project, and as what (owners)
 //! - `tickets`        passes for a browser's EventSource
 //! - `health` `metrics`   for whoever operates it
 //!
@@ -21,8 +23,10 @@ pub mod graph;
 pub mod health;
 pub mod history;
 pub mod me;
+pub mod members;
 pub mod metrics;
 pub mod runs;
+pub mod session;
 pub mod tickets;
 pub mod trigger;
 
@@ -65,6 +69,8 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(graph::routes())
         .merge(trigger::routes())
         .merge(me::routes())
+        .merge(session::routes())
+        .merge(members::routes())
         .merge(tickets::routes())
         .merge(health::routes())
         .merge(metrics::routes())

@@ -12,6 +12,7 @@ use crate::caller::Keys;
 use crate::config::ApiConfig;
 use crate::oidc::Oidc;
 use crate::pace::Rates;
+use crate::quotas::Quotas;
 use crate::routes::graph::transfer::Transfers;
 use crate::routes::metrics;
 use crate::sse::tail::Hub;
@@ -25,6 +26,7 @@ pub struct AppState {
     pub hub: Arc<Hub>,
     pub keys: Arc<Keys>,
     pub rates: Arc<Rates>,
+    pub quotas: Arc<Quotas>,
     /// Whose tokens are accepted.
     pub oidc: Option<Arc<Oidc>>,
     pub transfers: Arc<Transfers>,
@@ -46,6 +48,7 @@ impl AppState {
             oidc: oidc.map(Arc::new),
             rates: Arc::new(Rates::new(&config)),
             keys: Arc::new(Keys::new()),
+            quotas: Arc::new(Quotas::new()),
             in_flight: Arc::new(Semaphore::new(config.max_in_flight)),
             config: Arc::new(config),
             metrics,

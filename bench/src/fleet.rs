@@ -36,6 +36,8 @@ pub struct Settings {
     pub live_mark: String,
     /// The streams' ids are numbers without a gap.
     pub gapless: bool,
+    /// The number that all readers have already; 0: their first may be any.
+    pub cursor: u64,
     /// Connects follow this schedule; None: a few at a time, as fast as they are answered.
     pub connects_per_s: Option<f64>,
     pub stuck: Option<Stuck>,
@@ -50,6 +52,7 @@ impl Settings {
             requests,
             live_mark: String::new(),
             gapless: false,
+            cursor: 0,
             connects_per_s: None,
             stuck: None,
         }
@@ -88,6 +91,9 @@ pub struct Live {
     pub p99_ms: f64,
     /// Bytes that were read until then.
     pub bytes: u64,
+    /// Numbered frames, and those that did not follow the one before (gapless streams only).
+    pub numbers: u64,
+    pub gaps: u64,
 }
 
 /// Which events count.
@@ -157,6 +163,8 @@ pub fn run() -> Result<()> {
         p50_ms: live.until_live.quantile_ms(0.5),
         p99_ms: live.until_live.quantile_ms(0.99),
         bytes: live.bytes,
+        numbers: live.numbers,
+        gaps: live.gaps,
     })?;
     for line in lines {
         let window: Window = serde_json::from_str(&line?)?;
@@ -199,6 +207,7 @@ impl Tally {
         self.bytes += other.bytes;
         self.lost += other.lost;
         self.gaps += other.gaps;
+        self.numbers += other.numbers;
         self.latencies.merge(&other.latencies);
         self.meanwhile += other.meanwhile;
     }

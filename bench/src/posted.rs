@@ -34,6 +34,7 @@ pub async fn post(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)>
             attached_context: None,
             idempotency: None,
             on_busy: OnBusy::Enqueue,
+            exhausted: None,
         };
         let posted = commands::execute(&database.db.sql, &command).await.context("posting")?;
         Ok::<_, anyhow::Error>((posted.conversation_id, posted.run_id))

@@ -77,7 +77,7 @@ impl Server {
         let mut connection = db.sql.acquire().await?;
         let project_id = projects::create(&mut connection, "bench").await?;
         let user_id = projects::ensure_user(&mut connection, "bench@example.org").await?;
-        projects::add_member(&mut connection, project_id, user_id).await?;
+        projects::add_member(&mut connection, project_id, user_id, projects::Role::Owner).await?;
         let (_, api_key) =
             auth::create_key(&mut connection, user_id, Some(project_id), "bench", &Scope::ALL, None).await?;
         drop(connection);

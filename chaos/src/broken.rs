@@ -54,7 +54,7 @@ const fn scene(
     }
 }
 
-const SCENES: [Scene; 16] = [
+const SCENES: [Scene; 18] = [
     scene(
         Break::NoFence,
         &["chat"],
@@ -92,6 +92,8 @@ const SCENES: [Scene; 16] = [
     scene(Break::IdempotencyIgnored, &["insistent"], &[], 3, &["I8"]),
     scene(Break::DrainDrops, &["chat"], &["drain-worker"], 10, &["I9"]),
     scene(Break::RunsSideBySide, &["busy"], &[], 4, &["I5"]),
+    scene(Break::NoSweep, &["chat"], &["kill-worker"], 4, &["I6"]),
+    scene(Break::ReadersKeep, &["chat"], &[], 4, &["I10"]),
 ];
 
 #[expect(clippy::print_stdout, reason = "the verdict goes to whoever asked")]

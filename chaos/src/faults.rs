@@ -22,6 +22,7 @@ mod schema;
 mod wakeups;
 
 use std::collections::BTreeMap;
+use std::process::Child;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,13 +30,14 @@ use anyhow::{Result, bail};
 use async_trait::async_trait;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, MutexGuard, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use crate::evidence::{Injected, now_us};
 use crate::fleet::Member;
+use crate::witness;
 use crate::world::World;
 
 pub use database::FailOver;
@@ -242,6 +244,27 @@ async fn try_heal(world: &World) -> Result<()> {
         member.start(&mut *member.process.lock().await)?;
     }
     world.wait_until_ready().await
+}
+
+/// A member's process while a fault has it to itself.
+struct Held<'a> {
+    process: MutexGuard<'a, Option<Child>>,
+    pid: u32,
+    /// Under which a worker is known to the queue. None: no worker, or the database is away; not worth a failure.
+    worker: Option<Uuid>,
+}
+
+/// Err: it does not run.
+async fn hold<'a>(world: &World, member: &'a Member) -> Result<Held<'a>> {
+    let process = member.process.lock().await;
+    let Some(pid) = process.as_ref().map(Child::id) else {
+        bail!("{} does not run", member.name);
+    };
+    let worker = match member.is_worker() {
+        true => witness::worker(&world.db, pid).await.ok().flatten(),
+        false => None,
+    };
+    Ok(Held { process, pid, worker })
 }
 
 /// One of these.

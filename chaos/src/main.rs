@@ -92,7 +92,7 @@ struct SoakArgs {
     #[arg(long, default_value_t = 60)]
     minutes: u64,
     /// On average, between two turns of a conversation [seconds]
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 100)]
     pause_s: u64,
     #[arg(long, default_value_t = 1)]
     seed: u64,

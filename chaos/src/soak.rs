@@ -66,9 +66,9 @@ struct Sample {
 pub async fn run(options: &Options) -> Result<()> {
     let mut shape = options.shape.clone();
     for (name, value) in [
-        // A minute after its end, a run's tokens are packed; completed jobs are not kept.
+        // A minute after its end, a run's tokens are packed, and four minutes later they are gone; completed jobs are not kept.
         ("REJOIN_COMPACT_EVENTS_AFTER_S", "60"),
-        ("REJOIN_KEEP_EVENTS_H", "1"),
+        ("REJOIN_KEEP_EVENTS_H", "0.0833"),
         ("REJOIN_KEEP_JOBS_H", "0"),
     ] {
         shape.environment.push((name.to_owned(), value.to_owned()));
@@ -275,7 +275,7 @@ fn report(options: &Options, world: &World, samples: &[Sample], counts: &Counts)
     let turns = counts.turns.load(Ordering::Relaxed);
     let mut page = format!(
         "# Soak: {} conversations for {:.0} minutes\n\n{} API and {} worker processes, retention and compaction on (a run's tokens are packed a \
-         minute after its end), each conversation deleted after {TURNS} turns and begun anew. {turns} turns ({:.0} a second), {} conversations \
+         minute after its end, and removed after five), each conversation deleted after {TURNS} turns and begun anew. {turns} turns ({:.0} a second), {} conversations \
          deleted, {} turns that went wrong. Nothing is done to the system; each reply was compared with what the model had said.\n\n\
          ![memory](soak-memory.svg)\n\n![tables](soak-tables.svg)\n\n| | a third of the time in [MiB] | two thirds | at the end |\n| --- | ---: | ---: | ---: |\n",
         options.conversations,

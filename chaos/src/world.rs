@@ -252,7 +252,7 @@ async fn users(db: &PgPool) -> Result<Vec<User>> {
     for number in 0..USERS {
         let (project_id, agent_id) = places[number % places.len()];
         let user_id = projects::ensure_user(&mut connection, &format!("user-{number}@example.org")).await?;
-        projects::add_member(&mut connection, project_id, user_id).await?;
+        projects::add_member(&mut connection, project_id, user_id, projects::Role::Owner).await?;
         let (_, key) = auth::create_key(&mut connection, user_id, Some(project_id), "chaos", &Scope::ALL, None).await?;
         users.push(User {
             project_id,

@@ -3,7 +3,9 @@
 //! `main` parses it; each verb's own arguments are in the verb's file.
 use clap::{Args, Parser, Subcommand};
 
-use crate::{api, chat, completions, dev, doctor, exit, graph, keys, migrate, openapi, queue, runs, tail, worker};
+use crate::{
+    api, chat, completions, dev, doctor, exit, graph, keys, migrate, openapi, projects, queue, runs, tail, worker,
+};
 
 /// Agent runs that you can leave and rejoin.
 ///
@@ -113,6 +115,7 @@ pub enum Command {
     Runs(runs::Args),
     Queue(queue::Args),
     Graph(graph::Args),
+    Projects(projects::Args),
     Keys(keys::Args),
     Doctor(doctor::Args),
     Openapi(openapi::Args),

@@ -1,4 +1,4 @@
-//! The database and the project that `queue`, `keys` and `graph` work on.
+//! The database and the project that `queue`, `keys`, `projects` and `graph` work on.
 //!
 //! Invariant: where it is not clear which project is meant, nothing is done.
 use anyhow::{Context, Result};

@@ -6,7 +6,7 @@ use clap::Subcommand;
 use rejoin_shared::{
     agents,
     auth::{self, Scope},
-    projects,
+    projects::{self, Role},
 };
 use serde_json::json;
 use sqlx::{PgConnection, PgPool};
@@ -46,13 +46,13 @@ pub enum Action {
         /// The user, by handle or id [default: the project's only one]
         #[arg(long, value_name = "HANDLE|ID")]
         user: Option<String>,
-        /// What it may do: `admin` changes agents, `write` talks and cancels.
+        /// What it may do: `admin` changes agents, `write` talks and cancels. Never more than its user may.
         #[arg(long, value_enum, value_delimiter = ',', default_values = ["read", "write"])]
         scopes: Vec<Scope>,
         /// It opens nothing after this many days.
         #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(i64).range(1..=36_500))]
         expires_in_days: Option<i64>,
-        /// Make the project (with the default agents) and the user if they are not there.
+        /// Make the project (with the default agents; the user owns it) and the user if they are not there.
         #[arg(long, requires = "project", requires = "user")]
         create: bool,
     },
@@ -85,12 +85,13 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             let expires_in_s = expires_in_days.map(|days| days * DAY_S);
             let (project, user) = if create {
                 let (project, user) = (project.unwrap_or_default(), user.unwrap_or_default());
-                make(&pool, &project, &user).await?
+                make(&pool, &project, &user, Role::for_scopes(&scopes)).await?
             } else {
                 let project = database::project(&pool, project.as_deref()).await?;
                 (project, member(&pool, project, user.as_deref()).await?)
             };
             let mut connection = pool.acquire().await.context("can't connect to the database")?;
+            refuse_more_than_the_role(&mut connection, project, user, &scopes).await?;
             let made = auth::create_key(&mut connection, user, Some(project), &name, &scopes, expires_in_s).await;
             let (id, key) = made.context("can't make the key")?;
             if out.is_json() {
@@ -158,7 +159,7 @@ async fn list(pool: &PgPool, project: Uuid, out: Out) -> Result<()> {
 }
 
 /// The member of the project with this handle or id; without one, its only member.
-async fn member(pool: &PgPool, project: Uuid, asked: Option<&str>) -> Result<Uuid> {
+pub(crate) async fn member(pool: &PgPool, project: Uuid, asked: Option<&str>) -> Result<Uuid> {
     let members: Vec<(Uuid, String)> = sqlx::query_as(
         "select u.id, u.handle from kb.project_members m join kb.users u on u.id = m.user_id
          where m.project_id = $1 order by m.created_at",
@@ -185,20 +186,45 @@ async fn member(pool: &PgPool, project: Uuid, asked: Option<&str>) -> Result<Uui
     }
 }
 
+/// Such a key would be made, and not do what it says.
+async fn refuse_more_than_the_role(db: &mut PgConnection, project: Uuid, user: Uuid, scopes: &[Scope]) -> Result<()> {
+    let role = projects::role_of(db, project, user).await;
+    let role = role
+        .context("can't look for the user's role")?
+        .context("the user has just left the project")?;
+    ensure!(
+        role.allows(scopes),
+        "the user is a {} of the project, and a key can't do more than its user: ask for fewer --scopes (allowed are: {}), or make          them something else first (`rejoin projects set-role`)",
+        role.as_str(),
+        role.scopes()
+            .iter()
+            .map(|scope| scope.as_str())
+            .collect::<Vec<_>>()
+            .join(",")
+    );
+    Ok(())
+}
+
 /// The project and the user, both made if they are not there, in one transaction.
-async fn make(pool: &PgPool, project: &str, user: &str) -> Result<(Uuid, Uuid)> {
+async fn make(pool: &PgPool, project: &str, user: &str, role: Role) -> Result<(Uuid, Uuid)> {
     ensure!(
         !project.trim().is_empty() && !user.trim().is_empty(),
         "a project and a user need names"
     );
     let mut tx = pool.begin().await.context("can't begin a transaction")?;
-    let made = ensure_project(&mut tx, project, user).await?;
+    let made = ensure_project(&mut tx, project, user, role).await?;
     tx.commit().await.context("can't commit the new project")?;
     Ok(made)
 }
 
-/// The project of this name, or id where there is one of it, with its default agents; the user, a member of it.
-pub(crate) async fn ensure_project(db: &mut PgConnection, project: &str, user: &str) -> Result<(Uuid, Uuid)> {
+/// The project of this name, or id where there is one of it, with its default agents; the user, who owns it if it is new, and is else
+/// made a member with this role, unless they are one.
+pub(crate) async fn ensure_project(
+    db: &mut PgConnection,
+    project: &str,
+    user: &str,
+    role: Role,
+) -> Result<(Uuid, Uuid)> {
     let known: Option<Uuid> = match project.parse::<Uuid>() {
         Ok(id) => sqlx::query_scalar("select id from kb.projects where id = $1")
             .bind(id)
@@ -214,7 +240,8 @@ pub(crate) async fn ensure_project(db: &mut PgConnection, project: &str, user: &
         None => projects::create(db, project).await.context("can't make the project")?,
     };
     let user = projects::ensure_user(db, user).await.context("can't make the user")?;
-    projects::add_member(db, id, user)
+    let role = if known.is_none() { Role::Owner } else { role };
+    projects::add_member(db, id, user, role)
         .await
         .context("can't make the user a member")?;
     if known.is_none() {

@@ -8,9 +8,9 @@
 //! - `chat` `tail` `runs`    talk, follow, look, cancel: through the API
 //! - `client` `stream`       requests to the API; a log followed through every restart
 //! - `transcript`            what a terminal shows of a reply, every word once
-//! - `queue` `keys`          for operators: straight to the database
+//! - `queue` `keys` `projects`   for operators: straight to the database
 //! - `graph`                 import and export of the knowledge graph
-//! - `database`              the connection and the project of those three
+//! - `database`              the connection and the project of those
 //! - `current`               what `dev` leaves on this machine, so that the others need no settings
 //! - `fleet`                 signals and the schema's check, before `api` and `worker` begin
 //! - `doctor`                what is missing here, and what to do about it
@@ -39,6 +39,7 @@ pub mod keys;
 pub mod migrate;
 pub mod openapi;
 pub mod out;
+pub mod projects;
 pub mod queue;
 pub mod runs;
 pub mod stream;
@@ -63,6 +64,7 @@ pub async fn run(cli: Cli) -> Result<Exit> {
         Command::Runs(args) => runs::run(global, args, out).await,
         Command::Queue(args) => queue::run(global, args, out).await,
         Command::Graph(args) => graph::run(global, args, out).await,
+        Command::Projects(args) => projects::run(global, args, out).await,
         Command::Keys(args) => keys::run(global, args, out).await,
         Command::Doctor(args) => doctor::run(global, args, out).await,
         Command::Openapi(args) => openapi::run(global, args, out).await,

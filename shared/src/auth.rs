@@ -1,7 +1,10 @@
-//! API keys and stream tickets: making, checking, revoking. (Users with an identity provider's token: `identities`.)
+//! API keys and stream tickets: making, checking, revoking. (Users with an identity provider's token: `identities`; browsers that are
+//! signed in: `sessions`.)
 //!
 //! A key is 256 random bits behind a prefix; only its SHA-256 is stored, so that a stolen database opens nothing. A key
 //! belongs to a user, and opens one project or, if it names none, all of its user's.
+//!
+//! Invariant: nobody may do more in a project than their role there, whatever the key or the token says.
 
 use std::time::{Duration, Instant};
 
@@ -16,6 +19,7 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use crate::ids;
+use crate::projects::{Membership, Quota, Role};
 use crate::queue::settle::HotError;
 use crate::walls::{self, Asking};
 
@@ -104,12 +108,36 @@ impl Credential {
 #[derive(Debug, Clone)]
 pub struct Caller {
     pub credential: Credential,
+    /// Whether it stood in a cookie. (A token is shown where keys are.)
+    pub shown_in: Kind,
     pub user_id: Uuid,
     pub project_id: Uuid,
+    /// What the user is in the project.
+    pub role: Role,
+    /// What both the credential and the role allow.
     pub scopes: Vec<String>,
+    /// What the project may use up.
+    pub quota: Quota,
 }
 
 impl Caller {
+    /// One whose credential allows these scopes, in a project of which it is a member.
+    pub(crate) fn new(credential: Credential, user_id: Uuid, membership: &Membership, scopes: Vec<String>) -> Self {
+        let allowed = membership.role.scopes();
+        let scopes = scopes
+            .into_iter()
+            .filter(|scope| allowed.iter().any(|one| one.as_str() == scope));
+        Self {
+            credential,
+            shown_in: Kind::Key,
+            user_id,
+            project_id: membership.project_id,
+            role: membership.role,
+            scopes: scopes.collect(),
+            quota: membership.quota,
+        }
+    }
+
     pub fn may(&self, scope: Scope) -> bool {
         self.scopes.iter().any(|s| s == scope.as_str())
     }
@@ -131,7 +159,7 @@ pub struct KeyInfo {
 }
 
 /// 256 random bits as text.
-fn random_secret() -> String {
+pub(crate) fn random_secret() -> String {
     let bytes: [u8; 32] = rand::random();
     URL_SAFE_NO_PAD.encode(bytes)
 }
@@ -190,47 +218,115 @@ pub enum AuthError {
     Database(#[from] sqlx::Error),
 }
 
+/// Where a key was shown: each kind is good in one place only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// In the header `Authorization`: an API key.
+    Key,
+    /// In a cookie: a browser's session.
+    Session,
+}
+
+impl Kind {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Kind::Key => "key",
+            Kind::Session => "session",
+        }
+    }
+}
+
 /// Finds out who holds `key`, and for which project: the key's own, or the one that `wanted_project` chooses.
-pub async fn authenticate(db: &PgPool, key: &str, wanted_project: Option<Uuid>) -> Result<Caller, AuthError> {
+pub async fn authenticate(
+    db: &PgPool,
+    kind: Kind,
+    key: &str,
+    wanted_project: Option<Uuid>,
+) -> Result<Caller, AuthError> {
     let mut db = walls::begin(db, Asking::Gate).await?;
-    let row = sqlx::query!(
-        r#"select k.id, k.user_id, k.scopes,
-                  -- the projects that the key opens
-                  coalesce((select array_agg(m.project_id order by m.created_at) from kb.project_members m
-                            where m.user_id = k.user_id and m.project_id = coalesce(k.project_id, m.project_id)),
-                           '{}') as "projects!: Vec<Uuid>"
+    let rows = sqlx::query!(
+        r#"select k.id, k.user_id, k.scopes, m.project_id as "project_id?", m.role as "role?", p.runs_per_day, p.tokens_per_day
            from kb.api_keys k
-           where k.hash = $1 and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())"#,
-        hash_secret(key)
+           -- the projects that the key opens
+           left join kb.project_members m on m.user_id = k.user_id and m.project_id = coalesce(k.project_id, m.project_id)
+           left join kb.projects p on p.id = m.project_id
+           where k.hash = $1 and k.kind = $2 and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())
+           order by m.created_at"#,
+        hash_secret(key),
+        kind.as_str()
     )
-    .fetch_optional(&mut *db)
-    .await?
-    .ok_or(AuthError::UnknownKey)?;
+    .fetch_all(&mut *db)
+    .await?;
+    let memberships: Vec<Membership> = rows
+        .iter()
+        .filter_map(|row| {
+            Some(Membership {
+                project_id: row.project_id?,
+                role: Role::stored(row.role.as_deref()?),
+                quota: Quota {
+                    runs_per_day: row.runs_per_day,
+                    tokens_per_day: row.tokens_per_day,
+                },
+            })
+        })
+        .collect();
+    let found = rows.into_iter().next().ok_or(AuthError::UnknownKey)?;
+    let membership = choose_project(&memberships, wanted_project)?;
+    let credential = Credential::Key(found.id);
     Ok(Caller {
-        credential: Credential::Key(row.id),
-        user_id: row.user_id,
-        project_id: choose_project(&row.projects, wanted_project)?,
-        scopes: row.scopes,
+        shown_in: kind,
+        ..Caller::new(credential, found.user_id, membership, found.scopes)
     })
 }
 
 /// The project that a request acts in: of those that are open to the caller, the one that it names, or the only one.
-pub(crate) fn choose_project(open: &[Uuid], wanted: Option<Uuid>) -> Result<Uuid, AuthError> {
+pub(crate) fn choose_project(open: &[Membership], wanted: Option<Uuid>) -> Result<&Membership, AuthError> {
     match (wanted, open) {
-        (Some(wanted), open) if open.contains(&wanted) => Ok(wanted),
-        (None, [only]) => Ok(*only),
+        (Some(wanted), open) => open
+            .iter()
+            .find(|membership| membership.project_id == wanted)
+            .ok_or(AuthError::UnknownProject),
+        (None, [only]) => Ok(only),
         (None, [_, _, ..]) => Err(AuthError::ProjectNeeded),
-        (Some(_), _) | (None, []) => Err(AuthError::UnknownProject),
+        (None, []) => Err(AuthError::UnknownProject),
     }
 }
 
-/// Which of `keys` still open anything: open streams are closed when theirs does not.
-pub async fn still_valid(db: &PgPool, keys: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
+/// What a stream that is open stands on, beside the expiry of a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ground {
+    /// None: a token.
+    pub key_id: Option<Uuid>,
+    pub user_id: Uuid,
+    pub project_id: Uuid,
+}
+
+impl Caller {
+    pub fn ground(&self) -> Ground {
+        Ground {
+            key_id: self.credential.key_id(),
+            user_id: self.user_id,
+            project_id: self.project_id,
+        }
+    }
+}
+
+/// Which of these still stand: the key is good, and the user is a member of the project. Open streams are closed when theirs does not.
+pub async fn still_standing(db: &PgPool, grounds: &[Ground]) -> Result<Vec<Ground>, sqlx::Error> {
+    let keys: Vec<Option<Uuid>> = grounds.iter().map(|ground| ground.key_id).collect();
+    let users: Vec<Uuid> = grounds.iter().map(|ground| ground.user_id).collect();
+    let projects: Vec<Uuid> = grounds.iter().map(|ground| ground.project_id).collect();
     let mut db = walls::begin(db, Asking::Gate).await?;
-    sqlx::query_scalar!(
-        "select id from kb.api_keys
-         where id = any($1) and revoked_at is null and (expires_at is null or expires_at > now())",
-        keys
+    sqlx::query_as!(
+        Ground,
+        r#"select g.key_id, g.user_id as "user_id!", g.project_id as "project_id!"
+           from unnest($1::uuid[], $2::uuid[], $3::uuid[]) g (key_id, user_id, project_id)
+           join kb.project_members m on m.user_id = g.user_id and m.project_id = g.project_id
+           left join kb.api_keys k on k.id = g.key_id
+           where g.key_id is null or (k.id is not null and k.revoked_at is null and (k.expires_at is null or k.expires_at > now()))"#,
+        &keys as &[Option<Uuid>],
+        &users,
+        &projects
     )
     .fetch_all(&mut *db)
     .await
@@ -242,8 +338,10 @@ pub async fn list_keys(db: &PgPool, project_id: Uuid) -> Result<Vec<KeyInfo>, sq
         KeyInfo,
         "select k.id, k.name, k.prefix, k.user_id, k.project_id, k.scopes, k.created_at, k.expires_at, k.revoked_at
          from kb.api_keys k
-         where k.project_id = $1
-            or (k.project_id is null and exists (select from kb.project_members m where m.user_id = k.user_id and m.project_id = $1))
+         where (k.project_id = $1
+                or (k.project_id is null and exists (select from kb.project_members m where m.user_id = k.user_id and m.project_id = $1)))
+           -- what has come and gone in a browser is of no interest to anybody
+           and (k.kind = 'key' or (k.revoked_at is null and k.expires_at > now()))
          order by k.created_at desc",
         project_id
     )
@@ -251,10 +349,10 @@ pub async fn list_keys(db: &PgPool, project_id: Uuid) -> Result<Vec<KeyInfo>, sq
     .await
 }
 
-/// Revokes a key; false where there is none. Idempotent.
+/// Revokes a key, and the sessions that were begun with it; false where there is none. Idempotent.
 pub async fn revoke_key(db: &PgPool, id: Uuid) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
-        "update kb.api_keys set revoked_at = coalesce(revoked_at, now()) where id = $1",
+        "update kb.api_keys set revoked_at = coalesce(revoked_at, now()) where id = $1 or parent_id = $1",
         id
     )
     .execute(db)
@@ -290,6 +388,7 @@ pub async fn create_ticket(
 pub async fn redeem_ticket(pool: &Pool, ticket: &str, target_id: Uuid) -> Result<Option<Caller>, HotError> {
     let sql = "delete from kb.stream_tickets t
                where t.hash = $1 and t.target_id = $2 and t.expires_at > now()
+                 and exists (select from kb.project_members m where m.user_id = t.user_id and m.project_id = t.project_id)
                  and (t.token_expires_at > now()
                       or exists (select from kb.api_keys k
                                  where k.id = t.key_id and k.revoked_at is null
@@ -303,11 +402,13 @@ pub async fn redeem_ticket(pool: &Pool, ticket: &str, target_id: Uuid) -> Result
             // The table's check forbids it.
             (None, None) => return None,
         };
-        Some(Caller {
-            credential,
-            user_id: row.get(2),
+        // It opens a stream, whoever it is.
+        let membership = Membership {
             project_id: row.get(3),
-            scopes: vec![Scope::Read.as_str().to_owned()],
-        })
+            role: Role::Viewer,
+            quota: Quota::default(),
+        };
+        let scopes = vec![Scope::Read.as_str().to_owned()];
+        Some(Caller::new(credential, row.get(2), &membership, scopes))
     }))
 }

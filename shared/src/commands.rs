@@ -77,7 +77,8 @@ impl CommandError for PostError {
             PostError::ConversationNotFound
             | PostError::DefinitionNotFound
             | PostError::Busy { .. }
-            | PostError::KeyReused => None,
+            | PostError::KeyReused
+            | PostError::Exhausted(_) => None,
         }
     }
 }

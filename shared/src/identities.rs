@@ -11,7 +11,7 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use crate::auth::{self, AuthError, Caller, Credential, Expiry};
-use crate::projects;
+use crate::projects::{self, Membership, Role};
 use crate::walls::{self, Asking};
 
 /// What a genuine token says of its holder.
@@ -61,16 +61,14 @@ pub async fn authenticate(
         tx.commit().await?;
         found = find(db, identity).await?;
     }
-    let opened: Vec<Uuid> = match &identity.projects {
-        None => found.projects,
-        Some(named) => found.projects.into_iter().filter(|id| named.contains(id)).collect(),
-    };
-    Ok(Caller {
-        credential: Credential::Token(expiry),
-        user_id: found.user_id.ok_or(AuthError::UnknownUser)?,
-        project_id: auth::choose_project(&opened, wanted_project)?,
-        scopes: identity.scopes.clone(),
-    })
+    let user_id = found.user_id.ok_or(AuthError::UnknownUser)?;
+    let mut opened = found.memberships;
+    if let Some(named) = &identity.projects {
+        opened.retain(|membership| named.contains(&membership.project_id));
+    }
+    let membership = auth::choose_project(&opened, wanted_project)?;
+    let scopes = identity.scopes.clone();
+    Ok(Caller::new(Credential::Token(expiry), user_id, membership, scopes))
 }
 
 struct Found {
@@ -78,13 +76,19 @@ struct Found {
     now: DateTime<Utc>,
     /// None: nobody yet.
     user_id: Option<Uuid>,
-    /// Those that the user is a member of, the oldest membership first.
-    projects: Vec<Uuid>,
+    /// The oldest first.
+    memberships: Vec<Membership>,
     /// Of the projects that the token names, those that exist.
     existing: Vec<Uuid>,
 }
 
 impl Found {
+    fn is_member(&self, project_id: Uuid) -> bool {
+        self.memberships
+            .iter()
+            .any(|membership| membership.project_id == project_id)
+    }
+
     /// Whether there is no such user yet, or the token opens a project that the user is to become a member of.
     fn lacks(&self, identity: &Identity, new_users: NewUsers) -> bool {
         if self.user_id.is_none() {
@@ -92,7 +96,7 @@ impl Found {
         }
         match (new_users, &identity.projects) {
             (NewUsers::Refuse, _) | (NewUsers::Create { .. }, None) => false,
-            (NewUsers::Create { .. }, Some(_)) => self.existing.iter().any(|id| !self.projects.contains(id)),
+            (NewUsers::Create { .. }, Some(_)) => self.existing.iter().any(|id| !self.is_member(*id)),
         }
     }
 }
@@ -100,11 +104,8 @@ impl Found {
 async fn find(db: &PgPool, identity: &Identity) -> Result<Found, sqlx::Error> {
     let mut db = walls::begin(db, Asking::Gate).await?;
     let named = identity.projects.as_deref().unwrap_or_default();
-    sqlx::query_as!(
-        Found,
+    let found = sqlx::query!(
         r#"select now() as "now!", i.user_id as "user_id?",
-                  coalesce((select array_agg(m.project_id order by m.created_at) from kb.project_members m
-                            where m.user_id = i.user_id), '{}') as "projects!: Vec<Uuid>",
                   coalesce((select array_agg(p.id) from kb.projects p where p.id = any($3)), '{}') as "existing!: Vec<Uuid>"
            -- a row also for an identity that was never seen
            from (values (1)) asked left join kb.identities i on i.issuer = $1 and i.subject = $2"#,
@@ -113,7 +114,17 @@ async fn find(db: &PgPool, identity: &Identity) -> Result<Found, sqlx::Error> {
         named
     )
     .fetch_one(&mut *db)
-    .await
+    .await?;
+    let memberships = match found.user_id {
+        Some(user_id) => projects::memberships(&mut db, user_id).await?,
+        None => Vec::new(),
+    };
+    Ok(Found {
+        now: found.now,
+        user_id: found.user_id,
+        memberships,
+        existing: found.existing,
+    })
 }
 
 /// Takes an identity in, as far as it may be. Whoever asks with the same one at the same time waits, and finds it.
@@ -126,7 +137,8 @@ async fn admit(db: &mut PgConnection, identity: &Identity, new_users: NewUsers) 
         let of_token = identity.projects.clone();
         let of_setting = default_project.into_iter().collect();
         for project in of_token.unwrap_or(of_setting) {
-            projects::add_member_if_there(db, project, user_id).await?;
+            // An operator makes more of them.
+            projects::add_member_if_there(db, project, user_id, Role::Member).await?;
         }
     }
     Ok(())

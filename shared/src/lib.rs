@@ -2,7 +2,7 @@
 //! commands. Imports no other member, no axum and no HTTP client.
 //!
 //! # Layout
-//! - `ids` `config` `db` `telemetry` `auth` `identities`         the ground
+//! - `ids` `config` `db` `telemetry` `auth` `identities` `sessions`   the ground
 //! - `projects` `conversations` `messages` `agents` `runs` `run_messages` `tool_calls`   nouns: types and their SQL
 //! - `queue`     the job queue: enqueue, claim, heartbeat, settle, sweep, stats
 //! - `events`    the log of a conversation: kinds, append, read, group commit, snapshot, retention
@@ -32,6 +32,7 @@ pub mod queue;
 pub mod run_messages;
 pub mod runs;
 pub mod sabotage;
+pub mod sessions;
 pub mod telemetry;
 pub mod tool_calls;
 pub mod wakeup;

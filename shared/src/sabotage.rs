@@ -36,10 +36,14 @@ pub enum Break {
     DrainDrops,
     /// Turns of a conversation don't wait for each other (I5).
     RunsSideBySide,
+    /// Jobs of workers that died are not put back (I6).
+    NoSweep,
+    /// Readers keep what they have sent (I10).
+    ReadersKeep,
 }
 
 impl Break {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::NoFence,
         Self::NoPoll,
         Self::SettleBeforeEvents,
@@ -56,6 +60,8 @@ impl Break {
         Self::IdempotencyIgnored,
         Self::DrainDrops,
         Self::RunsSideBySide,
+        Self::NoSweep,
+        Self::ReadersKeep,
     ];
 
     /// How it is asked for.
@@ -77,6 +83,8 @@ impl Break {
             Self::IdempotencyIgnored => "idempotency-ignored",
             Self::DrainDrops => "drain-drops",
             Self::RunsSideBySide => "runs-side-by-side",
+            Self::NoSweep => "no-sweep",
+            Self::ReadersKeep => "readers-keep",
         }
     }
 }

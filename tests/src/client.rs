@@ -141,6 +141,29 @@ impl Client {
         Stream::of(response)
     }
 
+    /// All lines of `/metrics`.
+    pub async fn metrics(&self) -> String {
+        let response = self.request(Method::GET, "/metrics").send().await.expect("an answer");
+        response.text().await.expect("text")
+    }
+
+    /// What the metrics with these names, each with whatever labels, add up to.
+    pub async fn metric_sum(&self, names: &[&str]) -> f64 {
+        let metrics = self.metrics().await;
+        let lines = metrics
+            .lines()
+            .filter(|line| names.iter().any(|name| line.split(['{', ' ']).next() == Some(name)));
+        lines
+            .map(|line| {
+                line.rsplit(' ')
+                    .next()
+                    .unwrap_or_default()
+                    .parse::<f64>()
+                    .expect("a number")
+            })
+            .sum()
+    }
+
     /// The status of a request for a stream, which is dropped at once.
     pub async fn stream_status(&self, path: &str) -> StatusCode {
         self.request(Method::GET, path)

@@ -58,7 +58,7 @@ impl TestDatabase {
         let user = projects::ensure_user(&mut connection, &format!("user-{}@example.org", Uuid::now_v7()))
             .await
             .unwrap();
-        projects::add_member(&mut connection, self.project_id, user)
+        projects::add_member(&mut connection, self.project_id, user, projects::Role::Owner)
             .await
             .unwrap();
         let (_, key) = auth::create_key(&mut connection, user, Some(self.project_id), "test", &Scope::ALL, None)
@@ -133,7 +133,7 @@ pub async fn populated(url: String) -> TestDatabase {
     let user_id = projects::ensure_user(&mut connection, "user@example.org")
         .await
         .unwrap();
-    projects::add_member(&mut connection, project_id, user_id)
+    projects::add_member(&mut connection, project_id, user_id, projects::Role::Owner)
         .await
         .unwrap();
     let (_, api_key) = auth::create_key(&mut connection, user_id, Some(project_id), "test", &Scope::ALL, None)

@@ -70,9 +70,9 @@ pub struct WorkerConfig {
     #[arg(long, env = "REJOIN_KEEP_DEAD_JOBS_H", default_value_t = 24 * 30)]
     pub keep_dead_jobs_h: u64,
 
-    /// Events of runs that have ended are kept this long [hours]; 0: for ever
-    #[arg(long, env = "REJOIN_KEEP_EVENTS_H", default_value_t = 0)]
-    pub keep_events_h: u64,
+    /// Events of runs that have ended are kept this long [hours, also parts of one]; 0: for ever
+    #[arg(long, env = "REJOIN_KEEP_EVENTS_H", default_value_t = 0.0, value_parser = hours)]
+    pub keep_events_h: f64,
 
     /// The tokens of runs that ended this long ago are stored together in few rows [seconds]; 0: never
     #[arg(long, env = "REJOIN_COMPACT_EVENTS_AFTER_S", default_value_t = 3600)]
@@ -85,6 +85,13 @@ pub struct WorkerConfig {
     /// Serve Prometheus metrics here, e.g. 127.0.0.1:9464
     #[arg(long, env = "REJOIN_WORKER_METRICS")]
     pub metrics: Option<SocketAddr>,
+}
+
+fn hours(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(hours) if hours.is_finite() && hours >= 0.0 => Ok(hours),
+        Ok(_) | Err(_) => Err("a number of hours is needed, as 24 or 0.5".to_owned()),
+    }
 }
 
 impl WorkerConfig {
@@ -106,7 +113,7 @@ impl WorkerConfig {
             flush_ms: 5,
             keep_jobs_h: 24,
             keep_dead_jobs_h: 24 * 30,
-            keep_events_h: 0,
+            keep_events_h: 0.0,
             compact_events_after_s: 3600,
             old_transaction_s: horizon::OLD.as_secs(),
             metrics: None,

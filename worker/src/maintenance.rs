@@ -172,11 +172,11 @@ async fn retain_once(services: &Services) -> Result<(), sqlx::Error> {
         hours(services.config.keep_dead_jobs_h),
     )
     .await?;
-    if services.config.keep_events_h > 0 {
+    if services.config.keep_events_h > 0.0 {
         let mut removed = 0;
         loop {
             let began = Instant::now();
-            let trimmed = retention::trim(db, hours(services.config.keep_events_h)).await?;
+            let trimmed = retention::trim(db, services.config.keep_events_h * 3600.0).await?;
             removed += trimmed.events;
             if !trimmed.more {
                 break;

@@ -99,7 +99,8 @@ async fn post_message(
     Params(params): Params<ChatParams>,
     Body(request): Body<ChatRequest>,
 ) -> Result<Response, Problem> {
-    let command = command(&state, &caller, &headers, &params, request)?;
+    let mut command = command(&state, &caller, &headers, &params, request)?;
+    command.exhausted = state.quotas.exhausted(&state.db.sql, &caller).await?;
     // Before anything is stored: whoever can't be streamed to is told so.
     let permit = if wants_json(&headers) {
         None
@@ -186,6 +187,7 @@ fn command(
         on_busy: params.on_busy()?,
         idempotency: idempotency::of(headers, request.client_turn_id.as_deref(), &request)?,
         attached_context: attached_context(&request),
+        exhausted: None,
         message: request.message,
     })
 }

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::http::header::LOCATION;
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::Response;
 use axum::{Extension, Json};
 use chrono::{DateTime, Utc};
@@ -309,7 +309,7 @@ async fn events(
 ) -> Result<Response, Problem> {
     let caller = match &params.ticket {
         Some(ticket) => tickets::redeem(&state, ticket, id).await?,
-        None => crate::caller::authenticate(&state, &headers, &uri, &told, Scope::Read).await?,
+        None => crate::caller::authenticate(&state, &Method::GET, &headers, &uri, &told, Scope::Read).await?,
     };
     let start = params.start(&headers)?;
     let permit = start::admit(&state, &caller)?;

@@ -22,13 +22,15 @@ pub struct Me {
     pub user_id: Uuid,
     /// The project that requests of this caller act in
     pub project_id: Uuid,
-    /// The API key; absent where the caller came with a token
+    /// The API key, or the session of a browser; absent where the caller came with a token
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_id: Option<Uuid>,
-    /// When the token expires; absent where the caller came with an API key
+    /// When the token expires; absent where the caller came with something else
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_expires_at: Option<DateTime<Utc>>,
-    /// `read`, `write`, `admin`
+    /// `owner`, `member`, `viewer`, `operator` or `service`
+    pub role: String,
+    /// `read`, `write`, `admin`: what both the credential and the role allow
     pub scopes: Vec<String>,
 }
 
@@ -40,6 +42,7 @@ async fn me(caller: Caller) -> Json<Me> {
         project_id: caller.project_id,
         key_id: caller.credential.key_id(),
         token_expires_at: caller.credential.expiry().map(|expiry| expiry.at),
+        role: caller.role.as_str().to_owned(),
         scopes: caller.scopes.clone(),
     })
 }

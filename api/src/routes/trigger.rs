@@ -67,6 +67,7 @@ async fn trigger(
         user_id: Some(caller.user_id),
         input,
         idempotency,
+        exhausted: state.quotas.exhausted(&state.db.sql, &caller).await?,
     };
     let (run_id, wake) = commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
     state.bus.publish(wake);

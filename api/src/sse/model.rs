@@ -11,8 +11,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
 use rejoin_interleave::{JoinHandle, any, explore, once_in, pause, spawn};
-use rejoin_shared::auth;
+use rejoin_shared::auth::{self, Ground};
 use rejoin_shared::events::log::StoredEvent;
+use rejoin_shared::projects::{Quota, Role};
 use rejoin_shared::wakeup::{Bus, Wake};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -100,12 +101,12 @@ impl Source for Table {
         asked(|| self.read(after, i64::try_from(limit).expect("it is small"))).await
     }
 
-    async fn valid_keys(&self, keys: &[Uuid]) -> Result<Vec<Uuid>, Failed> {
+    async fn standing(&self, grounds: &[Ground]) -> Result<Vec<Ground>, Failed> {
         asked(|| {
             if self.rows(|rows| rows.is_revoked) {
                 vec![]
             } else {
-                keys.to_vec()
+                grounds.to_vec()
             }
         })
         .await
@@ -209,9 +210,12 @@ async fn ended(all: Vec<JoinHandle<()>>) {
 fn open(hub: &Arc<Hub>, last_seq: i64, cursor: i64) -> Reader {
     let caller = Caller::from(auth::Caller {
         credential: auth::Credential::Key(KEY),
+        shown_in: auth::Kind::Key,
         user_id: Uuid::nil(),
         project_id: Uuid::nil(),
+        role: Role::Member,
         scopes: vec![],
+        quota: Quota::default(),
     });
     let permit = hub.streams.admit(&caller).expect("there is room for all readers");
     Reader::new(hub.follow(LOG, last_seq), permit, Filter::Log, cursor)

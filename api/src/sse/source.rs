@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use async_trait::async_trait;
-use rejoin_shared::auth;
+use rejoin_shared::auth::{self, Ground};
 use rejoin_shared::db::Db;
 use rejoin_shared::events::log::{self, StoredEvent};
 use uuid::Uuid;
@@ -21,8 +21,8 @@ pub trait Source: Send + Sync {
     async fn news(&self, cursors: &[Cursor]) -> Result<Vec<(usize, StoredEvent)>, Failed>;
     /// A page of one log's past.
     async fn page(&self, log_id: Uuid, after: i64) -> Result<Vec<StoredEvent>, Failed>;
-    /// Which of these keys still open something.
-    async fn valid_keys(&self, keys: &[Uuid]) -> Result<Vec<Uuid>, Failed>;
+    /// Which of these may still hold streams open.
+    async fn standing(&self, grounds: &[Ground]) -> Result<Vec<Ground>, Failed>;
     /// Which of these logs are still there.
     async fn existing(&self, logs: &[Uuid]) -> Result<Vec<Uuid>, Failed>;
 }
@@ -37,8 +37,8 @@ impl Source for Db {
         Ok(log::read(&self.hot, log_id, after).await?)
     }
 
-    async fn valid_keys(&self, keys: &[Uuid]) -> Result<Vec<Uuid>, Failed> {
-        Ok(auth::still_valid(&self.sql, keys).await?)
+    async fn standing(&self, grounds: &[Ground]) -> Result<Vec<Ground>, Failed> {
+        Ok(auth::still_standing(&self.sql, grounds).await?)
     }
 
     async fn existing(&self, logs: &[Uuid]) -> Result<Vec<Uuid>, Failed> {

@@ -1,10 +1,10 @@
-//! The open streams of this process: how many each user and each project has, and the mark that ends each when its key or token opens
-//! nothing any more.
+//! The open streams of this process: how many each user and each project has, and the mark that ends each when what it stands on is
+//! gone: its key, its token, its user's membership.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use rejoin_shared::auth::Credential;
+use rejoin_shared::auth::{Credential, Ground};
 use uuid::Uuid;
 
 use super::ground::Mutex;
@@ -52,6 +52,7 @@ fn give_back(counts: &mut HashMap<Uuid, usize>, id: Uuid) {
 }
 
 struct Stream {
+    ground: Ground,
     credential: Credential,
     ended: Arc<AtomicBool>,
 }
@@ -104,6 +105,7 @@ impl Streams {
         open.streams.insert(
             id,
             Stream {
+                ground: caller.ground(),
                 credential: caller.credential,
                 ended: ended.clone(),
             },
@@ -118,32 +120,28 @@ impl Streams {
         })
     }
 
-    /// The keys that hold a stream open.
-    pub fn keys(&self) -> Vec<Uuid> {
+    /// What the open streams stand on.
+    pub fn grounds(&self) -> Vec<Ground> {
         let open = self.open.lock().expect("nothing panics while it is held");
-        let mut keys: Vec<Uuid> = open
-            .streams
-            .values()
-            .filter_map(|stream| stream.credential.key_id())
-            .collect();
-        keys.sort_unstable();
-        keys.dedup();
-        keys
+        let mut grounds: Vec<Ground> = open.streams.values().map(|stream| stream.ground).collect();
+        grounds.sort_unstable();
+        grounds.dedup();
+        grounds
     }
 
-    /// Marks the streams of these keys as ended, and returns how many there are. They see it when they are woken.
-    pub fn end(&self, keys: &[Uuid]) -> usize {
-        self.end_where(|credential| credential.key_id().is_some_and(|id| keys.contains(&id)))
+    /// Marks the streams that stand on these as ended, and returns how many there are. They see it when they are woken.
+    pub fn end(&self, grounds: &HashSet<Ground>) -> usize {
+        self.end_where(|stream| grounds.contains(&stream.ground))
     }
 
     /// The same for streams whose token has expired.
     pub fn end_expired(&self) -> usize {
-        self.end_where(Credential::has_expired)
+        self.end_where(|stream| stream.credential.has_expired())
     }
 
-    fn end_where(&self, ends: impl Fn(Credential) -> bool) -> usize {
+    fn end_where(&self, ends: impl Fn(&Stream) -> bool) -> usize {
         let open = self.open.lock().expect("nothing panics while it is held");
-        let ending = open.streams.values().filter(|stream| ends(stream.credential));
+        let ending = open.streams.values().filter(|stream| ends(stream));
         ending.map(|stream| stream.ended.store(true, Ordering::Release)).count()
     }
 }

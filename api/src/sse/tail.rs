@@ -11,6 +11,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use metrics::{Counter, counter};
+use rejoin_shared::auth::Ground;
 use rejoin_shared::config::poll_interval;
 use rejoin_shared::events::log::{self, StoredEvent};
 use rejoin_shared::wakeup::{self, SharedBus, Wake};
@@ -332,25 +333,29 @@ impl Hub {
         more
     }
 
-    /// Ends streams whose key was revoked, whose token has expired or whose log was deleted.
+    /// Ends streams whose key was revoked, whose token has expired, whose user is no member any more, or whose log was deleted.
     async fn check_streams(self: Arc<Self>) {
         loop {
             sleep(CHECK_EVERY).await;
             if self.streams.end_expired() > 0 {
                 self.wake_all();
             }
-            let keys = self.streams.keys();
-            if !keys.is_empty() {
-                match timeout(QUERY_LIMIT, self.source.valid_keys(&keys)).await {
-                    Ok(Ok(valid)) => {
-                        let ended: Vec<Uuid> = keys.into_iter().filter(|key| !valid.contains(key)).collect();
+            let grounds = self.streams.grounds();
+            if !grounds.is_empty() {
+                match timeout(QUERY_LIMIT, self.source.standing(&grounds)).await {
+                    Ok(Ok(standing)) => {
+                        let standing: HashSet<Ground> = standing.into_iter().collect();
+                        let ended = grounds
+                            .into_iter()
+                            .filter(|ground| !standing.contains(ground))
+                            .collect();
                         if self.streams.end(&ended) > 0 {
                             self.wake_all();
                         }
                     }
                     // Checked again soon; as long as the database is away, streams have nothing to tell anyway.
-                    Ok(Err(error)) => debug!(%error, "checking the keys of open streams failed"),
-                    Err(_) => debug!("checking the keys of open streams took too long"),
+                    Ok(Err(error)) => debug!(%error, "checking who holds streams open failed"),
+                    Err(_) => debug!("checking who holds streams open took too long"),
                 }
             }
             let logs: Vec<Uuid> = lock(&self.followed).keys().copied().collect();

@@ -11,8 +11,13 @@ const MAX_HEAD_BYTES: usize = 8 * 1024;
 
 /// What a reader met in its stream.
 pub(super) enum Seen {
-    Event { scheduled_us: u64 },
-    Gap,
+    Event {
+        scheduled_us: u64,
+    },
+    /// A number, where they have no gaps.
+    Number {
+        follows: bool,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,12 +45,12 @@ pub(super) struct Connection {
     expects: Expects,
     /// A head or a line that has not come to its end.
     begun: Vec<u8>,
-    /// The last number that was seen.
+    /// The last number that was seen; 0: none yet, and any may come.
     seq: u64,
 }
 
 impl Connection {
-    pub(super) fn new(socket: TcpStream, index: usize, scheduled_us: u64, is_stuck: bool) -> Self {
+    pub(super) fn new(socket: TcpStream, index: usize, scheduled_us: u64, is_stuck: bool, cursor: u64) -> Self {
         Self {
             socket,
             index,
@@ -56,7 +61,7 @@ impl Connection {
             is_over: false,
             expects: Expects::Head,
             begun: Vec::new(),
-            seq: 0,
+            seq: cursor,
         }
     }
 
@@ -168,9 +173,8 @@ impl Connection {
             }
         } else if gapless && let Some(id) = line.strip_prefix(b"id: ") {
             let seq = number(id);
-            if self.seq != 0 && seq != self.seq + 1 {
-                seen(Seen::Gap);
-            }
+            let follows = self.seq == 0 || seq == self.seq + 1;
+            seen(Seen::Number { follows });
             self.seq = seq;
         }
     }

@@ -42,6 +42,7 @@ pub(super) struct Tally {
     pub(super) bytes: u64,
     pub(super) lost: usize,
     pub(super) gaps: u64,
+    pub(super) numbers: u64,
     /// Of the events in the window.
     pub(super) latencies: Latencies,
     pub(super) meanwhile: u64,
@@ -158,8 +159,13 @@ impl Squad {
             let mut socket = connect(self.settings.address, stuck)?;
             let interest = Interest::READABLE | Interest::WRITABLE;
             self.poll.registry().register(&mut socket, token, interest)?;
-            self.connections
-                .push(Connection::new(socket, index, scheduled_us, stuck.is_some()));
+            self.connections.push(Connection::new(
+                socket,
+                index,
+                scheduled_us,
+                stuck.is_some(),
+                self.settings.cursor,
+            ));
         }
         Ok(())
     }
@@ -207,7 +213,10 @@ impl Squad {
                                 }
                             }
                         }
-                        Seen::Gap => self.tally.gaps += 1,
+                        Seen::Number { follows } => {
+                            self.tally.numbers += 1;
+                            self.tally.gaps += u64::from(!follows);
+                        }
                     });
                     if connection.is_live && !was_live {
                         self.tally.live += 1;

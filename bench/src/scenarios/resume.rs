@@ -1,6 +1,6 @@
 //! `resume`: everybody comes back at once, each with an old cursor; and a late joiner of a long run, with and without a snapshot.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 use tokio::sync::OnceCell;
@@ -186,6 +186,7 @@ async fn resume(past: &Past, case: Case, out: &mut Recorder) -> Result<()> {
     let settings = fleet::Settings {
         readers: case.readers,
         gapless: true,
+        cursor: cursor as u64,
         live_mark: "\"caught_up\"".to_owned(),
         connects_per_s: Some(case.readers as f64),
         ..fleet::Settings::of(url.trim_start_matches("http://").parse()?, requests.collect())
@@ -193,6 +194,14 @@ async fn resume(past: &Past, case: Case, out: &mut Recorder) -> Result<()> {
     let cpu_before = api.usage()?.cpu_us;
     let mut fleet = Part::start(Role::Fleet, &settings).await?;
     let live: Live = paced::live(&mut fleet).await?;
+    // Each of them from its cursor to the end, once: without that, no time counts.
+    ensure!(
+        live.gaps == 0 && live.numbers == (case.readers * BEHIND) as u64,
+        "{} readers read {} events, {} of them out of turn, instead of {BEHIND} each",
+        case.readers,
+        live.numbers,
+        live.gaps
+    );
     let row = case.row();
     out.record("resume", &row, "all", live.took_ms / 1_000.0);
     out.record("resume", &row, "p50", live.p50_ms);

@@ -158,7 +158,14 @@ impl Scenario for Stream {
             .collect();
         vec![
             claim("p50", "ms", 10.0, values("p50")),
-            claim("p99", "ms", 30.0, values("p99")),
+            claim("p99", "ms", 30.0, values("p99")).unless(format!(
+                "nchan, which keeps messages in memory and waits for nothing, has {} ms in the same run, after {} ms at p50: so late are \
+                 processes on these cores, which load, readers, server and database share. To that come, for Rejoin, up to 5 ms of \
+                 gathering and a commit, which alone takes {} ms at p99.",
+                latency.told(CLAIMED, "nchan-p99"),
+                latency.told(CLAIMED, "nchan-p50"),
+                found.table("commit").told(ALONE, "p99"),
+            )),
             claim("p99 as a share of Redis + Node's", "", 1.0, to_redis).unless(format!(
                 "Redis shows an event to readers before it is on disk (appendfsync everysec: a crash takes back up to a second of what they \
                  have seen). Rejoin shows what is committed and nothing else, so that an event waits for a commit: on this server, with \

@@ -5,9 +5,8 @@ use async_trait::async_trait;
 use rand::rngs::StdRng;
 use tokio::time::sleep;
 
-use super::{Fault, Told, ms, pick, pick_member};
+use super::{Fault, Told, hold, ms, pick, pick_member};
 use crate::evidence::now_us;
-use crate::witness;
 use crate::world::World;
 
 /// F10: a worker whose clock is an hour ahead or behind, for a while.
@@ -31,22 +30,17 @@ impl Fault for HourOff {
         let library = library().context("faketime is not installed")?;
         let member = pick_member(dice, &world.workers());
         let off = *pick(dice, &["+1h", "-1h"]);
-        let mut process = member.process.lock().await;
-        let pid = process.as_ref().map(std::process::Child::id);
-        let worker = match pid {
-            Some(pid) => witness::worker(&world.db, pid).await.ok().flatten(),
-            None => None,
-        };
+        let mut held = hold(world, member).await?;
         let at_us = now_us();
-        member.kill(&mut process).await?;
-        member.start_with(&mut process, &[("LD_PRELOAD", &library), ("FAKETIME", off)])?;
+        member.kill(&mut held.process).await?;
+        member.start_with(&mut held.process, &[("LD_PRELOAD", &library), ("FAKETIME", off)])?;
         sleep(ms(dice, 3_000..8_000)).await;
-        member.drain(&mut process).await?;
-        ensure!(process.is_none(), "it has left");
-        member.start(&mut process)?;
+        member.drain(&mut held.process).await?;
+        ensure!(held.process.is_none(), "it has left");
+        member.start(&mut held.process)?;
         Ok(Told {
             detail: format!("{} by {off}", member.name),
-            worker,
+            worker: held.worker,
             at_us: Some(at_us),
         })
     }

@@ -9,11 +9,10 @@ use async_trait::async_trait;
 use rand::rngs::StdRng;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Fault, Told, ms, pick_member};
+use super::{Fault, Told, hold, ms, pick_member};
 use crate::evidence::now_us;
 use crate::fleet::Member;
 use crate::tools::Effect;
-use crate::witness;
 use crate::world::World;
 
 /// Something to kill for comes within this.
@@ -22,23 +21,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// Kills the member's process, and starts another after `away`.
 async fn kill(world: &World, member: &Member, away: Duration) -> Result<Told> {
-    let mut process = member.process.lock().await;
-    let Some(pid) = process.as_ref().map(std::process::Child::id) else {
-        bail!("{} does not run", member.name);
-    };
-    // Not worth a failure: the database may be away.
-    let worker = witness::worker(&world.db, pid)
-        .await
-        .ok()
-        .flatten()
-        .filter(|_| member.is_worker());
+    let mut held = hold(world, member).await?;
     let at_us = now_us();
-    member.kill(&mut process).await?;
+    member.kill(&mut held.process).await?;
     sleep(away).await;
-    member.start(&mut process)?;
+    member.start(&mut held.process)?;
     Ok(Told {
-        detail: format!("{} ({pid})", member.name),
-        worker,
+        detail: format!("{} ({})", member.name, held.pid),
+        worker: held.worker,
         at_us: Some(at_us),
     })
 }

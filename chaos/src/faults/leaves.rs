@@ -1,34 +1,25 @@
 //! Processes that are asked to leave, as in a rolling deploy: they drain, and a new one takes their place.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use async_trait::async_trait;
 use rand::rngs::StdRng;
 
-use super::{Fault, Told, pick_member};
+use super::{Fault, Told, hold, pick_member};
 use crate::evidence::now_us;
 use crate::fleet::Member;
-use crate::witness;
 use crate::world::World;
 
 /// The name under which drained workers are found in the evidence.
 pub const DRAIN_WORKER: &str = "drain-worker";
 
 async fn replace(world: &World, member: &Member) -> Result<Told> {
-    let mut process = member.process.lock().await;
-    let Some(pid) = process.as_ref().map(std::process::Child::id) else {
-        bail!("{} does not run", member.name);
-    };
-    let worker = witness::worker(&world.db, pid)
-        .await
-        .ok()
-        .flatten()
-        .filter(|_| member.is_worker());
+    let mut held = hold(world, member).await?;
     let at_us = now_us();
-    let took = member.drain(&mut process).await?;
-    member.start(&mut process)?;
+    let took = member.drain(&mut held.process).await?;
+    member.start(&mut held.process)?;
     Ok(Told {
-        detail: format!("{} ({pid}) left after {} ms", member.name, took.as_millis()),
-        worker,
+        detail: format!("{} ({}) left after {} ms", member.name, held.pid, took.as_millis()),
+        worker: held.worker,
         at_us: Some(at_us),
     })
 }

@@ -6,8 +6,9 @@ use std::{collections::BTreeMap, io::Cursor, path::Path};
 
 use anyhow::{Context, Result, ensure};
 use rejoin_shared::{
-    auth::{self, AuthError, Scope},
+    auth::{self, AuthError, Kind, Scope},
     graph::import::OnError,
+    projects::Role,
 };
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -55,7 +56,7 @@ pub async fn ensure_there(pool: &PgPool, url: &str, data_dir: &Path, out: Out) -
 
 async fn make(pool: &PgPool, url: &str, data_dir: &Path, out: Out) -> Result<Demo> {
     let mut tx = pool.begin().await.context("can't begin a transaction")?;
-    let (project_id, user_id) = keys::ensure_project(&mut tx, PROJECT, USER).await?;
+    let (project_id, user_id) = keys::ensure_project(&mut tx, PROJECT, USER, Role::Owner).await?;
     tx.commit().await.context("can't commit the demo project")?;
     let api_key = key(pool, url, data_dir, project_id, user_id).await?;
     fill_graph(pool, project_id, out).await?;
@@ -76,7 +77,7 @@ async fn key(pool: &PgPool, url: &str, data_dir: &Path, project_id: Uuid, user_i
         .map(|byte| format!("{byte:02x}"))
         .collect();
     if let Some(key) = kept.get(&database) {
-        match auth::authenticate(pool, key, Some(project_id)).await {
+        match auth::authenticate(pool, Kind::Key, key, Some(project_id)).await {
             Ok(_) => return Ok(key.clone()),
             Err(
                 AuthError::UnknownKey

@@ -9,6 +9,7 @@ use crate::conversations::{self, Owner};
 use crate::events::kinds::{Event, Kind, MessageBody};
 use crate::events::log;
 use crate::messages::{self, NewMessage, Role};
+use crate::projects::Exhausted;
 use crate::queue::{self, NewJob};
 use crate::sabotage::{self, Break};
 use crate::wakeup::Wake;
@@ -37,6 +38,8 @@ pub struct PostMessage {
     pub attached_context: Option<Value>,
     pub idempotency: Option<Idempotency>,
     pub on_busy: OnBusy,
+    /// What the project has used up: nothing new is stored then.
+    pub exhausted: Option<Exhausted>,
 }
 
 /// A message that was accepted.
@@ -63,6 +66,8 @@ pub enum PostError {
     Busy { run_id: Uuid },
     #[error("the idempotency key was used with another body")]
     KeyReused,
+    #[error("the project has used up its quota")]
+    Exhausted(Exhausted),
     #[error("storing the message failed")]
     Database(#[from] sqlx::Error),
 }
@@ -90,6 +95,9 @@ impl Command for PostMessage {
             });
         }
 
+        if let Some(exhausted) = self.exhausted {
+            return Err(PostError::Exhausted(exhausted));
+        }
         let mut wake = Wake::default();
         let (conversation_id, definition_id) = match self.conversation_id {
             None => {

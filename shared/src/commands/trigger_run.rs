@@ -8,6 +8,7 @@ use super::{Command, Idempotency, PostError};
 use crate::agents::AgentDefinition;
 use crate::conversations::Owner;
 use crate::events::log;
+use crate::projects::Exhausted;
 use crate::queue::{self, NewJob};
 use crate::wakeup::Wake;
 use crate::{ids, runs};
@@ -18,6 +19,8 @@ pub struct TriggerRun<'a> {
     pub user_id: Option<Uuid>,
     pub input: String,
     pub idempotency: Option<Idempotency>,
+    /// What the project has used up: nothing new is begun then.
+    pub exhausted: Option<Exhausted>,
 }
 
 impl Command for TriggerRun<'_> {
@@ -35,6 +38,9 @@ impl Command for TriggerRun<'_> {
             if let Some(earlier) = idempotency.claim(db, owner, id).await? {
                 return Ok((earlier.run_id, Wake::default()));
             }
+        }
+        if let Some(exhausted) = self.exhausted {
+            return Err(PostError::Exhausted(exhausted));
         }
         log::create(db, id).await?;
         let run = runs::NewRun {

@@ -331,12 +331,7 @@ async fn a_secret_in_a_setting_is_found_neither_in_logs_nor_in_answers_nor_in_ev
             said += &frame.data.unwrap_or_default();
         }
     }
-    said += &reqwest::get(format!("http://{address}/metrics"))
-        .await
-        .unwrap()
-        .text()
-        .await
-        .unwrap();
+    said += &client.metrics().await;
     for process in [&mut api, &mut worker] {
         let stopped = Command::new("kill")
             .args(["-TERM", &process.id().to_string()])

@@ -141,7 +141,7 @@ async fn a_key_of_several_projects_chooses_one() {
     let mut connection = app.db.pool.acquire().await.unwrap();
     let second = projects::create(&mut connection, "second").await.unwrap();
     let foreign = projects::create(&mut connection, "foreign").await.unwrap();
-    projects::add_member(&mut connection, second, app.db.user_id)
+    projects::add_member(&mut connection, second, app.db.user_id, projects::Role::Owner)
         .await
         .unwrap();
     drop(connection);

@@ -395,7 +395,9 @@ async fn another_projects_caller_sees_nothing_of_it() {
     let user = projects::ensure_user(&mut connection, "stranger@example.org")
         .await
         .unwrap();
-    projects::add_member(&mut connection, other, user).await.unwrap();
+    projects::add_member(&mut connection, other, user, projects::Role::Owner)
+        .await
+        .unwrap();
     let (_, key) = auth::create_key(&mut connection, user, Some(other), "test", &Scope::ALL, None)
         .await
         .unwrap();

@@ -18,6 +18,7 @@ mod graph;
 mod graph_api;
 mod graph_transfer;
 mod history;
+mod identity;
 mod layout;
 mod limits;
 mod migrations;

@@ -379,7 +379,9 @@ async fn a_token_opens_the_projects_that_it_names_and_no_other() {
     let mut connection = db.pool.acquire().await.unwrap();
     let second = projects::create(&mut connection, "second").await.unwrap();
     let foreign = projects::create(&mut connection, "foreign").await.unwrap();
-    projects::add_member(&mut connection, second, db.user_id).await.unwrap();
+    projects::add_member(&mut connection, second, db.user_id, projects::Role::Owner)
+        .await
+        .unwrap();
     drop(connection);
     let claims = |user: &str, named: Value| with(&issuer.claims(user), "projects", named);
     let in_project = async |server: &Server, claims: Value, project: Uuid| {

@@ -155,6 +155,7 @@ async fn a_flush_that_meets_a_lock_is_tried_again_until_it_works_and_writes_each
         attached_context: None,
         idempotency: None,
         on_busy: commands::OnBusy::Enqueue,
+        exhausted: None,
     };
     let posted = commands::execute(&app.db.pool, &command).await.unwrap();
     let lease = Duration::from_secs(60);
@@ -463,23 +464,11 @@ async fn a_transaction_that_stays_open_is_told() {
         oldest.what.contains("forgotten") && oldest.what.contains("idle in transaction"),
         "{oldest:?}"
     );
-    let gauge = async || {
-        let metrics = app
-            .client()
-            .request(Method::GET, "/metrics")
-            .send()
-            .await
-            .unwrap()
-            .text()
-            .await
-            .unwrap();
-        let line = metrics
-            .lines()
-            .find_map(|line| line.strip_prefix("rejoin_oldest_transaction_seconds "))?
-            .to_owned();
-        line.parse::<f64>().ok()
-    };
-    wait_for("it to be measured", async || gauge().await.filter(|age_s| *age_s > 1.0)).await;
+    let gauge = async || app.client().metric_sum(&["rejoin_oldest_transaction_seconds"]).await;
+    wait_for("it to be measured", async || {
+        Some(gauge().await).filter(|age_s| *age_s > 1.0)
+    })
+    .await;
     drop(holder);
 }
 

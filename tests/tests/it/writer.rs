@@ -23,6 +23,7 @@ async fn post(db: &TestDatabase) -> Posted {
         attached_context: None,
         idempotency: None,
         on_busy: commands::OnBusy::Enqueue,
+        exhausted: None,
     };
     commands::execute(&db.pool, &command).await.unwrap()
 }

@@ -1,0 +1,95 @@
+//! The cookie of a browser that is signed in: no script can read it, and it is only sent to pages of our own. A request that comes with
+//! it and from elsewhere is refused, whatever the browser thinks of `SameSite`.
+
+use axum::http::header::{COOKIE, HOST, ORIGIN};
+use axum::http::{HeaderMap, HeaderValue, Method};
+
+pub const NAME: &str = "rejoin_session";
+/// What a browser says of where a request comes from. Scripts can't set it.
+const FETCH_SITE: &str = "sec-fetch-site";
+
+/// The session that the request shows.
+pub fn shown(headers: &HeaderMap) -> Option<&str> {
+    let cookies = headers.get_all(COOKIE).into_iter();
+    let mut pairs = cookies
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(';'));
+    pairs.find_map(|pair| pair.trim().strip_prefix(NAME)?.strip_prefix('='))
+}
+
+/// Whether the request was made by a page of ours, or typed into the address bar.
+pub fn is_from_here(method: &Method, headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    match text(FETCH_SITE) {
+        Some("same-origin") => true,
+        Some("none") => method.is_safe(),
+        Some(_) => false,
+        // Without TLS, browsers say nothing of it away from this machine.
+        None => match text(ORIGIN.as_str()) {
+            Some(origin) => origin.split_once("://").map(|(_, host)| host) == text(HOST.as_str()),
+            None => method.is_safe(),
+        },
+    }
+}
+
+/// `Set-Cookie` for a session that has begun. Over plain HTTP a browser would not take a `Secure` one: a page that was loaded so, says so
+/// in its `Origin`.
+pub fn begun(headers: &HeaderMap, secret: &str, lasts_s: i64) -> HeaderValue {
+    let is_plain = headers
+        .get(ORIGIN)
+        .is_some_and(|origin| origin.as_bytes().starts_with(b"http://"));
+    let secure = if is_plain { "" } else { "; Secure" };
+    let cookie = format!("{NAME}={secret}; Path=/; Max-Age={lasts_s}; HttpOnly; SameSite=Strict{secure}");
+    HeaderValue::try_from(cookie).expect("base64 and a number")
+}
+
+/// `Set-Cookie` for one that has ended.
+pub fn ended() -> HeaderValue {
+    HeaderValue::from_static("rejoin_session=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let pairs = pairs.iter().map(|(name, value)| {
+            let name = axum::http::HeaderName::from_static(name);
+            (name, HeaderValue::from_static(value))
+        });
+        pairs.collect()
+    }
+
+    #[test]
+    fn the_cookie_is_found_among_others() {
+        assert_eq!(
+            shown(&headers(&[("cookie", "a=1; rejoin_session=xyz; b=2")])),
+            Some("xyz")
+        );
+        assert_eq!(shown(&headers(&[("cookie", "rejoin_session_old=xyz")])), None);
+        assert_eq!(shown(&headers(&[])), None);
+    }
+
+    #[test]
+    fn only_pages_of_ours_may_use_it() {
+        let host = ("host", "rejoin.example:7420");
+        for (method, from, expected) in [
+            (Method::POST, ("sec-fetch-site", "same-origin"), true),
+            (Method::POST, ("sec-fetch-site", "none"), false),
+            (Method::GET, ("sec-fetch-site", "none"), true),
+            (Method::GET, ("sec-fetch-site", "same-site"), false),
+            (Method::GET, ("sec-fetch-site", "cross-site"), false),
+            (Method::POST, ("origin", "https://rejoin.example:7420"), true),
+            (Method::GET, ("origin", "https://evil.example"), false),
+            (Method::POST, ("origin", "null"), false),
+            (Method::GET, ("accept", "*/*"), true),
+            (Method::POST, ("accept", "*/*"), false),
+        ] {
+            assert_eq!(
+                is_from_here(&method, &headers(&[host, from])),
+                expected,
+                "{method} {from:?}"
+            );
+        }
+    }
+}

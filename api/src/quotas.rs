@@ -1,0 +1,54 @@
+//! What projects have used up today, for those that have a quota. Looked up once in a while only: what is begun in between is let
+//! through, by every process.
+
+use std::time::Duration;
+
+use rejoin_shared::projects::{self, Exhausted, Used};
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::problem::Problem;
+
+/// How long what a project has used is not looked up again.
+const CACHE_LIFETIME: Duration = Duration::from_secs(5);
+/// Projects that are remembered.
+const CACHE_PROJECTS: u64 = 10_000;
+
+pub struct Quotas {
+    used: moka::future::Cache<Uuid, Used>,
+}
+
+impl Quotas {
+    pub fn new() -> Self {
+        Self {
+            used: moka::future::Cache::builder()
+                .max_capacity(CACHE_PROJECTS)
+                .time_to_live(CACHE_LIFETIME)
+                .build(),
+        }
+    }
+
+    /// What the caller's project has used up, if anything.
+    pub async fn exhausted(&self, db: &PgPool, caller: &Caller) -> Result<Option<Exhausted>, Problem> {
+        if caller.quota.is_none() {
+            return Ok(None);
+        }
+        let project = caller.project_id;
+        let used = match self.used.get(&project).await {
+            Some(used) => used,
+            None => {
+                let used = projects::used_today(db, project).await?;
+                self.used.insert(project, used).await;
+                used
+            }
+        };
+        Ok(caller.quota.exhausted(used))
+    }
+}
+
+impl Default for Quotas {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,140 @@
+//! `/api/admin/projects/{p}/members`: who is in a project, and as what. Owners change it.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use chrono::{DateTime, Utc};
+use rejoin_shared::projects::{self, Member, Role};
+use rejoin_shared::walls::{self, Asking};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::extract::{Body, Segments};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(set, remove))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberItem {
+    pub user_id: Uuid,
+    /// How people name the user
+    pub handle: String,
+    /// `owner`, `member`, `viewer`, `operator` or `service`
+    pub role: String,
+    /// Since when
+    pub created_at: DateTime<Utc>,
+}
+
+impl From<Member> for MemberItem {
+    fn from(member: Member) -> Self {
+        Self {
+            user_id: member.user_id,
+            handle: member.handle,
+            role: member.role,
+            created_at: member.created_at,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Members {
+    pub items: Vec<MemberItem>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RoleName {
+    /// Everything, members included
+    Owner,
+    /// Talks to agents
+    Member,
+    /// Reads
+    Viewer,
+    /// Sets agents up, and has no conversations
+    Operator,
+    /// A program
+    Service,
+}
+
+impl From<RoleName> for Role {
+    fn from(name: RoleName) -> Self {
+        match name {
+            RoleName::Owner => Role::Owner,
+            RoleName::Member => Role::Member,
+            RoleName::Viewer => Role::Viewer,
+            RoleName::Operator => Role::Operator,
+            RoleName::Service => Role::Service,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct MemberRequest {
+    pub role: RoleName,
+}
+
+/// Who is in the project
+#[utoipa::path(get, path = "/api/admin/projects/{p}/members", tag = "callers",
+    params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "All of them, the oldest first", body = Members), Refused))]
+async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+) -> Result<Json<Members>, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = walls::begin(&state.db.sql, Asking::Gate).await?;
+    let members = projects::members(&mut db, project_id).await?;
+    let items = members.into_iter().map(MemberItem::from).collect();
+    Ok(Json(Members { items }))
+}
+
+/// Make a member something else
+///
+/// Whoever is in the project can be made anything; the last owner stays one.
+#[utoipa::path(put, path = "/api/admin/projects/{p}/members/{user}", tag = "callers", request_body = MemberRequest,
+    params(("p" = Uuid, Path, description = "The project"), ("user" = Uuid, Path, description = "The member")),
+    responses((status = 204, description = "Done"),
+        (status = 409, description = "The last owner stays one", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn set(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, user_id)): Segments<(Uuid, Uuid)>,
+    Body(request): Body<MemberRequest>,
+) -> Result<StatusCode, Problem> {
+    caller.owns(project_id)?;
+    let mut db = walls::begin(&state.db.sql, Asking::Gate).await?;
+    projects::set_role(&mut db, project_id, user_id, request.role.into()).await?;
+    db.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Take a member out
+///
+/// Their keys and tokens open the project no longer, and streams that they have open end within 5 s.
+#[utoipa::path(delete, path = "/api/admin/projects/{p}/members/{user}", tag = "callers",
+    params(("p" = Uuid, Path, description = "The project"), ("user" = Uuid, Path, description = "The member")),
+    responses((status = 204, description = "Done"),
+        (status = 409, description = "The last owner stays one", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused))]
+async fn remove(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, user_id)): Segments<(Uuid, Uuid)>,
+) -> Result<StatusCode, Problem> {
+    caller.owns(project_id)?;
+    let mut db = walls::begin(&state.db.sql, Asking::Gate).await?;
+    projects::remove_member(&mut db, project_id, user_id).await?;
+    db.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}
