@@ -5,6 +5,7 @@
 //! - `runs`           one run: its state, its events, its end
 //! - `agent_definitions`  configuration of agents (admin)
 //! - `history`        the audit trail of runs, in three levels of detail
+//! - `audit`          who changed what in a project (admin)
 //! - `graph`          the knowledge graph, with its own files
 //! - `trigger`        runs outside conversations
 //! - `me`             what a key is good for
@@ -17,6 +18,7 @@
 //! its method and path (`caller`).
 
 pub mod agent_definitions;
+pub mod audit;
 pub mod chat;
 pub mod conversations;
 pub mod graph;
@@ -66,6 +68,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(runs::routes())
         .merge(agent_definitions::routes())
         .merge(history::routes())
+        .merge(audit::routes())
         .merge(graph::routes())
         .merge(trigger::routes())
         .merge(me::routes())

@@ -4,7 +4,7 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
-    api, chat, completions, dev, doctor, exit, graph, keys, migrate, openapi, projects, queue, runs, tail, worker,
+    api, audit, chat, completions, dev, doctor, exit, graph, keys, migrate, openapi, projects, queue, runs, tail, worker,
 };
 
 /// Agent runs that you can leave and rejoin.
@@ -117,6 +117,7 @@ pub enum Command {
     Graph(graph::Args),
     Projects(projects::Args),
     Keys(keys::Args),
+    Audit(audit::Args),
     Doctor(doctor::Args),
     Openapi(openapi::Args),
     Completions(completions::Args),
@@ -179,6 +180,9 @@ mod tests {
             "rejoin keys create --project acme --user ann --create --scopes read,admin",
             "rejoin keys list",
             "rejoin keys revoke 019a0000-0000-7000-8000-000000000001",
+            "rejoin audit list --project demo --limit 5",
+            "rejoin audit verify --json",
+            "rejoin audit verify --expect 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff",
             "rejoin doctor",
             "rejoin openapi",
             "rejoin completions bash",

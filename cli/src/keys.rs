@@ -5,11 +5,12 @@ use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
 use rejoin_shared::{
     agents,
+    audit::{self, Action as Act, Actor, NewEntry},
     auth::{self, Scope},
     projects::{self, Role},
 };
-use serde_json::json;
-use sqlx::{PgConnection, PgPool};
+use serde_json::{Value, json};
+use sqlx::{Connection, PgConnection, PgPool};
 use uuid::Uuid;
 
 use crate::{args::Global, database, exit::Exit, out::Out};
@@ -92,7 +93,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             };
             let mut connection = pool.acquire().await.context("can't connect to the database")?;
             refuse_more_than_the_role(&mut connection, project, user, &scopes).await?;
-            let made = auth::create_key(&mut connection, user, Some(project), &name, &scopes, expires_in_s).await;
+            let made = make_key(&mut connection, user, project, &name, &scopes, expires_in_s).await;
             let (id, key) = made.context("can't make the key")?;
             if out.is_json() {
                 let scopes: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
@@ -111,7 +112,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             list(&pool, project, out).await?;
         }
         Action::Revoke { key } => {
-            let revoked = auth::revoke_key(&pool, key).await.context("can't revoke the key")?;
+            let revoked = revoke_key(&pool, key).await.context("can't revoke the key")?;
             if !revoked {
                 return Err(Exit::NotFound
                     .because(format!("there is no key {key} (`rejoin keys list`)"))
@@ -251,6 +252,75 @@ pub(crate) async fn ensure_project(
                 .await
                 .with_context(|| format!("can't add the agent {}", definition.name))?;
         }
+        let names: Vec<String> = agents::defaults()
+            .into_iter()
+            .map(|definition| definition.name)
+            .collect();
+        let (target, detail) = (format!("project:{id}"), json!({ "names": names }));
+        record(db, Some(id), Act::DefaultsInstalled, target, detail)
+            .await
+            .context("can't write the audit log")?;
     }
     Ok((id, user))
+}
+
+/// Makes a key, and says so in the audit log.
+pub(crate) async fn make_key(
+    db: &mut PgConnection,
+    user: Uuid,
+    project: Uuid,
+    name: &str,
+    scopes: &[Scope],
+    expires_in_s: Option<i64>,
+) -> Result<(Uuid, String), sqlx::Error> {
+    let mut tx = db.begin().await?;
+    let made = auth::create_key(&mut tx, user, Some(project), name, scopes, expires_in_s).await?;
+    let words: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
+    let detail = json!({ "name": name, "userId": user, "scopes": words, "expiresInS": expires_in_s });
+    record(
+        &mut tx,
+        Some(project),
+        Act::KeyCreated,
+        format!("api_key:{}", made.0),
+        detail,
+    )
+    .await?;
+    tx.commit().await?;
+    Ok(made)
+}
+
+/// Revokes a key, and says so in the audit log the first time; false where there is none.
+async fn revoke_key(pool: &PgPool, key: Uuid) -> Result<bool, sqlx::Error> {
+    let mut tx = pool.begin().await?;
+    let found: Option<(Option<Uuid>, bool)> =
+        sqlx::query_as("select project_id, revoked_at is null from kb.api_keys where id = $1 for update")
+            .bind(key)
+            .fetch_optional(&mut *tx)
+            .await?;
+    let Some((project, open)) = found else { return Ok(false) };
+    auth::revoke_key(&mut *tx, key).await?;
+    if open {
+        record(&mut tx, project, Act::KeyRevoked, format!("api_key:{key}"), json!({})).await?;
+    }
+    tx.commit().await?;
+    Ok(true)
+}
+
+/// An operator's entry in the audit log. The last thing before the commit.
+async fn record(
+    db: &mut PgConnection,
+    project_id: Option<Uuid>,
+    action: Act,
+    target: String,
+    detail: Value,
+) -> Result<(), sqlx::Error> {
+    let entry = NewEntry {
+        by: &Actor::operator(),
+        project_id,
+        action,
+        target,
+        detail,
+    };
+    audit::append(db, &entry).await?;
+    Ok(())
 }

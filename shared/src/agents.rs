@@ -79,6 +79,44 @@ impl From<AgentDefinition> for DefinitionContent {
     }
 }
 
+impl DefinitionContent {
+    /// The names, on the wire, of the fields in which `other` differs.
+    pub fn changed_fields(&self, other: &Self) -> Vec<&'static str> {
+        // By name, so that a new field is not forgotten here.
+        let Self {
+            name,
+            description,
+            system_prompt,
+            model,
+            tools,
+            flow_type,
+            is_default,
+            max_steps,
+            default_timeout,
+            visibility,
+            max_depth,
+            config,
+        } = self;
+        [
+            ("name", *name != other.name),
+            ("description", *description != other.description),
+            ("systemPrompt", *system_prompt != other.system_prompt),
+            ("model", *model != other.model),
+            ("tools", *tools != other.tools),
+            ("flowType", *flow_type != other.flow_type),
+            ("isDefault", *is_default != other.is_default),
+            ("maxSteps", *max_steps != other.max_steps),
+            ("defaultTimeout", *default_timeout != other.default_timeout),
+            ("visibility", *visibility != other.visibility),
+            ("maxDepth", *max_depth != other.max_depth),
+            ("config", *config != other.config),
+        ]
+        .into_iter()
+        .filter_map(|(field, differs)| differs.then_some(field))
+        .collect()
+    }
+}
+
 /// Values of `flow_type`.
 pub const FLOW_TYPES: [&str; 4] = ["single", "sequential", "loop", "parallel"];
 /// Values of `visibility`.

@@ -15,7 +15,7 @@ use clap::ValueEnum;
 use deadpool_postgres::Pool;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
 use crate::ids;
@@ -350,7 +350,7 @@ pub async fn list_keys(db: &PgPool, project_id: Uuid) -> Result<Vec<KeyInfo>, sq
 }
 
 /// Revokes a key, and the sessions that were begun with it; false where there is none. Idempotent.
-pub async fn revoke_key(db: &PgPool, id: Uuid) -> Result<bool, sqlx::Error> {
+pub async fn revoke_key(db: impl PgExecutor<'_>, id: Uuid) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "update kb.api_keys set revoked_at = coalesce(revoked_at, now()) where id = $1 or parent_id = $1",
         id

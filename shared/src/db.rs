@@ -250,11 +250,11 @@ pub fn is_transient_hot(error: &tokio_postgres::Error) -> bool {
 }
 
 /// SQLSTATEs after which the same work may succeed: connection trouble, rollbacks, want of resources, shutdown and start, a
-/// database that takes no connections for now, a server that is a standby for now.
+/// database that takes no connections for now, a server that is a standby for now, a transaction that did nothing for too long.
 fn is_transient_code(code: &str) -> bool {
     ["08", "40", "53"].iter().any(|class| code.starts_with(class))
         || matches!(
             code,
-            "57P01" | "57P02" | "57P03" | "57P05" | "55P03" | "57014" | "55000" | "25006"
+            "57P01" | "57P02" | "57P03" | "57P05" | "55P03" | "57014" | "55000" | "25006" | "25P03"
         )
 }

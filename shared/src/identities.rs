@@ -7,9 +7,11 @@
 //! Invariant: a user has one identity of an issuer; whoever comes with that user's name and another subject is refused.
 
 use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::json;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
+use crate::audit::{self, Action, Actor, NewEntry};
 use crate::auth::{self, AuthError, Caller, Credential, Expiry};
 use crate::projects::{self, Membership, Role};
 use crate::walls::{self, Asking};
@@ -129,8 +131,8 @@ async fn find(db: &PgPool, identity: &Identity) -> Result<Found, sqlx::Error> {
 
 /// Takes an identity in, as far as it may be. Whoever asks with the same one at the same time waits, and finds it.
 async fn admit(db: &mut PgConnection, identity: &Identity, new_users: NewUsers) -> Result<(), AuthError> {
-    let user_id = match find_user(db, identity).await? {
-        Some(id) => id,
+    let (user_id, news) = match find_user(db, identity).await? {
+        Some(id) => (id, None),
         None => link(db, identity, new_users).await?,
     };
     if let NewUsers::Create { default_project } = new_users {
@@ -141,20 +143,35 @@ async fn admit(db: &mut PgConnection, identity: &Identity, new_users: NewUsers) 
             projects::add_member_if_there(db, project, user_id, Role::Member).await?;
         }
     }
+    if let Some(action) = news {
+        let entry = NewEntry {
+            by: &Actor::token_holder(user_id),
+            project_id: None,
+            action,
+            target: format!("user:{user_id}"),
+            detail: json!({"issuer": identity.issuer, "subject": identity.subject}),
+        };
+        audit::append(db, &entry).await?;
+    }
     Ok(())
 }
 
-/// The user whom a new identity stands for.
-async fn link(db: &mut PgConnection, identity: &Identity, new_users: NewUsers) -> Result<Uuid, AuthError> {
+/// The user whom a new identity stands for, and what was done about it; none: somebody was faster.
+async fn link(
+    db: &mut PgConnection,
+    identity: &Identity,
+    new_users: NewUsers,
+) -> Result<(Uuid, Option<Action>), AuthError> {
     let handle = identity.handle.as_deref().ok_or(AuthError::UnknownUser)?;
-    let user_id = match new_users {
-        NewUsers::Refuse => projects::find_user(db, handle).await?,
+    let (user_id, action) = match new_users {
+        NewUsers::Refuse => (projects::find_user(db, handle).await?, Action::IdentityLinked),
         // Never one who was here before: where anybody may sign up, anybody may choose that user's name.
-        NewUsers::Create { .. } => projects::create_user(db, handle).await?,
+        NewUsers::Create { .. } => (projects::create_user(db, handle).await?, Action::UserCreated),
     };
+    let mut news = None;
     if let Some(user_id) = user_id {
         // Where the user has another identity of this issuer, nothing is stored.
-        sqlx::query!(
+        let stored = sqlx::query!(
             "insert into kb.identities (issuer, subject, user_id) values ($1, $2, $3) on conflict do nothing",
             identity.issuer,
             identity.subject,
@@ -162,9 +179,11 @@ async fn link(db: &mut PgConnection, identity: &Identity, new_users: NewUsers) -
         )
         .execute(&mut *db)
         .await?;
+        news = (stored.rows_affected() > 0).then_some(action);
     }
     // Somebody may have been faster with the same identity: theirs is seen now.
-    find_user(db, identity).await?.ok_or(AuthError::UnknownUser)
+    let user_id = find_user(db, identity).await?.ok_or(AuthError::UnknownUser)?;
+    Ok((user_id, news))
 }
 
 /// The user whom a known identity stands for.

@@ -10,12 +10,14 @@
 //! - `graph`     the knowledge graph
 //! - `sabotage`  switches that break promises, in builds for the checker of `chaos/` only
 //! - `walls`     transactions that see one user's rows only
+//! - `audit`     who changed what: one chain of entries, appended within the transaction of the act
 //! - `horizon`   what holds back the removal of dead rows
 //! - `commands`  verbs: one transaction each, over several nouns
 //!
 //! Imports go one way: commands -> nouns -> ids, config, db. Tables and their columns: `migrations/`.
 
 pub mod agents;
+pub mod audit;
 pub mod auth;
 pub mod commands;
 pub mod config;

@@ -7,8 +7,10 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use chrono::{DateTime, Utc};
 use rejoin_shared::agents::{self, AgentDefinition, DefinitionContent, FLOW_TYPES, ModelChoice, VISIBILITIES};
+use rejoin_shared::audit::{self, Action, Actor, NewEntry};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
+use sqlx::PgConnection;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -243,6 +245,30 @@ fn name_taken(name: &str) -> Problem {
     )
 }
 
+/// Puts into the audit log what was done to a definition: names, never what a prompt says. The last thing before the commit.
+async fn record(
+    db: &mut PgConnection,
+    caller: &Caller,
+    action: Action,
+    target: String,
+    detail: Value,
+) -> Result<(), Problem> {
+    let entry = NewEntry {
+        by: &Actor::caller(caller),
+        project_id: Some(caller.project_id),
+        action,
+        target,
+        detail,
+    };
+    audit::append(db, &entry).await?;
+    Ok(())
+}
+
+/// How the audit log calls a definition.
+fn audited(id: Uuid) -> String {
+    format!("agent_definition:{id}")
+}
+
 /// The project's agent definitions, by name
 #[utoipa::path(get, path = "/api/admin/projects/{p}/agent-definitions", tag = "agent definitions",
     params(PageParams, ("p" = Uuid, Path, description = "The project")),
@@ -286,6 +312,8 @@ async fn create(
     let made = agents::insert(&mut db, project_id, &content)
         .await?
         .ok_or_else(|| name_taken(&content.name))?;
+    let named = json!({ "name": made.name });
+    record(&mut db, &caller, Action::DefinitionCreated, audited(made.id), named).await?;
     db.commit().await?;
     let location = format!("/api/admin/projects/{project_id}/agent-definitions/{}", made.id);
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(made.into())))
@@ -320,7 +348,8 @@ async fn update(
 ) -> Result<Json<DefinitionBody>, Problem> {
     caller.in_project(project_id)?;
     let mut tx = caller.walled(&state).await?;
-    let mut content = DefinitionContent::from(agents::get(&mut tx, project_id, id).await?.ok_or_else(not_found)?);
+    let before = DefinitionContent::from(agents::get(&mut tx, project_id, id).await?.ok_or_else(not_found)?);
+    let mut content = before.clone();
     request.apply(&mut content);
     check(&content)?;
     let updated = match agents::update(&mut tx, project_id, id, &content).await {
@@ -328,6 +357,11 @@ async fn update(
         Err(sqlx::Error::Database(error)) if error.is_unique_violation() => return Err(name_taken(&content.name)),
         Err(error) => return Err(error.into()),
     };
+    let fields = before.changed_fields(&content);
+    if !fields.is_empty() {
+        let named = json!({ "name": updated.name, "fields": fields });
+        record(&mut tx, &caller, Action::DefinitionChanged, audited(id), named).await?;
+    }
     tx.commit().await?;
     Ok(Json(updated.into()))
 }
@@ -344,8 +378,11 @@ async fn delete(
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
     let mut db = caller.walled(&state).await?;
+    let found = agents::get(&mut db, project_id, id).await?.ok_or_else(not_found)?;
     match agents::delete(&mut *db, project_id, id).await {
         Ok(true) => {
+            let named = json!({ "name": found.name });
+            record(&mut db, &caller, Action::DefinitionDeleted, audited(id), named).await?;
             db.commit().await?;
             Ok(StatusCode::NO_CONTENT)
         }
@@ -387,6 +424,10 @@ async fn install_defaults(
             }
         };
         answer.items.extend(item.map(DefinitionBody::from));
+    }
+    if !answer.installed.is_empty() {
+        let (target, named) = (format!("project:{project_id}"), json!({ "names": answer.installed }));
+        record(&mut db, &caller, Action::DefaultsInstalled, target, named).await?;
     }
     db.commit().await?;
     Ok(Json(answer))

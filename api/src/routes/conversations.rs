@@ -6,6 +6,7 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::Response;
 use axum::{Extension, Json};
 use chrono::{DateTime, Utc};
+use rejoin_shared::audit::Actor;
 use rejoin_shared::auth::Scope;
 use rejoin_shared::commands::DeleteConversation;
 use rejoin_shared::conversations::{self, Conversation};
@@ -264,6 +265,7 @@ async fn delete(
 ) -> Result<StatusCode, Problem> {
     let command = DeleteConversation {
         owner: caller.owner(),
+        by: Actor::caller(&caller),
         id,
     };
     if !commands::execute_for(&state.db.sql, caller.asking(), &command).await? {

@@ -91,7 +91,7 @@ async fn key(pool: &PgPool, url: &str, data_dir: &Path, project_id: Uuid, user_i
         }
     }
     let mut connection = pool.acquire().await.context("can't connect to the database")?;
-    let (_id, key) = auth::create_key(&mut connection, user_id, Some(project_id), KEY_NAME, &Scope::ALL, None)
+    let (_id, key) = keys::make_key(&mut connection, user_id, project_id, KEY_NAME, &Scope::ALL, None)
         .await
         .context("can't make the demo key")?;
     kept.insert(database, key.clone());

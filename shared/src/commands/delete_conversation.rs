@@ -1,16 +1,20 @@
 //! Deleting a conversation with everything of it. A run that is active loses its job, and with it its lease: its worker stops
 //! and writes nothing more.
 
+use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::Command;
+use crate::audit::{self, Action, Actor, NewEntry};
 use crate::conversations::Owner;
 use crate::events::log;
 
 #[derive(Debug)]
 pub struct DeleteConversation {
     pub owner: Owner,
+    /// Who asked for it.
+    pub by: Actor,
     pub id: Uuid,
 }
 
@@ -42,6 +46,15 @@ impl Command for DeleteConversation {
         sqlx::query!("delete from stream.logs where log_id = $1", self.id)
             .execute(&mut *db)
             .await?;
+        // Last: whoever else changes something that is audited waits from here.
+        let entry = NewEntry {
+            by: &self.by,
+            project_id: Some(self.owner.project_id),
+            action: Action::ConversationDeleted,
+            target: format!("conversation:{}", self.id),
+            detail: json!({}),
+        };
+        audit::append(db, &entry).await?;
         Ok(true)
     }
 

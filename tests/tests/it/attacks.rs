@@ -353,7 +353,7 @@ async fn a_secret_in_a_setting_is_found_neither_in_logs_nor_in_answers_nor_in_ev
         assert!(!text.contains(&app.db.api_key), "{place} tell the API key");
     }
     let tables: Vec<(String,)> = sqlx::query_as(
-        "select format('%I.%I', schemaname, tablename) from pg_tables where schemaname in ('kb', 'queue', 'stream')",
+        "select format('%I.%I', schemaname, tablename) from pg_tables where schemaname in ('kb', 'queue', 'stream', 'audit')",
     )
     .fetch_all(&app.db.pool)
     .await

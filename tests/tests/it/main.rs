@@ -4,6 +4,8 @@
 use rejoin_tests::support;
 
 mod attacks;
+mod audit;
+mod audit_chain;
 mod auth;
 mod bench;
 mod browser;

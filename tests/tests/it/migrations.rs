@@ -50,14 +50,14 @@ async fn tables(connection: &mut PgConnection) -> Vec<String> {
 async fn shape(connection: &mut PgConnection) -> Vec<String> {
     sqlx::query_scalar(
         "select format('column %s.%s.%s %s %s %s', table_schema, table_name, column_name, data_type, is_nullable, column_default)
-         from information_schema.columns where table_schema in ('kb', 'queue', 'stream')
+         from information_schema.columns where table_schema in ('kb', 'queue', 'stream', 'audit')
          union all
          select format('constraint %s %s', conrelid::regclass, pg_get_constraintdef(oid))
-         from pg_constraint where connamespace::regnamespace::text in ('kb', 'queue', 'stream')
+         from pg_constraint where connamespace::regnamespace::text in ('kb', 'queue', 'stream', 'audit')
          union all
-         select indexdef from pg_indexes where schemaname in ('kb', 'queue', 'stream')
+         select indexdef from pg_indexes where schemaname in ('kb', 'queue', 'stream', 'audit')
          union all
-         select pg_get_functiondef(oid) from pg_proc where pronamespace::regnamespace::text in ('kb', 'queue', 'stream')
+         select pg_get_functiondef(oid) from pg_proc where pronamespace::regnamespace::text in ('kb', 'queue', 'stream', 'audit')
          order by 1",
     )
     .fetch_all(connection)
@@ -84,6 +84,9 @@ async fn fill(app: &TestApp) {
     client.stream(&format!("/api/runs/{run}/events")).await.rest().await;
     let (status, ticket) = client.post("/api/stream-tickets", json!({"runId": run})).await;
     assert_eq!(status, 201, "{ticket}");
+    let install = format!("/api/admin/projects/{}/install-default-agents", app.db.project_id);
+    let (status, installed) = client.post(&install, json!({})).await;
+    assert_eq!(status, 200, "{installed}");
     fill_graph(app).await;
     app.wait_until_idle().await;
     sqlx::raw_sql(
@@ -155,7 +158,7 @@ async fn the_schema_goes_up_down_to_nothing_and_up_again_with_rows_in_every_tabl
     assert_eq!(migrate::down(&url, usize::MAX).await.expect("down"), down);
     assert_eq!(tables(&mut connection).await, Vec::<String>::new());
     let schemas: i64 =
-        sqlx::query_scalar("select count(*) from pg_namespace where nspname in ('kb', 'queue', 'stream')")
+        sqlx::query_scalar("select count(*) from pg_namespace where nspname in ('kb', 'queue', 'stream', 'audit')")
             .fetch_one(&mut connection)
             .await
             .expect("a count");

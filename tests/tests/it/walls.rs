@@ -299,7 +299,7 @@ async fn every_table_with_a_project_or_an_owner_has_a_wall_or_a_reason() {
          from pg_class c
          join pg_namespace n on n.oid = c.relnamespace
          join pg_attribute a on a.attrelid = c.oid
-         where n.nspname in ('kb', 'queue', 'stream') and c.relkind in ('r', 'p') and not a.attisdropped
+         where n.nspname in ('kb', 'queue', 'stream', 'audit') and c.relkind in ('r', 'p') and not a.attisdropped
            and a.attname in ('project_id', 'owner_user_id', 'user_id', 'conversation_id', 'run_id')
            and not c.relrowsecurity
          order by 1",

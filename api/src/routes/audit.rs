@@ -1,0 +1,84 @@
+//! The audit log of a project (admin): who changed what, the newest first. What is no project's, operators read with `rejoin audit`.
+
+use axum::Json;
+use axum::extract::State;
+use chrono::{DateTime, Utc};
+use rejoin_shared::audit::{self, Entry};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::extract::{PageParams, Params, Segments, page};
+use crate::problem::{Problem, Refused};
+use crate::state::AppState;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(list))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditEntryBody {
+    /// Its number in the log of the whole database, without a gap there
+    pub id: i64,
+    pub at: DateTime<Utc>,
+    pub project_id: Option<Uuid>,
+    /// `user:<id>`, or `operator`
+    pub actor: String,
+    /// What was shown: `key:<id>`, `token`; none: an operator's access to the database
+    pub credential: Option<String>,
+    /// Such as `agent_definition.changed`
+    pub action: String,
+    /// Such as `agent_definition:<id>`
+    pub target: String,
+    /// Names and ids
+    #[schema(value_type = Object)]
+    pub detail: Value,
+    /// SHA-256 of the entry and the hash of the one before, in hexadecimal digits
+    pub hash: String,
+}
+
+impl From<Entry> for AuditEntryBody {
+    fn from(entry: Entry) -> Self {
+        Self {
+            id: entry.id,
+            at: entry.at,
+            project_id: entry.project_id,
+            actor: entry.actor,
+            credential: entry.credential,
+            action: entry.action,
+            target: entry.target,
+            detail: entry.detail,
+            hash: audit::hex(&entry.hash),
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditPage {
+    pub items: Vec<AuditEntryBody>,
+    pub next_cursor: Option<String>,
+}
+
+/// Who changed what in the project, the newest first
+#[utoipa::path(get, path = "/api/admin/projects/{p}/audit", tag = "audit",
+    params(PageParams, ("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "A page", body = AuditPage), Refused))]
+async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Params(params): Params<PageParams>,
+) -> Result<Json<AuditPage>, Problem> {
+    caller.in_project(project_id)?;
+    let limit = params.limit(&state)?;
+    let before: Option<i64> = params.after()?;
+    let rows = audit::page(&mut *caller.walled(&state).await?, project_id, before, limit + 1).await?;
+    let (items, next_cursor) = page(rows, limit, |row| row.id, AuditEntryBody::from);
+    Ok(Json(AuditPage { items, next_cursor }))
+}
