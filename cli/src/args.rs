@@ -4,7 +4,8 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
-    api, audit, chat, completions, dev, doctor, exit, graph, keys, migrate, openapi, projects, queue, runs, tail, worker,
+    api, audit, chat, completions, dev, doctor, exit, graph, keys, migrate, openapi, projects, queue, runs, secrets,
+    tail, worker,
 };
 
 /// Agent runs that you can leave and rejoin.
@@ -117,6 +118,7 @@ pub enum Command {
     Graph(graph::Args),
     Projects(projects::Args),
     Keys(keys::Args),
+    Secrets(secrets::Args),
     Audit(audit::Args),
     Doctor(doctor::Args),
     Openapi(openapi::Args),
@@ -180,6 +182,11 @@ mod tests {
             "rejoin keys create --project acme --user ann --create --scopes read,admin",
             "rejoin keys list",
             "rejoin keys revoke 019a0000-0000-7000-8000-000000000001",
+            "rejoin secrets new-key",
+            "rejoin secrets set MCP_TOKEN --project demo",
+            "rejoin secrets list --json",
+            "rejoin secrets remove MCP_TOKEN",
+            "rejoin secrets rotate --check",
             "rejoin audit list --project demo --limit 5",
             "rejoin audit verify --json",
             "rejoin audit verify --expect 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff",

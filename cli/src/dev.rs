@@ -2,6 +2,7 @@
 //!
 //! - `postgres`   a private PostgreSQL (the integration tests start theirs with it, too)
 //! - `demo`       project, user, key, agents, graph
+//! - `secret_keys`   the master key of secrets
 //! - `supervise`  the API and the workers, as child processes
 //! - `ready`      what is said when all is ready
 //! - `watchdog`   ends all of them when this process ends, however it ends
@@ -44,6 +45,7 @@ pub mod demo;
 pub mod postgres;
 pub mod process;
 pub mod ready;
+pub mod secret_keys;
 pub mod supervise;
 pub mod watchdog;
 
@@ -78,7 +80,7 @@ pub struct Args {
     /// How many worker processes.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub workers: u16,
-    /// Where the private PostgreSQL and the key are kept. Remove it to start afresh.
+    /// Where the private PostgreSQL and the keys are kept. Remove it to start afresh.
     #[arg(long, env = "REJOIN_DATA_DIR", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
 }
@@ -142,7 +144,7 @@ async fn start(global: &Global, args: &Args, out: Out) -> Result<Started> {
     // Held until now, so that nobody else took it meanwhile.
     drop(listener);
     let mut supervisor = Supervisor::new()?;
-    let env = child_env(&database_url);
+    let env = child_env(&database_url, secret_keys::ensure_there(&data_dir)?.as_deref());
     let listen = address.to_string();
     let api = supervisor.spawn(Role::Api, ["api", "--listen", &listen], env.clone())?;
     let mut workers = Vec::new();
@@ -207,11 +209,14 @@ fn make_data_dir(asked: Option<&Path>) -> Result<PathBuf> {
 }
 
 /// What children get beyond our own environment, in which the keys of model providers are.
-fn child_env(database_url: &str) -> Vec<(&'static str, String)> {
+fn child_env(database_url: &str, secret_keys: Option<&Path>) -> Vec<(&'static str, String)> {
     let mut env = vec![
         ("DATABASE_URL", database_url.to_owned()),
         ("REJOIN_DEMO_FALLBACK", "1".to_owned()),
     ];
+    if let Some(file) = secret_keys {
+        env.push(("REJOIN_SECRET_KEYS_FILE", file.display().to_string()));
+    }
     if std::env::var_os("RUST_LOG").is_none() {
         env.push(("RUST_LOG", "warn".to_owned()));
     }

@@ -9,7 +9,7 @@
 //! - `client` `stream`       requests to the API; a log followed through every restart
 //! - `transcript`            what a terminal shows of a reply, every word once
 //! - `queue` `keys` `projects`   for operators: straight to the database
-//! - `audit`                 who changed what: straight to the database, too
+//! - `secrets` `audit`       sealed values, and who changed what: straight to the database, too
 //! - `graph`                 import and export of the knowledge graph
 //! - `database`              the connection and the project of those
 //! - `current`               what `dev` leaves on this machine, so that the others need no settings
@@ -44,6 +44,7 @@ pub mod out;
 pub mod projects;
 pub mod queue;
 pub mod runs;
+pub mod secrets;
 pub mod stream;
 pub mod tail;
 pub mod transcript;
@@ -68,6 +69,7 @@ pub async fn run(cli: Cli) -> Result<Exit> {
         Command::Graph(args) => graph::run(global, args, out).await,
         Command::Projects(args) => projects::run(global, args, out).await,
         Command::Keys(args) => keys::run(global, args, out).await,
+        Command::Secrets(args) => secrets::run(global, args, out).await,
         Command::Audit(args) => audit::run(global, args, out).await,
         Command::Doctor(args) => doctor::run(global, args, out).await,
         Command::Openapi(args) => openapi::run(global, args, out).await,

@@ -71,6 +71,10 @@ pub enum Action {
     IdentityLinked,
     /// A user was made for an identity that was never seen.
     UserCreated,
+    SecretSet,
+    SecretRemoved,
+    /// Data keys are sealed under another master key.
+    SecretsRotated,
 }
 
 impl Action {
@@ -85,6 +89,9 @@ impl Action {
             Action::ConversationDeleted => "conversation.deleted",
             Action::IdentityLinked => "identity.linked",
             Action::UserCreated => "user.created",
+            Action::SecretSet => "secret.set",
+            Action::SecretRemoved => "secret.removed",
+            Action::SecretsRotated => "secret.rotated",
         }
     }
 }

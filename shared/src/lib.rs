@@ -11,6 +11,7 @@
 //! - `sabotage`  switches that break promises, in builds for the checker of `chaos/` only
 //! - `walls`     transactions that see one user's rows only
 //! - `audit`     who changed what: one chain of entries, appended within the transaction of the act
+//! - `secrets`   values that the database holds only sealed, under master keys that it never sees
 //! - `horizon`   what holds back the removal of dead rows
 //! - `commands`  verbs: one transaction each, over several nouns
 //!
@@ -34,6 +35,7 @@ pub mod queue;
 pub mod run_messages;
 pub mod runs;
 pub mod sabotage;
+pub mod secrets;
 pub mod sessions;
 pub mod telemetry;
 pub mod tool_calls;

@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres};
+use rejoin_shared::audit::Actor;
 use rejoin_shared::auth::{self, Scope};
 use rejoin_shared::config::DatabaseArgs;
 use rejoin_shared::conversations::Owner;
 use rejoin_shared::db::{Db, Role};
 use rejoin_shared::projects;
+use rejoin_shared::secrets::{self, MasterKeys, Plaintext};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
 use tokio::sync::{Mutex, OnceCell};
@@ -148,6 +150,16 @@ pub async fn populated(url: String) -> TestDatabase {
         user_id,
         api_key,
     }
+}
+
+/// Sets a secret of the test's project, as an operator would.
+pub async fn set_secret(db: &TestDatabase, keys: &MasterKeys, name: &str, value: &str) {
+    let mut tx = db.pool.begin().await.expect("a transaction");
+    let value = Plaintext::new(value.as_bytes().to_vec());
+    secrets::set(&mut tx, keys, &Actor::operator(), db.project_id, name, &value)
+        .await
+        .expect("a secret");
+    tx.commit().await.expect("a commit");
 }
 
 /// Runs a statement of our own making on a connection of its own.

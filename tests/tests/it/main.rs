@@ -33,6 +33,7 @@ mod queue;
 mod queue_batches;
 mod queue_model;
 mod rates;
+mod secrets;
 mod sse;
 mod stress;
 mod walls;

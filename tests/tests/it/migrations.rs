@@ -4,6 +4,8 @@
 use rejoin_cli::migrate::{self, MIGRATOR, State};
 use rejoin_shared::graph::objects::{self, NewObject};
 use rejoin_shared::graph::{Actor, ActorKind, relationships};
+use rejoin_shared::secrets::MasterKeys;
+use rejoin_shared::secrets::keys::generate;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, kinds, text};
 use rejoin_tests::model_server::Reply;
@@ -87,6 +89,13 @@ async fn fill(app: &TestApp) {
     let install = format!("/api/admin/projects/{}/install-default-agents", app.db.project_id);
     let (status, installed) = client.post(&install, json!({})).await;
     assert_eq!(status, 200, "{installed}");
+    support::set_secret(
+        &app.db,
+        &MasterKeys::parse(&generate()).expect("a key"),
+        "TOKEN",
+        "a value",
+    )
+    .await;
     fill_graph(app).await;
     app.wait_until_idle().await;
     sqlx::raw_sql(

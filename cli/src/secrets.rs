@@ -1,0 +1,241 @@
+//! `rejoin secrets`: values that agents need, sealed before they reach the database; straight to it.
+//!
+//! Invariants: a value comes from stdin, never from the command line, which everybody on the machine sees; no output ever holds one.
+use std::io::{self, IsTerminal, Read};
+
+use anyhow::{Context, Result, bail};
+use clap::Subcommand;
+use rejoin_shared::{
+    audit::Actor,
+    secrets::{self, MasterKeys, Plaintext, SecretError, SecretKeyArgs, VALUE_MAX_BYTES, keys},
+};
+use serde_json::json;
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use crate::{args::Global, current, database, dev::secret_keys, exit::Exit, out::Out};
+
+/// Keep what agents need and nobody should read: sealed under master keys that are not in the database. Talks to the database.
+///
+/// The master keys are in a file (REJOIN_SECRET_KEYS_FILE), one `id:base64` a line, or in REJOIN_SECRET_KEYS; `rejoin dev` makes its
+/// own. The first one seals, all open: put a new one in front, `rotate`, and take the old one out. Whoever loses the keys loses
+/// the secrets.
+///
+/// Examples:
+///   rejoin secrets new-key >> secret-keys
+///   rejoin secrets set MCP_TOKEN --project acme < token.txt
+///   rejoin secrets list
+///   rejoin secrets remove MCP_TOKEN
+///   rejoin secrets rotate
+///   rejoin secrets rotate --check && echo "the old key may go"
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(subcommand)]
+    pub action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Print a fresh master key, as a line for the file. Needs no database.
+    NewKey,
+    /// Set a secret to what stdin holds, without the line's end after it.
+    Set {
+        /// A letter, then letters, digits, `_`, `.` and `-`.
+        name: String,
+        /// The project, by name or id [default: that of `rejoin dev`, or the only one]
+        #[arg(long, env = "REJOIN_PROJECT_ID", value_name = "NAME|ID")]
+        project: Option<String>,
+        #[command(flatten)]
+        keys: SecretKeyArgs,
+    },
+    /// The secrets of a project: names, how often they were set, under which key. Never their values.
+    List {
+        /// The project, by name or id [default: that of `rejoin dev`, or the only one]
+        #[arg(long, env = "REJOIN_PROJECT_ID", value_name = "NAME|ID")]
+        project: Option<String>,
+    },
+    /// Remove a secret.
+    Remove {
+        name: String,
+        /// The project, by name or id [default: that of `rejoin dev`, or the only one]
+        #[arg(long, env = "REJOIN_PROJECT_ID", value_name = "NAME|ID")]
+        project: Option<String>,
+    },
+    /// Seal the data keys of all projects' secrets under the first master key. Interrupted, it goes on when it is called again.
+    Rotate {
+        /// Change nothing; say how many are under another key, and fail if any are.
+        #[arg(long)]
+        check: bool,
+        #[command(flatten)]
+        keys: SecretKeyArgs,
+    },
+}
+
+/// # Errors
+/// The database can't be reached, no master key is configured, or there is no such secret.
+pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
+    match args.action {
+        Action::NewKey => {
+            let key = keys::generate();
+            out.line(&key)?;
+            out.note("Keep it where the database's backups are not. Without it, what is sealed under it is lost.");
+        }
+        Action::Set { name, project, keys } => {
+            let keys = load(global, &keys)?;
+            let value = read_value(&name)?;
+            let pool = database::connect(global).await?;
+            let project = database::project(&pool, project.as_deref()).await?;
+            set(&pool, &keys, project, &name, &value, out).await?;
+        }
+        Action::List { project } => {
+            let pool = database::connect(global).await?;
+            let project = database::project(&pool, project.as_deref()).await?;
+            list(&pool, project, out).await?;
+        }
+        Action::Remove { name, project } => {
+            let pool = database::connect(global).await?;
+            let project = database::project(&pool, project.as_deref()).await?;
+            remove(&pool, project, &name, out).await?;
+        }
+        Action::Rotate { check, keys } => {
+            let keys = load(global, &keys)?;
+            let pool = database::connect(global).await?;
+            if check {
+                return say_what_is_old(&pool, &keys, out).await;
+            }
+            return rotate(&pool, &keys, out).await;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// The master keys of the settings; for the database of `rejoin dev`, and no other, those of `rejoin dev`.
+fn load(global: &Global, args: &SecretKeyArgs) -> Result<MasterKeys> {
+    let configured = args.file().is_some() || keys::are_configured();
+    if !configured && global.database_url().is_none() {
+        let file = current::default_data_dir().map(|dir| secret_keys::path(&dir));
+        if let Some(file) = file.ok().filter(|file| file.exists()) {
+            return Ok(MasterKeys::configured(Some(&file), None)?);
+        }
+    }
+    Ok(args.load()?)
+}
+
+/// What stdin holds.
+fn read_value(name: &str) -> Result<Plaintext> {
+    let stdin = io::stdin();
+    if stdin.is_terminal() {
+        bail!("the value comes from stdin, so that no terminal shows it: rejoin secrets set {name} < FILE");
+    }
+    // With room for all of it: a buffer that grows leaves copies behind. One byte more than allowed, and a line's end.
+    let room = VALUE_MAX_BYTES + 3;
+    let mut value = Vec::with_capacity(room);
+    let read = stdin.lock().take(room as u64).read_to_end(&mut value);
+    if value.ends_with(b"\n") {
+        value.pop();
+        if value.ends_with(b"\r") {
+            value.pop();
+        }
+    }
+    let value = Plaintext::new(value);
+    read.context("can't read the value from stdin")?;
+    Ok(value)
+}
+
+async fn set(pool: &PgPool, keys: &MasterKeys, project: Uuid, name: &str, value: &Plaintext, out: Out) -> Result<()> {
+    let setting = async {
+        let mut tx = pool.begin().await?;
+        let version = secrets::set(&mut tx, keys, &Actor::operator(), project, name, value).await?;
+        tx.commit().await?;
+        Ok::<i32, SecretError>(version)
+    };
+    let version = setting.await.with_context(|| format!("can't set the secret {name}"))?;
+    if out.is_json() {
+        return out.json(&json!({ "name": name, "projectId": project, "version": version, "keyId": keys.first_id() }));
+    }
+    out.line(&format!(
+        "{name} is set (version {version}, under the master key {})",
+        keys.first_id()
+    ))
+}
+
+async fn list(pool: &PgPool, project: Uuid, out: Out) -> Result<()> {
+    let listed = secrets::list(pool, project).await.context("can't read the secrets")?;
+    if out.is_json() {
+        return out.json(&listed);
+    }
+    out.note(&format!("Secrets of the project {project}:"));
+    let rows: Vec<[String; 4]> = listed
+        .into_iter()
+        .map(|secret| {
+            let at = secret.updated_at.format("%Y-%m-%d %H:%M:%S").to_string();
+            [secret.name, secret.version.to_string(), secret.key_id, at]
+        })
+        .collect();
+    out.table(["NAME", "VERSION", "MASTER KEY", "SET (UTC)"], &rows)
+}
+
+async fn remove(pool: &PgPool, project: Uuid, name: &str, out: Out) -> Result<()> {
+    let removing = async {
+        let mut tx = pool.begin().await?;
+        let removed = secrets::remove(&mut tx, &Actor::operator(), project, name).await?;
+        tx.commit().await?;
+        Ok::<bool, SecretError>(removed)
+    };
+    if !removing
+        .await
+        .with_context(|| format!("can't remove the secret {name}"))?
+    {
+        let message = format!("the project has no secret {name:?} (`rejoin secrets list`)");
+        return Err(Exit::NotFound.because(message).into());
+    }
+    if out.is_json() {
+        return out.json(&json!({ "name": name, "removed": true }));
+    }
+    out.line(&format!("{name} is removed"))
+}
+
+async fn rotate(pool: &PgPool, keys: &MasterKeys, out: Out) -> Result<Exit> {
+    let rotated = secrets::rotate(pool, keys, &Actor::operator()).await;
+    let rotated = rotated.context("can't rotate the secrets (those of finished batches are; call it again)")?;
+    let first = keys.first_id();
+    if out.is_json() {
+        out.json(&json!({ "keyId": first, "rewrapped": rotated.rewrapped, "failed": rotated.failed }))?;
+    } else {
+        out.line(&format!(
+            "{} secrets are under the master key {first} now",
+            rotated.rewrapped
+        ))?;
+    }
+    match rotated.first_failure {
+        None => Ok(Exit::Done),
+        Some(error) => {
+            let message = format!("{} secrets stay as they were; the first of them", rotated.failed);
+            Err(anyhow::Error::new(error).context(message))
+        }
+    }
+}
+
+async fn say_what_is_old(pool: &PgPool, keys: &MasterKeys, out: Out) -> Result<Exit> {
+    let old = secrets::under_old_keys(pool, keys).await;
+    let old = old.context("can't count the secrets")?;
+    let count: i64 = old.iter().map(|key| key.secrets).sum();
+    if out.is_json() {
+        out.json(&json!({ "keyId": keys.first_id(), "old": count, "byKey": old }))?;
+    } else {
+        out.line(&format!(
+            "{count} secrets need another master key than {}",
+            keys.first_id()
+        ))?;
+        for key in &old {
+            out.line(&format!("  {}  {}", key.key_id, key.secrets))?;
+        }
+    }
+    if count > 0 {
+        return Err(Exit::Failed
+            .because("the old keys are still needed: `rejoin secrets rotate`")
+            .into());
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,2 @@
+-- Loses all secrets.
+drop table kb.secrets;
