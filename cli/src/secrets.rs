@@ -225,7 +225,7 @@ async fn say_what_is_old(pool: &PgPool, keys: &MasterKeys, out: Out) -> Result<E
         out.json(&json!({ "keyId": keys.first_id(), "old": count, "byKey": old }))?;
     } else {
         out.line(&format!(
-            "{count} secrets need another master key than {}",
+            "{count} secrets are under another master key than {}",
             keys.first_id()
         ))?;
         for key in &old {

@@ -7,7 +7,7 @@ use rejoin_shared::db::{Db, Role};
 use rejoin_shared::walls::{self, Asking};
 use rejoin_tests::support::{self, TestDatabase};
 use serde_json::{Value, json};
-use sqlx::AssertSqlSafe;
+use sqlx::{AssertSqlSafe, Connection};
 use uuid::Uuid;
 
 use crate::audit::{json_of, rejoin, tell, verify};
@@ -172,6 +172,21 @@ async fn an_entry_that_was_changed_taken_out_or_cut_off_is_found() {
     tell(&db.pool, None, "t5").await;
     assert_eq!(verify(&db, None).await.entries, 5);
     assert!(!verify(&db, head).await.holds());
+}
+
+#[tokio::test]
+async fn who_stops_between_an_entry_and_the_commit_is_ended_by_the_server() {
+    let db = support::database().await;
+    let mut connection = db.pool.acquire().await.unwrap();
+    let limit = "select current_setting('idle_in_transaction_session_timeout')";
+    let before: String = sqlx::query_scalar(limit).fetch_one(&mut *connection).await.unwrap();
+    let mut tx = connection.begin().await.unwrap();
+    let append = "select audit.append(null, 'operator', null, 'x', 'y', '{}')";
+    sqlx::query(append).execute(&mut *tx).await.unwrap();
+    let within: String = sqlx::query_scalar(limit).fetch_one(&mut *tx).await.unwrap();
+    tx.commit().await.unwrap();
+    let after: String = sqlx::query_scalar(limit).fetch_one(&mut *connection).await.unwrap();
+    assert_eq!((within.as_str(), after), ("10s", before));
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
 
 use rejoin_shared::audit::{self, Actor};
 use rejoin_shared::db::{Db, Role};
@@ -11,6 +12,7 @@ use rejoin_tests::app::binary;
 use rejoin_tests::support::{self, TestDatabase, set_secret};
 use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
+use tracing::instrument::WithSubscriber;
 use uuid::Uuid;
 
 /// Nothing but a test holds it.
@@ -36,14 +38,13 @@ async fn execute(db: &TestDatabase, sql: String) -> u64 {
     done.rows_affected()
 }
 
-/// `rejoin secrets …`, told everything that it could log.
+/// `rejoin secrets …`.
 fn rejoin(db: &TestDatabase, keys: Option<&str>, arguments: &[&str], stdin: &str) -> Output {
     let mut command = Command::new(binary());
     command
         .arg("secrets")
         .args(arguments)
         .env("DATABASE_URL", &db.url)
-        .env("RUST_LOG", "trace")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
@@ -96,7 +97,7 @@ async fn tables_with(db: &TestDatabase, text: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_value_comes_back_and_is_found_in_no_table_output_or_log() {
+async fn a_value_comes_back_and_is_found_in_no_table_and_no_output() {
     let db = support::database().await;
     let listed = keys::generate();
     let material = listed.split_once(':').unwrap().1.to_owned();
@@ -214,6 +215,53 @@ async fn what_is_missing_or_wrong_is_said_and_nothing_is_stored() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let value = opened(&db, &master(&listed), "TOKEN").await.unwrap().unwrap();
     assert_eq!(value.len(), secrets::VALUE_MAX_BYTES);
+}
+
+/// What was logged, from the most detailed level on.
+#[derive(Clone, Default)]
+struct Logged(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Logged {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn no_log_holds_a_value_or_a_key_whatever_happens_to_them() {
+    let db = support::database().await;
+    let listed = format!("{},{}", key("new"), key("old"));
+    let logged = Logged::default();
+    let writer = logged.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(move || writer.clone())
+        .finish();
+    let all = async {
+        let keys = master(&listed);
+        let old = master(listed.split_once(',').unwrap().1);
+        set_secret(&db, &old, "TOKEN", CANARY).await;
+        set_secret(&db, &keys, "OTHER", CANARY).await;
+        let value = secrets::open(&db.pool, &keys, db.project_id, "TOKEN").await.unwrap();
+        tracing::info!(?keys, ?value, "opened");
+        let refused = secrets::open(&db.pool, &old, db.project_id, "OTHER").await.unwrap_err();
+        tracing::warn!(%refused, ?refused, "refused");
+        let rotated = secrets::rotate(&db.pool, &keys, &Actor::operator()).await.unwrap();
+        tracing::info!(?rotated, "rotated");
+    };
+    all.with_subscriber(subscriber).await;
+    let text = String::from_utf8(logged.0.lock().unwrap().clone()).unwrap();
+    for there in ["opened", "refused", "rotated"] {
+        assert!(text.contains(there), "{there} is not logged:\n{text}");
+    }
+    assert!(!text.contains(CANARY), "{text}");
+    for key in listed.split(',') {
+        assert!(!text.contains(key.split_once(':').unwrap().1), "{text}");
+    }
 }
 
 #[tokio::test]
