@@ -307,7 +307,7 @@ async fn revoke_key(pool: &PgPool, key: Uuid) -> Result<bool, sqlx::Error> {
 }
 
 /// An operator's entry in the audit log. The last thing before the commit.
-async fn record(
+pub(crate) async fn record(
     db: &mut PgConnection,
     project_id: Option<Uuid>,
     action: Act,

@@ -1,9 +1,10 @@
 //! `rejoin projects`: who is in a project and as what, and what it may use up. Straight to the database.
 use anyhow::{Context, Result};
 use clap::Subcommand;
+use rejoin_shared::audit::Action as Act;
 use rejoin_shared::projects::{self, MemberError, Quota, Role};
-use serde_json::json;
-use sqlx::PgPool;
+use serde_json::{Value, json};
+use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use crate::{args::Global, database, exit::Exit, keys, out::Out};
@@ -85,6 +86,8 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             let (project, member) = find(&pool, &which, &user).await?;
             let mut tx = pool.begin().await.context("can't begin a transaction")?;
             done(projects::set_role(&mut tx, project, member, role).await)?;
+            let detail = json!({ "role": role.as_str() });
+            tell(&mut tx, project, Act::RoleSet, format!("user:{member}"), detail).await?;
             tx.commit().await.context("can't commit the new role")?;
             if out.is_json() {
                 out.json(&json!({ "projectId": project, "userId": member, "role": role.as_str() }))?;
@@ -96,6 +99,14 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             let (project, member) = find(&pool, &which, &user).await?;
             let mut tx = pool.begin().await.context("can't begin a transaction")?;
             done(projects::remove_member(&mut tx, project, member).await)?;
+            tell(
+                &mut tx,
+                project,
+                Act::MemberRemoved,
+                format!("user:{member}"),
+                json!({}),
+            )
+            .await?;
             tx.commit().await.context("can't commit the removal")?;
             if out.is_json() {
                 out.json(&json!({ "projectId": project, "userId": member, "removed": true }))?;
@@ -113,9 +124,12 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                 runs_per_day,
                 tokens_per_day,
             };
-            let mut connection = pool.acquire().await.context("can't connect to the database")?;
-            let set = projects::set_quota(&mut connection, project, quota).await;
+            let mut tx = pool.begin().await.context("can't begin a transaction")?;
+            let set = projects::set_quota(&mut tx, project, quota).await;
             anyhow::ensure!(set.context("can't set the quota")?, "the project has just gone");
+            let detail = json!({ "runsPerDay": runs_per_day, "tokensPerDay": tokens_per_day });
+            tell(&mut tx, project, Act::QuotaSet, format!("project:{project}"), detail).await?;
+            tx.commit().await.context("can't commit the quota")?;
             if out.is_json() {
                 out.json(&json!({
                     "projectId": project, "runsPerDay": runs_per_day, "tokensPerDay": tokens_per_day
@@ -127,6 +141,11 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         }
     }
     Ok(Exit::Done)
+}
+
+async fn tell(db: &mut PgConnection, project: Uuid, act: Act, target: String, detail: Value) -> Result<()> {
+    let told = keys::record(db, Some(project), act, target, detail).await;
+    told.context("can't write the audit log")
 }
 
 async fn find(pool: &PgPool, which: &Which, user: &str) -> Result<(Uuid, Uuid)> {

@@ -62,6 +62,10 @@ const TOKEN: &str = "token";
 pub enum Action {
     KeyCreated,
     KeyRevoked,
+    /// What a member is in the project.
+    RoleSet,
+    MemberRemoved,
+    QuotaSet,
     DefinitionCreated,
     DefinitionChanged,
     DefinitionDeleted,
@@ -82,6 +86,9 @@ impl Action {
         match self {
             Action::KeyCreated => "key.created",
             Action::KeyRevoked => "key.revoked",
+            Action::RoleSet => "member.role_set",
+            Action::MemberRemoved => "member.removed",
+            Action::QuotaSet => "project.quota_set",
             Action::DefinitionCreated => "agent_definition.created",
             Action::DefinitionChanged => "agent_definition.changed",
             Action::DefinitionDeleted => "agent_definition.deleted",

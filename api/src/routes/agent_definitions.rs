@@ -7,15 +7,15 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use chrono::{DateTime, Utc};
 use rejoin_shared::agents::{self, AgentDefinition, DefinitionContent, FLOW_TYPES, ModelChoice, VISIBILITIES};
-use rejoin_shared::audit::{self, Action, Actor, NewEntry};
+use rejoin_shared::audit::Action;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
-use sqlx::PgConnection;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
+use super::audit::record;
 use crate::caller::Caller;
 use crate::extract::{Body, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, Refused};
@@ -243,25 +243,6 @@ fn name_taken(name: &str) -> Problem {
         "name_taken",
         format!("the project has an agent definition named {name} already"),
     )
-}
-
-/// Puts into the audit log what was done to a definition: names, never what a prompt says. The last thing before the commit.
-async fn record(
-    db: &mut PgConnection,
-    caller: &Caller,
-    action: Action,
-    target: String,
-    detail: Value,
-) -> Result<(), Problem> {
-    let entry = NewEntry {
-        by: &Actor::caller(caller),
-        project_id: Some(caller.project_id),
-        action,
-        target,
-        detail,
-    };
-    audit::append(db, &entry).await?;
-    Ok(())
 }
 
 /// How the audit log calls a definition.

@@ -1,11 +1,13 @@
 //! The audit log of a project (admin): who changed what, the newest first. What is no project's, operators read with `rejoin audit`.
+//! Handlers that change what is audited [`record`] it.
 
 use axum::Json;
 use axum::extract::State;
 use chrono::{DateTime, Utc};
-use rejoin_shared::audit::{self, Entry};
+use rejoin_shared::audit::{self, Action, Actor, Entry, NewEntry};
 use serde::Serialize;
 use serde_json::Value;
+use sqlx::PgConnection;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -18,6 +20,26 @@ use crate::state::AppState;
 
 pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(list))
+}
+
+/// Puts into the audit log what a caller has done in their project: names and ids, never what somebody wrote. The last thing before
+/// the commit.
+pub async fn record(
+    db: &mut PgConnection,
+    caller: &Caller,
+    action: Action,
+    target: String,
+    detail: Value,
+) -> Result<(), Problem> {
+    let entry = NewEntry {
+        by: &Actor::caller(caller),
+        project_id: Some(caller.project_id),
+        action,
+        target,
+        detail,
+    };
+    audit::append(db, &entry).await?;
+    Ok(())
 }
 
 #[derive(Debug, Serialize, ToSchema)]

@@ -4,14 +4,17 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
+use rejoin_shared::audit::Action;
 use rejoin_shared::projects::{self, Member, Role};
 use rejoin_shared::walls::{self, Asking};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
+use super::audit::record;
 use crate::caller::Caller;
 use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
@@ -114,7 +117,10 @@ async fn set(
 ) -> Result<StatusCode, Problem> {
     caller.owns(project_id)?;
     let mut db = walls::begin(&state.db.sql, Asking::Gate).await?;
-    projects::set_role(&mut db, project_id, user_id, request.role.into()).await?;
+    let role = Role::from(request.role);
+    projects::set_role(&mut db, project_id, user_id, role).await?;
+    let (target, detail) = (format!("user:{user_id}"), json!({ "role": role.as_str() }));
+    record(&mut db, &caller, Action::RoleSet, target, detail).await?;
     db.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -135,6 +141,14 @@ async fn remove(
     caller.owns(project_id)?;
     let mut db = walls::begin(&state.db.sql, Asking::Gate).await?;
     projects::remove_member(&mut db, project_id, user_id).await?;
+    record(
+        &mut db,
+        &caller,
+        Action::MemberRemoved,
+        format!("user:{user_id}"),
+        json!({}),
+    )
+    .await?;
     db.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }

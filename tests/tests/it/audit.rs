@@ -10,7 +10,7 @@ use rejoin_tests::app::{AppOptions, TestApp, binary};
 use rejoin_tests::client::Client;
 use rejoin_tests::issuer::{Issuer, SigningKey};
 use rejoin_tests::support::{self, TestDatabase};
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -178,6 +178,53 @@ async fn another_projects_admin_sees_none_of_it() {
         .await
         .unwrap();
     assert_eq!(targets, ["theirs"]);
+}
+
+#[tokio::test]
+async fn who_changes_members_or_bounds_a_project_is_told() {
+    let app = quiet().await;
+    let (user, _) = app.db.another_user().await;
+    let project = app.db.project_id.to_string();
+    let member = format!("/api/admin/projects/{project}/members/{user}");
+    let change = app
+        .client()
+        .request(Method::PUT, &member)
+        .json(&json!({"role": "viewer"}));
+    assert_eq!(change.send().await.unwrap().status(), StatusCode::NO_CONTENT);
+    let who = user.to_string();
+    for arguments in [
+        vec!["projects", "set-role", "--project", &project, "--user", &who, "member"],
+        vec!["projects", "quota", "--project", &project, "--runs-per-day", "7"],
+        vec!["projects", "remove-member", "--project", &project, "--user", &who],
+    ] {
+        let output = rejoin(&app.db, &arguments);
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    // There is nobody to be taken out any more, and nothing to be told.
+    assert_eq!(app.client().delete(&member).await.0, StatusCode::NOT_FOUND);
+    let (_, log) = app.client().get(&log_of(app.db.project_id)).await;
+    let told: Vec<Value> = log["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .rev()
+        .map(|item| json!([item["actor"], item["action"], item["target"], item["detail"]]))
+        .collect();
+    let (owner, member) = (format!("user:{}", app.db.user_id), format!("user:{user}"));
+    assert_eq!(
+        told,
+        [
+            json!([owner, "member.role_set", member, {"role": "viewer"}]),
+            json!(["operator", "member.role_set", member, {"role": "member"}]),
+            json!(["operator", "project.quota_set", format!("project:{project}"), {"runsPerDay": 7, "tokensPerDay": null}]),
+            json!(["operator", "member.removed", member, {}]),
+        ]
+    );
 }
 
 #[tokio::test]
