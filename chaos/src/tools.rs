@@ -58,7 +58,8 @@ pub fn registry(ledger: &Path) -> Result<Registry> {
                     },
                     "required": ["plan", "step", "hold_ms"],
                     "additionalProperties": false
-                }),
+                })
+                .into(),
                 read_only: false,
                 idempotent,
                 destructive: !idempotent,

@@ -5,20 +5,28 @@
 //!
 //! - `objects`        create, get, update, delete, restore, history, list, and finding one by what people call it
 //! - `relationships`  the same for relationships, and the edges of an object
+//! - `packs`          sets of types with schemas, and which of them a project has installed
+//! - `rules`          writes, held against those schemas
+//! - `migration`      what another version of a pack would mean; what objects were like before
 //! - `schema`         which types, relationship types and labels there are, with counts; the version of that set
 //! - `search`         lexical search with tolerance for typing errors; similar objects
 //! - `query`          the words of a search query: what counts, what is noise
 //! - `traverse`       breadth-first walk, one statement a level
+//! - `path`           the shortest way between two objects
 //! - `ndjson`         one line of an import or export
 //! - `import`         NDJSON in: staged by COPY, merged in sets, atomic, idempotent
 //! - `export`         NDJSON out, streamed
 
 pub mod export;
 pub mod import;
+pub mod migration;
 pub mod ndjson;
 pub mod objects;
+pub mod packs;
+pub mod path;
 pub mod query;
 pub mod relationships;
+pub mod rules;
 pub mod schema;
 pub mod search;
 pub mod traverse;

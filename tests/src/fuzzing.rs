@@ -160,7 +160,7 @@ fn tool(parameters: Value) -> ToolSpec {
     ToolSpec {
         name: "fuzzed".to_owned(),
         description: String::new(),
-        parameters,
+        parameters: parameters.into(),
         read_only: false,
         idempotent: false,
         destructive: true,

@@ -36,7 +36,8 @@ impl Payment {
                     "properties": { "amount": { "type": "integer" } },
                     "required": ["amount"],
                     "additionalProperties": false
-                }),
+                })
+                .into(),
                 read_only: false,
                 idempotent,
                 destructive: true,

@@ -8,6 +8,8 @@ pub mod arguments;
 pub mod graph;
 pub mod registry;
 
+pub use arguments::Schema;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -20,8 +22,8 @@ use uuid::Uuid;
 pub struct ToolSpec {
     pub name: String,
     pub description: String,
-    /// JSON Schema of the arguments: every property in `required`, optional ones nullable; null means absent.
-    pub parameters: Value,
+    /// Of the arguments: every property in `required`, optional ones nullable; null means absent.
+    pub parameters: Schema,
     /// Changes nothing: may be run again after a crash.
     pub read_only: bool,
     /// Repeating it with the same arguments changes nothing more: may be run again after a crash.
@@ -38,6 +40,8 @@ pub struct ToolContext {
     /// The user on whose behalf the run acts, where there is one.
     pub user_id: Option<Uuid>,
     pub call_id: String,
+    /// The call's record: the same when the call is repeated after a crash.
+    pub record_id: Uuid,
     /// Cancelled when the run is; the executor also drops the call's future then.
     pub cancel: CancellationToken,
 }

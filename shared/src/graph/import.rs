@@ -20,6 +20,8 @@ use uuid::Uuid;
 pub use self::lines::MAX_LINE_BYTES;
 use self::lines::{LineRead, Lines};
 use self::staging::Staging;
+use super::ndjson::Parsed;
+use super::rules::Rules;
 use super::{Actor, Error, ndjson};
 
 /// Bad lines that a report names; more are only counted.
@@ -105,6 +107,7 @@ pub async fn import(
         .await
         .map_err(Error::database("create the staging tables of an import"))?;
 
+    let rules = Rules::of(&mut tx, project_id).await?;
     let mut report = Report::default();
     let mut staging = Staging::default();
     let mut lines = Lines::new(source);
@@ -114,7 +117,7 @@ pub async fn import(
         let parsed = match line {
             LineRead::TooLong => Err(format!("longer than {MAX_LINE_BYTES} bytes")),
             LineRead::Line(line) if line.trim_ascii().is_empty() => continue,
-            LineRead::Line(line) => ndjson::parse(line),
+            LineRead::Line(line) => ndjson::parse(line).and_then(|parsed| held(&rules, parsed)),
         };
         match parsed {
             Ok(parsed) => staging.push(report.lines, &parsed),
@@ -146,6 +149,33 @@ pub async fn import(
     // In order of lines: an end that is not there was found after all lines were read.
     report.bad.sort_by_key(|bad| bad.line);
     Ok(report)
+}
+
+/// The line, if it keeps the rules of its type.
+fn held(rules: &Rules, parsed: Parsed) -> Result<Parsed, String> {
+    if rules.is_empty() {
+        return Ok(parsed);
+    }
+    match &parsed {
+        Parsed::Object {
+            object_type,
+            properties,
+            ..
+        } => {
+            rules.object(object_type, properties)?;
+        }
+        Parsed::Relationship {
+            relationship_type,
+            source,
+            target,
+            properties,
+            ..
+        } => {
+            let ends = (source.object_type(), target.object_type());
+            rules.relationship(relationship_type, ends, properties)?;
+        }
+    }
+    Ok(parsed)
 }
 
 /// Of the line that was read last.

@@ -84,6 +84,16 @@ pub enum Reference {
     Id(Uuid),
 }
 
+impl Reference {
+    /// What it says of the end's type.
+    pub fn object_type(&self) -> Option<&str> {
+        match self {
+            Reference::Key(end) => Some(&end.object_type),
+            Reference::Id(_) => None,
+        }
+    }
+}
+
 /// A line that can be stored.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Parsed {

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
+use super::rules::Rules;
 use super::{
     Actor, Error, MAX_KEY_BYTES, MAX_TYPE_BYTES, checked_labels, checked_properties, checked_word, content_hash,
 };
@@ -132,7 +133,38 @@ pub(crate) fn object_hash(
 }
 
 pub async fn create(db: &mut PgConnection, project_id: Uuid, new: &NewObject, actor: Actor) -> Result<Object, Error> {
-    let id = Uuid::now_v7();
+    insert(db, project_id, Uuid::now_v7(), new, actor)
+        .await?
+        .ok_or_else(|| key_taken(&new.object_type, new.key.as_deref().unwrap_or_default()))
+}
+
+/// The same with an id of the caller's: done twice, it finds what it has made, as it is now.
+pub async fn create_once(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    id: Uuid,
+    new: &NewObject,
+    actor: Actor,
+) -> Result<Object, Error> {
+    if let Some(made) = insert(&mut *db, project_id, id, new, actor).await? {
+        return Ok(made);
+    }
+    let taken = || key_taken(&new.object_type, new.key.as_deref().unwrap_or_default());
+    match history(db, project_id, id, 1).await {
+        Ok(versions) => versions.into_iter().next().ok_or_else(taken),
+        Err(Error::NotFound { .. }) => Err(taken()),
+        Err(other) => Err(other),
+    }
+}
+
+/// None: its key is taken, or its id.
+async fn insert(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    id: Uuid,
+    new: &NewObject,
+    actor: Actor,
+) -> Result<Option<Object>, Error> {
     let key = new.key.clone().unwrap_or_else(|| id.to_string());
     checked_word("type", &new.object_type, MAX_TYPE_BYTES).map_err(Error::Invalid)?;
     checked_word("key", &key, MAX_KEY_BYTES).map_err(Error::Invalid)?;
@@ -142,8 +174,14 @@ pub async fn create(db: &mut PgConnection, project_id: Uuid, new: &NewObject, ac
     let labels = checked_labels(&new.labels).map_err(Error::Invalid)?;
     checked_properties(&new.properties).map_err(Error::Invalid)?;
     let properties = Value::Object(new.properties.clone());
+    let mut tx = db
+        .begin()
+        .await
+        .map_err(Error::database("begin the creation of an object"))?;
+    let rules = Rules::of(&mut tx, project_id).await?;
+    let pack = rules.object(&new.object_type, &properties).map_err(Error::Invalid)?;
     let hash = object_hash(&new.object_type, &key, new.status.as_deref(), &labels, &properties);
-    sqlx::query_as!(
+    let made = sqlx::query_as!(
         Object,
         r#"insert into kb.graph_objects
                (id, project_id, canonical_id, version, type, key, status, labels, properties, content_hash, schema_version,
@@ -160,14 +198,15 @@ pub async fn create(db: &mut PgConnection, project_id: Uuid, new: &NewObject, ac
         &labels,
         properties,
         hash,
-        new.schema_version,
+        new.schema_version.as_deref().or(pack),
         actor.kind.as_str(),
         actor.id,
     )
-    .fetch_optional(db)
+    .fetch_optional(&mut *tx)
     .await
-    .map_err(Error::database("create an object"))?
-    .ok_or_else(|| key_taken(&new.object_type, &key))
+    .map_err(Error::database("create an object"))?;
+    tx.commit().await.map_err(Error::database("commit an object"))?;
+    Ok(made)
 }
 
 /// The live object, by its canonical id.
@@ -214,6 +253,13 @@ pub async fn update(
     let mut next = head.clone();
     next.properties = Value::Object(merged(&head.properties, &change.properties));
     checked_properties(next.properties.as_object().unwrap_or(&Map::new())).map_err(Error::Invalid)?;
+    let rules = Rules::of(&mut tx, project_id).await?;
+    if let Some(pack) = rules
+        .object(&next.object_type, &next.properties)
+        .map_err(Error::Invalid)?
+    {
+        next.schema_version = Some(pack.to_owned());
+    }
     if let Some(status) = &change.status {
         checked_word("status", status, MAX_TYPE_BYTES).map_err(Error::Invalid)?;
         next.status = Some(status.clone());

@@ -10,6 +10,7 @@ use sqlx::{Connection as _, PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
 use super::objects::merged;
+use super::rules::Rules;
 use super::{Actor, Error, MAX_TYPE_BYTES, checked_properties, checked_word, content_hash};
 
 /// Relationships on a page of [`list`], or edges in one direction of [`edges`].
@@ -129,16 +130,54 @@ pub async fn create(
     new: &NewRelationship,
     actor: Actor,
 ) -> Result<Relationship, Error> {
+    insert(db, project_id, Uuid::now_v7(), new, actor)
+        .await?
+        .ok_or_else(|| taken(new))
+}
+
+/// The same with an id of the caller's: done twice, it finds what it has made, as it is now.
+pub async fn create_once(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    id: Uuid,
+    new: &NewRelationship,
+    actor: Actor,
+) -> Result<Relationship, Error> {
+    match insert(&mut *db, project_id, id, new, actor).await? {
+        Some(made) => Ok(made),
+        None => get(db, project_id, id).await.map_err(|error| match error {
+            Error::NotFound { .. } => taken(new),
+            other => other,
+        }),
+    }
+}
+
+fn taken(new: &NewRelationship) -> Error {
+    Error::Conflict(format!(
+        "there is already a {} relationship between these two objects",
+        new.relationship_type
+    ))
+}
+
+/// None: there is one already, or its id is taken.
+async fn insert(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    id: Uuid,
+    new: &NewRelationship,
+    actor: Actor,
+) -> Result<Option<Relationship>, Error> {
     checked_word("type", &new.relationship_type, MAX_TYPE_BYTES).map_err(Error::Invalid)?;
     checked_properties(&new.properties).map_err(Error::Invalid)?;
     let mut tx = db
         .begin()
         .await
         .map_err(Error::database("begin the creation of a relationship"))?;
+    let mut types = Vec::with_capacity(2);
     for (end, id) in [("source", new.source_id), ("target", new.target_id)] {
         // Locked against a deletion at the same time.
         let live = sqlx::query_scalar!(
-            "select canonical_id from kb.graph_objects
+            "select type from kb.graph_objects
              where project_id = $1 and canonical_id = $2 and superseded_at is null and deleted_at is null
              for share",
             project_id,
@@ -147,11 +186,13 @@ pub async fn create(
         .fetch_optional(&mut *tx)
         .await
         .map_err(Error::database("check an end of a relationship"))?;
-        if live.is_none() {
-            return Err(Error::not_found(&format!("{end} object"), id));
-        }
+        types.push(live.ok_or_else(|| Error::not_found(&format!("{end} object"), id))?);
     }
     let properties = Value::Object(new.properties.clone());
+    let rules = Rules::of(&mut tx, project_id).await?;
+    rules
+        .relationship(&new.relationship_type, (Some(&types[0]), Some(&types[1])), &properties)
+        .map_err(Error::Invalid)?;
     let hash = relationship_hash(&properties, new.weight, new.valid_from, new.valid_to);
     let created = sqlx::query_as!(
         Relationship,
@@ -162,7 +203,7 @@ pub async fn create(
            on conflict do nothing
            returning canonical_id as id, version, type as relationship_type, source_id, target_id, properties, weight,
                valid_from, valid_to, created_at, updated_at"#,
-        Uuid::now_v7(),
+        id,
         project_id,
         new.relationship_type,
         new.source_id,
@@ -177,10 +218,7 @@ pub async fn create(
     )
     .fetch_optional(&mut *tx)
     .await
-    .map_err(Error::database("create a relationship"))?
-    .ok_or_else(|| {
-        Error::Conflict(format!("there is already a {} relationship between these two objects", new.relationship_type))
-    })?;
+    .map_err(Error::database("create a relationship"))?;
     tx.commit().await.map_err(Error::database("commit a relationship"))?;
     Ok(created)
 }
@@ -225,6 +263,11 @@ pub async fn update(
     }
     next.properties = Value::Object(merged(&next.properties, &change.properties));
     checked_properties(next.properties.as_object().unwrap_or(&Map::new())).map_err(Error::Invalid)?;
+    // Its ends don't change.
+    Rules::of(&mut tx, project_id)
+        .await?
+        .relationship(&next.relationship_type, (None, None), &next.properties)
+        .map_err(Error::Invalid)?;
     next.weight = change.weight.or(next.weight);
     next.valid_from = change.valid_from.or(next.valid_from);
     next.valid_to = change.valid_to.or(next.valid_to);

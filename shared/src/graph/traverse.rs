@@ -181,7 +181,7 @@ async fn level(
     .map_err(Error::database("read a level of the graph"))
 }
 
-async fn by_ids(pool: &PgPool, project_id: Uuid, ids: &[Uuid]) -> Result<HashMap<Uuid, Object>, Error> {
+pub(super) async fn by_ids(pool: &PgPool, project_id: Uuid, ids: &[Uuid]) -> Result<HashMap<Uuid, Object>, Error> {
     let sql = format!(
         "select {COLUMNS}
          from kb.graph_objects o

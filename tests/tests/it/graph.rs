@@ -7,6 +7,7 @@ use rejoin_shared::graph::relationships::NewRelationship;
 use rejoin_shared::graph::search::Scope;
 use rejoin_shared::graph::traverse::Walk;
 use rejoin_shared::graph::{Actor, ActorKind, Direction, Error, objects, relationships, schema, search, traverse};
+use rejoin_worker::tools::arguments::admit;
 use rejoin_worker::tools::registry::Registry;
 use rejoin_worker::tools::{ToolContext, ToolError};
 use serde_json::{Map, Value, json};
@@ -453,10 +454,15 @@ async fn tools_answer_with_entities_that_can_be_cited_and_with_errors_that_can_b
         run_id: Uuid::now_v7(),
         user_id: Some(database.user_id),
         call_id: "call-1".to_owned(),
+        record_id: Uuid::now_v7(),
         cancel: Default::default(),
     };
     let registry = Registry::builtin();
-    let call = async |tool: &str, arguments: Value| registry.get(tool).unwrap().call(&context, arguments).await;
+    let call = async |tool: &str, arguments: Value| {
+        let tool = registry.get(tool).unwrap();
+        let arguments = admit(tool.spec(), &arguments).map_err(ToolError::RespondToModel)?;
+        tool.call(&context, arguments).await
+    };
 
     let found = call("hybrid_search", json!({"query": "libssl3"})).await.unwrap();
     let libssl3 = find(pool, project_id, "libssl3").await;

@@ -36,5 +36,6 @@ mod rates;
 mod secrets;
 mod sse;
 mod stress;
+mod tools;
 mod walls;
 mod writer;

@@ -3,7 +3,7 @@
 
 use rejoin_cli::migrate::{self, MIGRATOR, State};
 use rejoin_shared::graph::objects::{self, NewObject};
-use rejoin_shared::graph::{Actor, ActorKind, relationships};
+use rejoin_shared::graph::{Actor, ActorKind, packs, relationships};
 use rejoin_shared::secrets::MasterKeys;
 use rejoin_shared::secrets::keys::generate;
 use rejoin_tests::app::{AppOptions, TestApp};
@@ -133,6 +133,14 @@ async fn fill_graph(app: &TestApp) {
     relationships::create(&mut connection, app.db.project_id, &new, actor)
         .await
         .expect("a relationship");
+    let pack = json!({"name": "errands", "version": "1", "objectTypes": {"Errand": {"type": "object"}}});
+    let pack = serde_json::from_value(pack).expect("a pack");
+    let pack = packs::create(&mut connection, app.db.project_id, &pack)
+        .await
+        .expect("a pack");
+    packs::assign(&mut connection, app.db.project_id, pack.id, None, &[])
+        .await
+        .expect("it is installed");
 }
 
 #[tokio::test]

@@ -36,7 +36,8 @@ fn tool(name: &str) -> ToolSpec {
     ToolSpec {
         name: name.to_owned(),
         description: "A tool.".to_owned(),
-        parameters: json!({"type": "object", "properties": {"q": {"type": ["string", "null"]}}, "required": ["q"]}),
+        parameters: json!({"type": "object", "properties": {"q": {"type": ["string", "null"]}}, "required": ["q"]})
+            .into(),
         read_only: true,
         idempotent: true,
         destructive: false,

@@ -168,7 +168,7 @@ fn offered<'a>(request: &'a ModelRequest, name: &str) -> Option<&'a ToolSpec> {
 /// Tools want every property of their schema named, with null for "not given".
 fn arguments(spec: &ToolSpec, given: &[(&str, Value)]) -> Value {
     let mut arguments = Map::new();
-    let known = spec.parameters.get("properties").and_then(Value::as_object);
+    let known = spec.parameters.document().get("properties").and_then(Value::as_object);
     for name in known.into_iter().flat_map(Map::keys) {
         arguments.insert(name.clone(), Value::Null);
     }

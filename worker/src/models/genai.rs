@@ -340,7 +340,7 @@ fn chat_request(kind: ProviderKind, request: ModelRequest) -> ChatRequest {
         chat = chat.with_tools(request.tools.into_iter().map(|tool| {
             Tool::new(tool.name)
                 .with_description(tool.description)
-                .with_schema(tool.parameters)
+                .with_schema(tool.parameters.document().clone())
         }));
     }
     chat

@@ -233,6 +233,7 @@ impl Execution {
             run_id: self.request.run.id,
             user_id: self.request.run.user_id,
             call_id: call.call_id.clone(),
+            record_id: call.id,
             cancel: self.request.signals.cancel.clone(),
         };
         let repeatable = tool.spec().read_only || tool.spec().idempotent;

@@ -3,6 +3,8 @@
 //! Providers' strict modes want every property in `required` and no others; so optional ones are nullable. Models differ: null
 //! and an absent property mean the same, and `10.0` is an integer. What a model gets wrong is answered in words it can act on.
 
+use std::sync::{Arc, OnceLock};
+
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
@@ -12,6 +14,36 @@ use super::{ToolError, ToolSpec};
 const MAX_TOLD_FAULTS: usize = 5;
 /// Of each fault: it quotes what is wrong, which may be megabytes.
 const MAX_FAULT_CHARS: usize = 500;
+
+/// A JSON Schema, compiled when the first arguments are held against it.
+#[derive(Debug, Clone)]
+pub struct Schema {
+    document: Arc<Value>,
+    validator: Arc<OnceLock<Result<Validator, String>>>,
+}
+
+impl From<Value> for Schema {
+    fn from(document: Value) -> Self {
+        Self {
+            document: Arc::new(document),
+            validator: Arc::default(),
+        }
+    }
+}
+
+impl Schema {
+    pub fn document(&self) -> &Value {
+        &self.document
+    }
+
+    /// Err: the schema itself is broken, and how.
+    fn validator(&self) -> Result<&Validator, &String> {
+        let compiled = self
+            .validator
+            .get_or_init(|| jsonschema::validator_for(&self.document).map_err(|error| error.to_string()));
+        compiled.as_ref()
+    }
+}
 
 /// One parameter of a tool.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +60,15 @@ pub enum Kind {
     OptionalInteger,
     OptionalTexts,
     OptionalChoice(&'static [&'static str]),
+    Boolean,
+    OptionalBoolean,
+    OptionalNumber,
+    Integer,
+    /// Of any properties.
+    Object,
+    OptionalObject,
+    /// Each with these fields, and no others.
+    Objects(&'static [Parameter]),
 }
 
 impl Parameter {
@@ -41,7 +82,11 @@ impl Parameter {
 }
 
 /// The schema of an object with these properties and no others.
-pub fn schema(parameters: &[Parameter]) -> Value {
+pub fn schema(parameters: &[Parameter]) -> Schema {
+    object_of(parameters).into()
+}
+
+fn object_of(parameters: &[Parameter]) -> Value {
     let mut properties = Map::new();
     for parameter in parameters {
         let mut property = match parameter.kind {
@@ -57,6 +102,13 @@ pub fn schema(parameters: &[Parameter]) -> Value {
                     .collect();
                 json!({"type": ["string", "null"], "enum": choices})
             }
+            Kind::Boolean => json!({"type": "boolean"}),
+            Kind::OptionalBoolean => json!({"type": ["boolean", "null"]}),
+            Kind::OptionalNumber => json!({"type": ["number", "null"]}),
+            Kind::Integer => json!({"type": "integer"}),
+            Kind::Object => json!({"type": "object"}),
+            Kind::OptionalObject => json!({"type": ["object", "null"]}),
+            Kind::Objects(fields) => json!({"type": "array", "items": object_of(fields)}),
         };
         property["description"] = parameter.description.into();
         properties.insert(parameter.name.to_owned(), property);
@@ -77,26 +129,55 @@ pub fn admit(spec: &ToolSpec, arguments: &Value) -> Result<Value, String> {
         }
     };
     let no_properties = Map::new();
-    let properties = spec.parameters["properties"].as_object().unwrap_or(&no_properties);
-    for (name, schema) in properties {
-        if !fields.contains_key(name) && allows_null(schema) {
-            fields.insert(name.clone(), Value::Null);
-        }
-    }
-    let validator = jsonschema::validator_for(&spec.parameters)
+    let document = spec.parameters.document();
+    fill_in(document, &mut fields);
+    let properties = document["properties"].as_object().unwrap_or(&no_properties);
+    let validator = spec
+        .parameters
+        .validator()
         .map_err(|error| format!("{} can't be called: its own schema is broken: {error}", spec.name))?;
     let fields = Value::Object(fields);
-    let faults = faults(&validator, &fields);
+    let faults = faults(validator, &fields);
     if faults.is_empty() {
         return Ok(fields);
     }
-    let names: Vec<&str> = properties.keys().map(String::as_str).collect();
+    let takes = match properties.is_empty() {
+        true => "none: send {}".to_owned(),
+        false => properties.iter().map(in_words).collect::<Vec<_>>().join(", "),
+    };
     Err(format!(
-        "wrong arguments: {}; {} takes: {}",
+        "wrong arguments: {}; {} takes {takes}",
         faults.join("; "),
-        spec.name,
-        names.join(", ")
+        spec.name
     ))
+}
+
+/// Null for what is absent and may be null, also in objects of a list.
+fn fill_in(schema: &Value, fields: &mut Map<String, Value>) {
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        match fields.get_mut(name) {
+            None if allows_null(property) => {
+                fields.insert(name.clone(), Value::Null);
+            }
+            Some(Value::Array(items)) => {
+                for item in items.iter_mut().filter_map(Value::as_object_mut) {
+                    fill_in(&property["items"], item);
+                }
+            }
+            None | Some(_) => {}
+        }
+    }
+}
+
+/// `limit (integer or null)`.
+fn in_words((name, schema): (&String, &Value)) -> String {
+    let words: Vec<&str> = match (&schema["enum"], &schema["type"]) {
+        (Value::Array(choices), _) => choices.iter().map(|choice| choice.as_str().unwrap_or("null")).collect(),
+        (_, Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
+        (_, Value::String(kind)) => vec![kind],
+        (_, _) => vec!["anything"],
+    };
+    format!("{name} ({})", words.join(" or "))
 }
 
 fn allows_null(schema: &Value) -> bool {
@@ -123,42 +204,16 @@ fn faults(validator: &Validator, fields: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Arguments that have passed their schema.
+/// Arguments that have passed their schema ([`admit`]).
 #[derive(Debug)]
 pub struct Arguments(Map<String, Value>);
 
 impl Arguments {
-    /// Fills in null for optional parameters that are absent, then validates.
-    pub fn read(parameters: &[Parameter], validator: &Validator, arguments: Value) -> Result<Arguments, ToolError> {
-        let mut fields = match arguments {
-            Value::Object(fields) => fields,
-            Value::Null => Map::new(),
-            other => {
-                let kind = match other {
-                    Value::String(_) => "text that is not a JSON object",
-                    _ => "not a JSON object",
-                };
-                return Err(ToolError::RespondToModel(format!(
-                    "the arguments are {kind}; {}",
-                    expected(parameters)
-                )));
-            }
-        };
-        for parameter in parameters {
-            let optional = !matches!(parameter.kind, Kind::Text);
-            if optional && !fields.contains_key(parameter.name) {
-                fields.insert(parameter.name.to_owned(), Value::Null);
-            }
-        }
-        let fields = Value::Object(fields);
-        let faults = faults(validator, &fields);
-        match fields {
-            Value::Object(fields) if faults.is_empty() => Ok(Arguments(fields)),
-            _ => Err(ToolError::RespondToModel(format!(
-                "wrong arguments: {}; {}",
-                faults.join("; "),
-                expected(parameters)
-            ))),
+    pub fn of(arguments: Value) -> Self {
+        match arguments {
+            Value::Object(fields) => Self(fields),
+            // No schema of a tool admits it.
+            _ => Self(Map::new()),
         }
     }
 
@@ -192,24 +247,29 @@ impl Arguments {
         let integer = value.and_then(|value| value.as_i64().or_else(|| value.as_f64().map(|number| number as i64)));
         integer.unwrap_or(default).clamp(least, most)
     }
-}
 
-/// In words: what a tool takes.
-fn expected(parameters: &[Parameter]) -> String {
-    if parameters.is_empty() {
-        return "this tool takes none: send {}".to_owned();
+    pub fn flag(&self, name: &str) -> bool {
+        self.0.get(name).and_then(Value::as_bool).unwrap_or_default()
     }
-    let names: Vec<String> = parameters
-        .iter()
-        .map(|parameter| match parameter.kind {
-            Kind::Text => format!("{} (text, required)", parameter.name),
-            Kind::OptionalText => format!("{} (text or null)", parameter.name),
-            Kind::OptionalInteger => format!("{} (integer or null)", parameter.name),
-            Kind::OptionalTexts => format!("{} (list of texts or null)", parameter.name),
-            Kind::OptionalChoice(choices) => format!("{} ({} or null)", parameter.name, choices.join(", ")),
-        })
-        .collect();
-    format!("this tool takes {}", names.join(", "))
+
+    pub fn number(&self, name: &str) -> Option<f64> {
+        self.0.get(name).and_then(Value::as_f64)
+    }
+
+    /// An object; absent ones are empty.
+    pub fn object(&self, name: &str) -> Map<String, Value> {
+        self.0.get(name).and_then(Value::as_object).cloned().unwrap_or_default()
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|value| !value.is_null())
+    }
+
+    /// The objects of a list.
+    pub fn objects(&self, name: &str) -> Vec<Arguments> {
+        let items = self.0.get(name).and_then(Value::as_array).into_iter().flatten();
+        items.cloned().map(Arguments::of).collect()
+    }
 }
 
 #[cfg(test)]
@@ -224,13 +284,21 @@ mod tests {
     ];
 
     fn read(arguments: Value) -> Result<Arguments, String> {
-        let validator = jsonschema::validator_for(&schema(PARAMETERS)).unwrap();
-        Arguments::read(PARAMETERS, &validator, arguments).map_err(|error| error.to_string())
+        let spec = ToolSpec {
+            name: "find".to_owned(),
+            description: String::new(),
+            parameters: schema(PARAMETERS),
+            read_only: true,
+            idempotent: true,
+            destructive: false,
+        };
+        admit(&spec, &arguments).map(Arguments::of)
     }
 
     #[test]
     fn a_schema_requires_all_and_lets_optional_ones_be_null() {
         let schema = schema(PARAMETERS);
+        let schema = schema.document();
         assert_eq!(schema["required"], json!(["query", "types", "limit", "order"]));
         assert_eq!(schema["properties"]["limit"]["type"], json!(["integer", "null"]));
         assert_eq!(schema["properties"]["order"]["enum"], json!(["asc", "desc", null]));
@@ -266,10 +334,14 @@ mod tests {
     fn a_fault_is_told_with_what_the_tool_takes() {
         let missing = read(json!({"limit": "many"})).unwrap_err();
         assert!(missing.contains("query") && missing.contains("limit: "), "{missing}");
-        assert!(
-            missing.contains("this tool takes query (text, required), types (list of texts or null)"),
-            "{missing}"
-        );
+        for words in [
+            "find takes ",
+            "limit (integer or null)",
+            "order (asc or desc or null)",
+            "query (string)",
+        ] {
+            assert!(missing.contains(words), "{missing}");
+        }
         assert!(read(json!({"query": "x", "depth": 1})).unwrap_err().contains("depth"));
         assert!(read(json!("{query")).unwrap_err().contains("not a JSON object"));
     }

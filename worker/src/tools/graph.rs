@@ -1,66 +1,59 @@
-//! The ten read tools over the knowledge graph. The registry offers them; the executor calls them.
+//! The tools over the knowledge graph. The registry offers them; the executor calls them.
 //!
-//! - `specs`    names, descriptions and parameters
-//! - `search`   hybrid_search, semantic_search, search_entities, find_similar
-//! - `browse`   list_entity_types, schema_version, query_entities, list_relationships
-//! - `walk`     get_entity_edges, traverse_graph
+//! - `definition`  what a tool is made of
+//! - `search`      hybrid_search, semantic_search, search_entities, find_similar
+//! - `browse`      list_entity_types, schema_version, list_tags, query_entities, list_relationships, get_entity_history
+//! - `walk`        get_entity_edges, traverse_graph, find_path
+//! - `packs`       packs of types: list, get, create, install, switch, uninstall, delete
+//! - `migration`   preview_schema_migration, list_migration_archives, get_migration_archive
+//! - `write`       create, update, delete and restore entities; create, update and delete relationships; batches
 //!
-//! Invariants: only the call's project is read; every entity in a result carries id, key, type and name, so that an answer can
+//! Invariants: only the call's project is read and written; a call that is repeated after a crash changes nothing more; every entity in a result carries id, key, type and name, so that an answer can
 //! cite it; an entity may be given by id, `Type:key`, key or name.
 
 mod browse;
+mod definition;
+mod migration;
+mod packs;
 mod search;
-mod specs;
 mod walk;
+mod write;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use jsonschema::Validator;
 use rejoin_shared::graph::objects::{self, Object, Resolved};
 use rejoin_shared::graph::relationships::Entity;
 use rejoin_shared::graph::{self, schema};
 use serde_json::{Value, json};
 
-use self::specs::Name;
-use super::arguments::{Arguments, schema as parameter_schema};
+use self::definition::Definition;
+use super::arguments::Arguments;
 use super::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 
 /// Entities that an error suggests in the place of one that is not there.
 const SUGGESTIONS: i64 = 3;
 
 struct GraphTool {
-    name: Name,
+    definition: &'static Definition,
     spec: ToolSpec,
-    validator: Validator,
 }
 
 /// All graph tools, each once.
 pub fn tools() -> Vec<SharedTool> {
-    Name::ALL
-        .iter()
-        .filter_map(|&name| GraphTool::new(name))
-        .map(|tool| Arc::new(tool) as SharedTool)
-        .collect()
-}
-
-impl GraphTool {
-    /// None only if our own schema were broken, which a test rules out.
-    fn new(name: Name) -> Option<GraphTool> {
-        let parameters = parameter_schema(name.parameters());
-        let validator = jsonschema::validator_for(&parameters)
-            .inspect_err(|error| tracing::error!(tool = name.as_str(), %error, "the schema of a tool is broken"))
-            .ok()?;
-        let spec = ToolSpec {
-            name: name.as_str().to_owned(),
-            description: name.description().to_owned(),
-            parameters,
-            read_only: true,
-            idempotent: true,
-            destructive: false,
-        };
-        Some(GraphTool { name, spec, validator })
-    }
+    let families = [
+        search::TOOLS,
+        browse::TOOLS,
+        walk::TOOLS,
+        write::TOOLS,
+        packs::TOOLS,
+        migration::TOOLS,
+    ];
+    let all = families.into_iter().flatten().map(|definition| GraphTool {
+        definition,
+        spec: definition.spec(),
+    });
+    all.map(|tool| Arc::new(tool) as SharedTool).collect()
 }
 
 #[async_trait]
@@ -70,19 +63,7 @@ impl Tool for GraphTool {
     }
 
     async fn call(&self, context: &ToolContext, arguments: Value) -> Result<Value, ToolError> {
-        let arguments = Arguments::read(self.name.parameters(), &self.validator, arguments)?;
-        match self.name {
-            Name::HybridSearch => search::hybrid_search(context, &arguments).await,
-            Name::SemanticSearch => search::semantic_search(context, &arguments).await,
-            Name::SearchEntities => search::search_entities(context, &arguments).await,
-            Name::FindSimilar => search::find_similar(context, &arguments).await,
-            Name::ListEntityTypes => browse::list_entity_types(context).await,
-            Name::SchemaVersion => browse::schema_version(context).await,
-            Name::QueryEntities => browse::query_entities(context, &arguments).await,
-            Name::ListRelationships => browse::list_relationships(context, &arguments).await,
-            Name::GetEntityEdges => walk::get_entity_edges(context, &arguments).await,
-            Name::TraverseGraph => walk::traverse_graph(context, &arguments).await,
-        }
+        (self.definition.call)(context, &Arguments::of(arguments)).await
     }
 }
 
@@ -214,19 +195,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_ten_tools_and_all_are_read_only() {
+    fn each_tool_has_a_name_of_its_own_and_requires_all_that_it_knows() {
         let tools = tools();
-        assert_eq!(tools.len(), 10);
-        for tool in tools {
+        let mut names: Vec<&str> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), tools.len());
+        for tool in &tools {
             let spec = tool.spec();
-            assert!(spec.read_only && spec.idempotent && !spec.destructive, "{}", spec.name);
-            let properties = spec.parameters["properties"].as_object().unwrap();
-            assert_eq!(
-                spec.parameters["required"].as_array().unwrap().len(),
-                properties.len(),
+            assert!(
+                spec.idempotent && !(spec.read_only && spec.destructive),
                 "{}",
                 spec.name
             );
+            let schema = spec.parameters.document();
+            let properties = schema["properties"].as_object().unwrap();
+            let required = schema["required"].as_array().unwrap();
+            assert_eq!(required.len(), properties.len(), "{}", spec.name);
+            assert!(properties.values().all(|property| property["description"].is_string()));
         }
     }
 

@@ -95,6 +95,6 @@ mod tests {
             resolved(&["unknown_tool", "list_{entity_types,relationships}"]),
             ["list_entity_types", "list_relationships"]
         );
-        assert_eq!(resolved(&["*"]).len(), 10);
+        assert_eq!(resolved(&["*"]).len(), Registry::builtin().names().count());
     }
 }

@@ -13,7 +13,7 @@ fn tool(name: &str, properties: &[&str]) -> ToolSpec {
     ToolSpec {
         name: name.to_owned(),
         description: String::new(),
-        parameters: json!({"type": "object", "properties": properties}),
+        parameters: json!({"type": "object", "properties": properties}).into(),
         read_only: true,
         idempotent: true,
         destructive: false,

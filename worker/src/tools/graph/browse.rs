@@ -1,20 +1,93 @@
-//! The tools that list what there is: types, entities of a type, relationships.
+//! The tools that list what there is: types, labels, entities of a type, their versions, relationships.
 
 use rejoin_shared::graph::objects::{self, SortBy, SortOrder};
 use rejoin_shared::graph::relationships::{self, Filter};
 use rejoin_shared::graph::schema;
 use serde_json::{Value, json};
 
+use super::definition::{Definition, ENTITY_ID, Effect};
 use super::{brief_entity, entity, full, told, unknown_relationship_types, unknown_types};
-use crate::tools::arguments::Arguments;
+use crate::tools::arguments::Kind::{OptionalChoice, OptionalInteger, OptionalText, Text};
+use crate::tools::arguments::{Arguments, Parameter};
 use crate::tools::{ToolContext, ToolError};
+
+pub(super) const TOOLS: &[Definition] = &[
+    Definition {
+        name: "list_entity_types",
+        effect: Effect::Reads,
+        description: "Lists the types of entities and of relationships in the graph, with counts.",
+        parameters: &[],
+        call: |context, _| Box::pin(list_entity_types(context)),
+    },
+    Definition {
+        name: "schema_version",
+        effect: Effect::Reads,
+        description: "Tells the version of the graph's set of types; it changes when a type comes or goes.",
+        parameters: &[],
+        call: |context, _| Box::pin(schema_version(context)),
+    },
+    Definition {
+        name: "list_tags",
+        effect: Effect::Reads,
+        description: "Lists the labels that entities bear, with counts; the most used first.",
+        parameters: &[],
+        call: |context, _| Box::pin(list_tags(context)),
+    },
+    Definition {
+        name: "query_entities",
+        effect: Effect::Reads,
+        description: "Lists the entities of one type, page by page, sorted.",
+        parameters: &[
+            Parameter::new("type_name", Text, "The type, as in list_entity_types."),
+            Parameter::new("limit", OptionalInteger, "How many; default 10, at most 50."),
+            Parameter::new("offset", OptionalInteger, "How many to pass over; default 0."),
+            Parameter::new(
+                "sort_by",
+                OptionalChoice(&["created_at", "updated_at", "name"]),
+                "Default created_at.",
+            ),
+            Parameter::new("sort_order", OptionalChoice(&["asc", "desc"]), "Default desc."),
+        ],
+        call: |context, arguments| Box::pin(query_entities(context, arguments)),
+    },
+    Definition {
+        name: "list_relationships",
+        effect: Effect::Reads,
+        description: "Lists relationships by type, source or target, with both ends.",
+        parameters: &[
+            Parameter::new("type", OptionalText, "Only relationships of this type; null for all."),
+            Parameter::new(
+                "source_id",
+                OptionalText,
+                "Only from this entity: id, Type:key, key or name; null for all.",
+            ),
+            Parameter::new(
+                "target_id",
+                OptionalText,
+                "Only to this entity: id, Type:key, key or name; null for all.",
+            ),
+            Parameter::new("limit", OptionalInteger, "How many; default 50, at most 100."),
+        ],
+        call: |context, arguments| Box::pin(list_relationships(context, arguments)),
+    },
+    Definition {
+        name: "get_entity_history",
+        effect: Effect::Reads,
+        description: "Lists the versions of an entity, the newest first: what changed, when, and who changed it.",
+        parameters: &[
+            ENTITY_ID,
+            Parameter::new("limit", OptionalInteger, "How many; default 10, at most 50."),
+        ],
+        call: |context, arguments| Box::pin(get_entity_history(context, arguments)),
+    },
+];
 
 /// How long a client may keep what it knows of the schema.
 const CACHE_HINT_TTL_S: u32 = 300;
 /// The farthest that `query_entities` pages.
 const MAX_OFFSET: i64 = 1_000_000;
 
-pub(super) async fn list_entity_types(context: &ToolContext) -> Result<Value, ToolError> {
+async fn list_entity_types(context: &ToolContext) -> Result<Value, ToolError> {
     let types = schema::types(&context.db, context.project_id).await.map_err(told)?;
     let relationships = schema::relationship_types(&context.db, context.project_id)
         .await
@@ -30,7 +103,7 @@ pub(super) async fn list_entity_types(context: &ToolContext) -> Result<Value, To
     Ok(json!({"types": types, "relationships": relationships, "total": total}))
 }
 
-pub(super) async fn schema_version(context: &ToolContext) -> Result<Value, ToolError> {
+async fn schema_version(context: &ToolContext) -> Result<Value, ToolError> {
     let version = schema::version(&context.db, context.project_id).await.map_err(told)?;
     Ok(json!({
         "version": version.version,
@@ -40,7 +113,48 @@ pub(super) async fn schema_version(context: &ToolContext) -> Result<Value, ToolE
     }))
 }
 
-pub(super) async fn query_entities(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
+async fn list_tags(context: &ToolContext) -> Result<Value, ToolError> {
+    let tags = schema::labels(&context.db, context.project_id).await.map_err(told)?;
+    let listed: Vec<Value> = tags
+        .iter()
+        .map(|tag| json!({"name": tag.label, "count": tag.count}))
+        .collect();
+    Ok(json!({"tags": listed, "total": listed.len()}))
+}
+
+async fn get_entity_history(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
+    let reference = arguments.required_text("entity_id")?;
+    // An id also finds what was deleted.
+    let id = match reference.parse() {
+        Ok(id) => id,
+        Err(_) => entity(context, "entity_id", reference).await?.id,
+    };
+    let limit = arguments.integer("limit", 10, (1, 50));
+    // One more than asked tells whether there are more.
+    let mut versions = objects::history(&context.db, context.project_id, id, limit + 1)
+        .await
+        .map_err(told)?;
+    let has_more = versions.len() as i64 > limit;
+    versions.truncate(limit as usize);
+    let listed: Vec<Value> = versions
+        .iter()
+        .map(|version| {
+            let mut entity = full(version);
+            entity["version"] = json!(version.version);
+            entity["changed_by"] = json!(version.actor_type);
+            if let Some(summary) = &version.change_summary {
+                entity["change"] = json!(summary);
+            }
+            if let Some(at) = version.deleted_at {
+                entity["deleted_at"] = json!(at);
+            }
+            entity
+        })
+        .collect();
+    Ok(json!({"versions": listed, "has_more": has_more}))
+}
+
+async fn query_entities(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let type_name = arguments.required_text("type_name")?;
     let limit = arguments.integer("limit", 10, (1, 50));
     let offset = arguments.integer("offset", 0, (0, MAX_OFFSET));
@@ -78,7 +192,7 @@ pub(super) async fn query_entities(context: &ToolContext, arguments: &Arguments)
     Ok(result)
 }
 
-pub(super) async fn list_relationships(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
+async fn list_relationships(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let mut filter = Filter {
         relationship_type: arguments.text("type").map(str::to_owned),
         ..Filter::default()

@@ -6,14 +6,76 @@
 use rejoin_shared::graph::search::{self, Hit, Scope};
 use serde_json::{Value, json};
 
+use super::definition::{Definition, ENTITY_ID, Effect};
 use super::{entity, full, told, unknown_types};
-use crate::tools::arguments::Arguments;
+use crate::tools::arguments::Kind::{OptionalInteger, OptionalText, OptionalTexts, Text};
+use crate::tools::arguments::{Arguments, Parameter};
 use crate::tools::{ToolContext, ToolError};
+
+const QUERY: Parameter = Parameter::new("query", Text, "The words to search for.");
+const ONLY_TYPES: Parameter = Parameter::new(
+    "types",
+    OptionalTexts,
+    "Only entities of these types (names as in list_entity_types); null for all.",
+);
+
+pub(super) const TOOLS: &[Definition] = &[
+    Definition {
+        name: "hybrid_search",
+        effect: Effect::Reads,
+        description: "Searches the knowledge graph for entities by words: full text with tolerance for typing errors and partial \
+                      names. The best first. Start here when you look for something by name or topic.",
+        parameters: &[
+            QUERY,
+            ONLY_TYPES,
+            Parameter::new(
+                "labels",
+                OptionalTexts,
+                "Only entities with any of these labels; null for all.",
+            ),
+            Parameter::new("limit", OptionalInteger, "How many; default 20, at most 100."),
+        ],
+        call: |context, arguments| Box::pin(hybrid_search(context, arguments)),
+    },
+    Definition {
+        name: "semantic_search",
+        effect: Effect::Reads,
+        description: "Searches the knowledge graph for entities about a topic.",
+        parameters: &[
+            QUERY,
+            ONLY_TYPES,
+            Parameter::new("limit", OptionalInteger, "How many; default 20, at most 50."),
+        ],
+        call: |context, arguments| Box::pin(semantic_search(context, arguments)),
+    },
+    Definition {
+        name: "search_entities",
+        effect: Effect::Reads,
+        description: "Searches entities by name or text, optionally of one type.",
+        parameters: &[
+            QUERY,
+            Parameter::new("type_name", OptionalText, "Only entities of this type; null for all."),
+            Parameter::new("limit", OptionalInteger, "How many; default 10, at most 50."),
+        ],
+        call: |context, arguments| Box::pin(search_entities(context, arguments)),
+    },
+    Definition {
+        name: "find_similar",
+        effect: Effect::Reads,
+        description: "Finds entities like a given one: alike in words, connected to the same entities.",
+        parameters: &[
+            ENTITY_ID,
+            ONLY_TYPES,
+            Parameter::new("limit", OptionalInteger, "How many; default 10, at most 50."),
+        ],
+        call: |context, arguments| Box::pin(find_similar(context, arguments)),
+    },
+];
 
 const MATCHED_WORDS: &str = "matched by words and names, not by meaning: try other words if nothing fits";
 const MATCHED_LIKENESS: &str = "alike by words, shared neighbours and labels, not by meaning";
 
-pub(super) async fn hybrid_search(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
+async fn hybrid_search(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let scope = Scope {
         types: arguments.texts("types"),
         labels: arguments.texts("labels"),
@@ -28,7 +90,7 @@ pub(super) async fn hybrid_search(context: &ToolContext, arguments: &Arguments) 
     .await
 }
 
-pub(super) async fn semantic_search(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
+async fn semantic_search(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let scope = Scope {
         types: arguments.texts("types"),
         labels: Vec::new(),
@@ -70,7 +132,7 @@ async fn scored(
     Ok(result)
 }
 
-pub(super) async fn search_entities(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
+async fn search_entities(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let query = arguments.required_text("query")?;
     let types: Vec<String> = arguments.text("type_name").map(str::to_owned).into_iter().collect();
     let scope = Scope {
@@ -91,7 +153,7 @@ pub(super) async fn search_entities(context: &ToolContext, arguments: &Arguments
     Ok(result)
 }
 
-pub(super) async fn find_similar(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
+async fn find_similar(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let object = entity(context, "entity_id", arguments.required_text("entity_id")?).await?;
     let types = arguments.texts("types");
     let limit = arguments.integer("limit", 10, (1, 50));

@@ -1,18 +1,84 @@
 //! The tools that follow relationships from an entity.
 
 use rejoin_shared::graph::Direction;
+use rejoin_shared::graph::path::{self, Found, Wanted};
 use rejoin_shared::graph::relationships::{self, Edge};
 use rejoin_shared::graph::traverse::{self, Walk};
 use serde_json::{Value, json};
 
+use super::definition::{Definition, ENTITY, ENTITY_ID, Effect};
 use super::{brief, brief_entity, entity, told, unknown_relationship_types};
-use crate::tools::arguments::Arguments;
+use crate::tools::arguments::Kind::{OptionalChoice, OptionalInteger, OptionalText, OptionalTexts, Text};
+use crate::tools::arguments::{Arguments, Parameter};
 use crate::tools::{ToolContext, ToolError};
+
+const ONLY_RELATIONSHIPS: Parameter = Parameter::new(
+    "relationship_types",
+    OptionalTexts,
+    "Only over relationships of these types; null for all.",
+);
+
+pub(super) const TOOLS: &[Definition] = &[
+    Definition {
+        name: "get_entity_edges",
+        effect: Effect::Reads,
+        description: "Lists the direct relationships of an entity: incoming (others point to it, for example what depends on it) \
+                      and outgoing (it points to others), with the connected entities and the totals.",
+        parameters: &[ENTITY_ID],
+        call: |context, arguments| Box::pin(get_entity_edges(context, arguments)),
+    },
+    Definition {
+        name: "traverse_graph",
+        effect: Effect::Reads,
+        description: "Walks the graph from an entity, breadth first, over several steps of relationships.",
+        parameters: &[
+            Parameter::new("start_entity_id", Text, ENTITY),
+            Parameter::new(
+                "max_depth",
+                OptionalInteger,
+                "Steps from the start; default 2, at most 5.",
+            ),
+            ONLY_RELATIONSHIPS,
+            Parameter::new(
+                "direction",
+                OptionalChoice(&["outgoing", "incoming", "both"]),
+                "outgoing follows relationships from source to target; default both.",
+            ),
+            Parameter::new(
+                "query_context",
+                OptionalText,
+                "What you look for: entities with these words go first.",
+            ),
+        ],
+        call: |context, arguments| Box::pin(traverse_graph(context, arguments)),
+    },
+    Definition {
+        name: "find_path",
+        effect: Effect::Reads,
+        description: "Finds the shortest way from one entity to another over relationships: how two things are connected.",
+        parameters: &[
+            Parameter::new("from_id", Text, ENTITY),
+            Parameter::new("to_id", Text, ENTITY),
+            Parameter::new(
+                "max_length",
+                OptionalInteger,
+                "Relationships of the longest way to look for; default 4, at most 8.",
+            ),
+            ONLY_RELATIONSHIPS,
+            Parameter::new(
+                "direction",
+                OptionalChoice(&["outgoing", "incoming", "both"]),
+                "outgoing takes each step from source to target; default both.",
+            ),
+        ],
+        call: |context, arguments| Box::pin(find_path(context, arguments)),
+    },
+];
 
 /// Edges in each direction in a result of `get_entity_edges`: it has no limit of its own, and a hub has thousands.
 const MAX_EDGES: i64 = 100;
 
-pub(super) async fn get_entity_edges(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
+async fn get_entity_edges(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let object = entity(context, "entity_id", arguments.required_text("entity_id")?).await?;
     let edges = relationships::edges(&context.db, context.project_id, object.id, MAX_EDGES)
         .await
@@ -44,16 +110,65 @@ fn edge(edge: &Edge) -> Value {
     })
 }
 
-pub(super) async fn traverse_graph(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
+fn direction(arguments: &Arguments) -> Direction {
+    match arguments.text("direction") {
+        Some("outgoing") => Direction::Outgoing,
+        Some("incoming") => Direction::Incoming,
+        _ => Direction::Both,
+    }
+}
+
+async fn find_path(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
+    let from = entity(context, "from_id", arguments.required_text("from_id")?).await?;
+    let to = entity(context, "to_id", arguments.required_text("to_id")?).await?;
+    let wanted = Wanted {
+        max_length: arguments.integer("max_length", 4, (1, i64::from(path::MAX_LENGTH))) as u32,
+        relationship_types: arguments.texts("relationship_types"),
+        direction: direction(arguments),
+    };
+    let found = path::shortest(&context.db, context.project_id, from.id, to.id, &wanted)
+        .await
+        .map_err(told)?;
+    let (nodes, edges, note) = match found {
+        Found::Way { nodes, edges } => (nodes, edges, None),
+        Found::Nothing => {
+            let longer = format!("there is no way of at most {} relationships", wanted.max_length);
+            let unknown = unknown_relationship_types(context, &wanted.relationship_types).await?;
+            (Vec::new(), Vec::new(), Some(unknown.unwrap_or(longer)))
+        }
+        Found::GaveUp => {
+            let words = "too many entities are in between: narrow it by relationship_types or direction";
+            (Vec::new(), Vec::new(), Some(words.to_owned()))
+        }
+    };
+    let mut result = json!({
+        "found": !nodes.is_empty(),
+        "length": edges.len(),
+        "nodes": nodes.iter().map(brief).collect::<Vec<_>>(),
+        "edges": edges.iter().map(walked_edge).collect::<Vec<_>>(),
+    });
+    if let Some(note) = note {
+        result["note"] = json!(note);
+    }
+    Ok(result)
+}
+
+fn walked_edge(edge: &traverse::Edge) -> Value {
+    json!({
+        "id": edge.id,
+        "type": edge.relationship_type,
+        "source_id": edge.source_id,
+        "target_id": edge.target_id,
+        "properties": edge.properties,
+    })
+}
+
+async fn traverse_graph(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let start = entity(context, "start_entity_id", arguments.required_text("start_entity_id")?).await?;
     let walk = Walk {
         max_depth: arguments.integer("max_depth", 2, (1, i64::from(traverse::MAX_DEPTH))) as u32,
         relationship_types: arguments.texts("relationship_types"),
-        direction: match arguments.text("direction") {
-            Some("outgoing") => Direction::Outgoing,
-            Some("incoming") => Direction::Incoming,
-            _ => Direction::Both,
-        },
+        direction: direction(arguments),
         prefer: arguments.text("query_context").map(str::to_owned),
     };
     let walked = traverse::traverse(&context.db, context.project_id, start.id, &walk)
@@ -68,19 +183,7 @@ pub(super) async fn traverse_graph(context: &ToolContext, arguments: &Arguments)
             entity
         })
         .collect();
-    let edges: Vec<Value> = walked
-        .edges
-        .iter()
-        .map(|edge| {
-            json!({
-                "id": edge.id,
-                "type": edge.relationship_type,
-                "source_id": edge.source_id,
-                "target_id": edge.target_id,
-                "properties": edge.properties,
-            })
-        })
-        .collect();
+    let edges: Vec<Value> = walked.edges.iter().map(walked_edge).collect();
     // No page follows: a walk that was cut is told to be narrowed.
     let mut result = json!({
         "roots": [start.id],

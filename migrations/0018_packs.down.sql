@@ -1,0 +1,2 @@
+drop table kb.template_assignments;
+drop table kb.template_packs;

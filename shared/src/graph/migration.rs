@@ -1,0 +1,189 @@
+//! What a change from one version of a template pack to another means for the objects that are there; and what objects were like under
+//! the schemas before. Only reads: nothing is ever taken from an object, since its versions stay.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use sqlx::{PgExecutor, PgPool};
+use uuid::Uuid;
+
+use super::Error;
+use super::objects::{self, Object};
+use super::packs::{self, Pack};
+use super::rules;
+
+/// Objects of a type that are held against its new schema, at most.
+pub const MAX_SAMPLE: i64 = 50;
+/// Objects on a page of [`archives`].
+pub const MAX_PAGE: i64 = 100;
+
+/// What a change of packs would do.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Preview {
+    pub from: String,
+    pub to: String,
+    pub types_added: Vec<String>,
+    pub types_removed: Vec<TypeRemoved>,
+    pub types_changed: Vec<TypeChanged>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TypeRemoved {
+    #[serde(rename = "type")]
+    pub object_type: String,
+    /// Live objects that nothing would be held against any more.
+    pub objects: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TypeChanged {
+    #[serde(rename = "type")]
+    pub object_type: String,
+    pub objects: i64,
+    /// Of them, held against the new schema: the newest.
+    pub checked: usize,
+    pub valid: usize,
+    pub invalid: Vec<Invalid>,
+}
+
+/// An object that would break the new schema with its next change.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Invalid {
+    pub id: Uuid,
+    pub key: String,
+    pub fault: String,
+}
+
+/// A pack by its id, or as `name@version`.
+pub async fn find_pack(pool: &PgPool, project_id: Uuid, reference: &str) -> Result<Pack, Error> {
+    if let Ok(id) = reference.parse() {
+        return packs::get(pool, project_id, id).await;
+    }
+    let found = sqlx::query_scalar!(
+        "select id from kb.template_packs
+         where (project_id is null or project_id = $1) and name || '@' || version = $2
+         order by project_id nulls last limit 1",
+        project_id,
+        reference
+    )
+    .fetch_optional(pool)
+    .await
+    .map_err(Error::database("find a pack"))?;
+    let id = found.ok_or_else(|| Error::NotFound {
+        what: format!("template pack {reference} (its id, or name@version)"),
+    })?;
+    packs::get(pool, project_id, id).await
+}
+
+/// What changing from one pack to the other would mean for the project's objects.
+pub async fn preview(pool: &PgPool, project_id: Uuid, from: &Pack, to: &Pack, sample: i64) -> Result<Preview, Error> {
+    let empty = Map::new();
+    let types = |pack: &Pack| pack.object_types.as_object().unwrap_or(&empty).clone();
+    let (old, new) = (types(from), types(to));
+    let mut preview = Preview {
+        from: format!("{}@{}", from.name, from.version),
+        to: format!("{}@{}", to.name, to.version),
+        types_added: new.keys().filter(|name| !old.contains_key(*name)).cloned().collect(),
+        types_removed: Vec::new(),
+        types_changed: Vec::new(),
+    };
+    for (name, before) in &old {
+        match new.get(name) {
+            None => preview.types_removed.push(TypeRemoved {
+                object_type: name.clone(),
+                objects: count(pool, project_id, name).await?,
+            }),
+            Some(after) if after != before => {
+                preview
+                    .types_changed
+                    .push(changed(pool, project_id, name, after, sample).await?);
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(preview)
+}
+
+async fn changed(
+    pool: &PgPool,
+    project_id: Uuid,
+    name: &str,
+    schema: &Value,
+    sample: i64,
+) -> Result<TypeChanged, Error> {
+    let validator = packs::compiled(name, schema).map_err(Error::Invalid)?;
+    let sort = (objects::SortBy::UpdatedAt, objects::SortOrder::Desc);
+    let (found, total) = objects::query(pool, project_id, name, sort, sample.clamp(1, MAX_SAMPLE), 0).await?;
+    let invalid: Vec<Invalid> = found
+        .iter()
+        .filter_map(|object| {
+            let fault = rules::held(&validator, &object.properties, name, "the new version").err()?;
+            Some(Invalid {
+                id: object.id,
+                key: object.key.clone(),
+                fault,
+            })
+        })
+        .collect();
+    Ok(TypeChanged {
+        object_type: name.to_owned(),
+        objects: total,
+        checked: found.len(),
+        valid: found.len() - invalid.len(),
+        invalid,
+    })
+}
+
+async fn count(pool: &PgPool, project_id: Uuid, object_type: &str) -> Result<i64, Error> {
+    sqlx::query_scalar!(
+        r#"select count(*) as "count!" from kb.graph_objects
+           where project_id = $1 and type = $2 and superseded_at is null and deleted_at is null"#,
+        project_id,
+        object_type
+    )
+    .fetch_one(pool)
+    .await
+    .map_err(Error::database("count objects"))
+}
+
+/// An object that has been under another schema than it is now.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Archive {
+    pub id: Uuid,
+    #[serde(rename = "type")]
+    pub object_type: String,
+    pub key: String,
+    /// The pack whose schema holds now.
+    pub schema_version: Option<String>,
+    /// Those before.
+    pub earlier: Vec<String>,
+}
+
+/// Live objects that have been under another schema, those that were changed last first.
+pub async fn archives(db: impl PgExecutor<'_>, project_id: Uuid, limit: i64) -> Result<Vec<Archive>, Error> {
+    sqlx::query_as!(
+        Archive,
+        r#"select o.canonical_id as id, o.type as object_type, o.key, o.schema_version,
+                  array_agg(distinct v.schema_version) as "earlier!: Vec<String>"
+           from kb.graph_objects o join kb.graph_objects v on v.canonical_id = o.canonical_id and v.project_id = $1
+           where o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
+             and v.schema_version is distinct from o.schema_version and v.schema_version is not null
+           group by o.canonical_id, o.type, o.key, o.schema_version, o.updated_at
+           order by o.updated_at desc, o.canonical_id
+           limit $2"#,
+        project_id,
+        limit.clamp(1, MAX_PAGE)
+    )
+    .fetch_all(db)
+    .await
+    .map_err(Error::database("list objects that were under another schema"))
+}
+
+/// The versions of an object that were under another schema than it is now, the newest first.
+pub async fn archive(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<Vec<Object>, Error> {
+    let versions = objects::history(db, project_id, id, objects::MAX_PAGE).await?;
+    let now = versions.first().and_then(|head| head.schema_version.clone());
+    Ok(versions
+        .into_iter()
+        .filter(|version| version.schema_version != now)
+        .collect())
+}

@@ -1,0 +1,198 @@
+//! The shortest way between two objects. Called by the tool `find_path`.
+//!
+//! Searched from both ends, a statement a level, always from the end with fewer objects at its edge: what is five steps apart is met
+//! after two or three from either side, and a hub with thousands of neighbours is opened last.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use super::objects::{self, Object};
+use super::traverse::{self, Edge};
+use super::{Direction, Error};
+
+/// Relationships of the longest way that is looked for.
+pub const MAX_LENGTH: u32 = 8;
+/// Objects that are looked at from both ends together.
+pub const MAX_VISITED: usize = 50_000;
+/// Relationships that are read for a level.
+const MAX_EDGES: usize = 50_000;
+
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// 1 to [`MAX_LENGTH`]; clamped.
+    pub max_length: u32,
+    /// Empty: all.
+    pub relationship_types: Vec<String>,
+    /// Outgoing: every step goes from source to target; incoming: from target to source.
+    pub direction: Direction,
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Found {
+    /// From the first object to the last; between two of them the relationship of the step.
+    Way { nodes: Vec<Object>, edges: Vec<Edge> },
+    /// There is none of this length.
+    Nothing,
+    /// There is none among the objects that were looked at, and there would have been more.
+    GaveUp,
+}
+
+/// One end of the search: what was reached from it, and over which relationship.
+struct Side {
+    /// The start itself is reached over nothing.
+    reached: HashMap<Uuid, Option<Edge>>,
+    edge_of_known: Vec<Uuid>,
+    direction: Direction,
+}
+
+impl Side {
+    fn new(start: Uuid, direction: Direction) -> Self {
+        Self {
+            reached: HashMap::from([(start, None)]),
+            edge_of_known: vec![start],
+            direction,
+        }
+    }
+
+    /// The way back from an object to the side's start: relationships, the nearest first.
+    fn back(&self, from: Uuid) -> (Vec<Uuid>, Vec<Edge>) {
+        let (mut at, mut nodes, mut edges) = (from, vec![from], Vec::new());
+        while let Some(Some(edge)) = self.reached.get(&at) {
+            at = other_end(edge, at);
+            nodes.push(at);
+            edges.push(edge.clone());
+        }
+        (nodes, edges)
+    }
+}
+
+fn other_end(edge: &Edge, of: Uuid) -> Uuid {
+    if edge.source_id == of {
+        edge.target_id
+    } else {
+        edge.source_id
+    }
+}
+
+/// Both ends must be live objects of the project.
+pub async fn shortest(pool: &PgPool, project_id: Uuid, from: Uuid, to: Uuid, wanted: &Wanted) -> Result<Found, Error> {
+    for id in [from, to] {
+        objects::get(pool, project_id, id).await?;
+    }
+    let against = match wanted.direction {
+        Direction::Outgoing => Direction::Incoming,
+        Direction::Incoming => Direction::Outgoing,
+        Direction::Both => Direction::Both,
+    };
+    let mut sides = [Side::new(from, wanted.direction), Side::new(to, against)];
+    let mut met = (from == to).then_some(from);
+    let mut gave_up = false;
+    for _ in 0..wanted.max_length.clamp(1, MAX_LENGTH) {
+        if met.is_some() {
+            break;
+        }
+        let nearer = usize::from(sides[1].edge_of_known.len() < sides[0].edge_of_known.len());
+        let (found, cut) = level(pool, project_id, &sides[nearer], &wanted.relationship_types).await?;
+        gave_up |= cut;
+        let (side, far) = match &mut sides {
+            [first, second] if nearer == 0 => (first, &*second),
+            [first, second] => (second, &*first),
+        };
+        let mut next = Vec::new();
+        for (near, edge) in found {
+            let other = other_end(&edge, near);
+            if side.reached.contains_key(&other) {
+                continue;
+            }
+            side.reached.insert(other, Some(edge));
+            if far.reached.contains_key(&other) {
+                met = Some(other);
+                break;
+            }
+            next.push(other);
+        }
+        side.edge_of_known = next;
+        let visited = sides[0].reached.len() + sides[1].reached.len();
+        if met.is_none() && visited > MAX_VISITED {
+            gave_up = true;
+            break;
+        }
+        if sides.iter().any(|side| side.edge_of_known.is_empty()) {
+            break;
+        }
+    }
+    let Some(met) = met else {
+        return Ok(if gave_up { Found::GaveUp } else { Found::Nothing });
+    };
+    let (mut ids, mut edges) = sides[0].back(met);
+    ids.reverse();
+    edges.reverse();
+    let (rest, more) = sides[1].back(met);
+    ids.extend(&rest[1..]);
+    edges.extend(more);
+    let mut objects = traverse::by_ids(pool, project_id, &ids).await?;
+    let nodes: Option<Vec<Object>> = ids.iter().map(|id| objects.remove(id)).collect();
+    // One of them may have gone while the search went on.
+    Ok(nodes.map_or(Found::Nothing, |nodes| Found::Way { nodes, edges }))
+}
+
+/// One step from the side's edge: from which object, over which relationship; and whether there would have been more.
+async fn level(
+    pool: &PgPool,
+    project_id: Uuid,
+    side: &Side,
+    types: &[String],
+) -> Result<(Vec<(Uuid, Edge)>, bool), Error> {
+    let (outgoing, incoming) = match side.direction {
+        Direction::Outgoing => (true, false),
+        Direction::Incoming => (false, true),
+        Direction::Both => (true, true),
+    };
+    let rows = sqlx::query!(
+        r#"select frontier.id as "near!", e.canonical_id as "id!", e.type as "relationship_type!", e.source_id as "source_id!",
+               e.target_id as "target_id!", e.properties as "properties!: Value"
+           from unnest($2::uuid[]) as frontier (id)
+           -- Laterals: one index scan a node and an edge, even where the planner has no statistics yet.
+           cross join lateral (
+               (select r.*, r.target_id as other
+                from kb.graph_relationships r
+                where $3 and r.project_id = $1 and r.source_id = frontier.id
+                  and r.superseded_at is null and r.deleted_at is null
+                  and (cardinality($5::text[]) = 0 or r.type = any($5)))
+               union all
+               (select r.*, r.source_id
+                from kb.graph_relationships r
+                where $4 and r.project_id = $1 and r.target_id = frontier.id
+                  and r.superseded_at is null and r.deleted_at is null
+                  and (cardinality($5::text[]) = 0 or r.type = any($5)))
+           ) e
+           where exists (select from kb.graph_objects o
+                         where o.canonical_id = e.other and o.superseded_at is null and o.project_id = $1 and o.deleted_at is null)
+           limit $6"#,
+        project_id,
+        &side.edge_of_known,
+        outgoing,
+        incoming,
+        types,
+        MAX_EDGES as i64 + 1,
+    )
+    .fetch_all(pool)
+    .await
+    .map_err(Error::database("read a level of the graph"))?;
+    let cut = rows.len() > MAX_EDGES;
+    let found = rows.into_iter().take(MAX_EDGES).map(|row| {
+        let edge = Edge {
+            id: row.id,
+            relationship_type: row.relationship_type,
+            source_id: row.source_id,
+            target_id: row.target_id,
+            properties: row.properties,
+        };
+        (row.near, edge)
+    });
+    Ok((found.collect(), cut))
+}
