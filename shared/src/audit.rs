@@ -62,6 +62,9 @@ const TOKEN: &str = "token";
 pub enum Action {
     KeyCreated,
     KeyRevoked,
+    /// A browser has signed in.
+    SessionBegun,
+    SessionEnded,
     /// What a member is in the project.
     RoleSet,
     MemberRemoved,
@@ -86,6 +89,8 @@ impl Action {
         match self {
             Action::KeyCreated => "key.created",
             Action::KeyRevoked => "key.revoked",
+            Action::SessionBegun => "session.begun",
+            Action::SessionEnded => "session.ended",
             Action::RoleSet => "member.role_set",
             Action::MemberRemoved => "member.removed",
             Action::QuotaSet => "project.quota_set",

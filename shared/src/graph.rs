@@ -4,7 +4,8 @@
 //! project; what is not the live head (superseded or deleted) shows only in `history`; relationships hold canonical ids.
 //!
 //! - `objects`        create, get, update, delete, restore, history, list, and finding one by what people call it
-//! - `relationships`  the same for relationships, and the edges of an object
+//! - `relationships`  the same for relationships
+//! - `edges`          the relationships of an object, seen from there
 //! - `packs`          sets of types with schemas, and which of them a project has installed
 //! - `rules`          writes, held against those schemas
 //! - `migration`      what another version of a pack would mean; what objects were like before
@@ -17,6 +18,7 @@
 //! - `import`         NDJSON in: staged by COPY, merged in sets, atomic, idempotent
 //! - `export`         NDJSON out, streamed
 
+pub mod edges;
 pub mod export;
 pub mod import;
 pub mod migration;

@@ -2,9 +2,11 @@
 //! key or a token, can do what that could, in the project that it was begun in, and ends with it at the latest.
 
 use chrono::{DateTime, Utc};
+use serde_json::json;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
+use crate::audit::{self, Action, Actor, NewEntry};
 use crate::auth::{self, Caller, Kind};
 use crate::ids;
 use crate::walls::{self, Asking};
@@ -44,6 +46,7 @@ pub async fn begin(db: &PgPool, caller: &Caller, lifetime_s: i64) -> Result<Begu
     )
     .fetch_one(&mut *tx)
     .await?;
+    tell(&mut tx, caller, Action::SessionBegun, id).await?;
     tx.commit().await?;
     Ok(Begun {
         id,
@@ -69,14 +72,32 @@ async fn forget_old(db: &mut PgConnection, user_id: Uuid) -> Result<(), sqlx::Er
     Ok(())
 }
 
-/// Ends a session; what it holds open is closed. Idempotent.
-pub async fn end(db: &PgPool, id: Uuid) -> Result<(), sqlx::Error> {
+async fn tell(db: &mut PgConnection, caller: &Caller, action: Action, id: Uuid) -> Result<(), sqlx::Error> {
+    let entry = NewEntry {
+        by: &Actor::caller(caller),
+        project_id: Some(caller.project_id),
+        action,
+        target: format!("session:{id}"),
+        detail: json!({}),
+    };
+    audit::append(db, &entry).await?;
+    Ok(())
+}
+
+/// Ends the session that the caller has come with; what it holds open is closed. Idempotent.
+pub async fn end(db: &PgPool, caller: &Caller) -> Result<(), sqlx::Error> {
+    let Some(id) = caller.credential.key_id() else {
+        return Ok(());
+    };
     let mut tx = walls::begin(db, Asking::Gate).await?;
-    sqlx::query!(
+    let ended = sqlx::query!(
         "update kb.api_keys set revoked_at = now() where id = $1 and kind = 'session' and revoked_at is null",
         id
     )
     .execute(&mut *tx)
     .await?;
+    if ended.rows_affected() > 0 {
+        tell(&mut tx, caller, Action::SessionEnded, id).await?;
+    }
     tx.commit().await
 }

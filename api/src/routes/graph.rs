@@ -2,6 +2,7 @@
 //!
 //! - `objects`        things: list, make, change, delete, restore; their versions and edges
 //! - `relationships`  what holds between two things
+//! - `packs`          sets of types with schemas, and which of them are installed
 //! - `explore`        search, types, walks
 //! - `transfer`       NDJSON in and out, streamed
 //!
@@ -9,6 +10,7 @@
 
 pub mod explore;
 pub mod objects;
+pub mod packs;
 pub mod relationships;
 pub mod transfer;
 
@@ -29,6 +31,7 @@ pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .merge(objects::routes())
         .merge(relationships::routes())
+        .merge(packs::routes())
         .merge(explore::routes())
         .merge(transfer::routes())
 }
@@ -90,10 +93,10 @@ impl From<graph::Error> for Problem {
         let detail = error.to_string();
         match error {
             graph::Error::NotFound { what } => {
-                let code = if what.starts_with("relationship") {
-                    "relationship_not_found"
-                } else {
-                    "object_not_found"
+                let code = match what.split(' ').next() {
+                    Some("relationship") => "relationship_not_found",
+                    Some("template") => "pack_not_found",
+                    Some(_) | None => "object_not_found",
                 };
                 Self::new(StatusCode::NOT_FOUND, code, detail)
             }

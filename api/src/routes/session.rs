@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use chrono::{DateTime, Utc};
-use rejoin_shared::auth::{Credential, Kind};
+use rejoin_shared::auth::Kind;
 use rejoin_shared::projects::Role;
 use rejoin_shared::sessions;
 use serde::Serialize;
@@ -73,8 +73,8 @@ async fn begin(
 #[utoipa::path(delete, path = "/api/session", tag = "callers",
     responses((status = 204, description = "Signed out", headers(("Set-Cookie" = String))), Refused))]
 async fn end(State(state): State<AppState>, caller: Caller) -> Result<(StatusCode, SetCookie), Problem> {
-    if let (Kind::Session, Credential::Key(id)) = (caller.shown_in, caller.credential) {
-        sessions::end(&state.db.sql, id).await?;
+    if caller.shown_in == Kind::Session {
+        sessions::end(&state.db.sql, &caller).await?;
         state.keys.forget(&caller);
     }
     Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, cookie::ended())]))

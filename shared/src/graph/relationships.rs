@@ -1,19 +1,19 @@
-//! Relationships of the graph: types and SQL of `kb.graph_relationships`, and the edges of an object.
+//! Relationships of the graph: types and SQL of `kb.graph_relationships`. (Those of one object: `edges`.)
 //!
 //! Called by the API's graph routes and the graph tools. Invariants: both ends are objects of the same project; between two
-//! objects there is at most one live relationship of a type; an edge shows only while both its ends live.
+//! objects there is at most one live relationship of a type; one shows in lists only while both its ends live.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use sqlx::{Connection as _, PgConnection, PgExecutor, PgPool};
+use sqlx::{Connection as _, PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use super::objects::merged;
 use super::rules::Rules;
 use super::{Actor, Error, MAX_TYPE_BYTES, checked_properties, checked_word, content_hash};
 
-/// Relationships on a page of [`list`], or edges in one direction of [`edges`].
+/// Relationships on a page of [`list`] or [`history`].
 pub const MAX_PAGE: i64 = 1000;
 
 /// One version of a relationship: outside history always its head.
@@ -32,8 +32,13 @@ pub struct Relationship {
     pub weight: Option<f64>,
     pub valid_from: Option<DateTime<Utc>>,
     pub valid_to: Option<DateTime<Utc>>,
+    /// Who wrote this version: user, agent, import, system.
+    pub actor_type: String,
+    pub actor_id: Option<Uuid>,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
+    /// Only in histories and answers to a deletion.
+    pub deleted_at: Option<DateTime<Utc>>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -88,25 +93,6 @@ pub struct Entity {
     pub name: String,
 }
 
-/// A relationship seen from one of its ends.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Edge {
-    pub relationship_id: Uuid,
-    pub relationship_type: String,
-    pub connected: Entity,
-    pub properties: Value,
-    pub weight: Option<f64>,
-}
-
-/// The edges of an object, by relationship type and name, up to a limit in each direction; the totals count them all.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Edges {
-    pub incoming: Vec<Edge>,
-    pub outgoing: Vec<Edge>,
-    pub incoming_total: i64,
-    pub outgoing_total: i64,
-}
-
 /// A relationship with both ends, as a list shows it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Connected {
@@ -132,7 +118,7 @@ pub async fn create(
 ) -> Result<Relationship, Error> {
     insert(db, project_id, Uuid::now_v7(), new, actor)
         .await?
-        .ok_or_else(|| taken(new))
+        .ok_or_else(|| another(&new.relationship_type))
 }
 
 /// The same with an id of the caller's: done twice, it finds what it has made, as it is now.
@@ -146,17 +132,10 @@ pub async fn create_once(
     match insert(&mut *db, project_id, id, new, actor).await? {
         Some(made) => Ok(made),
         None => get(db, project_id, id).await.map_err(|error| match error {
-            Error::NotFound { .. } => taken(new),
+            Error::NotFound { .. } => another(&new.relationship_type),
             other => other,
         }),
     }
-}
-
-fn taken(new: &NewRelationship) -> Error {
-    Error::Conflict(format!(
-        "there is already a {} relationship between these two objects",
-        new.relationship_type
-    ))
 }
 
 /// None: there is one already, or its id is taken.
@@ -202,7 +181,7 @@ async fn insert(
            values ($1, $2, $1, 1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
            on conflict do nothing
            returning canonical_id as id, version, type as relationship_type, source_id, target_id, properties, weight,
-               valid_from, valid_to, created_at, updated_at"#,
+               valid_from, valid_to, actor_type, actor_id, created_at, updated_at, deleted_at"#,
         id,
         project_id,
         new.relationship_type,
@@ -228,7 +207,7 @@ pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<
     sqlx::query_as!(
         Relationship,
         r#"select canonical_id as id, version, type as relationship_type, source_id, target_id, properties, weight,
-               valid_from, valid_to, created_at, updated_at
+               valid_from, valid_to, actor_type, actor_id, created_at, updated_at, deleted_at
            from kb.graph_relationships
            where project_id = $1 and canonical_id = $2 and superseded_at is null and deleted_at is null"#,
         project_id,
@@ -253,6 +232,9 @@ pub async fn update(
         .await
         .map_err(Error::database("begin the update of a relationship"))?;
     let mut next = lock_head(&mut tx, project_id, id).await?;
+    if next.deleted_at.is_some() {
+        return Err(Error::not_found("relationship", id));
+    }
     if let Some(expected) = change.expected_version
         && expected != next.version
     {
@@ -285,11 +267,60 @@ pub async fn delete(db: &mut PgConnection, project_id: Uuid, id: Uuid, actor: Ac
         .await
         .map_err(Error::database("begin the deletion of a relationship"))?;
     let head = lock_head(&mut tx, project_id, id).await?;
+    if head.deleted_at.is_some() {
+        return Err(Error::not_found("relationship", id));
+    }
     let written = write_version(&mut tx, project_id, &head, true, actor).await?;
     tx.commit()
         .await
         .map_err(Error::database("commit the deletion of a relationship"))?;
     Ok(written)
+}
+
+/// Undoes [`delete`]; refused when there is another one of its type between the two objects meanwhile. Of a live one: no change.
+pub async fn restore(db: &mut PgConnection, project_id: Uuid, id: Uuid, actor: Actor) -> Result<Relationship, Error> {
+    let mut tx = db
+        .begin()
+        .await
+        .map_err(Error::database("begin to restore a relationship"))?;
+    let head = lock_head(&mut tx, project_id, id).await?;
+    if head.deleted_at.is_none() {
+        return Ok(head);
+    }
+    let written = write_version(&mut tx, project_id, &head, false, actor).await?;
+    tx.commit()
+        .await
+        .map_err(Error::database("commit that a relationship is restored"))?;
+    Ok(written)
+}
+
+/// All versions, the newest first; also of a deleted relationship.
+pub async fn history(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    id: Uuid,
+    limit: i64,
+) -> Result<Vec<Relationship>, Error> {
+    let versions = sqlx::query_as!(
+        Relationship,
+        r#"select canonical_id as id, version, type as relationship_type, source_id, target_id, properties, weight,
+               valid_from, valid_to, actor_type, actor_id, created_at, updated_at, deleted_at
+           from kb.graph_relationships
+           where project_id = $1 and canonical_id = $2
+           order by version desc
+           limit $3"#,
+        project_id,
+        id,
+        limit.clamp(1, MAX_PAGE),
+    )
+    .fetch_all(db)
+    .await
+    .map_err(Error::database("read a relationship's versions"))?;
+    if versions.is_empty() {
+        Err(Error::not_found("relationship", id))
+    } else {
+        Ok(versions)
+    }
 }
 
 /// Live relationships between live objects in the order of their creation, after the relationship `after`, with both ends.
@@ -302,7 +333,7 @@ pub async fn list(
 ) -> Result<Vec<Connected>, Error> {
     let rows = sqlx::query!(
         r#"select r.canonical_id as id, r.version, r.type as relationship_type, r.source_id, r.target_id, r.properties, r.weight,
-               r.valid_from, r.valid_to, r.created_at, r.updated_at,
+               r.valid_from, r.valid_to, r.actor_type, r.actor_id, r.created_at, r.updated_at,
                s.key as source_key, s.type as source_type, s.name as source_name,
                t.key as target_key, t.type as target_type, t.name as target_name
            from kb.graph_relationships r
@@ -350,73 +381,17 @@ pub async fn list(
             weight: row.weight,
             valid_from: row.valid_from,
             valid_to: row.valid_to,
+            actor_type: row.actor_type,
+            actor_id: row.actor_id,
             created_at: row.created_at,
             updated_at: row.updated_at,
+            deleted_at: None,
         },
     });
     Ok(connected.collect())
 }
 
-/// What arrives at a live object and what leaves it, at most `limit` in each direction.
-pub async fn edges(pool: &PgPool, project_id: Uuid, object_id: Uuid, limit: i64) -> Result<Edges, Error> {
-    let limit = limit.clamp(1, MAX_PAGE);
-    let outgoing = sqlx::query!(
-        r#"select r.canonical_id as relationship_id, r.type as relationship_type, r.properties, r.weight,
-               o.canonical_id as id, o.key, o.type as object_type, o.name, count(*) over () as "total!"
-           from kb.graph_relationships r
-           join kb.graph_objects o
-             on o.canonical_id = r.target_id and o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
-           where r.project_id = $1 and r.source_id = $2 and r.superseded_at is null and r.deleted_at is null
-           order by r.type, lower(o.name), r.canonical_id
-           limit $3"#,
-        project_id,
-        object_id,
-        limit,
-    )
-    .fetch_all(pool)
-    .await
-    .map_err(Error::database("read outgoing edges"))?;
-    let incoming = sqlx::query!(
-        r#"select r.canonical_id as relationship_id, r.type as relationship_type, r.properties, r.weight,
-               o.canonical_id as id, o.key, o.type as object_type, o.name, count(*) over () as "total!"
-           from kb.graph_relationships r
-           join kb.graph_objects o
-             on o.canonical_id = r.source_id and o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
-           where r.project_id = $1 and r.target_id = $2 and r.superseded_at is null and r.deleted_at is null
-           order by r.type, lower(o.name), r.canonical_id
-           limit $3"#,
-        project_id,
-        object_id,
-        limit,
-    )
-    .fetch_all(pool)
-    .await
-    .map_err(Error::database("read incoming edges"))?;
-    macro_rules! edge {
-        ($row:expr) => {
-            Edge {
-                relationship_id: $row.relationship_id,
-                relationship_type: $row.relationship_type,
-                connected: Entity {
-                    id: $row.id,
-                    key: $row.key,
-                    object_type: $row.object_type,
-                    name: $row.name,
-                },
-                properties: $row.properties,
-                weight: $row.weight,
-            }
-        };
-    }
-    Ok(Edges {
-        incoming_total: incoming.first().map_or(0, |row| row.total),
-        outgoing_total: outgoing.first().map_or(0, |row| row.total),
-        incoming: incoming.into_iter().map(|row| edge!(row)).collect(),
-        outgoing: outgoing.into_iter().map(|row| edge!(row)).collect(),
-    })
-}
-
-/// The live head, locked until the transaction ends. Writers of one relationship take turns first: who waited for the lock of
+/// The head, deleted or not, locked until the transaction ends. Writers of one relationship take turns first: who waited for the lock of
 /// the head's row alone would be left with a row that has been superseded meanwhile.
 async fn lock_head(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Relationship, Error> {
     sqlx::query!("select pg_advisory_xact_lock(hashtextextended($1::uuid::text, 0))", id)
@@ -426,9 +401,9 @@ async fn lock_head(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<
     sqlx::query_as!(
         Relationship,
         r#"select canonical_id as id, version, type as relationship_type, source_id, target_id, properties, weight,
-               valid_from, valid_to, created_at, updated_at
+               valid_from, valid_to, actor_type, actor_id, created_at, updated_at, deleted_at
            from kb.graph_relationships
-           where project_id = $1 and canonical_id = $2 and superseded_at is null and deleted_at is null
+           where project_id = $1 and canonical_id = $2 and superseded_at is null
            for update"#,
         project_id,
         id,
@@ -463,8 +438,9 @@ async fn write_version(
                (id, project_id, canonical_id, version, type, source_id, target_id, properties, weight, valid_from, valid_to,
                 content_hash, actor_type, actor_id, created_at, deleted_at)
            values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, case when $16 then now() end)
+           on conflict do nothing
            returning canonical_id as id, version, type as relationship_type, source_id, target_id, properties, weight,
-               valid_from, valid_to, created_at, updated_at"#,
+               valid_from, valid_to, actor_type, actor_id, created_at, updated_at, deleted_at"#,
         Uuid::now_v7(),
         project_id,
         next.id,
@@ -482,7 +458,14 @@ async fn write_version(
         next.created_at,
         deleted,
     )
-    .fetch_one(db)
+    .fetch_optional(db)
     .await
-    .map_err(Error::database("write a relationship's version"))
+    .map_err(Error::database("write a relationship's version"))?
+    .ok_or_else(|| another(&next.relationship_type))
+}
+
+fn another(relationship_type: &str) -> Error {
+    Error::Conflict(format!(
+        "there is already a {relationship_type} relationship between these two objects"
+    ))
 }

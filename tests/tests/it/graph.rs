@@ -6,7 +6,9 @@ use rejoin_shared::graph::objects::{NewObject, ObjectChange, Resolved};
 use rejoin_shared::graph::relationships::NewRelationship;
 use rejoin_shared::graph::search::Scope;
 use rejoin_shared::graph::traverse::Walk;
-use rejoin_shared::graph::{Actor, ActorKind, Direction, Error, objects, relationships, schema, search, traverse};
+use rejoin_shared::graph::{
+    Actor, ActorKind, Direction, Error, edges, objects, relationships, schema, search, traverse,
+};
 use rejoin_worker::tools::arguments::admit;
 use rejoin_worker::tools::registry::Registry;
 use rejoin_worker::tools::{ToolContext, ToolError};
@@ -139,7 +141,7 @@ async fn a_deleted_object_is_gone_from_everywhere_until_it_is_restored() {
             .contains(&"curl".to_owned())
     );
     assert_eq!(
-        relationships::edges(pool, project_id, libssl3.id, 10)
+        edges::edges(pool, project_id, libssl3.id, 10)
             .await
             .unwrap()
             .incoming_total,
@@ -154,7 +156,7 @@ async fn a_deleted_object_is_gone_from_everywhere_until_it_is_restored() {
         .await
         .unwrap();
     assert_eq!(
-        relationships::edges(pool, project_id, libssl3.id, 10)
+        edges::edges(pool, project_id, libssl3.id, 10)
             .await
             .unwrap()
             .incoming_total,
@@ -217,7 +219,7 @@ async fn writers_of_one_relationship_take_turns() {
     let (pool, project_id) = (&database.pool, database.project_id);
     import(pool, project_id, FILE, OnError::Refuse).await;
     let curl = find(pool, project_id, "Package:curl").await;
-    let edges = relationships::edges(pool, project_id, curl.id, 10).await.unwrap();
+    let edges = edges::edges(pool, project_id, curl.id, 10).await.unwrap();
     let id = edges.outgoing[0].relationship_id;
     let writes = (0..8).map(|n| async move {
         let mut connection = pool.acquire().await.unwrap();
@@ -309,7 +311,7 @@ async fn an_import_again_changes_nothing_and_a_changed_line_makes_a_version() {
         (curl.version, &curl.properties["summary"]),
         (2, &json!("command line tool for addresses"))
     );
-    let edges = relationships::edges(pool, project_id, curl.id, 10).await.unwrap();
+    let edges = edges::edges(pool, project_id, curl.id, 10).await.unwrap();
     assert_eq!(
         edges
             .outgoing

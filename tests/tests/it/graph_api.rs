@@ -79,7 +79,7 @@ impl Graph {
     }
 }
 
-fn id(body: &Value) -> String {
+pub fn id(body: &Value) -> String {
     body["id"].as_str().expect("an id").to_owned()
 }
 

@@ -238,6 +238,12 @@ async fn a_browser_signs_in_talks_and_signs_out() {
     assert!(out.headers()[SET_COOKIE].to_str().unwrap().contains("Max-Age=0"));
     assert_eq!(browser.status(Method::GET, "/api/me").await, StatusCode::UNAUTHORIZED);
     Stream::of(stream).rest().await;
+    let told: Vec<String> =
+        sqlx::query_scalar("select action from audit.entries where target like 'session:%' order by id")
+            .fetch_all(&app.db.pool)
+            .await
+            .unwrap();
+    assert_eq!(told, ["session.begun", "session.ended"]);
 }
 
 /// A15.

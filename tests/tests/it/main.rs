@@ -29,6 +29,7 @@ mod models;
 mod oidc;
 mod oidc_provider;
 mod openapi;
+mod packs;
 mod queue;
 mod queue_batches;
 mod queue_model;

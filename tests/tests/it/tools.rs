@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use rejoin_shared::graph::import::{self, OnError};
 use rejoin_shared::graph::objects::{self, Object, Resolved};
-use rejoin_shared::graph::{Actor, ActorKind, relationships};
+use rejoin_shared::graph::{Actor, ActorKind, edges};
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::Frame;
 use rejoin_tests::model_server::Reply;
@@ -338,7 +338,7 @@ async fn every_built_in_tool_does_its_work_in_a_run_and_says_what_is_wrong() {
     desk.bad("batch_create_relationships", json!({"relationships": []}), "empty")
         .await;
     let git = desk.find("git").await;
-    let edges = relationships::edges(&desk.app.db.pool, desk.app.db.project_id, git.id, 10)
+    let edges = edges::edges(&desk.app.db.pool, desk.app.db.project_id, git.id, 10)
         .await
         .unwrap();
     assert_eq!(edges.outgoing[0].connected.id, curl.id);

@@ -5,8 +5,9 @@ use axum::extract::State;
 use axum::http::header::{ETAG, LOCATION};
 use axum::http::{HeaderMap, StatusCode};
 use chrono::{DateTime, Utc};
+use rejoin_shared::graph::edges::{self, Edge, Edges};
 use rejoin_shared::graph::objects::{self, Filter, NewObject, Object, ObjectChange};
-use rejoin_shared::graph::relationships::{self, Edge, Edges, Entity};
+use rejoin_shared::graph::relationships::Entity;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
@@ -401,6 +402,6 @@ async fn edges(
     caller.in_project(project_id)?;
     objects::get(&state.db.sql, project_id, id).await?;
     let limit = params.limit.map_or(EDGES, i64::from);
-    let edges = relationships::edges(&state.db.sql, project_id, id, limit).await?;
+    let edges = edges::edges(&state.db.sql, project_id, id, limit).await?;
     Ok(Json(edges.into()))
 }

@@ -25,6 +25,8 @@ pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(list, create))
         .routes(routes!(get, update, delete))
+        .routes(routes!(restore))
+        .routes(routes!(history))
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -45,8 +47,13 @@ pub struct RelationshipBody {
     /// When what it says was true, where that is known
     pub valid_from: Option<DateTime<Utc>>,
     pub valid_to: Option<DateTime<Utc>>,
+    /// Who wrote this version: `user`, `agent`, `import` or `system`
+    pub actor_type: String,
+    pub actor_id: Option<Uuid>,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
+    /// Only in histories
+    pub deleted_at: Option<DateTime<Utc>>,
 }
 
 impl From<Relationship> for RelationshipBody {
@@ -61,8 +68,11 @@ impl From<Relationship> for RelationshipBody {
             weight: relationship.weight,
             valid_from: relationship.valid_from,
             valid_to: relationship.valid_to,
+            actor_type: relationship.actor_type,
+            actor_id: relationship.actor_id,
             created_at: relationship.created_at,
             updated_at: relationship.updated_at,
+            deleted_at: relationship.deleted_at,
         }
     }
 }
@@ -93,6 +103,13 @@ impl From<Connected> for ConnectedBody {
 pub struct RelationshipPage {
     pub items: Vec<ConnectedBody>,
     pub next_cursor: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = GraphRelationshipHistory)]
+pub struct History {
+    /// The newest first
+    pub items: Vec<RelationshipBody>,
 }
 
 /// Which relationships, and which page of them.
@@ -262,4 +279,38 @@ async fn delete(
     let mut db = state.db.sql.acquire().await?;
     relationships::delete(&mut db, project_id, id, actor(&caller)).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Bring a deleted relationship back
+///
+/// Of one that lives: nothing changes.
+#[utoipa::path(post, path = "/api/projects/{p}/graph/relationships/{id}/restore", tag = "graph relationships",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The relationship")),
+    responses((status = 200, description = "As it is now", body = RelationshipBody),
+        (status = 409, description = "There is another one of its type between them", body = ProblemBody, content_type = "application/problem+json"),
+        Refused))]
+async fn restore(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<Versioned<RelationshipBody>, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = state.db.sql.acquire().await?;
+    let relationship = relationships::restore(&mut db, project_id, id, actor(&caller)).await?;
+    Ok(([(ETAG, etag(relationship.version))], Json(relationship.into())))
+}
+
+/// All versions of a relationship, also of a deleted one
+#[utoipa::path(get, path = "/api/projects/{p}/graph/relationships/{id}/history", tag = "graph relationships",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The relationship")),
+    responses((status = 200, description = "The newest first, at most 1,000", body = History), Refused))]
+async fn history(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<Json<History>, Problem> {
+    caller.in_project(project_id)?;
+    let versions = relationships::history(&state.db.sql, project_id, id, relationships::MAX_PAGE).await?;
+    let items = versions.into_iter().map(RelationshipBody::from).collect();
+    Ok(Json(History { items }))
 }

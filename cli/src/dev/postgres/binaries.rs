@@ -34,6 +34,29 @@ impl Binaries {
     pub fn program(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
+
+    /// A program that not every package with a server has: beside the server, where the server is a link to, or on the PATH.
+    ///
+    /// # Errors
+    /// It is nowhere.
+    pub fn extra_program(&self, name: &str) -> Result<PathBuf> {
+        let linked = self.program("postgres").canonicalize().ok();
+        let linked = linked.and_then(|server| Some(server.parent()?.to_owned()));
+        let others = places().into_iter().filter(|dir| self.is_of_this_version(dir, name));
+        let mut dirs = [self.dir.clone()].into_iter().chain(linked).chain(others);
+        dirs.find_map(|dir| Some(dir.join(name)).filter(|program| program.is_file()))
+            .with_context(|| {
+                format!(
+                    "{name} of PostgreSQL {} is missing: install its client programs",
+                    self.major
+                )
+            })
+    }
+
+    fn is_of_this_version(&self, dir: &Path, name: &str) -> bool {
+        let said = Command::new(dir.join(name)).arg("--version").output();
+        said.is_ok_and(|said| parse_version(&String::from_utf8_lossy(&said.stdout)) == Some(self.major))
+    }
 }
 
 /// The best server for this user: `major` where a cluster already has one, else the first place that has one, and

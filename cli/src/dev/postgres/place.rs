@@ -112,7 +112,7 @@ impl Place {
             fs::remove_dir_all(&unfinished).context("can't remove a half-made cluster")?;
         }
         self.make_private(&unfinished)?;
-        let mut copy = Command::new(binaries.program("pg_basebackup"));
+        let mut copy = Command::new(binaries.extra_program("pg_basebackup")?);
         copy.arg("-D").arg(&unfinished).arg("-h").arg(primary);
         copy.args(["-U", superuser, "-R", "-X", "stream", "-c", "fast", "--no-sync"]);
         quiet_environment(&mut copy);

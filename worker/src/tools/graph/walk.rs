@@ -1,8 +1,8 @@
 //! The tools that follow relationships from an entity.
 
 use rejoin_shared::graph::Direction;
+use rejoin_shared::graph::edges::{self, Edge};
 use rejoin_shared::graph::path::{self, Found, Wanted};
-use rejoin_shared::graph::relationships::{self, Edge};
 use rejoin_shared::graph::traverse::{self, Walk};
 use serde_json::{Value, json};
 
@@ -80,7 +80,7 @@ const MAX_EDGES: i64 = 100;
 
 async fn get_entity_edges(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let object = entity(context, "entity_id", arguments.required_text("entity_id")?).await?;
-    let edges = relationships::edges(&context.db, context.project_id, object.id, MAX_EDGES)
+    let edges = edges::edges(&context.db, context.project_id, object.id, MAX_EDGES)
         .await
         .map_err(told)?;
     let truncated =

@@ -1,0 +1,362 @@
+//! Template packs: sets of types for the graph, with schemas of their properties, and which of them the project has installed.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderName, StatusCode};
+use chrono::{DateTime, Utc};
+use rejoin_shared::graph::packs::{self, Assignment, NewPack, Pack, PackSummary};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::extract::{Body, Params, Segments};
+use crate::problem::{BodyRefused, Problem, ProblemBody, Refused};
+use crate::state::AppState;
+
+/// Packs of a page, unless the request says otherwise.
+const PACKS: i32 = 20;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(list, create))
+        .routes(routes!(get, delete))
+        .routes(routes!(installed))
+        .routes(routes!(install, uninstall))
+}
+
+/// A pack, whole. It never changes: another version is another pack.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = TemplatePack)]
+pub struct PackBody {
+    pub id: Uuid,
+    pub name: String,
+    pub version: String,
+    pub description: String,
+    pub author: String,
+    /// `draft`, `published` or `deprecated`
+    pub status: String,
+    /// It came with the product
+    pub built_in: bool,
+    /// By type: a JSON Schema of the properties
+    #[schema(value_type = Object)]
+    pub object_types: Value,
+    /// By type: `{description, from: [types], to: [types], schema}`
+    #[schema(value_type = Object)]
+    pub relationship_types: Value,
+    /// By type: how user interfaces show it
+    #[schema(value_type = Object)]
+    pub ui: Value,
+    /// By type: how it is found in texts
+    #[schema(value_type = Object)]
+    pub prompts: Value,
+    /// Of types, ui and prompts
+    pub checksum: String,
+    pub created_at: DateTime<Utc>,
+}
+
+impl From<Pack> for PackBody {
+    fn from(pack: Pack) -> Self {
+        Self {
+            id: pack.id,
+            name: pack.name,
+            version: pack.version,
+            description: pack.description,
+            author: pack.author,
+            status: pack.status,
+            built_in: pack.project_id.is_none(),
+            object_types: pack.object_types,
+            relationship_types: pack.relationship_types,
+            ui: pack.ui,
+            prompts: pack.prompts,
+            checksum: pack.checksum,
+            created_at: pack.created_at,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = TemplatePackSummary)]
+pub struct PackItem {
+    pub id: Uuid,
+    pub name: String,
+    pub version: String,
+    pub description: String,
+    pub author: String,
+    /// `draft`, `published` or `deprecated`
+    pub status: String,
+    pub checksum: String,
+    pub object_types: Vec<String>,
+    pub relationship_types: Vec<String>,
+    pub installed: bool,
+}
+
+impl From<PackSummary> for PackItem {
+    fn from(pack: PackSummary) -> Self {
+        Self {
+            id: pack.id,
+            name: pack.name,
+            version: pack.version,
+            description: pack.description,
+            author: pack.author,
+            status: pack.status,
+            checksum: pack.checksum,
+            object_types: pack.object_types,
+            relationship_types: pack.relationship_types,
+            installed: pack.installed,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = TemplatePackPage)]
+pub struct PackPage {
+    pub items: Vec<PackItem>,
+    pub total: i64,
+}
+
+/// Which packs, and which page of them.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub struct PackParams {
+    /// Only packs with this in name or description
+    pub search: Option<String>,
+    /// Also those that should not be installed any more
+    pub include_deprecated: Option<bool>,
+    /// Items of the page
+    #[param(minimum = 1, maximum = 100)]
+    pub limit: Option<i32>,
+    /// Which page, from 1
+    #[param(minimum = 1, maximum = 10000)]
+    pub page: Option<i32>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = NewTemplatePack)]
+pub struct NewPackRequest {
+    pub name: String,
+    pub version: String,
+    #[serde(default)]
+    pub description: String,
+    #[serde(default)]
+    pub author: String,
+    /// By type: a JSON Schema of the properties
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub object_types: Map<String, Value>,
+    /// By type: `{description, from: [types], to: [types], schema}`
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub relationship_types: Map<String, Value>,
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub ui: Map<String, Value>,
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub prompts: Map<String, Value>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InstalledPack {
+    pub pack_id: Uuid,
+    pub name: String,
+    pub version: String,
+    /// Types that count; null: all of the pack
+    pub enabled_types: Option<Vec<String>>,
+    /// Of those, types that don't
+    pub disabled_types: Vec<String>,
+    /// Whether its schemas count
+    pub active: bool,
+    /// Live objects of its types
+    pub objects: i64,
+    pub created_at: DateTime<Utc>,
+}
+
+impl From<Assignment> for InstalledPack {
+    fn from(assignment: Assignment) -> Self {
+        Self {
+            pack_id: assignment.pack_id,
+            name: assignment.name,
+            version: assignment.version,
+            enabled_types: assignment.enabled_types,
+            disabled_types: assignment.disabled_types,
+            active: assignment.active,
+            objects: assignment.objects,
+            created_at: assignment.created_at,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct InstalledPacks {
+    pub items: Vec<InstalledPack>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InstallRequest {
+    /// Only these of its types count; absent: all
+    pub enabled_types: Option<Vec<String>>,
+    /// Types that don't count
+    #[serde(default)]
+    pub disabled_types: Vec<String>,
+    /// false: installed, and switched off
+    pub active: Option<bool>,
+}
+
+/// Packs that the project may install: its own, and those that came with the product
+#[utoipa::path(get, path = "/api/projects/{p}/graph/packs", tag = "graph packs",
+    params(PackParams, ("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "A page, by name; the newest version first", body = PackPage), Refused))]
+async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Params(params): Params<PackParams>,
+) -> Result<Json<PackPage>, Problem> {
+    caller.in_project(project_id)?;
+    let limit = i64::from(params.limit.unwrap_or(PACKS));
+    let page = i64::from(params.page.unwrap_or(1));
+    if !(1..=packs::MAX_PAGE).contains(&limit) || !(1..=10_000).contains(&page) {
+        let detail = format!("limit is 1 to {}, page 1 to 10000", packs::MAX_PAGE);
+        return Err(Problem::bad_request("invalid_query", detail));
+    }
+    let deprecated = params.include_deprecated.unwrap_or_default();
+    let mut db = state.db.sql.acquire().await?;
+    let search = params.search.as_deref();
+    let (found, total) = packs::list(&mut db, project_id, search, deprecated, limit, (page - 1) * limit).await?;
+    let items = found.into_iter().map(PackItem::from).collect();
+    Ok(Json(PackPage { items, total }))
+}
+
+/// Make a pack
+///
+/// The same pack once more is that pack.
+#[utoipa::path(post, path = "/api/projects/{p}/graph/packs", tag = "graph packs", request_body = NewPackRequest,
+    params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 201, description = "Made", body = PackBody),
+        (status = 409, description = "There is one of this name and version with other types", body = ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn create(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Body(request): Body<NewPackRequest>,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<PackBody>), Problem> {
+    caller.in_project(project_id)?;
+    let new = NewPack {
+        name: request.name,
+        version: request.version,
+        description: request.description,
+        author: request.author,
+        object_types: request.object_types,
+        relationship_types: request.relationship_types,
+        ui: request.ui,
+        prompts: request.prompts,
+    };
+    let mut db = state.db.sql.acquire().await?;
+    let pack = packs::create(&mut db, project_id, &new).await?;
+    let location = format!("/api/projects/{project_id}/graph/packs/{}", pack.id);
+    Ok((StatusCode::CREATED, [(LOCATION, location)], Json(pack.into())))
+}
+
+/// One pack, whole
+#[utoipa::path(get, path = "/api/projects/{p}/graph/packs/{id}", tag = "graph packs",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The pack")),
+    responses((status = 200, description = "The pack", body = PackBody), Refused))]
+async fn get(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<Json<PackBody>, Problem> {
+    caller.in_project(project_id)?;
+    Ok(Json(packs::get(&state.db.sql, project_id, id).await?.into()))
+}
+
+/// Delete a pack of the project's own that is not installed
+#[utoipa::path(delete, path = "/api/projects/{p}/graph/packs/{id}", tag = "graph packs",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The pack")),
+    responses((status = 204, description = "Gone"),
+        (status = 409, description = "It is installed, or came with the product", body = ProblemBody, content_type = "application/problem+json"),
+        Refused))]
+async fn delete(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<StatusCode, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = state.db.sql.acquire().await?;
+    packs::delete(&mut db, project_id, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What the project has installed
+#[utoipa::path(get, path = "/api/projects/{p}/graph/installed-packs", tag = "graph packs",
+    params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "All of them, the oldest first", body = InstalledPacks), Refused))]
+async fn installed(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+) -> Result<Json<InstalledPacks>, Problem> {
+    caller.in_project(project_id)?;
+    let all = packs::installed(&state.db.sql, project_id).await?;
+    let items = all.into_iter().map(InstalledPack::from).collect();
+    Ok(Json(InstalledPacks { items }))
+}
+
+/// Install a pack, or change which of its types count
+///
+/// From then on, what is written is held against the schemas of its types. Objects that are there stay as they are.
+#[utoipa::path(put, path = "/api/projects/{p}/graph/installed-packs/{id}", tag = "graph packs", request_body = InstallRequest,
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The pack")),
+    responses((status = 200, description = "As it is now", body = InstalledPack),
+        (status = 409, description = "It is deprecated, or another version of it is active", body = ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn install(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Body(request): Body<InstallRequest>,
+) -> Result<Json<InstalledPack>, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = state.db.sql.begin().await?;
+    let enabled = request.enabled_types.as_deref();
+    let mut assignment = packs::assign(&mut db, project_id, id, enabled, &request.disabled_types).await?;
+    if request.active == Some(false) {
+        assignment = packs::set_active(&mut db, project_id, assignment.id, false).await?;
+    }
+    db.commit().await?;
+    Ok(Json(assignment.into()))
+}
+
+/// Uninstall a pack
+#[utoipa::path(delete, path = "/api/projects/{p}/graph/installed-packs/{id}", tag = "graph packs",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The pack")),
+    responses((status = 204, description = "Gone"),
+        (status = 409, description = "There are live objects of its types", body = ProblemBody, content_type = "application/problem+json"),
+        Refused))]
+async fn uninstall(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<StatusCode, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = state.db.sql.acquire().await?;
+    let all = packs::installed(&mut *db, project_id).await?;
+    let assignment = all
+        .into_iter()
+        .find(|assignment| assignment.pack_id == id)
+        .ok_or_else(|| Problem::not_found("pack_not_found", "The pack"))?;
+    packs::uninstall(&mut db, project_id, assignment.id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
