@@ -15,13 +15,13 @@ build() {
     # No path of this machine gets into the binary: Rust's, those of generated code, and those of C.
     (
         cd "$sources"
-        export CARGO_TARGET_DIR=$target CARGO_INCREMENTAL=0 SQLX_OFFLINE=true
+        export CARGO_INCREMENTAL=0 SQLX_OFFLINE=true
         export RUSTFLAGS="--remap-path-prefix=$sources=/rejoin --remap-path-prefix=$target=/target --remap-path-prefix=$home=/cargo --remap-path-prefix=$sysroot=/rust"
         export CFLAGS="-ffile-prefix-map=$sources=/rejoin -ffile-prefix-map=$target=/target -ffile-prefix-map=$home=/cargo"
         export CXXFLAGS=$CFLAGS
         SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
         export SOURCE_DATE_EPOCH
-        cargo build --locked --release -p rejoin >&2
+        cargo build --locked --release --target-dir "$target" -p rejoin >&2
     )
     echo "$target/release/rejoin"
 }
