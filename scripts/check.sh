@@ -11,6 +11,9 @@ say "format"
 cargo fmt --all --check
 say "lints"
 cargo clippy --locked --workspace --all-targets -- -D warnings
+# Outside the workspace, and so not looked at by anything above.
+say "lock file of the fuzz targets"
+cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
 if have shellcheck; then
     say "shell"
     shellcheck -x scripts/*.sh .ci/run
