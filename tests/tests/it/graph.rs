@@ -1,4 +1,4 @@
-//! The knowledge graph on a real database: versions, imports, search, walks, and the tools over them.
+//! The knowledge graph on a real database: versions, imports, search, and walks. (The tools over them: `graph_tools`.)
 
 use rejoin_shared::graph::export::{self, Writer};
 use rejoin_shared::graph::import::{self, BadLine, Counts, OnError, Report};
@@ -9,9 +9,6 @@ use rejoin_shared::graph::traverse::Walk;
 use rejoin_shared::graph::{
     Actor, ActorKind, Direction, Error, edges, objects, relationships, schema, search, traverse,
 };
-use rejoin_worker::tools::arguments::admit;
-use rejoin_worker::tools::registry::Registry;
-use rejoin_worker::tools::{ToolContext, ToolError};
 use serde_json::{Map, Value, json};
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -442,61 +439,5 @@ async fn a_walk_goes_the_asked_way_and_its_edges_never_dangle() {
     assert_eq!(
         (walked.nodes.len(), walked.edges.len(), walked.truncated),
         (traverse::MAX_NODES, traverse::MAX_NODES - 1, true)
-    );
-}
-
-#[tokio::test]
-async fn tools_answer_with_entities_that_can_be_cited_and_with_errors_that_can_be_repaired() {
-    let database = crate::support::database().await;
-    let (pool, project_id) = (&database.pool, database.project_id);
-    import(pool, project_id, FILE, OnError::Refuse).await;
-    let context = ToolContext {
-        db: pool.clone(),
-        project_id,
-        run_id: Uuid::now_v7(),
-        user_id: Some(database.user_id),
-        call_id: "call-1".to_owned(),
-        record_id: Uuid::now_v7(),
-        cancel: Default::default(),
-    };
-    let registry = Registry::builtin();
-    let call = async |tool: &str, arguments: Value| {
-        let tool = registry.get(tool).unwrap();
-        let arguments = admit(tool.spec(), &arguments).map_err(ToolError::RespondToModel)?;
-        tool.call(&context, arguments).await
-    };
-
-    let found = call("hybrid_search", json!({"query": "libssl3"})).await.unwrap();
-    let libssl3 = find(pool, project_id, "libssl3").await;
-    let object = &found["data"][0]["object"];
-    assert_eq!(
-        (&object["id"], &object["key"], &object["type"]),
-        (&json!(libssl3.id), &json!("libssl3"), &json!("Package"))
-    );
-    assert_eq!(found["data"][0]["vectorScore"], Value::Null);
-
-    let edges = call("get_entity_edges", json!({"entity_id": "Package:libssl3"}))
-        .await
-        .unwrap();
-    assert_eq!(edges["incoming"][0]["connected_entity"]["key"], "curl");
-    assert_eq!(edges["incoming"][0]["relationship_type"], "DEPENDS_ON");
-
-    for (tool, arguments, words) in [
-        ("hybrid_search", json!({"q": "x"}), "query"),
-        ("get_entity_edges", json!({"entity_id": "libssl33"}), "libssl3"),
-        ("get_entity_edges", json!({"entity_id": Uuid::now_v7()}), "no entity"),
-    ] {
-        match call(tool, arguments).await {
-            Err(ToolError::RespondToModel(told)) => assert!(told.contains(words), "{told}"),
-            other => panic!("{tool}: {other:?}"),
-        }
-    }
-    let unknown = call("query_entities", json!({"type_name": "package"})).await.unwrap();
-    assert!(
-        unknown["note"]
-            .as_str()
-            .unwrap()
-            .contains("there are: Package, SourcePackage"),
-        "{unknown}"
     );
 }

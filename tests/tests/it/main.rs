@@ -18,6 +18,7 @@ mod fleet;
 mod fuzz;
 mod graph;
 mod graph_api;
+mod graph_tools;
 mod graph_transfer;
 mod history;
 mod identity;
