@@ -17,6 +17,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::auth::{Caller, Credential};
+use crate::digest;
 
 /// Who did it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,12 +139,7 @@ pub struct Entry {
 }
 
 fn in_hex<S: Serializer>(hash: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&hex(hash))
-}
-
-/// Bytes as text.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    serializer.serialize_str(&digest::hex(hash))
 }
 
 /// Appends an entry to the caller's transaction, and returns its number. Everybody who appends waits from here until that transaction
@@ -204,7 +200,7 @@ pub struct Hash([u8; 32]);
 
 impl fmt::Display for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex(&self.0))
+        f.write_str(&digest::hex(&self.0))
     }
 }
 
@@ -325,7 +321,7 @@ impl Stored {
             quoted(&self.action),
             quoted(&self.target),
             quoted(&self.detail),
-            quoted(&hex(&self.prev_hash)),
+            quoted(&digest::hex(&self.prev_hash)),
         ]
         .join(", ")
     }

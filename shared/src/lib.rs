@@ -2,7 +2,7 @@
 //! commands. Imports no other member, no axum and no HTTP client.
 //!
 //! # Layout
-//! - `ids` `config` `db` `telemetry` `auth` `identities` `sessions`   the ground
+//! - `ids` `digest` `schemas` `config` `db` `telemetry` `auth` `identities` `sessions`   the ground
 //! - `projects` `conversations` `messages` `agents` `runs` `run_messages` `tool_calls`   nouns: types and their SQL
 //! - `queue`     the job queue: enqueue, claim, heartbeat, settle, sweep, stats
 //! - `events`    the log of a conversation: kinds, append, read, group commit, snapshot, retention
@@ -24,6 +24,7 @@ pub mod commands;
 pub mod config;
 pub mod conversations;
 pub mod db;
+pub mod digest;
 pub mod events;
 pub mod graph;
 pub mod horizon;
@@ -35,6 +36,7 @@ pub mod queue;
 pub mod run_messages;
 pub mod runs;
 pub mod sabotage;
+pub mod schemas;
 pub mod secrets;
 pub mod sessions;
 pub mod telemetry;
