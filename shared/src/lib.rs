@@ -12,6 +12,7 @@
 //! - `walls`     transactions that see one user's rows only
 //! - `audit`     who changed what: one chain of entries, appended within the transaction of the act
 //! - `secrets`   values that the database holds only sealed, under master keys that it never sees
+//! - `tools`     what a model may call: the trait, schemas of arguments, the tools over the graph
 //! - `horizon`   what holds back the removal of dead rows
 //! - `commands`  verbs: one transaction each, over several nouns
 //!
@@ -41,5 +42,6 @@ pub mod secrets;
 pub mod sessions;
 pub mod telemetry;
 pub mod tool_calls;
+pub mod tools;
 pub mod wakeup;
 pub mod walls;

@@ -22,7 +22,6 @@ pub mod models;
 pub mod publish;
 pub mod run;
 pub mod services;
-pub mod tools;
 
 use rejoin_shared::db::ConnectError;
 use tokio_util::sync::CancellationToken;

@@ -17,8 +17,8 @@ use crate::jobs::Handlers;
 use crate::models::name::ModelSettings;
 use crate::models::registry::Models;
 use crate::models::retry::RetryPolicy;
-use crate::tools::registry::Registry;
 use crate::{WorkerError, models::ModelError};
+use rejoin_shared::tools::registry::Registry;
 
 #[derive(Clone)]
 pub struct Services {

@@ -3,9 +3,9 @@
 use rejoin_shared::graph::import::{self, OnError};
 use rejoin_shared::graph::objects::{self, Filter, Resolved};
 use rejoin_shared::graph::{Actor, ActorKind};
-use rejoin_worker::tools::arguments::admit;
-use rejoin_worker::tools::registry::Registry;
-use rejoin_worker::tools::{ToolContext, ToolError};
+use rejoin_shared::tools::arguments::admit;
+use rejoin_shared::tools::registry::Registry;
+use rejoin_shared::tools::{ToolContext, ToolError};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -30,7 +30,7 @@ async fn tools_answer_with_entities_that_can_be_cited_and_with_errors_that_can_b
     let context = ToolContext {
         db: pool.clone(),
         project_id,
-        run_id: Uuid::now_v7(),
+        run_id: Some(Uuid::now_v7()),
         user_id: Some(database.user_id),
         call_id: "call-1".to_owned(),
         record_id: Uuid::now_v7(),
@@ -88,7 +88,7 @@ async fn a_call_that_is_repeated_after_a_crash_makes_nothing_twice() {
     let context = ToolContext {
         db: pool.clone(),
         project_id,
-        run_id: Uuid::now_v7(),
+        run_id: Some(Uuid::now_v7()),
         user_id: None,
         call_id: "call-1".to_owned(),
         record_id: Uuid::now_v7(),

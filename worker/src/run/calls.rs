@@ -15,7 +15,7 @@ use super::limits::{REPEATS_STOPPED, Verdict};
 use super::{End, Execution, Interrupt, Next};
 use crate::models::{Message, ToolCall};
 use crate::publish::StreamEvent;
-use crate::tools::{SharedTool, ToolContext, ToolError, arguments};
+use rejoin_shared::tools::{SharedTool, ToolContext, ToolError, arguments};
 
 /// Characters of a result that the model is given; the whole is stored with the call.
 const RESULT_MAX_CHARS: usize = 60_000;
@@ -230,7 +230,7 @@ impl Execution {
         let context = ToolContext {
             db: self.request.services.db.sql.clone(),
             project_id: self.request.run.project_id,
-            run_id: self.request.run.id,
+            run_id: Some(self.request.run.id),
             user_id: self.request.run.user_id,
             call_id: call.call_id.clone(),
             record_id: call.id,

@@ -5,8 +5,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::schemas;
 use jsonschema::Validator;
-use rejoin_shared::schemas;
 use serde_json::{Map, Value, json};
 
 use super::{ToolError, ToolSpec};

@@ -3,7 +3,7 @@
 //! Vectors are not computed, so `vectorScore` is null everywhere, and the tools that are named for meaning say in a note that
 //! they matched words.
 
-use rejoin_shared::graph::search::{self, Hit, Scope};
+use crate::graph::search::{self, Hit, Scope};
 use serde_json::{Value, json};
 
 use super::definition::{Definition, ENTITY_ID, Effect};
