@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Also what a few tests need beside `make setup`: a browser. A test whose tool is missing says so and is skipped.
+# Also what a few tests need beside `make setup`: a browser, and MCP programs of other people. A test whose tool is missing says so and is skipped.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
@@ -16,3 +16,4 @@ setup_browser() {
 }
 
 setup_browser
+source scripts/setup-mcp.sh

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use rejoin_shared::db::Db;
+use rejoin_shared::mcp::commands::Commands;
 use rejoin_shared::wakeup::SharedBus;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -30,6 +31,8 @@ pub struct AppState {
     /// Whose tokens are accepted.
     pub oidc: Option<Arc<Oidc>>,
     pub transfers: Arc<Transfers>,
+    /// Processes that projects may use as MCP servers.
+    pub commands: Commands,
     pub metrics: PrometheusHandle,
     /// A place for each request that is worked on.
     pub in_flight: Arc<Semaphore>,
@@ -39,13 +42,21 @@ pub struct AppState {
 
 impl AppState {
     /// Starts the hub, too.
-    pub fn new(config: ApiConfig, oidc: Option<Oidc>, db: Db, bus: SharedBus, draining: CancellationToken) -> Self {
+    pub fn new(
+        config: ApiConfig,
+        oidc: Option<Oidc>,
+        commands: Commands,
+        db: Db,
+        bus: SharedBus,
+        draining: CancellationToken,
+    ) -> Self {
         // Before anybody counts.
         let metrics = metrics::handle();
         Self {
             hub: Hub::start(db.clone(), bus.clone(), &config, draining.clone()),
             transfers: Arc::new(Transfers::new(&db.sql)),
             oidc: oidc.map(Arc::new),
+            commands,
             rates: Arc::new(Rates::new(&config)),
             keys: Arc::new(Keys::new()),
             quotas: Arc::new(Quotas::new()),

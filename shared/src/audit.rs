@@ -75,6 +75,11 @@ pub enum Action {
     DefinitionDeleted,
     DefaultsInstalled,
     ConversationDeleted,
+    McpServerCreated,
+    McpServerChanged,
+    McpServerDeleted,
+    /// Definitions of tools that an MCP server offers.
+    McpToolsApproved,
     /// An identity of a provider stands for a user who was here before.
     IdentityLinked,
     /// A user was made for an identity that was never seen.
@@ -100,6 +105,10 @@ impl Action {
             Action::DefinitionDeleted => "agent_definition.deleted",
             Action::DefaultsInstalled => "agent_definition.defaults_installed",
             Action::ConversationDeleted => "conversation.deleted",
+            Action::McpServerCreated => "mcp_server.created",
+            Action::McpServerChanged => "mcp_server.changed",
+            Action::McpServerDeleted => "mcp_server.deleted",
+            Action::McpToolsApproved => "mcp_server.tools_approved",
             Action::IdentityLinked => "identity.linked",
             Action::UserCreated => "user.created",
             Action::SecretSet => "secret.set",

@@ -13,6 +13,8 @@
 //! - `audit`     who changed what: one chain of entries, appended within the transaction of the act
 //! - `secrets`   values that the database holds only sealed, under master keys that it never sees
 //! - `tools`     what a model may call: the trait, schemas of arguments, the tools over the graph
+//! - `mcp`       MCP servers of a project, and what they offer
+//! - `watchdog`  ends child processes with their owner
 //! - `horizon`   what holds back the removal of dead rows
 //! - `commands`  verbs: one transaction each, over several nouns
 //!
@@ -31,6 +33,7 @@ pub mod graph;
 pub mod horizon;
 pub mod identities;
 pub mod ids;
+pub mod mcp;
 pub mod messages;
 pub mod projects;
 pub mod queue;
@@ -45,3 +48,4 @@ pub mod tool_calls;
 pub mod tools;
 pub mod wakeup;
 pub mod walls;
+pub mod watchdog;

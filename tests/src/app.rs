@@ -279,6 +279,11 @@ pub struct Process {
 impl Process {
     /// `rejoin worker` on this app's database and model.
     pub fn worker(app: &TestApp) -> Self {
+        Self::worker_with(app, &[])
+    }
+
+    /// The same with these variables.
+    pub fn worker_with(app: &TestApp, variables: &[(&str, String)]) -> Self {
         let child = std::process::Command::new(binary())
             .arg("worker")
             .env("DATABASE_URL", &app.db.url)
@@ -286,6 +291,7 @@ impl Process {
             .env("OPENAI_API_KEY", "scripted")
             .env("REJOIN_LEASE_MS", LEASE.as_millis().to_string())
             .env("REJOIN_HEARTBEAT_MS", (LEASE.as_millis() / 3).to_string())
+            .envs(variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -5,6 +5,7 @@
 //! - `client`        a plain client of the wire
 //! - `tools`         tools that tests hold by the hand
 //! - `issuer`        an identity provider that makes genuine tokens and forged ones
+//! - `mcp`           MCP servers: other people's, and one that misbehaves
 //! - `fuzzing`       what fuzzers feed with any bytes
 //! - `model_server`  a scripted model server that speaks OpenAI's protocol
 
@@ -12,6 +13,7 @@ pub mod app;
 pub mod client;
 pub mod fuzzing;
 pub mod issuer;
+pub mod mcp;
 pub mod model_server;
 pub mod support;
 pub mod tools;

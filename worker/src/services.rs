@@ -1,6 +1,7 @@
 //! What every part of a worker is given. Made once per process; cheap to clone.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
@@ -12,12 +13,14 @@ use rejoin_shared::wakeup::{self, SharedBus};
 use rejoin_shared::{commands, ids};
 use tokio_util::sync::CancellationToken;
 
+use crate::WorkerError;
 use crate::config::WorkerConfig;
-use crate::jobs::Handlers;
+use crate::jobs::{Handler, Handlers};
+use crate::mcp::probe::Probe;
 use crate::models::name::ModelSettings;
 use crate::models::registry::Models;
 use crate::models::retry::RetryPolicy;
-use crate::{WorkerError, models::ModelError};
+use crate::pools::Pools;
 use rejoin_shared::tools::registry::Registry;
 
 #[derive(Clone)]
@@ -28,7 +31,8 @@ pub struct Services {
     pub writer: EventWriter,
     pub models: Models,
     pub retry: RetryPolicy,
-    pub tools: Arc<Registry>,
+    /// The tools of each project.
+    pub pools: Arc<Pools>,
     /// Of jobs that are not runs.
     pub handlers: Handlers,
     pub worker: Arc<WorkerInfo>,
@@ -40,13 +44,7 @@ impl Services {
         let db = Db::connect_lazy(&config.database, "rejoin-worker", Role::Worker)?;
         db.wait_until_up().await;
         let bus = wakeup::start(config.database.bus, &db);
-        Ok(Self::with(
-            config,
-            db,
-            bus,
-            ModelSettings::from_env(),
-            Registry::builtin(),
-        )?)
+        Self::with(config, db, bus, ModelSettings::from_env(), Registry::builtin())
     }
 
     /// The same from parts.
@@ -56,7 +54,7 @@ impl Services {
         bus: SharedBus,
         models: ModelSettings,
         tools: Registry,
-    ) -> Result<Self, ModelError> {
+    ) -> Result<Self, WorkerError> {
         let worker = WorkerInfo {
             id: ids::new(),
             hostname: hostname(),
@@ -65,12 +63,14 @@ impl Services {
             queues: config.queues.clone(),
             slots: i32::try_from(config.slots).unwrap_or(i32::MAX),
         };
+        let call = Duration::from_secs(config.tool_timeout_s);
+        let connections = config.mcp.connections(db.sql.clone(), bus.clone(), call)?;
         Ok(Self {
+            pools: Pools::start(tools, connections, db.sql.clone(), &bus),
             writer: EventWriter::start(db.clone(), bus.clone(), config.writer()),
             models: Models::new(models)?,
             retry: RetryPolicy::default(),
-            tools: Arc::new(tools),
-            handlers: Handlers::default(),
+            handlers: Handlers::new([Arc::new(Probe) as Arc<dyn Handler>]),
             worker: Arc::new(worker),
             config: Arc::new(config),
             db,
@@ -78,9 +78,15 @@ impl Services {
         })
     }
 
-    /// With handlers of other kinds of jobs than runs.
+    /// With these tools in the place of the built-in ones.
+    pub fn offering(mut self, tools: Registry) -> Self {
+        self.pools = Pools::start(tools, self.pools.connections().clone(), self.db.sql.clone(), &self.bus);
+        self
+    }
+
+    /// With handlers of other kinds of jobs, besides its own.
     pub fn handling(mut self, handlers: Handlers) -> Self {
-        self.handlers = handlers;
+        self.handlers = self.handlers.and(&handlers);
         self
     }
 

@@ -543,7 +543,11 @@ async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
     let request = ExecuteRequest {
         run: run.clone(),
         attempt: 1,
-        tools: services.tools.resolve(&["schema_version".to_owned()]),
+        tools: services
+            .pools
+            .resolve(run.project_id, &["schema_version".to_owned()])
+            .await
+            .unwrap(),
         provider: services.models.resolve(Some("openai:scripted")).unwrap().1,
         temperature: None,
         max_tokens: None,
