@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::caller::Keys;
 use crate::config::ApiConfig;
+use crate::mcp::McpServer;
 use crate::oidc::Oidc;
 use crate::pace::Rates;
 use crate::quotas::Quotas;
@@ -31,6 +32,8 @@ pub struct AppState {
     /// Whose tokens are accepted.
     pub oidc: Option<Arc<Oidc>>,
     pub transfers: Arc<Transfers>,
+    /// The server of `/mcp`.
+    pub mcp: McpServer,
     /// Processes that projects may use as MCP servers.
     pub commands: Commands,
     pub metrics: PrometheusHandle,
@@ -56,6 +59,7 @@ impl AppState {
             hub: Hub::start(db.clone(), bus.clone(), &config, draining.clone()),
             transfers: Arc::new(Transfers::new(&db.sql)),
             oidc: oidc.map(Arc::new),
+            mcp: McpServer::new(&config, draining.clone()),
             commands,
             rates: Arc::new(Rates::new(&config)),
             keys: Arc::new(Keys::new()),
