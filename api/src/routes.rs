@@ -5,6 +5,7 @@
 //! - `runs`           one run: its state, its events, its end
 //! - `agent_definitions`  configuration of agents (admin)
 //! - `mcp_servers`    MCP servers whose tools agents may be given (admin)
+//! - `products`       what a project has installed by manifests (admin)
 //! - `history`        the audit trail of runs, in three levels of detail
 //! - `audit`          who changed what in a project (admin)
 //! - `graph`          the knowledge graph, with its own files
@@ -29,6 +30,7 @@ pub mod mcp_servers;
 pub mod me;
 pub mod members;
 pub mod metrics;
+pub mod products;
 pub mod runs;
 pub mod session;
 pub mod tickets;
@@ -71,6 +73,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(runs::routes())
         .merge(agent_definitions::routes())
         .merge(mcp_servers::routes())
+        .merge(products::routes())
         .merge(history::routes())
         .merge(audit::routes())
         .merge(graph::routes())

@@ -4,8 +4,8 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
-    api, audit, chat, completions, dev, doctor, exit, graph, keys, mcp, migrate, openapi, projects, queue, runs,
-    secrets, tail, worker,
+    api, audit, chat, completions, dev, doctor, exit, graph, install, keys, mcp, migrate, openapi, projects, queue,
+    runs, secrets, tail, worker,
 };
 
 /// Agent runs that you can leave and rejoin.
@@ -117,6 +117,8 @@ pub enum Command {
     Queue(queue::Args),
     Graph(graph::Args),
     Mcp(mcp::Args),
+    Install(install::Args),
+    Uninstall(install::UninstallArgs),
     Projects(projects::Args),
     Keys(keys::Args),
     Secrets(secrets::Args),

@@ -10,6 +10,7 @@
 //! - `transcript`            what a terminal shows of a reply, every word once
 //! - `queue` `keys` `projects`   for operators: straight to the database
 //! - `secrets` `audit`       sealed values, and who changed what: straight to the database, too
+//! - `install`               products, by their manifests: through the API
 //! - `mcp`                   MCP servers of a project: through the API
 //! - `graph`                 import and export of the knowledge graph
 //! - `database`              the connection and the project of those
@@ -38,6 +39,7 @@ pub mod doctor;
 pub mod exit;
 pub mod fleet;
 pub mod graph;
+pub mod install;
 pub mod keys;
 pub mod mcp;
 pub mod migrate;
@@ -70,6 +72,8 @@ pub async fn run(cli: Cli) -> Result<Exit> {
         Command::Queue(args) => queue::run(global, args, out).await,
         Command::Graph(args) => graph::run(global, args, out).await,
         Command::Mcp(args) => mcp::run(global, args, out).await,
+        Command::Install(args) => install::run(global, args, out).await,
+        Command::Uninstall(args) => install::uninstall(global, args, out).await,
         Command::Projects(args) => projects::run(global, args, out).await,
         Command::Keys(args) => keys::run(global, args, out).await,
         Command::Secrets(args) => secrets::run(global, args, out).await,

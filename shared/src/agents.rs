@@ -80,6 +80,74 @@ impl From<AgentDefinition> for DefinitionContent {
 }
 
 impl DefinitionContent {
+    /// A definition of which nothing was said.
+    pub fn blank() -> Self {
+        Self {
+            name: String::new(),
+            description: String::new(),
+            system_prompt: String::new(),
+            model: None,
+            tools: vec![],
+            flow_type: "single".to_owned(),
+            is_default: false,
+            max_steps: None,
+            default_timeout: None,
+            visibility: "project".to_owned(),
+            max_depth: None,
+            config: json!({}),
+        }
+    }
+
+    /// Err: what is wrong, for whoever wrote it.
+    pub fn check(&self) -> Result<(), String> {
+        if self.name.trim().is_empty() || self.name.chars().count() > NAME_MAX_CHARS {
+            return Err(format!("name must have 1 to {NAME_MAX_CHARS} characters"));
+        }
+        if self.system_prompt.chars().count() > SYSTEM_PROMPT_MAX_CHARS {
+            return Err(format!(
+                "systemPrompt must have at most {SYSTEM_PROMPT_MAX_CHARS} characters"
+            ));
+        }
+        if !FLOW_TYPES.contains(&self.flow_type.as_str()) {
+            return Err(format!("flowType must be one of {}", FLOW_TYPES.join(", ")));
+        }
+        if !VISIBILITIES.contains(&self.visibility.as_str()) {
+            return Err(format!("visibility must be one of {}", VISIBILITIES.join(", ")));
+        }
+        if self.max_steps.is_some_and(|steps| steps <= 0) {
+            return Err("maxSteps must be greater than 0".to_owned());
+        }
+        if self.default_timeout.is_some_and(|seconds| seconds <= 0) {
+            return Err("defaultTimeout must be greater than 0 (seconds)".to_owned());
+        }
+        if self.max_depth.is_some_and(|depth| depth < 0) {
+            return Err("maxDepth must not be negative".to_owned());
+        }
+        if self.tools.len() > MAX_TOOLS || self.tools.iter().any(|tool| tool.trim().is_empty()) {
+            return Err(format!(
+                "tools must be at most {MAX_TOOLS} names or globs, none of them empty"
+            ));
+        }
+        if !self.config.is_object() {
+            return Err("config must be an object".to_owned());
+        }
+        if let Some(model) = &self.model {
+            if model.name.trim().is_empty() {
+                return Err("model.name must not be empty".to_owned());
+            }
+            if model
+                .temperature
+                .is_some_and(|temperature| !(0.0..=2.0).contains(&temperature))
+            {
+                return Err("model.temperature must be between 0 and 2".to_owned());
+            }
+            if model.max_tokens == Some(0) {
+                return Err("model.maxTokens must be greater than 0".to_owned());
+            }
+        }
+        Ok(())
+    }
+
     /// The names, on the wire, of the fields in which `other` differs.
     pub fn changed_fields(&self, other: &Self) -> Vec<&'static str> {
         // By name, so that a new field is not forgotten here.
@@ -117,6 +185,12 @@ impl DefinitionContent {
     }
 }
 
+/// Of a name [characters].
+const NAME_MAX_CHARS: usize = 200;
+/// Of a prompt [characters].
+const SYSTEM_PROMPT_MAX_CHARS: usize = 200_000;
+/// Entries of a whitelist.
+const MAX_TOOLS: usize = 500;
 /// Values of `flow_type`.
 pub const FLOW_TYPES: [&str; 4] = ["single", "sequential", "loop", "parallel"];
 /// Values of `visibility`.

@@ -80,6 +80,8 @@ pub enum Action {
     McpServerDeleted,
     /// Definitions of tools that an MCP server offers.
     McpToolsApproved,
+    ProductInstalled,
+    ProductUninstalled,
     /// An identity of a provider stands for a user who was here before.
     IdentityLinked,
     /// A user was made for an identity that was never seen.
@@ -109,6 +111,8 @@ impl Action {
             Action::McpServerChanged => "mcp_server.changed",
             Action::McpServerDeleted => "mcp_server.deleted",
             Action::McpToolsApproved => "mcp_server.tools_approved",
+            Action::ProductInstalled => "product.installed",
+            Action::ProductUninstalled => "product.uninstalled",
             Action::IdentityLinked => "identity.linked",
             Action::UserCreated => "user.created",
             Action::SecretSet => "secret.set",

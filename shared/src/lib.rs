@@ -15,6 +15,7 @@
 //! - `tools`     what a model may call: the trait, schemas of arguments, the tools over the graph
 //! - `mcp`       MCP servers of a project, and what they offer
 //! - `watchdog`  ends child processes with their owner
+//! - `products`  what a project has installed by manifests
 //! - `horizon`   what holds back the removal of dead rows
 //! - `commands`  verbs: one transaction each, over several nouns
 //!
@@ -35,6 +36,7 @@ pub mod identities;
 pub mod ids;
 pub mod mcp;
 pub mod messages;
+pub mod products;
 pub mod projects;
 pub mod queue;
 pub mod run_messages;

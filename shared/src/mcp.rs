@@ -171,6 +171,40 @@ impl Settings {
         Ok(())
     }
 
+    /// The names, on the wire, of the fields in which `other` differs.
+    pub fn changed_fields(&self, other: &Self) -> Vec<&'static str> {
+        // By name, so that a new field is not forgotten here.
+        let Self {
+            name,
+            transport,
+            command,
+            env,
+            url,
+            headers,
+            enabled,
+            tools,
+            timeout_s,
+            approval,
+            trust_hints,
+        } = self;
+        [
+            ("name", *name != other.name),
+            ("transport", *transport != other.transport),
+            ("command", *command != other.command),
+            ("env", *env != other.env),
+            ("url", *url != other.url),
+            ("headers", *headers != other.headers),
+            ("enabled", *enabled != other.enabled),
+            ("tools", *tools != other.tools),
+            ("timeoutS", *timeout_s != other.timeout_s),
+            ("approval", *approval != other.approval),
+            ("trustHints", *trust_hints != other.trust_hints),
+        ]
+        .into_iter()
+        .filter_map(|(field, differs)| differs.then_some(field))
+        .collect()
+    }
+
     /// Whether `other` is reached in the same way.
     fn is_reached_like(&self, other: &Self) -> bool {
         (self.transport, &self.command, &self.env, &self.url, &self.headers)

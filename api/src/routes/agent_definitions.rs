@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use chrono::{DateTime, Utc};
-use rejoin_shared::agents::{self, AgentDefinition, DefinitionContent, FLOW_TYPES, ModelChoice, VISIBILITIES};
+use rejoin_shared::agents::{self, AgentDefinition, DefinitionContent, ModelChoice};
 use rejoin_shared::audit::Action;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
@@ -20,11 +20,6 @@ use crate::caller::Caller;
 use crate::extract::{Body, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
-
-const NAME_MAX_CHARS: usize = 200;
-const SYSTEM_PROMPT_MAX_CHARS: usize = 200_000;
-/// Entries of a whitelist.
-const MAX_TOOLS: usize = 500;
 
 pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
@@ -166,72 +161,10 @@ impl DefinitionRequest {
     }
 }
 
-/// A definition of which nothing was said.
-fn blank() -> DefinitionContent {
-    DefinitionContent {
-        name: String::new(),
-        description: String::new(),
-        system_prompt: String::new(),
-        model: None,
-        tools: vec![],
-        flow_type: "single".to_owned(),
-        is_default: false,
-        max_steps: None,
-        default_timeout: None,
-        visibility: "project".to_owned(),
-        max_depth: None,
-        config: json!({}),
-    }
-}
-
 fn check(content: &DefinitionContent) -> Result<(), Problem> {
-    let refused = |detail: String| Err(Problem::bad_request("invalid_agent_definition", detail));
-    if content.name.trim().is_empty() || content.name.chars().count() > NAME_MAX_CHARS {
-        return refused(format!("name must have 1 to {NAME_MAX_CHARS} characters"));
-    }
-    if content.system_prompt.chars().count() > SYSTEM_PROMPT_MAX_CHARS {
-        return refused(format!(
-            "systemPrompt must have at most {SYSTEM_PROMPT_MAX_CHARS} characters"
-        ));
-    }
-    if !FLOW_TYPES.contains(&content.flow_type.as_str()) {
-        return refused(format!("flowType must be one of {}", FLOW_TYPES.join(", ")));
-    }
-    if !VISIBILITIES.contains(&content.visibility.as_str()) {
-        return refused(format!("visibility must be one of {}", VISIBILITIES.join(", ")));
-    }
-    if content.max_steps.is_some_and(|steps| steps <= 0) {
-        return refused("maxSteps must be greater than 0".to_owned());
-    }
-    if content.default_timeout.is_some_and(|seconds| seconds <= 0) {
-        return refused("defaultTimeout must be greater than 0 (seconds)".to_owned());
-    }
-    if content.max_depth.is_some_and(|depth| depth < 0) {
-        return refused("maxDepth must not be negative".to_owned());
-    }
-    if content.tools.len() > MAX_TOOLS || content.tools.iter().any(|tool| tool.trim().is_empty()) {
-        return refused(format!(
-            "tools must be at most {MAX_TOOLS} names or globs, none of them empty"
-        ));
-    }
-    if !content.config.is_object() {
-        return refused("config must be an object".to_owned());
-    }
-    if let Some(model) = &content.model {
-        if model.name.trim().is_empty() {
-            return refused("model.name must not be empty".to_owned());
-        }
-        if model
-            .temperature
-            .is_some_and(|temperature| !(0.0..=2.0).contains(&temperature))
-        {
-            return refused("model.temperature must be between 0 and 2".to_owned());
-        }
-        if model.max_tokens == Some(0) {
-            return refused("model.maxTokens must be greater than 0".to_owned());
-        }
-    }
-    Ok(())
+    content
+        .check()
+        .map_err(|fault| Problem::bad_request("invalid_agent_definition", fault))
 }
 
 fn not_found() -> Problem {
@@ -286,7 +219,7 @@ async fn create(
     Body(request): Body<DefinitionRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<DefinitionBody>), Problem> {
     caller.in_project(project_id)?;
-    let mut content = blank();
+    let mut content = DefinitionContent::blank();
     request.apply(&mut content);
     check(&content)?;
     let mut db = caller.walled(&state).await?;
@@ -425,7 +358,7 @@ mod tests {
         let snake = r#"{"name": "a", "system_prompt": "p", "model": {"name": "m", "max_tokens": 5}, "flow_type": "loop",
                         "is_default": true, "max_steps": 3, "default_timeout": 60, "max_depth": 1}"#;
         let [camel, snake] = [camel, snake].map(|json| {
-            let mut content = blank();
+            let mut content = DefinitionContent::blank();
             serde_json::from_str::<DefinitionRequest>(json)
                 .unwrap()
                 .apply(&mut content);
@@ -440,7 +373,7 @@ mod tests {
         let mut content = DefinitionContent {
             max_steps: Some(3),
             max_depth: Some(1),
-            ..blank()
+            ..DefinitionContent::blank()
         };
         serde_json::from_str::<DefinitionRequest>(r#"{"maxSteps": null}"#)
             .unwrap()
@@ -452,11 +385,11 @@ mod tests {
     fn what_makes_no_sense_is_refused_with_a_reason() {
         let named = DefinitionContent {
             name: "a".into(),
-            ..blank()
+            ..DefinitionContent::blank()
         };
         assert!(check(&named).is_ok());
         for wrong in [
-            blank(),
+            DefinitionContent::blank(),
             DefinitionContent {
                 flow_type: "zigzag".into(),
                 ..named.clone()

@@ -207,6 +207,23 @@ async fn by_name(db: &mut PgConnection, project_id: Uuid, name: &str, version: &
     .map_err(Error::database("find a pack by its name"))
 }
 
+/// A pack that the project may see, by name and version.
+pub async fn find(db: impl PgExecutor<'_>, project_id: Uuid, name: &str, version: &str) -> Result<Option<Pack>, Error> {
+    sqlx::query_as!(
+        Pack,
+        "select id, project_id, name, version, description, author, status, object_types, relationship_types, ui, prompts,
+             checksum, created_at
+         from kb.template_packs
+         where (project_id = $1 or project_id is null) and name = $2 and version = $3 order by project_id nulls last limit 1",
+        project_id,
+        name,
+        version
+    )
+    .fetch_optional(db)
+    .await
+    .map_err(Error::database("find a pack by its name"))
+}
+
 /// A pack that the project may see.
 pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<Pack, Error> {
     sqlx::query_as!(
@@ -395,6 +412,42 @@ pub async fn set_active(db: &mut PgConnection, project_id: Uuid, id: Uuid, activ
     all.into_iter()
         .find(|assignment| assignment.id == id)
         .ok_or_else(|| Error::not_found("template assignment", id))
+}
+
+/// The types of one pack that another has not, and of which there are live objects.
+pub async fn lost_by(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    pack_id: Uuid,
+    other_id: Uuid,
+) -> Result<Vec<String>, Error> {
+    sqlx::query_scalar!(
+        r#"select t.name as "name!" from kb.template_packs p cross join lateral jsonb_object_keys(p.object_types) as t(name)
+           where p.id = $2
+             and not exists (select from kb.template_packs other where other.id = $3 and other.object_types ? t.name)
+             and exists (select from kb.graph_objects o
+                         where o.project_id = $1 and o.type = t.name and o.superseded_at is null and o.deleted_at is null)
+           order by t.name"#,
+        project_id,
+        pack_id,
+        other_id
+    )
+    .fetch_all(db)
+    .await
+    .map_err(Error::database("compare packs"))
+}
+
+/// Takes a pack out of the project that another one has taken the place of, in the caller's transaction.
+pub async fn release(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<(), Error> {
+    sqlx::query!(
+        "delete from kb.template_assignments where id = $2 and project_id = $1",
+        project_id,
+        id
+    )
+    .execute(db)
+    .await
+    .map_err(Error::database("release a pack"))?;
+    Ok(())
 }
 
 /// Uninstalls a pack, unless there are live objects of its types.

@@ -34,6 +34,7 @@ mod oidc;
 mod oidc_provider;
 mod openapi;
 mod packs;
+mod products;
 mod queue;
 mod queue_batches;
 mod queue_model;

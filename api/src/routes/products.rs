@@ -1,0 +1,195 @@
+//! `/api/admin/projects/{p}/products`: what the project has installed by manifests.
+
+use axum::Json;
+use axum::extract::State;
+use rejoin_shared::audit::Action;
+use rejoin_shared::mcp::Transport;
+use rejoin_shared::products::{self, Change, Manifest, Plan, Product, ProductError};
+use rejoin_shared::wakeup::Wake;
+use rejoin_shared::walls::{self, Asking};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::audit::record;
+use crate::caller::Caller;
+use crate::extract::{Body, Params, Segments};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(list, install))
+        .routes(routes!(uninstall))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Products {
+    #[schema(value_type = Vec<Object>)]
+    pub items: Vec<Product>,
+}
+
+/// A manifest to install
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InstallRequest {
+    /// By its JSON Schema (`rejoin install --schema`)
+    #[schema(value_type = Object)]
+    pub manifest: Value,
+    /// Only say what would be done
+    #[serde(default, alias = "dry_run")]
+    pub dry_run: bool,
+    /// Take over what somebody else has made under the same names
+    #[serde(default)]
+    pub adopt: bool,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct UninstallParams {
+    /// Only say what would be done
+    pub dry_run: Option<bool>,
+}
+
+/// What was done, or would be
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Done {
+    pub name: String,
+    /// None: it is uninstalled
+    pub version: Option<String>,
+    pub previous_version: Option<String>,
+    /// `kind`, `name`, `action` (create, update, keep, remove, release, conflict), `detail`
+    #[schema(value_type = Vec<Object>)]
+    pub changes: Vec<Change>,
+    /// Nothing was changed
+    pub dry_run: bool,
+}
+
+impl Done {
+    fn of(plan: Plan, dry_run: bool) -> Self {
+        Self {
+            name: plan.name,
+            version: plan.version,
+            previous_version: plan.previous_version,
+            changes: plan.changes,
+            dry_run,
+        }
+    }
+}
+
+impl From<ProductError> for Problem {
+    fn from(error: ProductError) -> Self {
+        match error {
+            ProductError::NotFound(_) => Problem::not_found("product_not_found", "The product"),
+            ProductError::Invalid(words) => Problem::bad_request("invalid_manifest", words),
+            ProductError::Conflict(words) => Problem::conflict("product_conflict", words),
+            ProductError::Database(error) => error.into(),
+        }
+    }
+}
+
+/// The products that the project has installed
+#[utoipa::path(get, path = "/api/admin/projects/{p}/products", tag = "products",
+    params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "All of them, by name, with their manifests", body = Products), Refused))]
+async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+) -> Result<Json<Products>, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
+    let items = products::list(&mut *db, project_id).await?;
+    Ok(Json(Products { items }))
+}
+
+/// Install a product, or another version of it
+///
+/// The project is brought to what the manifest says: all of it, or nothing.
+#[utoipa::path(post, path = "/api/admin/projects/{p}/products", tag = "products", request_body = InstallRequest,
+    params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "Done, or with `dryRun` what would be", body = Done),
+        (status = 409, description = "Somebody else has made things of the same names", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn install(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Body(request): Body<InstallRequest>,
+) -> Result<Json<Done>, Problem> {
+    caller.in_project(project_id)?;
+    let manifest = Manifest::read(request.manifest).map_err(|fault| Problem::bad_request("invalid_manifest", fault))?;
+    for server in manifest
+        .servers
+        .iter()
+        .filter(|server| server.transport == Transport::Stdio)
+    {
+        let command = server.command.as_deref().unwrap_or_default();
+        let allowed = state.commands.allow(command, server.env.keys());
+        allowed.map_err(|fault| {
+            let detail = format!("MCP server {}: {fault}", server.name);
+            Problem::new(axum::http::StatusCode::FORBIDDEN, "command_not_allowed", detail)
+        })?;
+    }
+    let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
+    let plan = products::install(&mut db, project_id, &manifest, request.adopt).await?;
+    if request.dry_run {
+        return Ok(Json(Done::of(plan, true)));
+    }
+    let conflicts: Vec<String> = plan
+        .conflicts()
+        .map(|change| format!("{} {}: {}", change.kind, change.name, change.detail.join(", ")))
+        .collect();
+    if !conflicts.is_empty() {
+        return Err(Problem::conflict("product_conflict", conflicts.join("; ")));
+    }
+    let detail = json!({ "version": plan.version, "previousVersion": plan.previous_version });
+    record(
+        &mut db,
+        &caller,
+        Action::ProductInstalled,
+        format!("product:{}", plan.name),
+        detail,
+    )
+    .await?;
+    db.commit().await?;
+    state.bus.publish(Wake::tools(project_id));
+    Ok(Json(Done::of(plan, false)))
+}
+
+/// Uninstall a product
+///
+/// Objects, runs and conversations stay, and so does what they depend on (`release`).
+#[utoipa::path(delete, path = "/api/admin/projects/{p}/products/{name}", tag = "products",
+    params(UninstallParams, ("p" = Uuid, Path, description = "The project"), ("name" = String, Path, description = "The product")),
+    responses((status = 200, description = "Done, or with `dryRun` what would be", body = Done), Refused))]
+async fn uninstall(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, name)): Segments<(Uuid, String)>,
+    Params(params): Params<UninstallParams>,
+) -> Result<Json<Done>, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
+    let plan = products::uninstall(&mut db, project_id, &name).await?;
+    if params.dry_run.unwrap_or_default() {
+        return Ok(Json(Done::of(plan, true)));
+    }
+    let detail = json!({ "previousVersion": plan.previous_version });
+    record(
+        &mut db,
+        &caller,
+        Action::ProductUninstalled,
+        format!("product:{name}"),
+        detail,
+    )
+    .await?;
+    db.commit().await?;
+    state.bus.publish(Wake::tools(project_id));
+    Ok(Json(Done::of(plan, false)))
+}
