@@ -4,6 +4,7 @@
 //! - `tools`     the built-in tools, as the protocol has them
 //! - `ask`       `ask_agent`: a turn of an agent, told of while it runs, cancellable
 //! - `body`      an answer that ends when its stream has to
+//! - `prompts`   prompts of the products that the project has installed
 //! - `sessions`  what clients said when they began, in the database: any API goes on with any session
 //!
 //! Invariants: every request is authenticated by itself; a session is its caller's alone; a client that goes away, or an API that
@@ -11,6 +12,7 @@
 
 mod ask;
 mod body;
+mod prompts;
 mod sessions;
 mod tools;
 
@@ -29,8 +31,9 @@ use rejoin_shared::{agents, walls};
 use rmcp::ErrorData;
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CancelledNotificationParam, Implementation, InitializeResult,
-    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CancelledNotificationParam, GetPromptRequestParams, GetPromptResponse,
+    Implementation, InitializeResult, ListPromptsResult, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
+    ServerConfig,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer};
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
@@ -173,7 +176,7 @@ struct Granted {
 
 impl ServerHandler for Door {
     fn get_info(&self) -> ServerConfig {
-        let mut info = InitializeResult::new(ServerCapabilities::builder().enable_tools().build());
+        let mut info = InitializeResult::new(ServerCapabilities::builder().enable_tools().enable_prompts().build());
         info.server_info = Implementation::new("rejoin", env!("CARGO_PKG_VERSION"));
         info.instructions = Some(
             "A project's knowledge graph, and its agents. Search and walk the graph with the tools; let an agent answer with ask_agent."
@@ -210,6 +213,25 @@ impl ServerHandler for Door {
             name => tools::call(&asked, &granted, name, arguments, &context.ct).await?,
         };
         Ok(result.into())
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let (asked, _) = asked(&context.extensions)?;
+        Ok(ListPromptsResult::with_all_items(prompts::list(&asked).await?))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let (asked, _) = asked(&context.extensions)?;
+        let arguments = request.arguments.unwrap_or_default();
+        Ok(prompts::get(&asked, &request.name, &arguments).await?.into())
     }
 
     async fn on_cancelled(&self, cancelled: CancelledNotificationParam, context: NotificationContext<RoleServer>) {

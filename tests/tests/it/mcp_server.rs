@@ -413,11 +413,25 @@ async fn the_official_conformance_tests_of_servers_say_what_is_expected() {
         return;
     }
     let app = app().await;
+    let arguments = json!([{"name": "arg1", "description": "One", "required": true}, {"name": "arg2", "description": "Two", "required": true}]);
+    let manifest = json!({
+        "name": "conformance", "version": "1.0.0",
+        "mcp": {"prompts": [
+            {"name": "test_simple_prompt", "description": "Without arguments.", "text": "This is a simple prompt for testing."},
+            {"name": "test_prompt_with_arguments", "description": "With arguments.", "arguments": arguments,
+             "text": "Prompt with arguments: arg1='{{arg1}}', arg2='{{arg2}}'"}
+        ]}
+    });
+    let products = format!("/api/admin/projects/{}/products", app.db.project_id);
+    assert_eq!(
+        app.client().post(&products, json!({ "manifest": manifest })).await.0,
+        StatusCode::OK
+    );
     let url = with_key(&app).await;
     let expected = mcp::script("conformance.yml").display().to_string();
     if let Some((passed, said)) = conformance(&["server", "--url", &url, "--expected-failures", &expected]).await {
         assert!(passed, "{said}");
-        assert!(said.contains("Total: 7 passed"), "{said}");
+        assert!(said.contains("Total: 10 passed"), "{said}");
     }
 }
 
