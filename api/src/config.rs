@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
+use rejoin_embeddings::EmbeddingsArgs;
 use rejoin_shared::config::DatabaseArgs;
 
 use crate::oidc::settings::OidcArgs;
@@ -17,6 +18,9 @@ const SESSION_HOURS: u32 = 168;
 pub struct ApiConfig {
     #[command(flatten)]
     pub database: DatabaseArgs,
+
+    #[command(flatten)]
+    pub embeddings: EmbeddingsArgs,
 
     #[command(flatten)]
     pub oidc: OidcArgs,
@@ -99,6 +103,7 @@ impl ApiConfig {
     pub fn new(database: DatabaseArgs) -> Self {
         Self {
             database,
+            embeddings: EmbeddingsArgs::off(),
             oidc: OidcArgs::default(),
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
             rate_per_s: 2_000,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use metrics_exporter_prometheus::PrometheusHandle;
+use rejoin_embeddings::{Embedder, Endpoints};
 use rejoin_shared::db::Db;
 use rejoin_shared::wakeup::SharedBus;
 use tokio::sync::Semaphore;
@@ -30,6 +31,8 @@ pub struct AppState {
     /// Whose tokens are accepted.
     pub oidc: Option<Arc<Oidc>>,
     pub transfers: Arc<Transfers>,
+    /// Makes vectors of queries.
+    pub embedder: Embedder,
     pub metrics: PrometheusHandle,
     /// A place for each request that is worked on.
     pub in_flight: Arc<Semaphore>,
@@ -45,6 +48,7 @@ impl AppState {
         Self {
             hub: Hub::start(db.clone(), bus.clone(), &config, draining.clone()),
             transfers: Arc::new(Transfers::new(&db.sql)),
+            embedder: Embedder::new(&config.embeddings, &Endpoints::from_env()),
             oidc: oidc.map(Arc::new),
             rates: Arc::new(Rates::new(&config)),
             keys: Arc::new(Keys::new()),

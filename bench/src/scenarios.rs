@@ -9,6 +9,7 @@ mod limits;
 mod queue;
 mod resume;
 mod scale;
+mod search;
 mod steps;
 mod stream;
 mod ttft;
@@ -28,6 +29,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(ttft::Ttft),
         Box::new(steps::Steps),
         Box::new(scale::Scale::default()),
+        Box::new(search::Search),
         Box::new(idle::Idle),
     ]
 }

@@ -6,6 +6,7 @@
 //! - `claimer`      claims due jobs into bounded slots; heartbeat, cancellation, drain
 //! - `executor`     one claimed run from its start to `done`; recovery; the outcome of the job
 //! - `jobs`         handlers of other kinds of jobs
+//! - `embedding`    vectors of the graph's objects, made in the background
 //! - `run`          the step loop: model call, tool calls, limits
 //! - `models`       providers behind one trait
 //! - `tools`        what a model may call
@@ -15,6 +16,7 @@
 
 pub mod claimer;
 pub mod config;
+pub mod embedding;
 pub mod executor;
 pub mod jobs;
 pub mod maintenance;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::get;
 use metrics_exporter_prometheus::PrometheusBuilder;
+use rejoin_embeddings::{Embedder, Endpoints};
 use rejoin_shared::db::{Db, Role};
 use rejoin_shared::events::EventWriter;
 use rejoin_shared::queue::lease::WorkerInfo;
@@ -13,7 +14,8 @@ use rejoin_shared::{commands, ids};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::WorkerConfig;
-use crate::jobs::Handlers;
+use crate::embedding::Embedding;
+use crate::jobs::{Handler, Handlers};
 use crate::models::name::ModelSettings;
 use crate::models::registry::Models;
 use crate::models::retry::RetryPolicy;
@@ -29,6 +31,8 @@ pub struct Services {
     pub models: Models,
     pub retry: RetryPolicy,
     pub tools: Arc<Registry>,
+    /// Makes vectors of objects and queries.
+    pub embedder: Embedder,
     /// Of jobs that are not runs.
     pub handlers: Handlers,
     pub worker: Arc<WorkerInfo>,
@@ -70,7 +74,8 @@ impl Services {
             models: Models::new(models)?,
             retry: RetryPolicy::default(),
             tools: Arc::new(tools),
-            handlers: Handlers::default(),
+            embedder: Embedder::new(&config.embeddings, &Endpoints::from_env()),
+            handlers: Handlers::new([Arc::new(Embedding) as Arc<dyn Handler>]),
             worker: Arc::new(worker),
             config: Arc::new(config),
             db,

@@ -13,6 +13,7 @@ pub use arguments::Schema;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use rejoin_embeddings::Embedder;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -36,6 +37,8 @@ pub struct ToolSpec {
 pub struct ToolContext {
     pub db: sqlx::PgPool,
     pub project_id: Uuid,
+    /// Makes vectors of queries.
+    pub embedder: Embedder,
     pub run_id: Uuid,
     /// The user on whose behalf the run acts, where there is one.
     pub user_id: Option<Uuid>,

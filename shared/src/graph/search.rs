@@ -6,7 +6,7 @@
 //! near it, 0.6 where it is in the text. A key or name that is the whole query scores 1. Types and labels filter before any
 //! limit. Without pg_trgm no word is near.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, FromRow as _, PgPool, Row as _};
@@ -14,7 +14,8 @@ use uuid::Uuid;
 
 use super::objects::{self, COLUMNS, Object};
 use super::query::Query;
-use super::{Error, relationships};
+use super::vectors::{self, QueryVector};
+use super::{Error, relationships, traverse};
 
 /// Objects in an answer.
 pub const MAX_LIMIT: i64 = 100;
@@ -116,34 +117,39 @@ async fn run(
     Ok(Hits { hits, total })
 }
 
-/// Objects like this one: in the words of its name and short texts (0.6), in whom it is connected to (0.3), in its labels
-/// (0.1). Never the object itself.
+/// Objects like this one: in meaning, where it has a vector of this model, else in the words of its name and short texts (0.6); in whom
+/// it is connected to (0.3); in its labels (0.1). Never the object itself. Also says whether it went by meaning.
 pub async fn similar(
     pool: &PgPool,
     project_id: Uuid,
     id: Uuid,
+    model: Option<&str>,
     types: &[String],
     limit: i64,
-) -> Result<Vec<Hit>, Error> {
+) -> Result<(Vec<Hit>, bool), Error> {
     let limit = limit.clamp(1, MAX_LIMIT);
     let object = objects::get(pool, project_id, id).await?;
     let scope = Scope {
         types: types.to_vec(),
         labels: Vec::new(),
     };
-    let by_words = run(
-        pool,
-        project_id,
-        &Query::parse(&own_text(&object)),
-        &scope,
-        MAX_LIMIT,
-        Reach::Words,
-    )
-    .await?;
     let by_neighbours = shared_neighbours(pool, project_id, id, types).await?;
+    let vector = match model {
+        Some(model) => vectors::of(pool, project_id, id, model).await?,
+        None => None,
+    };
+    let alike = match &vector {
+        Some(vector) => near(pool, project_id, vector, &scope, &by_neighbours).await?,
+        None => {
+            let query = Query::parse(&own_text(&object));
+            run(pool, project_id, &query, &scope, MAX_LIMIT, Reach::Words)
+                .await?
+                .hits
+        }
+    };
 
     let mut found: HashMap<Uuid, Hit> = HashMap::new();
-    for hit in by_words.hits {
+    for hit in alike {
         found.insert(
             hit.object.id,
             Hit {
@@ -178,7 +184,31 @@ pub async fn similar(
     }
     hits.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.object.id.cmp(&b.object.id)));
     hits.truncate(limit as usize);
-    Ok(hits)
+    Ok((hits, vector.is_some()))
+}
+
+/// The nearest objects, and how near these neighbours' neighbours are.
+async fn near(
+    pool: &PgPool,
+    project_id: Uuid,
+    vector: &QueryVector,
+    scope: &Scope,
+    others: &[(Object, f64)],
+) -> Result<Vec<Hit>, Error> {
+    let mut near = vectors::nearest(pool, project_id, vector, scope, MAX_LIMIT + 1).await?;
+    let mut objects: HashMap<Uuid, Object> = others.iter().map(|(other, _)| (other.id, other.clone())).collect();
+    let known: HashSet<Uuid> = near.iter().map(|near| near.id).collect();
+    let unknown: Vec<Uuid> = objects.keys().copied().filter(|id| !known.contains(id)).collect();
+    near.extend(vectors::cosines(pool, project_id, vector, &unknown).await?);
+    let missing: Vec<Uuid> = known.into_iter().filter(|id| !objects.contains_key(id)).collect();
+    objects.extend(traverse::by_ids(pool, project_id, &missing).await?);
+    let hits = near.into_iter().filter_map(|near| {
+        Some(Hit {
+            object: objects.remove(&near.id)?,
+            score: near.cosine.clamp(0.0, 1.0),
+        })
+    });
+    Ok(hits.collect())
 }
 
 /// Whether the trigram operators can be used on this connection's search path.

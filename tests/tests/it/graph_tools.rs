@@ -30,6 +30,7 @@ async fn tools_answer_with_entities_that_can_be_cited_and_with_errors_that_can_b
     let context = ToolContext {
         db: pool.clone(),
         project_id,
+        embedder: rejoin_embeddings::Embedder::off(),
         run_id: Uuid::now_v7(),
         user_id: Some(database.user_id),
         call_id: "call-1".to_owned(),
@@ -88,6 +89,7 @@ async fn a_call_that_is_repeated_after_a_crash_makes_nothing_twice() {
     let context = ToolContext {
         db: pool.clone(),
         project_id,
+        embedder: rejoin_embeddings::Embedder::off(),
         run_id: Uuid::now_v7(),
         user_id: None,
         call_id: "call-1".to_owned(),

@@ -230,6 +230,7 @@ impl Execution {
         let context = ToolContext {
             db: self.request.services.db.sql.clone(),
             project_id: self.request.run.project_id,
+            embedder: self.request.services.embedder.clone(),
             run_id: self.request.run.id,
             user_id: self.request.run.user_id,
             call_id: call.call_id.clone(),

@@ -1,12 +1,17 @@
 //! Finding one's way in the graph: search, what types there are, walks from an object.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
-use rejoin_shared::graph::search::{self, Scope};
+use rejoin_shared::graph::hybrid::{self, Mode};
+use rejoin_shared::graph::search::Scope;
 use rejoin_shared::graph::traverse::{self, MAX_DEPTH, Walk};
-use rejoin_shared::graph::{Direction, schema};
+use rejoin_shared::graph::vectors::{self, QueryVector};
+use rejoin_shared::graph::{self, Direction, schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tracing::warn;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -22,6 +27,8 @@ use crate::state::AppState;
 const SEARCH_LIMIT: i64 = 20;
 /// Longest search query [characters].
 const QUERY_MAX_CHARS: usize = 2_000;
+/// A query waits so long for its vector.
+const QUERY_PATIENCE: Duration = Duration::from_secs(2);
 /// Depth of a walk, unless the request says otherwise.
 const WALK_DEPTH: u32 = 2;
 
@@ -37,6 +44,10 @@ pub fn routes() -> OpenApiRouter<AppState> {
 pub struct SearchParams {
     /// Words, or a phrase in quotes; typing errors are forgiven
     pub query: String,
+    /// `lexical`: by words; `semantic`: by meaning; `hybrid`: by both
+    #[serde(default)]
+    #[param(value_type = Option<String>, pattern = "^(lexical|semantic|hybrid)$")]
+    pub mode: Mode,
     /// Only objects of one of these types, with commas between
     pub types: Option<String>,
     /// Only objects with one of these labels, with commas between
@@ -47,11 +58,16 @@ pub struct SearchParams {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 #[schema(as = GraphHit)]
 pub struct HitBody {
     pub object: ObjectBody,
     /// 0 to 1
     pub score: f64,
+    /// By words; null where words did not find it
+    pub lexical_score: Option<f64>,
+    /// By meaning, the cosine; null where meaning did not find it
+    pub vector_score: Option<f64>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -61,6 +77,9 @@ pub struct HitsBody {
     pub data: Vec<HitBody>,
     /// How many objects were found in all
     pub total: i64,
+    /// Why the search went by words only, where it was to go by meaning
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<&'static str>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -165,15 +184,57 @@ async fn search_objects(
         labels: listed(params.labels),
     };
     let limit = params.limit.map_or(SEARCH_LIMIT, i64::from);
-    let found = search::search(&state.db.sql, project_id, &params.query, &scope, limit).await?;
+    let (vector, note) = match params.mode {
+        Mode::Lexical => (None, None),
+        Mode::Semantic | Mode::Hybrid => match query_vector(&state, project_id, &params.query).await? {
+            Ok(vector) => (Some(vector), None),
+            Err(reason) => (None, Some(reason)),
+        },
+    };
+    let db = &state.db.sql;
+    let found = hybrid::find(
+        db,
+        project_id,
+        &params.query,
+        vector.as_ref(),
+        params.mode,
+        &scope,
+        limit,
+    )
+    .await?;
     let data = found.hits.into_iter().map(|hit| HitBody {
         object: hit.object.into(),
         score: hit.score,
+        lexical_score: hit.lexical,
+        vector_score: hit.vector,
     });
     Ok(Json(HitsBody {
         data: data.collect(),
         total: found.total,
+        note,
     }))
+}
+
+/// The vector of a query, or why there is none. (The worker has the same in its `embedding`: neither imports the other.)
+async fn query_vector(
+    state: &AppState,
+    project_id: Uuid,
+    text: &str,
+) -> Result<Result<QueryVector, &'static str>, graph::Error> {
+    let Some(model) = state.embedder.model() else {
+        return Ok(Err("by words only: there is no embedding model"));
+    };
+    if text.trim().is_empty() || !vectors::any(&state.db.sql, project_id, model).await? {
+        return Ok(Err("by words only: no object has a vector yet"));
+    }
+    match state.embedder.embed_query(text, QUERY_PATIENCE).await {
+        Ok(numbers) => Ok(Ok(QueryVector::new(model, numbers))),
+        Err(error) => {
+            let error = &error as &dyn std::error::Error;
+            warn!(model, error, "a query can't be embedded; it goes by words");
+            Ok(Err("by words only: the embedding model failed"))
+        }
+    }
 }
 
 /// What the graph consists of
