@@ -4,6 +4,7 @@ mod append;
 mod bloat;
 mod compaction;
 mod fanout;
+mod graph;
 mod idle;
 mod limits;
 mod queue;
@@ -29,6 +30,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(ttft::Ttft),
         Box::new(steps::Steps),
         Box::new(scale::Scale::default()),
+        Box::new(graph::Graph),
         Box::new(search::Search),
         Box::new(idle::Idle),
     ]

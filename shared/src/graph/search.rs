@@ -1,7 +1,8 @@
 //! Lexical search over live objects, and objects like a given one. Called by the search tools and routes.
 //!
-//! Candidates come from three sides: full text with every word, full text with any word (only where the first found too
-//! little), and trigrams of key and name for typing errors and parts of names. All are scored by one formula, 0 to 1:
+//! Candidates come from four sides: keys and names that are the query or one of its words, full text with every word, full text with any
+//! word (only where the first found too little), and trigrams of key and name for typing errors and parts of names, for words that few
+//! objects have. All are scored by one formula, 0 to 1:
 //! 0.8 x the mean of the words' scores + 0.2 x text rank. A word scores 1 where it is the key or name, up to 0.9 where it is
 //! near it, 0.6 where it is in the text. A key or name that is the whole query scores 1. Types and labels filter before any
 //! limit. Without pg_trgm no word is near.
@@ -19,8 +20,13 @@ use super::{Error, relationships, traverse};
 
 /// Objects in an answer.
 pub const MAX_LIMIT: i64 = 100;
-/// Objects that each of the three sides may put up for scoring, its best first.
+/// Objects that each of the sides may put up for scoring, its best first: twice as many as are asked for, within these bounds.
+const MIN_CANDIDATES: i64 = 100;
 const MAX_CANDIDATES: i64 = 300;
+/// Objects with a query's words that are ranked. Of words that more have, any of them: their ranks hardly differ.
+const MAX_RANKED: i64 = 2_000;
+/// A word that so many objects have is no typing error: nothing near it is looked for.
+const KNOWN_WORD: i64 = 20;
 /// Edges of an object, in each direction, that [`similar`] looks at.
 const MAX_NEIGHBOURS: i64 = 50;
 /// A neighbour with more edges than this says nothing about who is like whom (everything depends on libc6).
@@ -71,6 +77,10 @@ pub async fn search(pool: &PgPool, project_id: Uuid, text: &str, scope: &Scope, 
     .await
 }
 
+/// The indexes of texts, whatever the planner believes of words that it has never seen: with a limit before it, it would rather look
+/// through the table for them, and in a great graph that takes seconds. Compiling the statement would take longer than running it.
+const PLANNING: &str = "set local enable_seqscan = off; set local enable_indexscan = off; set local jit = off";
+
 /// How far a word reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reach {
@@ -90,6 +100,12 @@ async fn run(
 ) -> Result<Hits, Error> {
     let limit = limit.clamp(1, MAX_LIMIT);
     // Built from our own words only.
+    let attempted = "search the graph";
+    let mut tx = pool.begin().await.map_err(Error::database(attempted))?;
+    sqlx::raw_sql(PLANNING)
+        .execute(&mut *tx)
+        .await
+        .map_err(Error::database(attempted))?;
     let rows = sqlx::query(AssertSqlSafe(statement(reach)))
         .bind(project_id)
         .bind(&query.websearch)
@@ -98,10 +114,12 @@ async fn run(
         .bind(&scope.types)
         .bind(&scope.labels)
         .bind(limit)
-        .bind(MAX_CANDIDATES)
-        .fetch_all(pool)
+        .bind((2 * limit).clamp(MIN_CANDIDATES, MAX_CANDIDATES))
+        .bind(MAX_RANKED)
+        .bind(KNOWN_WORD)
+        .fetch_all(&mut *tx)
         .await
-        .map_err(Error::database("search the graph"))?;
+        .map_err(Error::database(attempted))?;
     let mut hits = Vec::with_capacity(rows.len());
     let mut total = 0;
     for row in &rows {
@@ -219,7 +237,8 @@ async fn has_trigrams(pool: &PgPool) -> Result<bool, Error> {
         .map_err(Error::database("look for pg_trgm"))
 }
 
-/// $1 project, $2 websearch text, $3 words, $4 whole text, $5 types, $6 labels, $7 limit, $8 candidates a side.
+/// $1 project, $2 websearch text, $3 words, $4 whole text, $5 types, $6 labels, $7 limit, $8 candidates a side, $9 ranked, $10 when a word
+/// is known.
 fn statement(reach: Reach) -> String {
     const LIVE: &str = "o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
               and (cardinality($5::text[]) = 0 or o.type = any($5))
@@ -230,7 +249,14 @@ fn statement(reach: Reach) -> String {
         Reach::Near => format!(
             "union
             (select o.id
-             from unnest($3::text[]) as word
+             from (
+                 select word
+                 from unnest($3::text[]) as word
+                 where (select count(*)
+                        from (select from kb.graph_objects o
+                              where {LIVE} and o.fts @@ plainto_tsquery('simple', word)
+                              limit $10) known) < $10
+             ) unknown
              cross join lateral (
                  select o.id, similarity(o.key, word) as nearness
                  from kb.graph_objects o
@@ -258,19 +284,27 @@ fn statement(reach: Reach) -> String {
         ),
         every_match as materialized (
             select o.id
-            from kb.graph_objects o
-            where {LIVE} and o.fts @@ websearch_to_tsquery('simple', $2)
+            from (select o.id, o.fts
+                  from kb.graph_objects o
+                  where {LIVE} and o.fts @@ websearch_to_tsquery('simple', $2)
+                  limit $9) o
             order by ts_rank(o.fts, websearch_to_tsquery('simple', $2)) desc, o.id
             limit $8
         ),
         candidates as (
             select id from every_match
             union
+            (select o.id from kb.graph_objects o where {LIVE} and lower(o.key) = any($3::text[] || lower($4)) limit $8)
+            union
+            (select o.id from kb.graph_objects o where {LIVE} and lower(o.name) = any($3::text[] || lower($4)) limit $8)
+            union
             (select o.id
-             from kb.graph_objects o
-             where {LIVE}
-               and (select count(*) from every_match) < $7
-               and o.fts @@ (select query from any_word)
+             from (select o.id, o.fts
+                   from kb.graph_objects o
+                   where {LIVE}
+                     and (select count(*) from every_match) < $7
+                     and o.fts @@ (select query from any_word)
+                   limit $9) o
              order by ts_rank(o.fts, (select query from any_word)) desc, o.id
              limit $8)
             {by_trigrams}
