@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Also what a few tests need beside `make setup`: a browser, the local embedding model. A test whose tool is missing says so and is skipped.
+# Also what a few tests need beside `make setup`: a browser, the local embedding model, and MCP programs of other people. A test whose tool is missing says so and is skipped.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 source scripts/setup-search.sh
@@ -17,3 +17,4 @@ setup_browser() {
 }
 
 setup_browser
+source scripts/setup-mcp.sh

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use rejoin_embeddings::EmbeddingsArgs;
 use rejoin_shared::config::DatabaseArgs;
+use rejoin_shared::mcp::commands::CommandsArgs;
 
 use crate::oidc::settings::OidcArgs;
 
@@ -24,6 +25,9 @@ pub struct ApiConfig {
 
     #[command(flatten)]
     pub oidc: OidcArgs,
+
+    #[command(flatten)]
+    pub mcp_commands: CommandsArgs,
 
     /// Address to listen on; port 0 takes a free one
     #[arg(long, env = "REJOIN_LISTEN", default_value = "127.0.0.1:7420")]
@@ -105,6 +109,7 @@ impl ApiConfig {
             database,
             embeddings: EmbeddingsArgs::off(),
             oidc: OidcArgs::default(),
+            mcp_commands: CommandsArgs::default(),
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
             rate_per_s: 2_000,
             user_rate_per_s: 4_000,

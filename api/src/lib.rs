@@ -39,6 +39,7 @@ use std::time::Duration;
 
 use axum::Router;
 use rejoin_shared::db::{ConnectError, Db, Role};
+use rejoin_shared::mcp::commands::CommandsError;
 use rejoin_shared::wakeup;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -61,6 +62,8 @@ pub enum ServeError {
     Connect(#[from] ConnectError),
     #[error("the settings of the identity provider make no sense: {0}")]
     Oidc(#[from] SettingsError),
+    #[error(transparent)]
+    McpCommands(#[from] CommandsError),
     #[error("listening on {addr} failed")]
     Listen {
         addr: SocketAddr,
@@ -97,6 +100,7 @@ impl Server {
     /// Binds and begins to serve.
     pub async fn start(config: ApiConfig, shutdown: CancellationToken) -> Result<Self, ServeError> {
         let oidc = Oidc::new(&config.oidc)?;
+        let commands = config.mcp_commands.load()?;
         let db = Db::connect_lazy(&config.database, "rejoin-api", Role::App)?;
         let bus = wakeup::start(config.database.bus, &db);
         let asked = config.listen;
@@ -105,7 +109,7 @@ impl Server {
         let addr = listener.local_addr().map_err(failed)?;
         // Of a server's own: stopping it stops nothing else.
         let shutdown = shutdown.child_token();
-        let state = AppState::new(config, oidc, db, bus, CancellationToken::new());
+        let state = AppState::new(config, oidc, commands, db, bus, CancellationToken::new());
         let serving = tokio::spawn(run(listener, state.clone(), shutdown.clone()));
         Ok(Self {
             addr,

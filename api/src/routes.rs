@@ -4,6 +4,7 @@
 //! - `conversations`  what a chat UI lists, their messages and events
 //! - `runs`           one run: its state, its events, its end
 //! - `agent_definitions`  configuration of agents (admin)
+//! - `mcp_servers`    MCP servers whose tools agents may be given (admin)
 //! - `history`        the audit trail of runs, in three levels of detail
 //! - `audit`          who changed what in a project (admin)
 //! - `graph`          the knowledge graph, with its own files
@@ -24,6 +25,7 @@ pub mod conversations;
 pub mod graph;
 pub mod health;
 pub mod history;
+pub mod mcp_servers;
 pub mod me;
 pub mod members;
 pub mod metrics;
@@ -67,6 +69,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(conversations::routes())
         .merge(runs::routes())
         .merge(agent_definitions::routes())
+        .merge(mcp_servers::routes())
         .merge(history::routes())
         .merge(audit::routes())
         .merge(graph::routes())

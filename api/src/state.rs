@@ -5,6 +5,7 @@ use std::sync::Arc;
 use metrics_exporter_prometheus::PrometheusHandle;
 use rejoin_embeddings::{Embedder, Endpoints};
 use rejoin_shared::db::Db;
+use rejoin_shared::mcp::commands::Commands;
 use rejoin_shared::wakeup::SharedBus;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -33,6 +34,8 @@ pub struct AppState {
     pub transfers: Arc<Transfers>,
     /// Makes vectors of queries.
     pub embedder: Embedder,
+    /// Processes that projects may use as MCP servers.
+    pub commands: Commands,
     pub metrics: PrometheusHandle,
     /// A place for each request that is worked on.
     pub in_flight: Arc<Semaphore>,
@@ -42,7 +45,14 @@ pub struct AppState {
 
 impl AppState {
     /// Starts the hub, too.
-    pub fn new(config: ApiConfig, oidc: Option<Oidc>, db: Db, bus: SharedBus, draining: CancellationToken) -> Self {
+    pub fn new(
+        config: ApiConfig,
+        oidc: Option<Oidc>,
+        commands: Commands,
+        db: Db,
+        bus: SharedBus,
+        draining: CancellationToken,
+    ) -> Self {
         // Before anybody counts.
         let metrics = metrics::handle();
         Self {
@@ -50,6 +60,7 @@ impl AppState {
             transfers: Arc::new(Transfers::new(&db.sql)),
             embedder: Embedder::new(&config.embeddings, &Endpoints::from_env()),
             oidc: oidc.map(Arc::new),
+            commands,
             rates: Arc::new(Rates::new(&config)),
             keys: Arc::new(Keys::new()),
             quotas: Arc::new(Quotas::new()),

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use rejoin_cli::dev::postgres::PrivatePostgres;
 use rejoin_cli::dev::process::{self, Signal};
-use rejoin_cli::dev::watchdog::Watchdog;
+use rejoin_shared::watchdog::Watchdog;
 use tokio::time::Instant;
 
 use crate::proxy::Proxy;
@@ -108,7 +108,8 @@ impl Member {
             .stdout(log.try_clone()?)
             .stderr(log);
         let child = command.spawn().with_context(|| format!("can't start {}", self.name))?;
-        self.watchdog.guard(child.id(), Signal::Kill, Signal::Kill);
+        self.watchdog
+            .guard(child.id(), Signal::Kill.name(), Signal::Kill.name());
         *process = Some(child);
         Ok(())
     }

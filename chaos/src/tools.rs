@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use async_trait::async_trait;
-use rejoin_worker::tools::registry::Registry;
-use rejoin_worker::tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
+use rejoin_shared::tools::registry::Registry;
+use rejoin_shared::tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -83,7 +83,7 @@ impl Tool for Ledgered {
         let hold_ms = arguments["hold_ms"].as_u64().unwrap_or_default();
         let effect = Effect {
             tool: self.spec.name.clone(),
-            run_id: context.run_id,
+            run_id: context.run_id.expect("runs alone are given these tools"),
             call_id: context.call_id.clone(),
             pid: std::process::id(),
             at_us: now_us(),

@@ -1,7 +1,6 @@
 //! `chaos worker`: `rejoin worker`, with the tools of a chaos run instead of the built-in ones.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use anyhow::Result;
 use rejoin_cli::exit::Exit;
@@ -28,7 +27,7 @@ pub async fn run(args: Args) -> Result<Exit> {
     let work = async {
         if fleet::schema_is_ready(&config.database.database_url, &args.worker.fleet, &ending.drain).await? {
             let mut services = Services::start(config).await?;
-            services.tools = Arc::new(tools::registry(&args.ledger)?);
+            services = services.offering(tools::registry(&args.ledger)?);
             rejoin_worker::work_with(services, ending.drain.clone()).await;
         }
         Ok(())

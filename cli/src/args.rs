@@ -4,8 +4,8 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
-    api, audit, chat, completions, dev, doctor, exit, graph, keys, migrate, openapi, projects, queue, runs, secrets,
-    tail, worker,
+    api, audit, chat, completions, dev, doctor, exit, graph, keys, mcp, migrate, openapi, projects, queue, runs,
+    secrets, tail, worker,
 };
 
 /// Agent runs that you can leave and rejoin.
@@ -116,6 +116,7 @@ pub enum Command {
     Runs(runs::Args),
     Queue(queue::Args),
     Graph(graph::Args),
+    Mcp(mcp::Args),
     Projects(projects::Args),
     Keys(keys::Args),
     Secrets(secrets::Args),

@@ -4,6 +4,7 @@
 use anyhow::{Context, Result};
 use clap::Subcommand;
 use rejoin_shared::audit::{self, Entry, Hash, Report};
+use rejoin_shared::digest;
 
 use crate::{args::Global, database, exit::Exit, out::Out};
 
@@ -92,7 +93,7 @@ fn list(entries: &[Entry], out: Out) -> Result<Exit> {
                 entry.action.clone(),
                 entry.target.clone(),
                 entry.detail.to_string(),
-                audit::hex(&entry.hash)[..HASH_SHOWN].to_owned(),
+                digest::hex(&entry.hash)[..HASH_SHOWN].to_owned(),
             ]
         })
         .collect();

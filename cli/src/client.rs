@@ -137,18 +137,36 @@ impl Client {
         self.json(self.request(Method::POST, path).json(body), path).await
     }
 
+    /// # Errors
+    /// The API can't be reached, or refuses.
+    pub async fn change(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
+        self.json(self.request(method, path).json(body), path).await
+    }
+
+    /// # Errors
+    /// The API can't be reached, or refuses.
+    pub async fn delete(&self, path: &str) -> Result<()> {
+        self.answered(self.request(Method::DELETE, path), path).await?;
+        Ok(())
+    }
+
     async fn json(&self, request: RequestBuilder, path: &str) -> Result<Value> {
-        let answer = self.send(request.timeout(ANSWER_LIMIT)).await;
-        let response = answer.with_context(|| self.unreachable())?;
-        if !response.status().is_success() {
-            return Err(Refusal::read(response).await.into_error(path));
-        }
-        response.json().await.with_context(|| {
+        self.answered(request, path).await?.json().await.with_context(|| {
             format!(
                 "the API's answer to {path} is not JSON: is {} a Rejoin API?",
                 self.url()
             )
         })
+    }
+
+    /// The answer, if it is a success.
+    async fn answered(&self, request: RequestBuilder, path: &str) -> Result<Response> {
+        let answer = self.send(request.timeout(ANSWER_LIMIT)).await;
+        let response = answer.with_context(|| self.unreachable())?;
+        match response.status().is_success() {
+            true => Ok(response),
+            false => Err(Refusal::read(response).await.into_error(path)),
+        }
     }
 
     /// A message is posted until it is known to be: the key makes it one message however often it arrives.

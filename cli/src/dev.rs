@@ -5,7 +5,6 @@
 //! - `secret_keys`   the master key of secrets
 //! - `supervise`  the API and the workers, as child processes
 //! - `ready`      what is said when all is ready
-//! - `watchdog`   ends all of them when this process ends, however it ends
 //! - `process`    signals and users
 //!
 //! Invariants: with `--json`, stdout holds one line, and only once the API answers; nothing that was started here outlives
@@ -47,7 +46,6 @@ pub mod process;
 pub mod ready;
 pub mod secret_keys;
 pub mod supervise;
-pub mod watchdog;
 
 /// From the start of the API's process until it is ready.
 const READY_LIMIT: Duration = Duration::from_secs(60);
@@ -214,6 +212,10 @@ fn child_env(database_url: &str, secret_keys: Option<&Path>) -> Vec<(&'static st
         ("DATABASE_URL", database_url.to_owned()),
         ("REJOIN_DEMO_FALLBACK", "1".to_owned()),
     ];
+    if std::env::var_os("REJOIN_MCP_PRIVATE_HOSTS").is_none() {
+        // Whoever runs everything on one machine has MCP servers there, too.
+        env.push(("REJOIN_MCP_PRIVATE_HOSTS", "localhost,127.0.0.1,::1".to_owned()));
+    }
     if let Some(file) = secret_keys {
         env.push(("REJOIN_SECRET_KEYS_FILE", file.display().to_string()));
     }

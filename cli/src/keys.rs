@@ -195,7 +195,7 @@ async fn refuse_more_than_the_role(db: &mut PgConnection, project: Uuid, user: U
         .context("the user has just left the project")?;
     ensure!(
         role.allows(scopes),
-        "the user is a {} of the project, and a key can't do more than its user: ask for fewer --scopes (allowed are: {}), or make          them something else first (`rejoin projects set-role`)",
+        "the user is a {} of the project, and a key can't do more than its user: ask for fewer --scopes (allowed are: {}), or make them something else first (`rejoin projects set-role`)",
         role.as_str(),
         role.scopes()
             .iter()

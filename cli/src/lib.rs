@@ -10,6 +10,7 @@
 //! - `transcript`            what a terminal shows of a reply, every word once
 //! - `queue` `keys` `projects`   for operators: straight to the database
 //! - `secrets` `audit`       sealed values, and who changed what: straight to the database, too
+//! - `mcp`                   MCP servers of a project: through the API
 //! - `graph`                 import and export of the knowledge graph
 //! - `database`              the connection and the project of those
 //! - `current`               what `dev` leaves on this machine, so that the others need no settings
@@ -38,6 +39,7 @@ pub mod exit;
 pub mod fleet;
 pub mod graph;
 pub mod keys;
+pub mod mcp;
 pub mod migrate;
 pub mod openapi;
 pub mod out;
@@ -67,6 +69,7 @@ pub async fn run(cli: Cli) -> Result<Exit> {
         Command::Runs(args) => runs::run(global, args, out).await,
         Command::Queue(args) => queue::run(global, args, out).await,
         Command::Graph(args) => graph::run(global, args, out).await,
+        Command::Mcp(args) => mcp::run(global, args, out).await,
         Command::Projects(args) => projects::run(global, args, out).await,
         Command::Keys(args) => keys::run(global, args, out).await,
         Command::Secrets(args) => secrets::run(global, args, out).await,

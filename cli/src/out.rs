@@ -56,6 +56,18 @@ impl Out {
         self.line(&serde_json::to_string(value)?)
     }
 
+    /// A value for a machine; for a person, what `words` makes of it.
+    ///
+    /// # Errors
+    /// stdout is closed.
+    pub fn either(self, value: &impl Serialize, words: impl FnOnce() -> String) -> Result<()> {
+        if self.json {
+            self.json(value)
+        } else {
+            self.line(&words())
+        }
+    }
+
     /// Progress, advice: for the person beside the machine.
     pub fn note(self, text: &str) {
         // Nobody there to read it is no failure.

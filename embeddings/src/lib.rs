@@ -6,7 +6,7 @@
 //! - `http`      a server that speaks OpenAI's embeddings API
 //!
 //! Invariants: all vectors of an [`Embedder`] have the same number of finite numbers and the length 1; what can't be embedded is an
-//! error and never a vector that means nothing. Imports no other member.
+//! error and never a vector that means nothing. Imports `shared` only.
 
 pub mod http;
 pub mod local;
@@ -15,6 +15,8 @@ pub mod settings;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use async_trait::async_trait;
+use rejoin_shared::graph::meaning::TextModel;
 use tracing::info;
 
 use http::Http;
@@ -134,15 +136,6 @@ impl Embedder {
         self.checked(vectors, texts.len())
     }
 
-    /// One text's vector, if it comes within `patience`.
-    pub async fn embed_query(&self, text: &str, patience: Duration) -> Result<Vec<f32>, EmbedError> {
-        let texts = [text.to_owned()];
-        let mut vectors = tokio::time::timeout(patience, self.embed(&texts))
-            .await
-            .unwrap_or(Err(EmbedError::Slow(patience)))?;
-        Ok(vectors.swap_remove(0))
-    }
-
     fn checked(&self, mut vectors: Vec<Vec<f32>>, asked: usize) -> Result<Vec<Vec<f32>>, EmbedError> {
         let malformed = |what: String| Err(EmbedError::Malformed(what));
         if vectors.len() != asked {
@@ -177,5 +170,16 @@ impl Embedder {
             Provider::Local(_) => Some(local::DIMENSIONS),
             Provider::Http(http) => http.dimensions(),
         }
+    }
+}
+
+#[async_trait]
+impl TextModel for Embedder {
+    fn name(&self) -> Option<&str> {
+        self.model()
+    }
+
+    async fn vector(&self, text: &str) -> Result<Vec<f32>, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(self.embed(&[text.to_owned()]).await?.swap_remove(0))
     }
 }

@@ -17,6 +17,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::auth::{Caller, Credential};
+use crate::digest;
 
 /// Who did it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +75,11 @@ pub enum Action {
     DefinitionDeleted,
     DefaultsInstalled,
     ConversationDeleted,
+    McpServerCreated,
+    McpServerChanged,
+    McpServerDeleted,
+    /// Definitions of tools that an MCP server offers.
+    McpToolsApproved,
     /// An identity of a provider stands for a user who was here before.
     IdentityLinked,
     /// A user was made for an identity that was never seen.
@@ -99,6 +105,10 @@ impl Action {
             Action::DefinitionDeleted => "agent_definition.deleted",
             Action::DefaultsInstalled => "agent_definition.defaults_installed",
             Action::ConversationDeleted => "conversation.deleted",
+            Action::McpServerCreated => "mcp_server.created",
+            Action::McpServerChanged => "mcp_server.changed",
+            Action::McpServerDeleted => "mcp_server.deleted",
+            Action::McpToolsApproved => "mcp_server.tools_approved",
             Action::IdentityLinked => "identity.linked",
             Action::UserCreated => "user.created",
             Action::SecretSet => "secret.set",
@@ -138,12 +148,7 @@ pub struct Entry {
 }
 
 fn in_hex<S: Serializer>(hash: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&hex(hash))
-}
-
-/// Bytes as text.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    serializer.serialize_str(&digest::hex(hash))
 }
 
 /// Appends an entry to the caller's transaction, and returns its number. Everybody who appends waits from here until that transaction
@@ -204,7 +209,7 @@ pub struct Hash([u8; 32]);
 
 impl fmt::Display for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex(&self.0))
+        f.write_str(&digest::hex(&self.0))
     }
 }
 
@@ -325,7 +330,7 @@ impl Stored {
             quoted(&self.action),
             quoted(&self.target),
             quoted(&self.detail),
-            quoted(&hex(&self.prev_hash)),
+            quoted(&digest::hex(&self.prev_hash)),
         ]
         .join(", ")
     }

@@ -2,7 +2,7 @@
 //! commands. Imports no other member, no axum and no HTTP client.
 //!
 //! # Layout
-//! - `ids` `config` `db` `telemetry` `auth` `identities` `sessions`   the ground
+//! - `ids` `digest` `schemas` `config` `db` `telemetry` `auth` `identities` `sessions`   the ground
 //! - `projects` `conversations` `messages` `agents` `runs` `run_messages` `tool_calls`   nouns: types and their SQL
 //! - `queue`     the job queue: enqueue, claim, heartbeat, settle, sweep, stats
 //! - `events`    the log of a conversation: kinds, append, read, group commit, snapshot, retention
@@ -12,6 +12,9 @@
 //! - `walls`     transactions that see one user's rows only
 //! - `audit`     who changed what: one chain of entries, appended within the transaction of the act
 //! - `secrets`   values that the database holds only sealed, under master keys that it never sees
+//! - `tools`     what a model may call: the trait, schemas of arguments, the tools over the graph
+//! - `mcp`       MCP servers of a project, and what they offer
+//! - `watchdog`  ends child processes with their owner
 //! - `horizon`   what holds back the removal of dead rows
 //! - `commands`  verbs: one transaction each, over several nouns
 //!
@@ -24,20 +27,25 @@ pub mod commands;
 pub mod config;
 pub mod conversations;
 pub mod db;
+pub mod digest;
 pub mod events;
 pub mod graph;
 pub mod horizon;
 pub mod identities;
 pub mod ids;
+pub mod mcp;
 pub mod messages;
 pub mod projects;
 pub mod queue;
 pub mod run_messages;
 pub mod runs;
 pub mod sabotage;
+pub mod schemas;
 pub mod secrets;
 pub mod sessions;
 pub mod telemetry;
 pub mod tool_calls;
+pub mod tools;
 pub mod wakeup;
 pub mod walls;
+pub mod watchdog;

@@ -29,6 +29,9 @@ pub struct Wake {
     /// Runs that somebody asked to cancel.
     #[serde(rename = "c", default, skip_serializing_if = "BTreeSet::is_empty")]
     pub cancels: BTreeSet<Uuid>,
+    /// Projects whose tools have changed.
+    #[serde(rename = "t", default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub tools: BTreeSet<Uuid>,
     /// Too many to name, or some may have been missed: look at everything.
     #[serde(rename = "a", default, skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
@@ -56,6 +59,13 @@ impl Wake {
         }
     }
 
+    pub fn tools(project: Uuid) -> Self {
+        Self {
+            tools: BTreeSet::from([project]),
+            ..Self::default()
+        }
+    }
+
     pub fn everything() -> Self {
         Self {
             all: true,
@@ -67,6 +77,7 @@ impl Wake {
         self.queues.extend(other.queues);
         self.logs.extend(other.logs);
         self.cancels.extend(other.cancels);
+        self.tools.extend(other.tools);
         self.all |= other.all;
     }
 

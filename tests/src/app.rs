@@ -12,10 +12,10 @@ use rejoin_api::{ApiConfig, Server};
 use rejoin_embeddings::EmbeddingsArgs;
 use rejoin_shared::config::BusKind;
 use rejoin_shared::db::{Db, Role};
+use rejoin_shared::tools::registry::Registry;
 use rejoin_shared::{agents, wakeup};
 use rejoin_worker::models::name::ModelSettings;
 use rejoin_worker::models::retry::RetryPolicy;
-use rejoin_worker::tools::registry::Registry;
 use rejoin_worker::{Services, WorkerConfig};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -285,6 +285,11 @@ pub struct Process {
 impl Process {
     /// `rejoin worker` on this app's database and model.
     pub fn worker(app: &TestApp) -> Self {
+        Self::worker_with(app, &[])
+    }
+
+    /// The same with these variables.
+    pub fn worker_with(app: &TestApp, variables: &[(&str, String)]) -> Self {
         let child = std::process::Command::new(binary())
             .arg("worker")
             .env("DATABASE_URL", &app.db.url)
@@ -293,6 +298,7 @@ impl Process {
             .env("OPENAI_API_KEY", "scripted")
             .env("REJOIN_LEASE_MS", LEASE.as_millis().to_string())
             .env("REJOIN_HEARTBEAT_MS", (LEASE.as_millis() / 3).to_string())
+            .envs(variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -6,6 +6,7 @@
 //! - `tools`         tools that tests hold by the hand
 //! - `issuer`        an identity provider that makes genuine tokens and forged ones
 //! - `embedding_server`  a stand-in that makes vectors by a list of words
+//! - `mcp`           MCP servers: other people's, and one that misbehaves
 //! - `fuzzing`       what fuzzers feed with any bytes
 //! - `model_server`  a scripted model server that speaks OpenAI's protocol
 
@@ -14,6 +15,7 @@ pub mod client;
 pub mod embedding_server;
 pub mod fuzzing;
 pub mod issuer;
+pub mod mcp;
 pub mod model_server;
 pub mod support;
 pub mod tools;

@@ -1,11 +1,12 @@
-//! Tools that tests hold by the hand: one that has a side effect, kept in a ledger outside the database, and waits at a gate.
+//! Tools that tests hold by the hand: one that has a side effect, kept in a ledger outside the database, and waits at a gate; one that waits
+//! for others like it.
 
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use rejoin_worker::tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
+use rejoin_shared::tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::{Barrier, Semaphore};
 
 /// What a [`Payment`] did, by call id: the world outside.
 #[derive(Clone, Default)]
@@ -66,5 +67,56 @@ impl Tool for Payment {
             return Err(ToolError::RespondToModel("the amount must not be negative".to_owned()));
         }
         Ok(json!({ "paid": arguments["amount"] }))
+    }
+}
+
+/// Counts how many of its calls are under way at once; a call ends when `meets` of them are there, or the run is stopped.
+pub struct Meeting {
+    spec: ToolSpec,
+    there: Arc<Mutex<usize>>,
+    most: Arc<Mutex<usize>>,
+    meets: Arc<Barrier>,
+}
+
+impl Meeting {
+    /// With how many calls were under way at most.
+    pub fn shared(name: &str, read_only: bool, meets: usize) -> (SharedTool, Arc<Mutex<usize>>) {
+        let most = Arc::default();
+        let tool = Self {
+            spec: ToolSpec {
+                name: name.to_owned(),
+                description: "Waits for others.".to_owned(),
+                parameters: json!({"type": "object", "properties": {"n": {"type": "integer"}}}).into(),
+                read_only,
+                idempotent: true,
+                destructive: false,
+            },
+            there: Arc::default(),
+            most: Arc::clone(&most),
+            meets: Arc::new(Barrier::new(meets)),
+        };
+        (Arc::new(tool), most)
+    }
+}
+
+#[async_trait]
+impl Tool for Meeting {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn call(&self, _: &ToolContext, arguments: Value) -> Result<Value, ToolError> {
+        let now = {
+            let mut there = self.there.lock().expect("no panic while it is held");
+            *there += 1;
+            *there
+        };
+        {
+            let mut most = self.most.lock().expect("no panic while it is held");
+            *most = now.max(*most);
+        }
+        self.meets.wait().await;
+        *self.there.lock().expect("no panic while it is held") -= 1;
+        Ok(arguments["n"].clone())
     }
 }

@@ -10,6 +10,8 @@ use rejoin_shared::events::writer::WriterOptions;
 use rejoin_shared::horizon;
 use rejoin_shared::queue::lease;
 
+use crate::mcp::McpArgs;
+
 #[derive(Debug, Clone, Args)]
 pub struct WorkerConfig {
     #[command(flatten)]
@@ -86,6 +88,9 @@ pub struct WorkerConfig {
     #[arg(long, env = "REJOIN_OLD_TRANSACTION_S", default_value_t = horizon::OLD.as_secs())]
     pub old_transaction_s: u64,
 
+    #[command(flatten)]
+    pub mcp: McpArgs,
+
     /// Serve Prometheus metrics here, e.g. 127.0.0.1:9464
     #[arg(long, env = "REJOIN_WORKER_METRICS")]
     pub metrics: Option<SocketAddr>,
@@ -121,6 +126,7 @@ impl WorkerConfig {
             keep_events_h: 0.0,
             compact_events_after_s: 3600,
             old_transaction_s: horizon::OLD.as_secs(),
+            mcp: McpArgs::default(),
             metrics: None,
         }
     }

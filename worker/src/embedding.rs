@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use rejoin_embeddings::{EmbedError, Embedder};
-use rejoin_shared::graph;
 use rejoin_shared::graph::unembedded::{self, Due, Made};
-use rejoin_shared::graph::vectors::{self, Model, QueryVector};
+use rejoin_shared::graph::vectors::Model;
 use rejoin_shared::queue::{self, ClaimedJob, NewJob, Outcome};
 use rejoin_shared::wakeup::Wake;
 use sqlx::PgPool;
@@ -38,8 +37,6 @@ const TRY_AGAIN: Duration = Duration::from_secs(15);
 const TRY_AGAIN_REFUSED: Duration = Duration::from_secs(120);
 /// What no model refuses.
 const HARMLESS: &str = "hello";
-/// A query waits so long for its vector.
-const QUERY_PATIENCE: Duration = Duration::from_secs(2);
 /// Between two words about a long job.
 const SAID_EVERY: Duration = Duration::from_secs(30);
 
@@ -258,29 +255,6 @@ fn refuses_a_text(error: &EmbedError) -> bool {
             ..
         }
     )
-}
-
-/// The vector of a query, or why there is none. (The API has the same beside its search route: neither imports the other.)
-pub async fn query_vector(
-    embedder: &Embedder,
-    db: &PgPool,
-    project_id: Uuid,
-    text: &str,
-) -> Result<Result<QueryVector, &'static str>, graph::Error> {
-    let Some(model) = embedder.model() else {
-        return Ok(Err("there is no embedding model"));
-    };
-    if text.trim().is_empty() || !vectors::any(db, project_id, model).await? {
-        return Ok(Err("no entity has a vector yet"));
-    }
-    match embedder.embed_query(text, QUERY_PATIENCE).await {
-        Ok(numbers) => Ok(Ok(QueryVector::new(model, numbers))),
-        Err(error) => {
-            let error = &error as &dyn std::error::Error;
-            warn!(model, error, "a query can't be embedded; it goes by words");
-            Ok(Err("the embedding model failed"))
-        }
-    }
 }
 
 /// Sees to it that projects with marks have a job. Where nothing embeds, marks must not pile up.

@@ -238,7 +238,7 @@ async fn go(
         services: services.clone(),
         run: run.clone(),
         attempt: job.attempt,
-        tools: services.tools.resolve(whitelist),
+        tools: services.pools.resolve(run.project_id, whitelist).await?,
         provider,
         temperature: definition
             .and_then(|d| d.model.as_ref())

@@ -33,6 +33,13 @@ impl Handlers {
         Self(Arc::new(by_kind.collect()))
     }
 
+    /// With others besides; of two of the same kind the later one counts.
+    pub fn and(&self, others: &Self) -> Self {
+        let mut by_kind = HashMap::clone(&self.0);
+        by_kind.extend(others.0.iter().map(|(kind, handler)| (*kind, handler.clone())));
+        Self(Arc::new(by_kind))
+    }
+
     pub fn get(&self, kind: &str) -> Option<&Arc<dyn Handler>> {
         self.0.get(kind)
     }

@@ -9,7 +9,9 @@
 //! - `embedding`    vectors of the graph's objects, made in the background
 //! - `run`          the step loop: model call, tool calls, limits
 //! - `models`       providers behind one trait
-//! - `tools`        what a model may call
+//! - `pools`        which tools there are for a project, and which of them an agent is given
+//! - `mcp`          MCP servers: connections, calls, what they offer
+//! - `net`          which addresses a URL from a project may lead to
 //! - `maintenance`  sweeps: expired leases, dead jobs, stranded keys, retention
 //!
 //! Where a token is born: `run/answer.rs` reads it from the model, `publish.rs` hands it to the event writer.
@@ -20,11 +22,13 @@ pub mod embedding;
 pub mod executor;
 pub mod jobs;
 pub mod maintenance;
+pub mod mcp;
 pub mod models;
+pub mod net;
+pub mod pools;
 pub mod publish;
 pub mod run;
 pub mod services;
-pub mod tools;
 
 use rejoin_shared::db::ConnectError;
 use tokio_util::sync::CancellationToken;
@@ -37,6 +41,8 @@ pub use services::Services;
 pub enum WorkerError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    #[error("MCP servers can't be used as configured")]
+    Mcp(#[from] mcp::McpError),
     #[error("the model providers can't be set up: {0}")]
     Models(#[from] models::ModelError),
     #[error("serving metrics on {address} failed")]
@@ -61,4 +67,5 @@ pub async fn work_with(services: Services, drain: CancellationToken) {
     let sweeping = tokio::spawn(maintenance::run(services.clone(), drain.clone()));
     claimer::run(services.clone(), drain).await;
     sweeping.abort();
+    services.pools.connections().close().await;
 }

@@ -23,7 +23,7 @@ use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::tools::ToolSpec;
+use rejoin_shared::tools::ToolSpec;
 
 /// One model call: the whole context of a step.
 #[derive(Debug, Clone)]

@@ -29,7 +29,7 @@ use crate::claimer::Signals;
 use crate::models::{Message, Provider, ToolCall};
 use crate::publish::{StreamCallback, StreamEvent};
 use crate::services::Services;
-use crate::tools::SharedTool;
+use rejoin_shared::tools::SharedTool;
 
 use answer::AnswerError;
 pub use history::LoadError;

@@ -1,6 +1,7 @@
 //! What every part of a worker is given. Made once per process; cheap to clone.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
@@ -8,19 +9,22 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use rejoin_embeddings::{Embedder, Endpoints};
 use rejoin_shared::db::{Db, Role};
 use rejoin_shared::events::EventWriter;
+use rejoin_shared::graph::meaning::SharedTextModel;
 use rejoin_shared::queue::lease::WorkerInfo;
 use rejoin_shared::wakeup::{self, SharedBus};
 use rejoin_shared::{commands, ids};
 use tokio_util::sync::CancellationToken;
 
+use crate::WorkerError;
 use crate::config::WorkerConfig;
 use crate::embedding::Embedding;
 use crate::jobs::{Handler, Handlers};
+use crate::mcp::probe::Probe;
 use crate::models::name::ModelSettings;
 use crate::models::registry::Models;
 use crate::models::retry::RetryPolicy;
-use crate::tools::registry::Registry;
-use crate::{WorkerError, models::ModelError};
+use crate::pools::Pools;
+use rejoin_shared::tools::registry::Registry;
 
 #[derive(Clone)]
 pub struct Services {
@@ -30,9 +34,10 @@ pub struct Services {
     pub writer: EventWriter,
     pub models: Models,
     pub retry: RetryPolicy,
-    pub tools: Arc<Registry>,
     /// Makes vectors of objects and queries.
     pub embedder: Embedder,
+    /// The tools of each project.
+    pub pools: Arc<Pools>,
     /// Of jobs that are not runs.
     pub handlers: Handlers,
     pub worker: Arc<WorkerInfo>,
@@ -44,13 +49,7 @@ impl Services {
         let db = Db::connect_lazy(&config.database, "rejoin-worker", Role::Worker)?;
         db.wait_until_up().await;
         let bus = wakeup::start(config.database.bus, &db);
-        Ok(Self::with(
-            config,
-            db,
-            bus,
-            ModelSettings::from_env(),
-            Registry::builtin(),
-        )?)
+        Self::with(config, db, bus, ModelSettings::from_env(), Registry::builtin())
     }
 
     /// The same from parts.
@@ -60,7 +59,7 @@ impl Services {
         bus: SharedBus,
         models: ModelSettings,
         tools: Registry,
-    ) -> Result<Self, ModelError> {
+    ) -> Result<Self, WorkerError> {
         let worker = WorkerInfo {
             id: ids::new(),
             hostname: hostname(),
@@ -69,13 +68,15 @@ impl Services {
             queues: config.queues.clone(),
             slots: i32::try_from(config.slots).unwrap_or(i32::MAX),
         };
+        let call = Duration::from_secs(config.tool_timeout_s);
+        let connections = config.mcp.connections(db.sql.clone(), bus.clone(), call)?;
         Ok(Self {
+            pools: Pools::start(tools, connections, db.sql.clone(), &bus),
             writer: EventWriter::start(db.clone(), bus.clone(), config.writer()),
             models: Models::new(models)?,
             retry: RetryPolicy::default(),
-            tools: Arc::new(tools),
             embedder: Embedder::new(&config.embeddings, &Endpoints::from_env()),
-            handlers: Handlers::new([Arc::new(Embedding) as Arc<dyn Handler>]),
+            handlers: Handlers::new([Arc::new(Probe) as Arc<dyn Handler>, Arc::new(Embedding)]),
             worker: Arc::new(worker),
             config: Arc::new(config),
             db,
@@ -83,9 +84,20 @@ impl Services {
         })
     }
 
-    /// With handlers of other kinds of jobs than runs.
+    /// With these tools in the place of the built-in ones.
+    pub fn offering(mut self, tools: Registry) -> Self {
+        self.pools = Pools::start(tools, self.pools.connections().clone(), self.db.sql.clone(), &self.bus);
+        self
+    }
+
+    /// The embedder, for the tools.
+    pub fn text_model(&self) -> SharedTextModel {
+        Arc::new(self.embedder.clone())
+    }
+
+    /// With handlers of other kinds of jobs, besides its own.
     pub fn handling(mut self, handlers: Handlers) -> Self {
-        self.handlers = handlers;
+        self.handlers = self.handlers.and(&handlers);
         self
     }
 

@@ -5,6 +5,7 @@ use axum::Json;
 use axum::extract::State;
 use chrono::{DateTime, Utc};
 use rejoin_shared::audit::{self, Action, Actor, Entry, NewEntry};
+use rejoin_shared::digest;
 use serde::Serialize;
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -75,7 +76,7 @@ impl From<Entry> for AuditEntryBody {
             action: entry.action,
             target: entry.target,
             detail: entry.detail,
-            hash: audit::hex(&entry.hash),
+            hash: digest::hex(&entry.hash),
         }
     }
 }

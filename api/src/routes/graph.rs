@@ -24,9 +24,6 @@ use crate::caller::Caller;
 use crate::problem::Problem;
 use crate::state::AppState;
 
-/// A change that names no version is tried again so often when another one comes between.
-const CHANGE_TRIES: u32 = 5;
-
 pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .merge(objects::routes())
@@ -74,17 +71,6 @@ fn expected_version(headers: &HeaderMap, in_body: Option<i32>) -> Result<Option<
             "If-Match and the body name different versions",
         )),
         Some(_) | None => Ok(Some(version)),
-    }
-}
-
-/// Whether a change that met another one may be made again without anybody minding.
-fn may_be_made_again(expected: Option<i32>, error: &graph::Error) -> bool {
-    match error {
-        graph::Error::VersionConflict { .. } => expected.is_none(),
-        graph::Error::NotFound { .. }
-        | graph::Error::Conflict(_)
-        | graph::Error::Invalid(_)
-        | graph::Error::Database { .. } => false,
     }
 }
 

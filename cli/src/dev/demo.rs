@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, io::Cursor, path::Path};
 use anyhow::{Context, Result, ensure};
 use rejoin_shared::{
     auth::{self, AuthError, Kind, Scope},
+    digest,
     graph::import::OnError,
     projects::Role,
 };
@@ -72,10 +73,7 @@ async fn key(pool: &PgPool, url: &str, data_dir: &Path, project_id: Uuid, user_i
     let path = data_dir.join(KEYS_FILE);
     let mut kept: BTreeMap<String, String> = current::read_json(&path).unwrap_or_default();
     // The URL may hold a password: its hash names the database as well.
-    let database: String = auth::hash_secret(url)[..8]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let database = digest::hex(&auth::hash_secret(url)[..8]);
     if let Some(key) = kept.get(&database) {
         match auth::authenticate(pool, Kind::Key, key, Some(project_id)).await {
             Ok(_) => return Ok(key.clone()),

@@ -20,14 +20,12 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
+use rejoin_shared::watchdog::Watchdog;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, postgres::PgConnectOptions};
 use tokio::time::{Instant, sleep};
 
 use self::{binaries::Binaries, place::Place};
-use super::{
-    process::{self, Signal, User},
-    watchdog::Watchdog,
-};
+use super::process::{self, Signal, User};
 
 pub mod binaries;
 mod place;
@@ -272,7 +270,8 @@ impl PrivatePostgres {
     fn spawn(&self) -> Result<u64> {
         let (mut command, log_start) = self.setup.command()?;
         let child = command.spawn().context("can't start postgres")?;
-        self.watchdog.guard(child.id(), Signal::Interrupt, Signal::Quit);
+        self.watchdog
+            .guard(child.id(), Signal::Interrupt.name(), Signal::Quit.name());
         *self.server() = Some(child);
         Ok(log_start)
     }

@@ -1,6 +1,6 @@
 //! Signals and users: the few calls of the operating system that std has no safe name for.
 //!
-//! Called by `postgres`, `supervise` and `watchdog`. The only file of this crate with unsafe code.
+//! Called by `postgres` and `supervise`. The only file of this crate with unsafe code.
 use std::{
     io,
     os::unix::process::CommandExt,

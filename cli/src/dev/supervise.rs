@@ -5,7 +5,7 @@
 //! our stderr with a prefix: our stdout is for data.
 //!
 //! Invariants: each child has one keeper, a spawned future that waits for it, starts it again, and stops it; no child
-//! outlives us, even when we are killed with SIGKILL (see `watchdog`).
+//! outlives us, even when we are killed with SIGKILL (see `rejoin_shared::watchdog`).
 use std::{
     collections::BTreeMap,
     ffi::OsString,
@@ -19,6 +19,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use rejoin_shared::watchdog::Watchdog;
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader},
     process::{Child, Command},
@@ -27,10 +28,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{
-    process::{self, Signal},
-    watchdog::Watchdog,
-};
+use super::process::{self, Signal};
 
 /// How long a child may drain after SIGTERM, before SIGKILL. Longer than the children's own limit.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(35);
@@ -196,7 +194,7 @@ impl Shared {
             .kill_on_drop(true)
             .spawn()?;
         let pid = child.id().context("the child ended before it began")?;
-        self.watchdog.guard(pid, Signal::Terminate, Signal::Kill);
+        self.watchdog.guard(pid, Signal::Terminate.name(), Signal::Kill.name());
         self.pids().insert(recipe.role, pid);
         Ok((child, pid))
     }

@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 use sqlx::{Connection as _, PgConnection, PgExecutor};
 use uuid::Uuid;
 
-use super::{Error, MAX_TYPE_BYTES, checked_word, content_hash};
-use crate::ids;
+use super::{Error, MAX_TYPE_BYTES, checked_word};
+use crate::{digest, ids, schemas};
 
 /// Types of a pack, of both sorts together.
 pub const MAX_TYPES: usize = 500;
@@ -150,12 +150,12 @@ pub(super) fn compiled(type_name: &str, schema: &Value) -> Result<Validator, Str
     if !schema.is_object() {
         return Err(format!("the schema of type {type_name} is not an object"));
     }
-    jsonschema::validator_for(schema).map_err(|error| format!("the schema of type {type_name} is broken: {error}"))
+    schemas::compiled(schema).map_err(|error| format!("the schema of type {type_name} is broken: {error}"))
 }
 
 pub async fn create(db: &mut PgConnection, project_id: Uuid, new: &NewPack) -> Result<Pack, Error> {
     new.check().map_err(Error::Invalid)?;
-    let checksum = hex(&content_hash(&[&new.content()]));
+    let checksum = digest::hex(&digest::of_json(&[&new.content()]));
     let made = sqlx::query_as!(
         Pack,
         "insert into kb.template_packs
@@ -190,10 +190,6 @@ pub async fn create(db: &mut PgConnection, project_id: Uuid, new: &NewPack) -> R
             new.name, new.version
         ))
     })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 async fn by_name(db: &mut PgConnection, project_id: Uuid, name: &str, version: &str) -> Result<Option<Pack>, Error> {

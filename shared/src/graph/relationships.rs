@@ -11,7 +11,8 @@ use uuid::Uuid;
 
 use super::objects::merged;
 use super::rules::Rules;
-use super::{Actor, Error, MAX_TYPE_BYTES, checked_properties, checked_word, content_hash};
+use super::{Actor, Error, MAX_TYPE_BYTES, checked_properties, checked_word, take_turns};
+use crate::digest;
 
 /// Relationships on a page of [`list`] or [`history`].
 pub const MAX_PAGE: i64 = 1000;
@@ -107,7 +108,7 @@ pub(crate) fn relationship_hash(
     valid_from: Option<DateTime<Utc>>,
     valid_to: Option<DateTime<Utc>>,
 ) -> Vec<u8> {
-    content_hash(&[properties, &json!([weight, valid_from, valid_to])])
+    digest::of_json(&[properties, &json!([weight, valid_from, valid_to])])
 }
 
 pub async fn create(
@@ -391,13 +392,9 @@ pub async fn list(
     Ok(connected.collect())
 }
 
-/// The head, deleted or not, locked until the transaction ends. Writers of one relationship take turns first: who waited for the lock of
-/// the head's row alone would be left with a row that has been superseded meanwhile.
+/// The head, deleted or not, locked until the transaction ends.
 async fn lock_head(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Relationship, Error> {
-    sqlx::query!("select pg_advisory_xact_lock(hashtextextended($1::uuid::text, 0))", id)
-        .execute(&mut *db)
-        .await
-        .map_err(Error::database("wait for other writers of a relationship"))?;
+    take_turns(db, id).await?;
     sqlx::query_as!(
         Relationship,
         r#"select canonical_id as id, version, type as relationship_type, source_id, target_id, properties, weight,

@@ -13,13 +13,10 @@ use uuid::Uuid;
 
 use super::Error;
 use super::packs::{self, RelationshipType};
+use crate::schemas;
 
 /// Projects whose rules are remembered, compiled.
 const REMEMBERED: usize = 1_000;
-/// Faults that a refusal tells.
-const TOLD_FAULTS: usize = 5;
-/// Of each fault: it quotes what is wrong.
-const TOLD_CHARS: usize = 300;
 
 /// What holds the writes of a project.
 #[derive(Debug, Default)]
@@ -181,18 +178,7 @@ impl Rules {
 
 /// What is wrong with properties, if anything is.
 pub(super) fn held(validator: &Validator, properties: &Value, of: &str, pack: &str) -> Result<(), String> {
-    let faults: Vec<String> = validator
-        .iter_errors(properties)
-        .take(TOLD_FAULTS)
-        .map(|fault| {
-            let path = fault.instance_path().to_string();
-            let told = match path.trim_start_matches('/') {
-                "" => fault.to_string(),
-                path => format!("{path}: {fault}"),
-            };
-            told.chars().take(TOLD_CHARS).collect()
-        })
-        .collect();
+    let faults = schemas::faults(validator, properties);
     match faults.is_empty() {
         true => Ok(()),
         false => Err(format!(

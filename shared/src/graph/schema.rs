@@ -9,6 +9,7 @@ use sqlx::PgExecutor;
 use uuid::Uuid;
 
 use super::Error;
+use crate::digest;
 
 /// Objects of a type that are looked at for the names of its properties.
 const SAMPLED_OBJECTS: i64 = 20;
@@ -154,12 +155,7 @@ fn type_set_hash(types: &[String], relationship_types: &[String]) -> String {
             hasher.update(name);
         }
     }
-    hasher
-        .finalize()
-        .iter()
-        .take(6)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    digest::hex(&hasher.finalize()[..6])
 }
 
 #[cfg(test)]

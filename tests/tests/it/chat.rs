@@ -448,7 +448,7 @@ async fn a22_a23_a24_a25_a26_the_default_agent_is_installed_by_its_endpoint_once
 async fn an_agent_without_tools_is_offered_none_and_a_glob_grants_only_what_it_matches() {
     let app = TestApp::start().await;
     app.model.script([Reply::text("a"), Reply::text("b")]);
-    let builtin = rejoin_worker::tools::registry::Registry::builtin();
+    let builtin = rejoin_shared::tools::registry::Registry::builtin();
     let lists = builtin.names().filter(|name| name.starts_with("list_")).count();
     for (name, tools, offered) in [("none", &[][..], 0), ("lists", &["list_*"][..], lists)] {
         let agent = app.agent(name, tools).await;
@@ -477,10 +477,10 @@ async fn a08_the_stored_list_of_enabled_tools_configures_nothing() {
 #[tokio::test]
 async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
     use rejoin_shared::events::writer::RunStream;
+    use rejoin_shared::tools::registry::Registry;
     use rejoin_worker::claimer::Signals;
     use rejoin_worker::models::name::ModelSettings;
     use rejoin_worker::run::{End, ExecuteRequest, Execution, Limits};
-    use rejoin_worker::tools::registry::Registry;
     use rejoin_worker::{Services, WorkerConfig};
     use std::sync::Arc;
     use std::time::Duration;
@@ -543,7 +543,11 @@ async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
     let request = ExecuteRequest {
         run: run.clone(),
         attempt: 1,
-        tools: services.tools.resolve(&["schema_version".to_owned()]),
+        tools: services
+            .pools
+            .resolve(run.project_id, &["schema_version".to_owned()])
+            .await
+            .unwrap(),
         provider: services.models.resolve(Some("openai:scripted")).unwrap().1,
         temperature: None,
         max_tokens: None,

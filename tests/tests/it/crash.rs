@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use rejoin_shared::config::BusKind;
 use rejoin_shared::events::retention;
+use rejoin_shared::tools::registry::Registry;
 use rejoin_tests::app::{AppOptions, LEASE, Process, TestApp};
 use rejoin_tests::client::{Client, Frame, apply_resets, kinds, text};
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::tools::{Ledger, Payment};
-use rejoin_worker::tools::registry::Registry;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};

@@ -1,11 +1,14 @@
 //! The graph tools called by themselves: errors that a model can repair, and calls that are repeated after a crash.
 
+use std::sync::Arc;
+
 use rejoin_shared::graph::import::{self, OnError};
+use rejoin_shared::graph::meaning::NoModel;
 use rejoin_shared::graph::objects::{self, Filter, Resolved};
 use rejoin_shared::graph::{Actor, ActorKind};
-use rejoin_worker::tools::arguments::admit;
-use rejoin_worker::tools::registry::Registry;
-use rejoin_worker::tools::{ToolContext, ToolError};
+use rejoin_shared::tools::arguments::admit;
+use rejoin_shared::tools::registry::Registry;
+use rejoin_shared::tools::{ToolContext, ToolError};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -30,8 +33,8 @@ async fn tools_answer_with_entities_that_can_be_cited_and_with_errors_that_can_b
     let context = ToolContext {
         db: pool.clone(),
         project_id,
-        embedder: rejoin_embeddings::Embedder::off(),
-        run_id: Uuid::now_v7(),
+        model: Arc::new(NoModel),
+        run_id: Some(Uuid::now_v7()),
         user_id: Some(database.user_id),
         call_id: "call-1".to_owned(),
         record_id: Uuid::now_v7(),
@@ -89,8 +92,8 @@ async fn a_call_that_is_repeated_after_a_crash_makes_nothing_twice() {
     let context = ToolContext {
         db: pool.clone(),
         project_id,
-        embedder: rejoin_embeddings::Embedder::off(),
-        run_id: Uuid::now_v7(),
+        model: Arc::new(NoModel),
+        run_id: Some(Uuid::now_v7()),
         user_id: None,
         call_id: "call-1".to_owned(),
         record_id: Uuid::now_v7(),

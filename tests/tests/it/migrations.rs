@@ -4,6 +4,7 @@
 use rejoin_cli::migrate::{self, MIGRATOR, State};
 use rejoin_shared::graph::objects::{self, NewObject};
 use rejoin_shared::graph::{Actor, ActorKind, packs, relationships};
+use rejoin_shared::mcp;
 use rejoin_shared::secrets::MasterKeys;
 use rejoin_shared::secrets::keys::generate;
 use rejoin_tests::app::{AppOptions, TestApp};
@@ -97,6 +98,7 @@ async fn fill(app: &TestApp) {
     )
     .await;
     fill_graph(app).await;
+    fill_mcp(app).await;
     app.wait_until_idle().await;
     sqlx::raw_sql(
         "insert into queue.queues (name, paused_at) values ('slow', now());
@@ -108,6 +110,25 @@ async fn fill(app: &TestApp) {
     .execute(&app.db.pool)
     .await
     .expect("rows of the queue, and an identity");
+}
+
+async fn fill_mcp(app: &TestApp) {
+    let mut connection = app.db.pool.acquire().await.expect("a connection");
+    let settings = mcp::Settings {
+        url: Some("https://mcp.example/mcp".to_owned()),
+        ..mcp::Settings::new("web", mcp::Transport::Http)
+    };
+    let server = mcp::create(&mut connection, app.db.project_id, &settings, None)
+        .await
+        .expect("a server")
+        .expect("a fresh name");
+    let found = mcp::offers::Found {
+        name: "search".to_owned(),
+        definition: json!({"description": "Searches."}),
+    };
+    mcp::offers::record(&mut connection, &server, &json!({}), &[found])
+        .await
+        .expect("a tool");
 }
 
 async fn fill_graph(app: &TestApp) {

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use rejoin_shared::tools::ToolSpec;
 use rejoin_tests::model_server::{ModelServer, Reply};
 use rejoin_worker::models::name::{ModelSettings, Secret};
 use rejoin_worker::models::registry::Models;
 use rejoin_worker::models::retry::{RetryPolicy, stream_with_retry};
 use rejoin_worker::models::{Chunk, Finish, Message, ModelError, ModelRequest, ModelStream, Provider, ToolCall, Usage};
-use rejoin_worker::tools::ToolSpec;
 use serde_json::json;
 use tokio::sync::Notify;
 

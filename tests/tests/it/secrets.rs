@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use rejoin_shared::audit::{self, Actor};
 use rejoin_shared::db::{Db, Role};
+use rejoin_shared::digest;
 use rejoin_shared::secrets::{self, KeyError, MasterKeys, Plaintext, SecretError, keys};
 use rejoin_shared::walls::{self, Asking};
 use rejoin_tests::app::binary;
@@ -85,7 +86,7 @@ async fn tables_with(db: &TestDatabase, text: &str) -> Vec<String> {
         );
         let holds: bool = sqlx::query_scalar(AssertSqlSafe(sql))
             .bind(text)
-            .bind(audit::hex(text.as_bytes()))
+            .bind(digest::hex(text.as_bytes()))
             .fetch_one(&db.pool)
             .await
             .unwrap();

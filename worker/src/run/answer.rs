@@ -8,7 +8,7 @@ use super::{Execution, Interrupt};
 use crate::models::retry::stream_with_retry;
 use crate::models::{Chunk, Finish, ModelError, ModelRequest, ModelStream, ToolCall, Usage};
 use crate::publish::StreamEvent;
-use crate::tools::SharedTool;
+use rejoin_shared::tools::SharedTool;
 
 /// Between the texts of two steps.
 pub const STEP_SEPARATOR: &str = "\n\n";

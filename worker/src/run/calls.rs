@@ -1,8 +1,10 @@
 //! The tool calls of a step, in the order that the model asked for them. Each is on record before it acts, and its result
-//! before the next one starts (invariants I7, I13). A failed call is an answer to the model, never the end of the turn.
+//! before the next one starts (invariants I7, I13): but for several that all only read, which run side by side, and are still recorded in
+//! order. A failed call is an answer to the model, never the end of the turn.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use futures::StreamExt as _;
 use rejoin_shared::commands::{RunError, ToolEnded, ToolStarted};
 use rejoin_shared::events::kinds::DoneStatus;
 use rejoin_shared::sabotage::{self, Break};
@@ -11,14 +13,18 @@ use rejoin_shared::wakeup::Wake;
 use serde_json::{Value, json};
 use tracing::{error, warn};
 
-use super::limits::{REPEATS_STOPPED, Verdict};
+use super::limits::{Limits, REPEATS_STOPPED, Verdict};
 use super::{End, Execution, Interrupt, Next};
+use crate::claimer::Signals;
 use crate::models::{Message, ToolCall};
 use crate::publish::StreamEvent;
-use crate::tools::{SharedTool, ToolContext, ToolError, arguments};
+use rejoin_shared::tools::{SharedTool, ToolContext, ToolError, arguments};
 
 /// Characters of a result that the model is given; the whole is stored with the call.
 const RESULT_MAX_CHARS: usize = 60_000;
+
+/// Calls of one step that run side by side.
+const SIDE_BY_SIDE: usize = 8;
 
 /// Arguments that a model may send. They go back to it with each further step, and stay in the run's records.
 const ARGUMENTS_MAX_BYTES: usize = 256 * 1024;
@@ -68,6 +74,17 @@ impl Ended {
         }
     }
 
+    /// It acted, and did not succeed.
+    fn failed(error: String, duration_ms: i64) -> Self {
+        Self {
+            status: CallStatus::Error,
+            output: None,
+            error: Some(error),
+            duration_ms,
+            unannounced: false,
+        }
+    }
+
     /// It may have acted, and will not be repeated.
     fn unknown() -> Self {
         Self {
@@ -102,15 +119,144 @@ impl Ended {
     }
 }
 
+/// A call that is on record as running.
+struct Doing {
+    tool: SharedTool,
+    context: ToolContext,
+    arguments: Value,
+    signals: Signals,
+    limits: Limits,
+    /// Of the call.
+    limit: Duration,
+}
+
+impl Doing {
+    /// Runs it, raced against everything that may stop it.
+    async fn done(self) -> Result<Ended, Interrupt> {
+        let spec = self.tool.spec();
+        let repeatable = spec.read_only || spec.idempotent;
+        let began = Instant::now();
+        let outcome = tokio::select! {
+            biased;
+            interrupt = Execution::interrupt(&self.signals, &self.limits, repeatable) => return Err(interrupt),
+            result = tokio::time::timeout(self.limit, self.tool.call(&self.context, self.arguments)) => result,
+        };
+        let duration_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
+        metrics::histogram!("rejoin_tool_call_seconds", "tool" => spec.name.clone())
+            .record(began.elapsed().as_secs_f64());
+        let error = match outcome {
+            Ok(Ok(output)) => {
+                return Ok(Ended {
+                    status: CallStatus::Completed,
+                    output: Some(output),
+                    error: None,
+                    duration_ms,
+                    unannounced: false,
+                });
+            }
+            Ok(Err(ToolError::RespondToModel(message))) => message,
+            Ok(Err(ToolError::Internal { attempted, source })) => {
+                error!(tool = spec.name, attempted, error = source.to_string(), "a tool failed");
+                format!("{attempted} failed; the cause is in the server's log. It may work later.")
+            }
+            Err(_) => {
+                let limit_s = self.limit.as_secs();
+                warn!(tool = spec.name, limit_s, "a tool call took too long");
+                format!("{} gave no answer within {limit_s} s", spec.name)
+            }
+        };
+        Ok(Ended::failed(error, duration_ms))
+    }
+}
+
 impl Execution {
     /// Answers all open calls; then it is the model's turn again.
     pub(super) async fn answer_calls(&mut self) -> Next {
-        for call in std::mem::take(&mut self.open_calls) {
-            if let Err(end) = self.answer_call(call).await {
-                return Next::End(end);
+        let calls = std::mem::take(&mut self.open_calls);
+        let answered = match self.side_by_side(&calls) {
+            Some(tools) => self.answer_together(calls, tools).await,
+            None => self.answer_in_turn(calls).await,
+        };
+        match answered {
+            Ok(()) => Next::Step,
+            Err(end) => Next::End(end),
+        }
+    }
+
+    async fn answer_in_turn(&mut self, calls: Vec<ToolCallRow>) -> Result<(), End> {
+        for call in calls {
+            self.answer_call(call).await?;
+        }
+        Ok(())
+    }
+
+    /// The tools of calls that may run side by side: none is answered yet, none is like another, and all only read.
+    fn side_by_side(&self, calls: &[ToolCallRow]) -> Option<Vec<SharedTool>> {
+        let are_alike = |(at, call): (usize, &ToolCallRow)| {
+            let earlier = &calls[..at];
+            earlier
+                .iter()
+                .any(|one| one.tool_name == call.tool_name && one.input == call.input)
+        };
+        if calls.len() < 2 || calls.iter().enumerate().any(are_alike) || self.interrupted_already().is_some() {
+            return None;
+        }
+        let mut repeats = self.repeats.clone();
+        calls
+            .iter()
+            .map(|call| {
+                let is_open = matches!(call.status(), CallStatus::Pending | CallStatus::Running);
+                let goes = repeats.ask(&call.tool_name, &call.input) == Verdict::Go;
+                self.tool(&call.tool_name)
+                    .filter(|tool| is_open && goes && tool.spec().read_only)
+            })
+            .collect()
+    }
+
+    async fn answer_together(&mut self, calls: Vec<ToolCallRow>, tools: Vec<SharedTool>) -> Result<(), End> {
+        let mut under_way = Vec::with_capacity(calls.len());
+        for (call, tool) in calls.iter().zip(tools) {
+            let again = call.status() == CallStatus::Running;
+            under_way.push(match arguments::admit(tool.spec(), &call.input) {
+                Err(fault) => Err(Ended::refused(fault).announced(again)),
+                Ok(arguments) => {
+                    self.start(call, again).await?;
+                    Ok(self.doing(call, tool, arguments))
+                }
+            });
+        }
+        let began = Instant::now();
+        let mut outcomes = futures::stream::iter(under_way)
+            .map(|started| async {
+                match started {
+                    Ok(doing) => doing.done().await,
+                    Err(refused) => Ok(refused),
+                }
+            })
+            .buffered(SIDE_BY_SIDE);
+        let mut rest = calls.iter();
+        while let Some(outcome) = outcomes.next().await {
+            let Some(call) = rest.next() else { break };
+            match outcome {
+                Ok(ended) => {
+                    self.repeats.ask(&call.tool_name, &call.input);
+                    self.repeats.answered(&ended.content());
+                    self.record_end(call, &ended).await?;
+                }
+                Err(interrupt) => {
+                    drop(outcomes);
+                    for call in std::iter::once(call).chain(rest) {
+                        self.stopped(call, interrupt, began).await?;
+                    }
+                    return Err(self.interrupted(interrupt));
+                }
             }
         }
-        Next::Step
+        Ok(())
+    }
+
+    fn tool(&self, name: &str) -> Option<SharedTool> {
+        self.request.tools.iter().find(|tool| tool.spec().name == name).cloned()
     }
 
     async fn answer_call(&mut self, call: ToolCallRow) -> Result<(), End> {
@@ -127,12 +273,7 @@ impl Execution {
             return Err(self.interrupted(interrupt));
         }
         let verdict = self.repeats.ask(&call.tool_name, &call.input);
-        let tool = self
-            .request
-            .tools
-            .iter()
-            .find(|tool| tool.spec().name == call.tool_name)
-            .cloned();
+        let tool = self.tool(&call.tool_name);
         let ended = match (verdict, tool) {
             (Verdict::Refuse, _) => Ended::refused(format!(
                 "{} was called with these arguments again and again, with the same result; this call was not executed. \
@@ -152,7 +293,7 @@ impl Execution {
                 } else {
                     match arguments::admit(tool.spec(), &call.input) {
                         Err(fault) => Ended::refused(fault).announced(may_have_acted),
-                        Ok(arguments) => self.act(&call, &tool, arguments, may_have_acted).await?,
+                        Ok(arguments) => self.act(&call, tool, arguments, may_have_acted).await?,
                     }
                 }
             }
@@ -191,14 +332,21 @@ impl Execution {
         }
     }
 
-    /// Runs the call, raced against everything that may stop it.
-    async fn act(
-        &mut self,
-        call: &ToolCallRow,
-        tool: &SharedTool,
-        arguments: Value,
-        again: bool,
-    ) -> Result<Ended, End> {
+    /// Runs the call to its end.
+    async fn act(&mut self, call: &ToolCallRow, tool: SharedTool, arguments: Value, again: bool) -> Result<Ended, End> {
+        self.start(call, again).await?;
+        let began = Instant::now();
+        match self.doing(call, tool, arguments).done().await {
+            Ok(ended) => Ok(ended),
+            Err(interrupt) => {
+                self.stopped(call, interrupt, began).await?;
+                Err(self.interrupted(interrupt))
+            }
+        }
+    }
+
+    /// Puts on record that the call acts from now on, and tells readers.
+    async fn start(&mut self, call: &ToolCallRow, again: bool) -> Result<(), End> {
         let started = ToolStarted {
             run: &self.request.run,
             attempt: self.request.attempt,
@@ -225,77 +373,39 @@ impl Execution {
             tool: call.tool_name.clone(),
             input: call.input.clone(),
         };
-        self.tell(start).await.map_err(|_| End::LeaseLost)?;
+        self.tell(start).await.map_err(|_| End::LeaseLost)
+    }
 
-        let context = ToolContext {
-            db: self.request.services.db.sql.clone(),
-            project_id: self.request.run.project_id,
-            embedder: self.request.services.embedder.clone(),
-            run_id: self.request.run.id,
-            user_id: self.request.run.user_id,
-            call_id: call.call_id.clone(),
-            record_id: call.id,
-            cancel: self.request.signals.cancel.clone(),
-        };
-        let repeatable = tool.spec().read_only || tool.spec().idempotent;
-        let timeout_s = self.request.services.config.tool_timeout_s;
-        let began = Instant::now();
-        let outcome = tokio::select! {
-            biased;
-            interrupt = Self::interrupt(&self.request.signals, &self.request.limits, repeatable) => Err(interrupt),
-            result = tokio::time::timeout(
-                std::time::Duration::from_secs(timeout_s),
-                tool.call(&context, arguments),
-            ) => Ok(result),
-        };
-        let duration_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
-        metrics::histogram!("rejoin_tool_call_seconds", "tool" => call.tool_name.clone())
-            .record(began.elapsed().as_secs_f64());
-        let error = match outcome {
-            Ok(Ok(Ok(output))) => {
-                return Ok(Ended {
-                    status: CallStatus::Completed,
-                    output: Some(output),
-                    error: None,
-                    duration_ms,
-                    unannounced: false,
-                });
+    fn doing(&self, call: &ToolCallRow, tool: SharedTool, arguments: Value) -> Doing {
+        Doing {
+            context: ToolContext {
+                db: self.request.services.db.sql.clone(),
+                project_id: self.request.run.project_id,
+                model: self.request.services.text_model(),
+                run_id: Some(self.request.run.id),
+                user_id: self.request.run.user_id,
+                call_id: call.call_id.clone(),
+                record_id: call.id,
+                cancel: self.request.signals.cancel.clone(),
+            },
+            tool,
+            arguments,
+            signals: self.request.signals.clone(),
+            limits: self.request.limits.clone(),
+            limit: Duration::from_secs(self.request.services.config.tool_timeout_s),
+        }
+    }
+
+    /// A call that was under way when the run was interrupted. Readers saw it begin: if the run ends with that, so does the call.
+    async fn stopped(&mut self, call: &ToolCallRow, interrupt: Interrupt, began: Instant) -> Result<(), End> {
+        match interrupt {
+            Interrupt::LeaseLost | Interrupt::Drain => Ok(()),
+            Interrupt::Cancelled | Interrupt::Timeout => {
+                let duration_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
+                let ended = Ended::failed("the run was stopped while the call was running".to_owned(), duration_ms);
+                self.record_end(call, &ended).await
             }
-            Ok(Ok(Err(ToolError::RespondToModel(message)))) => message,
-            Ok(Ok(Err(ToolError::Internal { attempted, source }))) => {
-                error!(
-                    tool = call.tool_name,
-                    attempted,
-                    error = source.to_string(),
-                    "a tool failed"
-                );
-                format!("{attempted} failed; the cause is in the server's log. It may work later.")
-            }
-            Ok(Err(_)) => {
-                warn!(tool = call.tool_name, timeout_s, "a tool call took too long");
-                format!("{} gave no answer within {timeout_s} s", call.tool_name)
-            }
-            Err(interrupt @ (Interrupt::LeaseLost | Interrupt::Drain)) => return Err(self.interrupted(interrupt)),
-            Err(interrupt @ (Interrupt::Cancelled | Interrupt::Timeout)) => {
-                // On record as ended, so that every call that readers saw begin also ends.
-                let ended = Ended {
-                    status: CallStatus::Error,
-                    output: None,
-                    error: Some("the run was stopped while the call was running".to_owned()),
-                    duration_ms,
-                    unannounced: false,
-                };
-                self.record_end(call, &ended).await?;
-                return Err(self.interrupted(interrupt));
-            }
-        };
-        Ok(Ended {
-            status: CallStatus::Error,
-            output: None,
-            error: Some(error),
-            duration_ms,
-            unannounced: false,
-        })
+        }
     }
 
     /// Stores the call's end with the message that the model will read.

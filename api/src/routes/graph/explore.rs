@@ -1,17 +1,13 @@
 //! Finding one's way in the graph: search, what types there are, walks from an object.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::State;
 use rejoin_shared::graph::hybrid::{self, Mode};
 use rejoin_shared::graph::search::Scope;
 use rejoin_shared::graph::traverse::{self, MAX_DEPTH, Walk};
-use rejoin_shared::graph::vectors::{self, QueryVector};
-use rejoin_shared::graph::{self, Direction, schema};
+use rejoin_shared::graph::{Direction, meaning, schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tracing::warn;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -27,8 +23,6 @@ use crate::state::AppState;
 const SEARCH_LIMIT: i64 = 20;
 /// Longest search query [characters].
 const QUERY_MAX_CHARS: usize = 2_000;
-/// A query waits so long for its vector.
-const QUERY_PATIENCE: Duration = Duration::from_secs(2);
 /// Depth of a walk, unless the request says otherwise.
 const WALK_DEPTH: u32 = 2;
 
@@ -186,10 +180,12 @@ async fn search_objects(
     let limit = params.limit.map_or(SEARCH_LIMIT, i64::from);
     let (vector, note) = match params.mode {
         Mode::Lexical => (None, None),
-        Mode::Semantic | Mode::Hybrid => match query_vector(&state, project_id, &params.query).await? {
-            Ok(vector) => (Some(vector), None),
-            Err(reason) => (None, Some(reason)),
-        },
+        Mode::Semantic | Mode::Hybrid => {
+            match meaning::query_vector(&state.embedder, &state.db.sql, project_id, &params.query).await? {
+                Ok(vector) => (Some(vector), None),
+                Err(reason) => (None, Some(reason)),
+            }
+        }
     };
     let db = &state.db.sql;
     let found = hybrid::find(
@@ -213,28 +209,6 @@ async fn search_objects(
         total: found.total,
         note,
     }))
-}
-
-/// The vector of a query, or why there is none. (The worker has the same in its `embedding`: neither imports the other.)
-async fn query_vector(
-    state: &AppState,
-    project_id: Uuid,
-    text: &str,
-) -> Result<Result<QueryVector, &'static str>, graph::Error> {
-    let Some(model) = state.embedder.model() else {
-        return Ok(Err("by words only: there is no embedding model"));
-    };
-    if text.trim().is_empty() || !vectors::any(&state.db.sql, project_id, model).await? {
-        return Ok(Err("by words only: no object has a vector yet"));
-    }
-    match state.embedder.embed_query(text, QUERY_PATIENCE).await {
-        Ok(numbers) => Ok(Ok(QueryVector::new(model, numbers))),
-        Err(error) => {
-            let error = &error as &dyn std::error::Error;
-            warn!(model, error, "a query can't be embedded; it goes by words");
-            Ok(Err("by words only: the embedding model failed"))
-        }
-    }
 }
 
 /// What the graph consists of

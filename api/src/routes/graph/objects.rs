@@ -15,7 +15,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
-use super::{CHANGE_TRIES, Made, Versioned, actor, etag, expected_version, may_be_made_again};
+use super::{Made, Versioned, actor, etag, expected_version};
 use crate::caller::Caller;
 use crate::extract::{Body, Limit, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, ProblemBody, Refused};
@@ -329,14 +329,7 @@ async fn update(
         change_summary: patch.change_summary,
     };
     let mut db = state.db.sql.acquire().await?;
-    let mut tries = 0;
-    let object = loop {
-        tries += 1;
-        match objects::update(&mut db, project_id, id, &change, actor(&caller)).await {
-            Err(error) if tries < CHANGE_TRIES && may_be_made_again(change.expected_version, &error) => {}
-            outcome => break outcome?,
-        }
-    };
+    let object = objects::update(&mut db, project_id, id, &change, actor(&caller)).await?;
     Ok(([(ETAG, etag(object.version))], Json(object.into())))
 }
 

@@ -4,11 +4,11 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use rejoin_embeddings::Embedder;
 use rejoin_shared::graph::hybrid::{self, Mode};
+use rejoin_shared::graph::meaning::NoModel;
 use rejoin_shared::graph::search::{self, Scope};
-use rejoin_worker::tools::registry::Registry;
-use rejoin_worker::tools::{ToolContext, ToolError};
+use rejoin_shared::tools::registry::Registry;
+use rejoin_shared::tools::{ToolContext, ToolError};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -199,8 +199,8 @@ impl<'a> Caller<'a> {
             context: ToolContext {
                 db: database.db.sql.clone(),
                 project_id: database.project_id,
-                embedder: Embedder::off(),
-                run_id: Uuid::now_v7(),
+                model: std::sync::Arc::new(NoModel),
+                run_id: None,
                 user_id: None,
                 call_id: "call".to_owned(),
                 record_id: Uuid::now_v7(),

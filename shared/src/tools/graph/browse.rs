@@ -1,8 +1,8 @@
 //! The tools that list what there is: types, labels, entities of a type, their versions, relationships.
 
-use rejoin_shared::graph::objects::{self, SortBy, SortOrder};
-use rejoin_shared::graph::relationships::{self, Filter};
-use rejoin_shared::graph::schema;
+use crate::graph::objects::{self, SortBy, SortOrder};
+use crate::graph::relationships::{self, Filter};
+use crate::graph::schema;
 use serde_json::{Value, json};
 
 use super::definition::{Definition, ENTITY_ID, Effect};

@@ -37,9 +37,9 @@ impl Registry {
         self.tools.keys().map(String::as_str)
     }
 
-    /// The tools whose names a pattern of the whitelist matches (`*`, `?`, `[…]`, `{…,…}`), in the order of names.
+    /// The tools whose names a pattern of the whitelist matches, in the order of names.
     pub fn resolve(&self, whitelist: &[String]) -> Vec<SharedTool> {
-        let patterns = patterns(whitelist);
+        let patterns = Patterns::new(whitelist);
         self.tools
             .iter()
             .filter(|(name, _)| patterns.is_match(name))
@@ -48,22 +48,45 @@ impl Registry {
     }
 }
 
-fn patterns(whitelist: &[String]) -> GlobSet {
-    let mut set = GlobSetBuilder::new();
-    for pattern in whitelist {
-        match Glob::new(pattern.trim()) {
-            Ok(glob) => {
-                set.add(glob);
-            }
-            Err(error) => {
-                tracing::warn!(%pattern, %error, "a pattern of a tool whitelist is broken and grants nothing")
+/// A whitelist: names, with `*`, `?`, `[…]`, `{…,…}`.
+pub struct Patterns {
+    set: GlobSet,
+    /// What each pattern begins with, up to its first special character.
+    beginnings: Vec<String>,
+}
+
+impl Patterns {
+    pub fn new(whitelist: &[String]) -> Self {
+        let mut set = GlobSetBuilder::new();
+        let mut beginnings = Vec::new();
+        for pattern in whitelist.iter().map(|pattern| pattern.trim()) {
+            match Glob::new(pattern) {
+                Ok(glob) => {
+                    set.add(glob);
+                    let special = pattern.find(['*', '?', '[', '{', '\\']).unwrap_or(pattern.len());
+                    beginnings.push(pattern[..special].to_owned());
+                }
+                Err(error) => {
+                    tracing::warn!(%pattern, %error, "a pattern of a tool whitelist is broken and grants nothing")
+                }
             }
         }
+        let set = set.build().unwrap_or_else(|error| {
+            tracing::warn!(%error, "a tool whitelist is too large and grants nothing");
+            GlobSet::empty()
+        });
+        Self { set, beginnings }
     }
-    set.build().unwrap_or_else(|error| {
-        tracing::warn!(%error, "a tool whitelist is too large and grants nothing");
-        GlobSet::empty()
-    })
+
+    pub fn is_match(&self, name: &str) -> bool {
+        self.set.is_match(name)
+    }
+
+    /// Whether it could match any name that begins so. (True for some that it can't.)
+    pub fn may_match_beginning(&self, beginning: &str) -> bool {
+        let one = |literal: &String| literal.starts_with(beginning) || beginning.starts_with(literal.as_str());
+        self.beginnings.iter().any(one)
+    }
 }
 
 #[cfg(test)]
@@ -83,6 +106,14 @@ mod tests {
     fn an_empty_or_broken_whitelist_grants_nothing() {
         assert!(resolved(&[]).is_empty());
         assert!(resolved(&["[", ""]).is_empty());
+    }
+
+    #[test]
+    fn what_a_name_may_begin_with_is_known_without_the_name() {
+        let patterns = Patterns::new(&["files_*".to_owned(), "list_tags".to_owned(), "mem?ry_get".to_owned()]);
+        assert!(patterns.may_match_beginning("files_") && patterns.may_match_beginning("memory_"));
+        assert!(!patterns.may_match_beginning("file_") && !patterns.may_match_beginning("time_"));
+        assert!(Patterns::new(&["*".to_owned()]).may_match_beginning("time_"));
     }
 
     #[test]

@@ -5,15 +5,11 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::schemas;
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
 use super::{ToolError, ToolSpec};
-
-/// Faults of one call that are told to the model.
-const MAX_TOLD_FAULTS: usize = 5;
-/// Of each fault: it quotes what is wrong, which may be megabytes.
-const MAX_FAULT_CHARS: usize = 500;
 
 /// A JSON Schema, compiled when the first arguments are held against it.
 #[derive(Debug, Clone)]
@@ -38,9 +34,7 @@ impl Schema {
 
     /// Err: the schema itself is broken, and how.
     fn validator(&self) -> Result<&Validator, &String> {
-        let compiled = self
-            .validator
-            .get_or_init(|| jsonschema::validator_for(&self.document).map_err(|error| error.to_string()));
+        let compiled = self.validator.get_or_init(|| schemas::compiled(&self.document));
         compiled.as_ref()
     }
 }
@@ -137,7 +131,7 @@ pub fn admit(spec: &ToolSpec, arguments: &Value) -> Result<Value, String> {
         .validator()
         .map_err(|error| format!("{} can't be called: its own schema is broken: {error}", spec.name))?;
     let fields = Value::Object(fields);
-    let faults = faults(validator, &fields);
+    let faults = schemas::faults(validator, &fields);
     if faults.is_empty() {
         return Ok(fields);
     }
@@ -186,22 +180,6 @@ fn allows_null(schema: &Value) -> bool {
         Value::Array(kinds) => kinds.iter().any(|kind| kind == "null"),
         _ => false,
     }
-}
-
-fn faults(validator: &Validator, fields: &Value) -> Vec<String> {
-    validator
-        .iter_errors(fields)
-        .take(MAX_TOLD_FAULTS)
-        .map(|fault| {
-            let cut = |text: String| text.chars().take(MAX_FAULT_CHARS).collect::<String>();
-            let what = cut(fault.to_string());
-            // Names in it may be the model's own.
-            match cut(fault.instance_path().to_string()).trim_start_matches('/') {
-                "" => what,
-                path => format!("{path}: {what}"),
-            }
-        })
-        .collect()
 }
 
 /// Arguments that have passed their schema ([`admit`]).

@@ -1,6 +1,6 @@
 //! The tools over template packs: sets of types for the graph, with schemas of their properties.
 
-use rejoin_shared::graph::packs::{self, NewPack, Pack};
+use crate::graph::packs::{self, NewPack, Pack};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 

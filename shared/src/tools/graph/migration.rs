@@ -1,6 +1,6 @@
 //! The tools that show what another version of a template pack would mean, and what entities were like before. They only read.
 
-use rejoin_shared::graph::migration;
+use crate::graph::migration;
 use serde_json::{Value, json};
 
 use super::definition::{Definition, Effect};

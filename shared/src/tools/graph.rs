@@ -21,10 +21,10 @@ mod write;
 
 use std::sync::Arc;
 
+use crate::graph::objects::{self, Object, Resolved};
+use crate::graph::relationships::Entity;
+use crate::graph::{self, schema};
 use async_trait::async_trait;
-use rejoin_shared::graph::objects::{self, Object, Resolved};
-use rejoin_shared::graph::relationships::Entity;
-use rejoin_shared::graph::{self, schema};
 use serde_json::{Value, json};
 
 use self::definition::Definition;

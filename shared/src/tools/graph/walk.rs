@@ -1,9 +1,9 @@
 //! The tools that follow relationships from an entity.
 
-use rejoin_shared::graph::Direction;
-use rejoin_shared::graph::edges::{self, Edge};
-use rejoin_shared::graph::path::{self, Found, Wanted};
-use rejoin_shared::graph::traverse::{self, Walk};
+use crate::graph::Direction;
+use crate::graph::edges::{self, Edge};
+use crate::graph::path::{self, Found, Wanted};
+use crate::graph::traverse::{self, Walk};
 use serde_json::{Value, json};
 
 use super::definition::{Definition, ENTITY, ENTITY_ID, Effect};

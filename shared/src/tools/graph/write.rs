@@ -1,10 +1,9 @@
 //! The tools that change the graph. What a call makes has an id that follows from the call's record, so that a call that is repeated
 //! after a crash finds what it has made, and makes nothing twice.
 
-use rejoin_shared::graph::objects::{self, NewObject, Object, ObjectChange};
-use rejoin_shared::graph::relationships::{self, NewRelationship, Relationship, RelationshipChange};
-use rejoin_shared::graph::{Actor, ActorKind};
-use rejoin_shared::ids;
+use crate::graph::objects::{self, NewObject, Object, ObjectChange};
+use crate::graph::relationships::{self, NewRelationship, Relationship, RelationshipChange};
+use crate::ids;
 use serde_json::{Value, json};
 use sqlx::Postgres;
 use sqlx::pool::PoolConnection;
@@ -161,14 +160,6 @@ pub(super) const TOOLS: &[Definition] = &[
     },
 ];
 
-/// Who changes it: the run, by which its agent and its user are found.
-fn actor(context: &ToolContext) -> Actor {
-    Actor {
-        kind: ActorKind::Agent,
-        id: Some(context.run_id),
-    }
-}
-
 pub(super) async fn connection(context: &ToolContext) -> Result<PoolConnection<Postgres>, ToolError> {
     let connection = context.db.acquire().await;
     connection.map_err(|error| ToolError::Internal {
@@ -212,7 +203,7 @@ async fn make_entity(context: &ToolContext, arguments: &Arguments, nth: usize) -
     };
     let id = ids::derived(context.record_id, nth);
     let mut db = connection(context).await?;
-    objects::create_once(&mut db, context.project_id, id, &new, actor(context))
+    objects::create_once(&mut db, context.project_id, id, &new, context.actor())
         .await
         .map_err(told)
 }
@@ -227,7 +218,7 @@ async fn update_entity(context: &ToolContext, arguments: &Arguments) -> Result<V
         ..ObjectChange::default()
     };
     let mut db = connection(context).await?;
-    let updated = objects::update(&mut db, context.project_id, object.id, &change, actor(context))
+    let updated = objects::update(&mut db, context.project_id, object.id, &change, context.actor())
         .await
         .map_err(told)?;
     Ok(json!({"entity": told_entity(&updated), "changed": updated.version != object.version}))
@@ -243,7 +234,7 @@ async fn delete_entity(context: &ToolContext, arguments: &Arguments) -> Result<V
         return Ok(json!({"deleted": true, "entity": told_entity(&deleted)}));
     }
     let object = entity(context, "entity_id", reference).await?;
-    let deleted = objects::delete(&mut db, context.project_id, object.id, actor(context))
+    let deleted = objects::delete(&mut db, context.project_id, object.id, context.actor())
         .await
         .map_err(told)?;
     Ok(json!({"deleted": true, "entity": told_entity(&deleted)}))
@@ -253,16 +244,16 @@ async fn delete_entity(context: &ToolContext, arguments: &Arguments) -> Result<V
 async fn deleted_by(context: &ToolContext, id: Uuid) -> Result<Option<Object>, ToolError> {
     let newest = match objects::history(&context.db, context.project_id, id, 1).await {
         Ok(versions) => versions.into_iter().next(),
-        Err(rejoin_shared::graph::Error::NotFound { .. }) => None,
+        Err(crate::graph::Error::NotFound { .. }) => None,
         Err(error) => return Err(told(error)),
     };
-    Ok(newest.filter(|object| object.deleted_at.is_some() && object.actor_id == Some(context.run_id)))
+    Ok(newest.filter(|object| object.deleted_at.is_some() && object.actor_id == context.actor().id))
 }
 
 async fn restore_entity(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let id = id(arguments, "entity_id")?;
     let mut db = connection(context).await?;
-    let restored = objects::restore(&mut db, context.project_id, id, actor(context))
+    let restored = objects::restore(&mut db, context.project_id, id, context.actor())
         .await
         .map_err(told)?;
     Ok(json!({"entity": told_entity(&restored)}))
@@ -298,7 +289,7 @@ async fn make_relationship(
     };
     let id = ids::derived(context.record_id, nth);
     let mut db = connection(context).await?;
-    relationships::create_once(&mut db, context.project_id, id, &new, actor(context))
+    relationships::create_once(&mut db, context.project_id, id, &new, context.actor())
         .await
         .map_err(told)
 }
@@ -311,7 +302,7 @@ async fn update_relationship(context: &ToolContext, arguments: &Arguments) -> Re
         ..RelationshipChange::default()
     };
     let mut db = connection(context).await?;
-    let updated = relationships::update(&mut db, context.project_id, id, &change, actor(context))
+    let updated = relationships::update(&mut db, context.project_id, id, &change, context.actor())
         .await
         .map_err(told)?;
     Ok(json!({"relationship": told_relationship(&updated)}))
@@ -320,7 +311,7 @@ async fn update_relationship(context: &ToolContext, arguments: &Arguments) -> Re
 async fn delete_relationship(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let id = id(arguments, "relationship_id")?;
     let mut db = connection(context).await?;
-    match relationships::delete(&mut db, context.project_id, id, actor(context)).await {
+    match relationships::delete(&mut db, context.project_id, id, context.actor()).await {
         Ok(deleted) => Ok(json!({"deleted": true, "relationship": told_relationship(&deleted)})),
         Err(error) => Err(told(error)),
     }

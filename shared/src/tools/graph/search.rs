@@ -2,14 +2,14 @@
 //!
 //! Where there is no embedding model, or no vectors yet, all of them go by words: `vectorScore` is null then, and a note says why.
 
-use rejoin_shared::graph::hybrid::{self, Mode};
-use rejoin_shared::graph::objects::Object;
-use rejoin_shared::graph::search::{self, Scope};
+use crate::graph::hybrid::{self, Mode};
+use crate::graph::meaning;
+use crate::graph::objects::Object;
+use crate::graph::search::{self, Scope};
 use serde_json::{Value, json};
 
 use super::definition::{Definition, ENTITY_ID, Effect};
 use super::{entity, full, told, unknown_types};
-use crate::embedding::query_vector;
 use crate::tools::arguments::Kind::{OptionalInteger, OptionalText, OptionalTexts, Text};
 use crate::tools::arguments::{Arguments, Parameter};
 use crate::tools::{ToolContext, ToolError};
@@ -74,7 +74,6 @@ pub(super) const TOOLS: &[Definition] = &[
     },
 ];
 
-const MATCHED_WORDS: &str = "matched by words and names, not by meaning";
 const MATCHED_LIKENESS: &str = "alike by words, shared neighbours and labels, not by meaning";
 
 async fn hybrid_search(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
@@ -104,12 +103,12 @@ async fn scored(
 ) -> Result<Value, ToolError> {
     let query = arguments.required_text("query")?;
     let (db, project_id) = (&context.db, context.project_id);
-    let (vector, note) = match query_vector(&context.embedder, db, project_id, query)
+    let (vector, note) = match meaning::query_vector(context.model.as_ref(), db, project_id, query)
         .await
         .map_err(told)?
     {
         Ok(vector) => (Some(vector), None),
-        Err(reason) => (None, Some(format!("{MATCHED_WORDS}: {reason}"))),
+        Err(reason) => (None, Some(reason)),
     };
     let found = hybrid::find(db, project_id, query, vector.as_ref(), mode, &scope, limit)
         .await
@@ -160,7 +159,7 @@ async fn find_similar(context: &ToolContext, arguments: &Arguments) -> Result<Va
     let object = entity(context, "entity_id", arguments.required_text("entity_id")?).await?;
     let types = arguments.texts("types");
     let limit = arguments.integer("limit", 10, (1, 50));
-    let model = context.embedder.model();
+    let model = context.model.name();
     let (hits, by_meaning) = search::similar(&context.db, context.project_id, object.id, model, &types, limit)
         .await
         .map_err(told)?;

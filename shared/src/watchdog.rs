@@ -4,7 +4,7 @@
 //! kernel closes our end, its `read` returns, and it ends what it was told to guard. (The kernel's own parent-death
 //! signal follows the thread that forked, and a runtime's threads come and go: it would end a server in mid-life.)
 //!
-//! Called by `postgres` and `supervise`. Invariant: the watchdog holds none of our other files, so nobody who waits
+//! Called by `rejoin dev` for what it starts, and by workers for MCP servers. Invariant: the watchdog holds none of our other files, so nobody who waits
 //! for the end of our output waits for it.
 use std::{
     io::{self, Write},
@@ -13,8 +13,6 @@ use std::{
     process::{Child, ChildStdin, Command, Stdio},
     sync::Mutex,
 };
-
-use super::process::Signal;
 
 /// How long a guarded process may take to obey its first signal, once the owner is gone: 50 looks, 0.1 s apart.
 const GRACE_LOOKS: u32 = 50;
@@ -39,19 +37,19 @@ while read -r verb rest; do
 done
 for entry in $guarded; do
     signals=${entry#*:}
-    kill -s "${signals%%:*}" "${entry%%:*}" 2>/dev/null
+    kill -s "${signals%%:*}" -- "${entry%%:*}" 2>/dev/null
 done
 while [ "$looks" -gt 0 ]; do
     alive=
     for entry in $guarded; do
-        kill -0 "${entry%%:*}" 2>/dev/null && alive=1
+        kill -s 0 -- "${entry%%:*}" 2>/dev/null && alive=1
     done
     [ -z "$alive" ] && break
     looks=$((looks - 1))
     sleep 0.1
 done
 for entry in $guarded; do
-    kill -s "${entry##*:}" "${entry%%:*}" 2>/dev/null
+    kill -s "${entry##*:}" -- "${entry%%:*}" 2>/dev/null
 done
 [ "$#" -gt 0 ] && rm -rf -- "$@"
 exit 0
@@ -84,9 +82,19 @@ impl Watchdog {
         })
     }
 
-    /// From now on the process ends with us: by `first`, and if it does not obey, by `last`.
-    pub fn guard(&self, pid: u32, first: Signal, last: Signal) {
-        self.tell(&format!("guard {pid}:{}:{}", first.name(), last.name()));
+    /// From now on the process ends with us: by the signal `first` (a name that `kill -s` knows), and if it does not obey, by `last`.
+    pub fn guard(&self, pid: u32, first: &str, last: &str) {
+        self.tell(&format!("guard {pid}:{first}:{last}"));
+    }
+
+    /// The same for a process group, by its leader: by SIGTERM, then by SIGKILL.
+    pub fn guard_group(&self, leader: u32) {
+        self.tell(&format!("guard -{leader}:TERM:KILL"));
+    }
+
+    /// The group ended. Say it before its number can belong to somebody else.
+    pub fn forget_group(&self, leader: u32) {
+        self.tell(&format!("forget -{leader}"));
     }
 
     /// The process ended, or may live on. Say it before its number can belong to somebody else.
@@ -137,6 +145,8 @@ mod tests {
 
     use super::*;
 
+    const SIGTERM: i32 = 15;
+
     fn sleeper() -> Child {
         Command::new("/bin/sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap()
     }
@@ -147,14 +157,14 @@ mod tests {
         std::fs::create_dir(&dir).unwrap();
         let (mut guarded, mut forgotten) = (sleeper(), sleeper());
         let watchdog = Watchdog::start().unwrap();
-        watchdog.guard(guarded.id(), Signal::Terminate, Signal::Kill);
-        watchdog.guard(forgotten.id(), Signal::Terminate, Signal::Kill);
+        watchdog.guard(guarded.id(), "TERM", "KILL");
+        watchdog.guard(forgotten.id(), "TERM", "KILL");
         watchdog.forget(forgotten.id());
         watchdog.remove(&dir);
         // The child is reaped by another thread, as its init would do it if we were gone.
         let waiting = std::thread::spawn(move || guarded.wait().unwrap());
         drop(watchdog);
-        assert_eq!(waiting.join().unwrap().signal(), Some(libc::SIGTERM));
+        assert_eq!(waiting.join().unwrap().signal(), Some(SIGTERM));
         assert!(forgotten.try_wait().unwrap().is_none());
         assert!(!dir.exists());
         forgotten.kill().unwrap();

@@ -1,8 +1,10 @@
-//! Tools: what a model may call. One trait; one file a family; the registry maps names to tools.
+//! Tools: what a model, or a program that speaks MCP, may call. One trait; one file a family; a registry maps names to tools.
 //!
-//! - `registry`  all built-in tools by name, whitelists with globs
+//! - `registry`  tools by name, whitelists with globs
 //! - `arguments` schemas of parameters, and reading what a model sent for them
-//! - `graph`     the read tools over the knowledge graph
+//! - `graph`     the tools over the knowledge graph
+//!
+//! Called by the worker's runs and by the API's MCP server.
 
 pub mod arguments;
 pub mod graph;
@@ -13,10 +15,12 @@ pub use arguments::Schema;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rejoin_embeddings::Embedder;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
+
+use crate::graph::meaning::SharedTextModel;
+use crate::graph::{Actor, ActorKind};
 
 /// What a model is told of a tool, and what the executor must know of it.
 #[derive(Debug, Clone)]
@@ -38,15 +42,27 @@ pub struct ToolContext {
     pub db: sqlx::PgPool,
     pub project_id: Uuid,
     /// Makes vectors of queries.
-    pub embedder: Embedder,
-    pub run_id: Uuid,
-    /// The user on whose behalf the run acts, where there is one.
+    pub model: SharedTextModel,
+    /// The run that calls. None: a user does, by a program of theirs.
+    pub run_id: Option<Uuid>,
+    /// The user on whose behalf it is, where there is one.
     pub user_id: Option<Uuid>,
     pub call_id: String,
     /// The call's record: the same when the call is repeated after a crash.
     pub record_id: Uuid,
     /// Cancelled when the run is; the executor also drops the call's future then.
     pub cancel: CancellationToken,
+}
+
+impl ToolContext {
+    /// Who changes what the call changes: the run, by which its agent and its user are found, or the user.
+    pub fn actor(&self) -> Actor {
+        let (kind, id) = match self.run_id {
+            Some(run) => (ActorKind::Agent, Some(run)),
+            None => (ActorKind::User, self.user_id),
+        };
+        Actor { kind, id }
+    }
 }
 
 /// Who hears of a failed call.

@@ -1,0 +1,282 @@
+//! `rejoin mcp`: MCP servers of a project, and what they offer; through the API.
+use std::fmt::Write as _;
+
+use anyhow::{Context, Result, bail};
+use clap::Subcommand;
+use reqwest::Method;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::{args::Global, client::Client, current, exit::Exit, out::Out};
+
+/// MCP servers whose tools the project's agents may be given.
+///
+/// A server is streamable HTTP at a URL, or a process that the operator's configuration names (REJOIN_MCP_COMMANDS_FILE). Its tools are called
+/// `name_tool`; an agent has those that its whitelist matches. A definition that is new or has changed since it was approved is held.
+/// `${NAME}` stands for a secret of the project (`rejoin secrets`). Needs a key with the scope admin.
+///
+/// Examples:
+///   rejoin mcp add files --command files
+///   rejoin mcp add search --url https://mcp.example/mcp --header 'Authorization=Bearer ${SEARCH_TOKEN}'
+///   rejoin mcp test search
+///   rejoin mcp approve search
+///   rejoin mcp list
+///   rejoin mcp remove search
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(subcommand)]
+    pub action: Action,
+    /// The project; needed unless `rejoin dev` runs on this machine.
+    #[arg(long, global = true, env = "REJOIN_PROJECT_ID", value_name = "ID")]
+    pub project: Option<Uuid>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Add a server. Nothing is connected to before an agent wants its tools, or you test it.
+    Add {
+        /// A letter, then letters, digits and `-`, in lower case.
+        name: String,
+        /// A command of the operator's configuration, by name
+        #[arg(long, conflicts_with = "url", required_unless_present = "url")]
+        command: Option<String>,
+        /// A variable of the process, as NAME=VALUE
+        #[arg(long, value_name = "NAME=VALUE", requires = "command")]
+        env: Vec<String>,
+        /// Where a server that speaks streamable HTTP is
+        #[arg(long)]
+        url: Option<String>,
+        /// A header of each request, as NAME=VALUE
+        #[arg(long, value_name = "NAME=VALUE", requires = "url")]
+        header: Vec<String>,
+        /// Only its tools that one of these globs matches, by the server's own names
+        #[arg(long, value_name = "GLOB", value_delimiter = ',')]
+        tools: Vec<String>,
+        /// A call that takes longer is ended with an error [seconds]
+        #[arg(long)]
+        timeout_s: Option<i32>,
+        /// Nothing that it offers counts as approved before it was
+        #[arg(long)]
+        approve_each: bool,
+        /// Believe its hints: calls that it says are read-only or idempotent may be repeated after a crash, and run side by side
+        #[arg(long)]
+        trust_hints: bool,
+    },
+    /// The servers of the project.
+    List,
+    /// One server, with the tools that it offers, and which of them are held.
+    Show {
+        /// By name or id.
+        server: String,
+    },
+    /// Let a worker ask a server what it offers.
+    Test {
+        /// By name or id.
+        server: String,
+    },
+    /// Approve tools as they are defined now: all that are held, or these.
+    Approve {
+        /// By name or id.
+        server: String,
+        /// By the server's own names.
+        tools: Vec<String>,
+    },
+    /// Switch a server on.
+    Enable {
+        /// By name or id.
+        server: String,
+    },
+    /// Switch a server off: no agent has its tools then.
+    Disable {
+        /// By name or id.
+        server: String,
+    },
+    /// Remove a server.
+    Remove {
+        /// By name or id.
+        server: String,
+    },
+}
+
+/// # Errors
+/// The API can't be reached, or refuses.
+pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
+    let client = Client::new(current::access(global)?)?;
+    let project = client.project(args.project).await?;
+    let base = format!("/api/admin/projects/{project}/mcp-servers");
+    let there = async |server: &str| Ok::<_, anyhow::Error>(format!("{base}/{}", find(&client, &base, server).await?));
+    match args.action {
+        Action::Add {
+            name,
+            command,
+            env,
+            url,
+            header,
+            tools,
+            timeout_s,
+            approve_each,
+            trust_hints,
+        } => {
+            let mut body = json!({"name": name, "trustHints": trust_hints});
+            match (command, url) {
+                (Some(command), _) => {
+                    body["transport"] = json!("stdio");
+                    body["command"] = json!(command);
+                    body["env"] = pairs("--env", &env)?;
+                }
+                (None, url) => {
+                    body["transport"] = json!("http");
+                    body["url"] = json!(url);
+                    body["headers"] = pairs("--header", &header)?;
+                }
+            }
+            if !tools.is_empty() {
+                body["tools"] = json!(tools);
+            }
+            if let Some(seconds) = timeout_s {
+                body["timeoutS"] = json!(seconds);
+            }
+            if approve_each {
+                body["approval"] = json!("each");
+            }
+            let server = client.post(&base, &body).await?;
+            out.either(&server, || {
+                format!("added {name}; `rejoin mcp test {name}` asks it what it offers")
+            })?;
+        }
+        Action::List => {
+            let servers = client.get(&base).await?;
+            out.either(&servers["items"], || listed(&servers["items"]))?;
+        }
+        Action::Show { server } => {
+            let server = client.get(&there(&server).await?).await?;
+            out.either(&server, || shown(&server))?;
+        }
+        Action::Test { server } => {
+            let server = client
+                .post(&format!("{}/test", there(&server).await?), &json!({}))
+                .await?;
+            out.either(&server, || shown(&server))?;
+            if !server["failure"].is_null() {
+                return Ok(Exit::Failed);
+            }
+        }
+        Action::Approve { server, tools } => {
+            let tools = (!tools.is_empty()).then_some(tools);
+            let body = match tools {
+                Some(tools) => json!({ "tools": tools }),
+                None => json!({}),
+            };
+            let approved = client
+                .post(&format!("{}/approve", there(&server).await?), &body)
+                .await?;
+            out.either(&approved, || {
+                let names: Vec<&str> = items(&approved["approved"]).iter().filter_map(Value::as_str).collect();
+                match names.is_empty() {
+                    true => "nothing was held".to_owned(),
+                    false => format!("approved: {}", names.join(", ")),
+                }
+            })?;
+        }
+        Action::Enable { server } => switch(&client, &there(&server).await?, true, out).await?,
+        Action::Disable { server } => switch(&client, &there(&server).await?, false, out).await?,
+        Action::Remove { server } => {
+            client.delete(&there(&server).await?).await?;
+            out.either(&json!({ "removed": server }), || format!("removed {server}"))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+async fn switch(client: &Client, path: &str, enabled: bool, out: Out) -> Result<()> {
+    let server = client
+        .change(Method::PATCH, path, &json!({ "enabled": enabled }))
+        .await?;
+    out.either(&server, || shown(&server))
+}
+
+/// The id of a server that is given by name or id.
+async fn find(client: &Client, base: &str, server: &str) -> Result<String> {
+    let servers = client.get(base).await?;
+    let found = items(&servers["items"])
+        .iter()
+        .find(|one| one["name"] == json!(server) || one["id"] == json!(server));
+    let id = found.and_then(|one| one["id"].as_str());
+    let id =
+        id.with_context(|| format!("there is no MCP server {server} in the project; `rejoin mcp list` shows them"))?;
+    Ok(id.to_owned())
+}
+
+fn items(list: &Value) -> &[Value] {
+    list.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn pairs(option: &str, given: &[String]) -> Result<Value> {
+    let mut pairs = Map::new();
+    for pair in given {
+        let Some((name, value)) = pair.split_once('=') else {
+            bail!("{option} takes NAME=VALUE, not {pair:?}");
+        };
+        pairs.insert(name.trim().to_owned(), json!(value));
+    }
+    Ok(Value::Object(pairs))
+}
+
+fn words<'a>(value: &'a Value, absent: &'a str) -> &'a str {
+    value.as_str().unwrap_or(absent)
+}
+
+fn listed(servers: &Value) -> String {
+    let servers = items(servers);
+    if servers.is_empty() {
+        return "no MCP servers; `rejoin mcp add` adds one".to_owned();
+    }
+    let lines = servers.iter().map(|server| {
+        let state = match (&server["enabled"], &server["failure"], &server["seenAt"]) {
+            (Value::Bool(false), _, _) => "off".to_owned(),
+            (_, Value::String(failure), _) => format!("failed: {failure}"),
+            (_, _, Value::Null) => "not asked yet".to_owned(),
+            (_, _, _) => "on".to_owned(),
+        };
+        let place = words(&server["url"], words(&server["command"], ""));
+        format!(
+            "{:20} {:6} {place}  {state}",
+            words(&server["name"], ""),
+            words(&server["transport"], "")
+        )
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn shown(server: &Value) -> String {
+    let mut text = listed(&json!([server]));
+    for tool in items(&server["offered"]) {
+        let standing = words(&tool["standing"], "");
+        let mark = match standing {
+            "approved" => "  ",
+            _ => "! ",
+        };
+        let description = words(&tool["definition"]["description"], "")
+            .lines()
+            .next()
+            .unwrap_or_default();
+        let _ = write!(
+            text,
+            "\n{mark}{:32} {standing:9} {description}",
+            words(&tool["name"], "")
+        );
+    }
+    let held = items(&server["offered"])
+        .iter()
+        .filter(|tool| matches!(words(&tool["standing"], ""), "new" | "changed"))
+        .count();
+    if held > 0 {
+        let _ = write!(
+            text,
+            "\n{held} held: `rejoin mcp approve {}` approves them",
+            words(&server["name"], "")
+        );
+    }
+    text
+}

@@ -1,0 +1,2 @@
+drop table kb.mcp_tools;
+drop table kb.project_mcp_servers;

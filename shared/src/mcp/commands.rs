@@ -1,0 +1,172 @@
+//! Which processes may be started as MCP servers. The operator says so, in a file beside the processes' other settings; a project chooses by
+//! name, and gives no argument, path or shell of its own.
+//!
+//! ```json
+//! {"mcpServers": {"memory": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"],
+//!                            "env": {"LOG_LEVEL": "warn"}, "projectEnv": ["MEMORY_TOKEN"]}}}
+//! ```
+//!
+//! Called by the API (is this name allowed?) and by workers (what is to be started?).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use serde::Deserialize;
+
+/// A file that is larger holds something else [bytes].
+const FILE_MAX_BYTES: u64 = 1024 * 1024;
+
+/// A process that may be started.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Command {
+    pub command: String,
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Set for the process, whatever the project. It gets nothing of the worker's own environment but PATH, HOME, LANG and TMPDIR.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Variables that a project may set. No others: a PATH or a NODE_OPTIONS of a project's would be a command of its own.
+    #[serde(default)]
+    pub project_env: Vec<String>,
+    /// Where it is started.
+    #[serde(default)]
+    pub directory: Option<PathBuf>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct File {
+    mcp_servers: BTreeMap<String, Command>,
+}
+
+/// The operator's list. Cheap to clone; does not change while a process runs.
+#[derive(Debug, Clone, Default)]
+pub struct Commands(Arc<BTreeMap<String, Command>>);
+
+/// Why there is no list.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandsError {
+    #[error("the file of MCP commands {} can't be read", .path.display())]
+    File {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("the file of MCP commands {} has more than {FILE_MAX_BYTES} bytes", .0.display())]
+    Size(PathBuf),
+    #[error("the file of MCP commands {}: {source}", .path.display())]
+    Form { path: PathBuf, source: serde_json::Error },
+}
+
+/// Where the operator's list is.
+#[derive(Debug, Clone, Default, Args)]
+pub struct CommandsArgs {
+    /// Processes that projects may use as MCP servers, by name: a JSON file (docs/MCP.md). Without it, none
+    #[arg(long, env = "REJOIN_MCP_COMMANDS_FILE", value_name = "FILE")]
+    pub mcp_commands_file: Option<PathBuf>,
+}
+
+impl CommandsArgs {
+    /// # Errors
+    /// The file can't be read, or is not such a list.
+    pub fn load(&self) -> Result<Commands, CommandsError> {
+        match self
+            .mcp_commands_file
+            .as_deref()
+            .filter(|path| !path.as_os_str().is_empty())
+        {
+            Some(path) => Commands::read(path),
+            None => Ok(Commands::default()),
+        }
+    }
+}
+
+impl Commands {
+    pub fn new(commands: impl IntoIterator<Item = (String, Command)>) -> Self {
+        Self(Arc::new(commands.into_iter().collect()))
+    }
+
+    fn read(path: &Path) -> Result<Self, CommandsError> {
+        let failed = |source| CommandsError::File {
+            path: path.to_owned(),
+            source,
+        };
+        if std::fs::metadata(path).map_err(failed)?.len() > FILE_MAX_BYTES {
+            return Err(CommandsError::Size(path.to_owned()));
+        }
+        let text = std::fs::read_to_string(path).map_err(failed)?;
+        let file: File = serde_json::from_str(&text).map_err(|source| CommandsError::Form {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(Self(Arc::new(file.mcp_servers)))
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Command> {
+        self.0.get(name)
+    }
+
+    /// Err: why a project may not use this command with these variables.
+    pub fn allow<'a>(
+        &self,
+        command: &str,
+        variables: impl IntoIterator<Item = &'a String>,
+    ) -> Result<&Command, String> {
+        let Some(allowed) = self.get(command) else {
+            let names: Vec<&str> = self.0.keys().map(String::as_str).collect();
+            let there = match names.is_empty() {
+                true => "there are none (REJOIN_MCP_COMMANDS_FILE)".to_owned(),
+                false => format!("there are: {}", names.join(", ")),
+            };
+            return Err(format!(
+                "{command:?} is not among the commands that the operator's configuration names; {there}"
+            ));
+        };
+        for name in variables {
+            if !allowed.project_env.contains(name) {
+                return Err(format!(
+                    "the operator's configuration lets no project set {name} for {command:?}; it allows: {}",
+                    match allowed.project_env.is_empty() {
+                        true => "none".to_owned(),
+                        false => allowed.project_env.join(", "),
+                    }
+                ));
+            }
+        }
+        Ok(allowed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_gets_only_what_the_operator_names() {
+        let memory = Command {
+            command: "npx".to_owned(),
+            args: vec!["-y".to_owned(), "server-memory".to_owned()],
+            env: BTreeMap::new(),
+            project_env: vec!["TOKEN".to_owned()],
+            directory: None,
+        };
+        let commands = Commands::new([("memory".to_owned(), memory.clone())]);
+        let token = "TOKEN".to_owned();
+        assert_eq!(commands.allow("memory", [&token]), Ok(&memory));
+        for command in ["npx", "sh", "/bin/sh", "npx -y server-memory", "sh -c id", ""] {
+            assert!(commands.allow(command, []).is_err(), "{command}");
+        }
+        for name in ["PATH", "LD_PRELOAD", "NODE_OPTIONS", "token"] {
+            assert!(commands.allow("memory", [&name.to_owned()]).unwrap_err().contains(name));
+        }
+        assert!(
+            Commands::default()
+                .allow("memory", [])
+                .unwrap_err()
+                .contains("REJOIN_MCP_COMMANDS_FILE")
+        );
+    }
+}

@@ -1,0 +1,183 @@
+//! MCP servers for tests: other people's from npm and PyPI, and one of ours that misbehaves (`tests/mcp-servers/odd.mjs`).
+//! `scripts/setup-mcp.sh` puts them where they are looked for; a test that misses one says SKIPPED, and why.
+
+mod shop;
+
+pub use shop::{Called, Shop, count, lines};
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+
+use rejoin_worker::WorkerConfig;
+use serde_json::json;
+
+/// Where `scripts/setup-mcp.sh` puts them.
+pub fn folder() -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.cache/mcp-servers");
+    folder.canonicalize().unwrap_or(folder)
+}
+
+/// Whether they are there; says why a test is skipped if not.
+pub fn are_there() -> bool {
+    let misses: Vec<&str> = ["node_modules/.package-lock.json", "venv/bin/mcp-server-time"]
+        .into_iter()
+        .filter(|file| !folder().join(file).exists())
+        .collect();
+    if misses.is_empty() {
+        return true;
+    }
+    eprintln!(
+        "SKIPPED: {} is not in {}: scripts/setup-mcp.sh fetches it",
+        misses.join(", "),
+        folder().display()
+    );
+    false
+}
+
+/// A file of npm's.
+pub fn module(path: &str) -> PathBuf {
+    folder().join("node_modules").join(path)
+}
+
+/// The program of ours that misbehaves, where it finds what it imports.
+pub fn odd() -> PathBuf {
+    script("odd.mjs")
+}
+
+/// A program of `tests/mcp-servers`, where it finds what it imports.
+pub fn script(name: &str) -> PathBuf {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("mcp-servers").join(name);
+    put(name, &std::fs::read(&from).expect("a program of ours"))
+}
+
+/// A place where an odd server writes what it does.
+pub fn ledger() -> PathBuf {
+    std::env::temp_dir().join(format!("rejoin-mcp-{}", uuid::Uuid::now_v7().simple()))
+}
+
+/// Writes a file whole: several test processes may write the same at once.
+fn put(name: &str, content: &[u8]) -> PathBuf {
+    let path = folder().join(name);
+    if std::fs::read(&path).ok().as_deref() != Some(content) {
+        let new = folder().join(format!("{name}.{}", uuid::Uuid::now_v7().simple()));
+        std::fs::write(&new, content).expect("a place for it");
+        std::fs::rename(&new, &path).expect("it is there");
+    }
+    path
+}
+
+/// The operator's list of commands, for tests.
+pub fn commands_file() -> PathBuf {
+    static FILE: LazyLock<PathBuf> = LazyLock::new(|| {
+        let node = |script: PathBuf, more: &[&str]| {
+            let args: Vec<String> = std::iter::once(script.display().to_string())
+                .chain(more.iter().map(|arg| (*arg).to_owned()))
+                .collect();
+            json!({"command": "node", "args": args})
+        };
+        let odd = |env: serde_json::Value| {
+            let mut command = node(odd(), &[]);
+            command["env"] = env;
+            command["projectEnv"] = json!(["TOKEN", "LEDGER"]);
+            command
+        };
+        let file = json!({"mcpServers": {
+            "everything": node(module("@modelcontextprotocol/server-everything/dist/index.js"), &["stdio"]),
+            "memory": node(module("@modelcontextprotocol/server-memory/dist/index.js"), &[]),
+            "time": {"command": folder().join("venv/bin/mcp-server-time"), "args": ["--local-timezone", "UTC"]},
+            "odd": odd(json!({"FIXED": "by the operator"})),
+            "stubborn": odd(json!({"STUBBORN": "1"})),
+            "broken": {"command": "sh", "args": ["-c", "echo this is not MCP; exit 1"]},
+            "missing": {"command": "/no/such/program"},
+        }});
+        put("commands.json", file.to_string().as_bytes())
+    });
+    FILE.clone()
+}
+
+/// A worker that may start them, reach this machine, and opens secrets with [`SECRET_KEYS`].
+pub fn allow(config: &mut WorkerConfig) {
+    config.mcp.commands.mcp_commands_file = Some(commands_file());
+    config.mcp.mcp_private_hosts = vec!["127.0.0.1".to_owned()];
+    config.mcp.keys.secret_keys_file = Some(secret_keys_file().into());
+    config.mcp.mcp_pause_s = 1;
+}
+
+/// A file with one master key.
+pub fn secret_keys_file() -> PathBuf {
+    put("secret-keys", SECRET_KEYS.as_bytes())
+}
+
+/// The master key of [`secret_keys_file`].
+pub const SECRET_KEYS: &str = "test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n";
+
+/// A server over HTTP; killed when dropped.
+pub struct HttpServer {
+    child: Child,
+    pub url: String,
+}
+
+impl HttpServer {
+    /// The odd one.
+    pub fn odd(ledger: &Path) -> Self {
+        let mut command = Command::new("node");
+        command.arg(odd()).arg("http").env("LEDGER", ledger);
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("node runs");
+        let mut url = String::new();
+        BufReader::new(child.stdout.take().expect("a pipe"))
+            .read_line(&mut url)
+            .expect("it says where it is");
+        Self {
+            child,
+            url: url.trim().to_owned(),
+        }
+    }
+
+    /// Somebody else's, with every feature there is.
+    pub async fn everything() -> Self {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = free.local_addr().expect("its number").port();
+        drop(free);
+        let child = Command::new("node")
+            .arg(module("@modelcontextprotocol/server-everything/dist/index.js"))
+            .arg("streamableHttp")
+            .env("PORT", port.to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("node runs");
+        let server = Self {
+            child,
+            url: format!("http://127.0.0.1:{port}/mcp"),
+        };
+        crate::support::wait_for("the server to listen", async || {
+            reqwest::get(&server.url).await.ok().map(|_| ())
+        })
+        .await;
+        server
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether a process of this id lives.
+pub fn lives(pid: i64) -> bool {
+    // A zombie has ended.
+    let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = status.rsplit(')').next().unwrap_or_default().trim().chars().next();
+    !matches!(state, None | Some('Z' | 'X'))
+}

@@ -1,0 +1,122 @@
+//! The product with MCP servers to use: adding them, calling their tools by a scripted model, and what came of it.
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::app::{AppOptions, TestApp};
+use crate::model_server::Reply;
+
+/// An app whose API and workers know the operator's commands.
+pub struct Shop {
+    pub app: TestApp,
+}
+
+/// A call as the history has it.
+#[derive(Debug)]
+pub struct Called {
+    pub status: String,
+    pub output: Value,
+    pub error: String,
+}
+
+impl Shop {
+    /// One API, one worker.
+    pub async fn open() -> Self {
+        Self::with(1).await
+    }
+
+    pub async fn with(workers: usize) -> Self {
+        let app = TestApp::with(AppOptions {
+            workers,
+            api: |config| config.mcp_commands.mcp_commands_file = Some(super::commands_file()),
+            worker: super::allow,
+            ..AppOptions::default()
+        })
+        .await;
+        Self { app }
+    }
+
+    pub fn servers(&self) -> String {
+        format!("/api/admin/projects/{}/mcp-servers", self.app.db.project_id)
+    }
+
+    /// Adds a server, and returns its id.
+    pub async fn add(&self, server: Value) -> String {
+        let (status, added) = self.app.client().post(&self.servers(), server).await;
+        assert_eq!(status, StatusCode::CREATED, "{added}");
+        added["id"].as_str().unwrap().to_owned()
+    }
+
+    pub async fn add_odd(&self, ledger: &std::path::Path) -> String {
+        self.add(json!({"name": "odd", "command": "odd", "env": {"LEDGER": ledger}}))
+            .await
+    }
+
+    pub async fn server(&self, id: &str) -> Value {
+        self.app.client().get(&format!("{}/{id}", self.servers())).await.1
+    }
+
+    /// Lets a worker ask the server what it offers.
+    pub async fn test(&self, id: &str) -> Value {
+        let (status, tested) = self
+            .app
+            .client()
+            .post(&format!("{}/{id}/test", self.servers()), json!({}))
+            .await;
+        assert_eq!(status, StatusCode::OK, "{tested}");
+        tested
+    }
+
+    /// Has a model call a tool, in a run of its own.
+    pub async fn call(&self, agent: Uuid, tool: &str, arguments: Value) -> Called {
+        let question = format!("{tool} {}", Uuid::now_v7());
+        self.app
+            .model
+            .on(&question, [Reply::tool(tool, arguments), Reply::text("done")]);
+        let frames = self.app.client().ask(Some(agent), &question).await;
+        let run = frames[1].json()["runId"].as_str().unwrap().to_owned();
+        assert_eq!(frames.last().unwrap().json()["status"], "completed");
+        self.calls(&run).await.remove(0)
+    }
+
+    pub async fn calls(&self, run: &str) -> Vec<Called> {
+        let client = self.app.client();
+        let calls = format!("/api/projects/{}/agent-runs/{run}/tool-calls", self.app.db.project_id);
+        let (_, listed) = client.get(&calls).await;
+        let mut told = Vec::new();
+        for call in listed["items"].as_array().unwrap() {
+            let (_, call) = client.get(&format!("{calls}/{}", call["id"].as_str().unwrap())).await;
+            told.push(Called {
+                status: call["status"].as_str().unwrap().to_owned(),
+                output: call["output"].clone(),
+                error: call["error"].as_str().unwrap_or_default().to_owned(),
+            });
+        }
+        told
+    }
+
+    /// The names of the tools that the model was given last.
+    pub fn given(&self) -> Vec<String> {
+        let requests = self.app.model.requests();
+        let tools = requests.last().unwrap()["tools"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        tools
+            .iter()
+            .map(|tool| tool["function"]["name"].as_str().unwrap().to_owned())
+            .collect()
+    }
+}
+
+/// What an odd server has written.
+pub fn lines(ledger: &std::path::Path) -> Vec<String> {
+    let text = std::fs::read_to_string(ledger).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// How often a line is in it.
+pub fn count(ledger: &std::path::Path, line: &str) -> usize {
+    lines(ledger).iter().filter(|one| *one == line).count()
+}

@@ -1,0 +1,318 @@
+//! MCP servers in agents' runs: real ones of other people, over stdio and HTTP, and one of ours that hangs and dies.
+
+use rejoin_tests::app::Process;
+use rejoin_tests::mcp::{self, HttpServer, Shop, count, lines, lives};
+use rejoin_tests::model_server::Reply;
+use rejoin_tests::support::wait_for;
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn servers_of_other_people_list_and_run_their_tools_in_runs_of_agents() {
+    if !mcp::are_there() {
+        return;
+    }
+    let shop = Shop::open().await;
+    let http = HttpServer::everything().await;
+    shop.add(json!({"name": "everything", "transport": "stdio", "command": "everything"}))
+        .await;
+    shop.add(json!({"name": "web", "transport": "http", "url": http.url}))
+        .await;
+    shop.add(json!({"name": "memory", "command": "memory"})).await;
+    let time = shop.add(json!({"name": "time", "command": "time"})).await;
+    let agent = shop
+        .app
+        .agent("everybody", &["everything_*", "web_*", "memory_*", "time_*"])
+        .await;
+
+    let echo = shop
+        .call(agent, "everything_echo", json!({"message": "by stdio"}))
+        .await;
+    assert_eq!(
+        (echo.status.as_str(), &echo.output),
+        ("completed", &json!("Echo: by stdio"))
+    );
+    let given = shop.given();
+    for tool in [
+        "everything_get-sum",
+        "web_get-sum",
+        "memory_create_entities",
+        "time_get_current_time",
+    ] {
+        assert!(given.contains(&tool.to_owned()), "{tool} is not among {given:?}");
+    }
+    let sum = shop.call(agent, "web_get-sum", json!({"a": 2, "b": 40})).await;
+    assert!(sum.output.to_string().contains("42"), "{sum:?}");
+    let image = shop.call(agent, "web_get-tiny-image", json!({})).await;
+    assert!(image.output.to_string().contains("image/png"), "{image:?}");
+    assert!(
+        !image.output.to_string().contains("iVBOR"),
+        "pictures are told of, not shown: {image:?}"
+    );
+
+    let entity = json!({"entities": [{"name": "Ada", "entityType": "person", "observations": ["wrote programs"]}]});
+    assert_eq!(
+        shop.call(agent, "memory_create_entities", entity).await.status,
+        "completed"
+    );
+    let graph = shop.call(agent, "memory_read_graph", json!({})).await;
+    assert!(graph.output.to_string().contains("wrote programs"), "{graph:?}");
+
+    let now = shop
+        .call(agent, "time_get_current_time", json!({"timezone": "Europe/Berlin"}))
+        .await;
+    assert!(now.output.to_string().contains("Europe/Berlin"), "{now:?}");
+    // What breaks the schema of the server's own making goes nowhere.
+    let wrong = shop.call(agent, "time_get_current_time", json!({"zone": 1})).await;
+    assert_eq!(wrong.status, "error");
+    assert!(wrong.error.contains("timezone"), "{wrong:?}");
+    // What only the server knows to be wrong is told in its words.
+    let unknown = shop
+        .call(agent, "time_get_current_time", json!({"timezone": "Mars/Olympus"}))
+        .await;
+    assert_eq!(unknown.status, "error");
+    assert!(unknown.error.contains("Mars/Olympus"), "{unknown:?}");
+
+    let told = shop.server(&time).await;
+    assert_eq!(told["failure"], Value::Null, "{told}");
+    assert!(told["serverInfo"]["protocolVersion"].is_string(), "{told}");
+}
+
+#[tokio::test]
+async fn nothing_is_connected_to_before_it_is_wanted_and_then_all_runs_share_one_connection() {
+    if !mcp::are_there() {
+        return;
+    }
+    let shop = Shop::open().await;
+    let ledger = mcp::ledger();
+    shop.add_odd(&ledger).await;
+    let other = shop.app.agent("other", &["list_tags", "oddly_*"]).await;
+    let agent = shop.app.agent("user", &["odd_*"]).await;
+    assert_eq!(shop.call(other, "list_tags", json!({})).await.status, "completed");
+    assert!(lines(&ledger).is_empty(), "nobody wanted it yet");
+
+    let client = shop.app.client();
+    let asked = (0..10).map(|n| {
+        let (client, model) = (client.clone(), &shop.app.model);
+        let question = format!("where {n}");
+        model.on(&question, [Reply::tool("odd_where", json!({})), Reply::text("there")]);
+        async move { client.ask(Some(agent), &question).await }
+    });
+    let mut pids = Vec::new();
+    for frames in futures::future::join_all(asked).await {
+        let run = frames[1].json()["runId"].as_str().unwrap().to_owned();
+        let call = shop.calls(&run).await.remove(0);
+        assert_eq!(call.status, "completed", "{call:?}");
+        pids.push(call.output["pid"].as_i64().unwrap());
+    }
+    pids.dedup();
+    assert_eq!(pids.len(), 1, "one process for all");
+    assert_eq!(count(&ledger, "start"), 1);
+}
+
+#[tokio::test]
+async fn a_process_that_is_killed_in_the_middle_of_a_call_is_an_error_to_the_model_and_a_new_process_for_the_next() {
+    if !mcp::are_there() {
+        return;
+    }
+    let shop = Shop::open().await;
+    let ledger = mcp::ledger();
+    shop.add_odd(&ledger).await;
+    let agent = shop.app.agent("user", &["odd_*"]).await;
+    let first = shop.call(agent, "odd_where", json!({})).await.output["pid"]
+        .as_i64()
+        .unwrap();
+    let killing = async {
+        wait_for("the call to hang", async || {
+            (count(&ledger, "call hang") == 1).then_some(())
+        })
+        .await;
+        let killed = std::process::Command::new("kill")
+            .args(["-9", &first.to_string()])
+            .status();
+        assert!(killed.unwrap().success());
+    };
+    let (hung, ()) = tokio::join!(shop.call(agent, "odd_hang", json!({})), killing);
+    assert_eq!(hung.status, "error");
+    assert!(hung.error.contains("middle of the call"), "{hung:?}");
+    let next = shop.call(agent, "odd_where", json!({})).await;
+    assert_eq!(next.status, "completed", "{next:?}");
+    assert_ne!(next.output["pid"].as_i64().unwrap(), first);
+    assert_eq!(count(&ledger, "start"), 2);
+}
+
+#[tokio::test]
+async fn a_call_that_takes_too_long_is_given_up_and_the_server_is_told() {
+    if !mcp::are_there() {
+        return;
+    }
+    let shop = Shop::open().await;
+    let ledger = mcp::ledger();
+    let http = HttpServer::odd(&ledger);
+    let stdio_ledger = mcp::ledger();
+    shop.add(json!({"name": "odd", "command": "odd", "env": {"LEDGER": stdio_ledger}, "timeoutS": 1}))
+        .await;
+    shop.add(json!({"name": "web", "url": http.url, "timeoutS": 1})).await;
+    let agent = shop.app.agent("user", &["odd_*", "web_*"]).await;
+    for (tool, ledger) in [("odd_hang", &stdio_ledger), ("web_hang", &ledger)] {
+        let hung = shop.call(agent, tool, json!({})).await;
+        assert_eq!(hung.status, "error");
+        assert!(hung.error.contains("no answer within 1 s"), "{hung:?}");
+        wait_for("the server to hear of it", async || {
+            (count(ledger, "cancelled") == 1).then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_fails_again_and_again_is_left_alone_for_a_while_and_tried_again() {
+    if !mcp::are_there() {
+        return;
+    }
+    let shop = Shop::open().await;
+    let ledger = mcp::ledger();
+    shop.add_odd(&ledger).await;
+    let agent = shop.app.agent("user", &["odd_*"]).await;
+    for _ in 0..3 {
+        let died = shop.call(agent, "odd_die", json!({})).await;
+        assert!(died.error.contains("middle of the call"), "{died:?}");
+    }
+    let starts = count(&ledger, "start");
+    let refused = shop.call(agent, "odd_where", json!({})).await;
+    assert!(refused.error.contains("is not asked for"), "{refused:?}");
+    assert_eq!(count(&ledger, "start"), starts, "nothing was started for it");
+    // The pause of these tests is one second.
+    wait_for("the server to be tried again", async || {
+        let call = shop.call(agent, "odd_where", json!({})).await;
+        (call.status == "completed").then_some(())
+    })
+    .await;
+    assert_eq!(
+        shop.call(agent, "odd_where", json!({})).await.status,
+        "completed",
+        "and it stays so"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_can_not_be_had_leaves_the_agent_without_its_tools_and_says_why() {
+    if !mcp::are_there() {
+        return;
+    }
+    let shop = Shop::open().await;
+    let broken = shop.add(json!({"name": "broken", "command": "broken"})).await;
+    let missing = shop.add(json!({"name": "missing", "command": "missing"})).await;
+    let nobody = shop
+        .add(json!({"name": "nobody", "url": "http://127.0.0.1:9/mcp"}))
+        .await;
+    let private = shop
+        .add(json!({"name": "private", "url": "http://10.255.255.1/mcp"}))
+        .await;
+    let agent = shop.app.agent("user", &["*"]).await;
+    let call = shop.call(agent, "list_tags", json!({})).await;
+    assert_eq!(call.status, "completed", "the agent goes on without them");
+    assert!(shop.given().iter().all(|tool| !tool.starts_with("broken_")));
+    for (id, words) in [
+        (broken, "does not speak MCP"),
+        (missing, "can't be started"),
+        (nobody, "127.0.0.1:9"),
+        (private, "REJOIN_MCP_PRIVATE_HOSTS"),
+    ] {
+        let failure = shop.server(&id).await["failure"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        assert!(failure.contains(words), "{words}: {failure}");
+    }
+}
+
+#[tokio::test]
+async fn results_have_a_limit_and_failures_are_told_in_the_servers_words() {
+    if !mcp::are_there() {
+        return;
+    }
+    let shop = Shop::open().await;
+    shop.add(json!({"name": "odd", "command": "odd"})).await;
+    let agent = shop.app.agent("user", &["odd_*"]).await;
+    let failed = shop.call(agent, "odd_fail", json!({})).await;
+    assert_eq!(
+        (failed.status.as_str(), failed.error.as_str()),
+        ("error", "the disk is full")
+    );
+    let large = shop.call(agent, "odd_big", json!({"bytes": 200_000})).await;
+    assert_eq!(
+        large.output.as_str().map(str::len),
+        Some(200_000),
+        "the whole of it is stored"
+    );
+    let read = shop.app.model.requests().last().unwrap().to_string();
+    assert!(
+        read.contains("[cut: 60000 of "),
+        "the model reads the beginning, and that there is more"
+    );
+    let too_large = shop.call(agent, "odd_big", json!({"bytes": 2_000_000})).await;
+    assert!(too_large.error.contains("ask for less"), "{too_large:?}");
+}
+
+#[tokio::test]
+async fn a_change_of_the_servers_is_known_to_every_worker_at_once() {
+    if !mcp::are_there() {
+        return;
+    }
+    let shop = Shop::with(2).await;
+    let ledger = mcp::ledger();
+    let id = shop.add_odd(&ledger).await;
+    let agent = shop.app.agent("user", &["odd_*", "list_tags"]).await;
+    let pid = shop.call(agent, "odd_where", json!({})).await.output["pid"]
+        .as_i64()
+        .unwrap();
+    let path = format!("{}/{id}", shop.servers());
+    let client = shop.app.client();
+    let has = async |tool: &str| {
+        shop.call(agent, "list_tags", json!({})).await;
+        shop.given().contains(&tool.to_owned())
+    };
+    client.patch(&path, json!({"tools": ["count"]})).await;
+    wait_for("one tool to be left", async || (!has("odd_where").await).then_some(())).await;
+    assert!(has("odd_count").await);
+    client.patch(&path, json!({"enabled": false})).await;
+    wait_for("no tool to be left", async || (!has("odd_count").await).then_some(())).await;
+    wait_for("its process to end", async || (!lives(pid)).then_some(())).await;
+    client.patch(&path, json!({"enabled": true, "tools": ["*"]})).await;
+    wait_for("all to be there", async || has("odd_where").await.then_some(())).await;
+    assert_eq!(client.delete(&path).await.0, StatusCode::NO_CONTENT);
+    wait_for("none to be left", async || (!has("odd_where").await).then_some(())).await;
+}
+
+#[tokio::test]
+async fn processes_end_with_their_worker_even_stubborn_ones_of_a_worker_that_is_killed() {
+    if !mcp::are_there() {
+        return;
+    }
+    let mut shop = Shop::open().await;
+    shop.add(json!({"name": "odd", "command": "odd"})).await;
+    shop.add(json!({"name": "stubborn", "command": "stubborn"})).await;
+    let agent = shop.app.agent("user", &["odd_*", "stubborn_*"]).await;
+    let pid = async |shop: &Shop, tool: &str| {
+        let output = shop.call(agent, tool, json!({})).await.output;
+        output["pid"].as_i64().unwrap()
+    };
+    let drained = [pid(&shop, "odd_where").await, pid(&shop, "stubborn_where").await];
+    shop.app.workers.remove(0).drain().await;
+    assert!(drained.iter().all(|pid| !lives(*pid)), "a drain ends them all");
+
+    let worker = Process::worker_with(
+        &shop.app,
+        &[
+            ("REJOIN_MCP_COMMANDS_FILE", mcp::commands_file().display().to_string()),
+            ("REJOIN_SECRET_KEYS_FILE", mcp::secret_keys_file().display().to_string()),
+        ],
+    );
+    let killed = [pid(&shop, "odd_where").await, pid(&shop, "stubborn_where").await];
+    worker.kill();
+    wait_for("the processes to end", async || {
+        killed.iter().all(|pid| !lives(*pid)).then_some(())
+    })
+    .await;
+}

@@ -1,0 +1,203 @@
+//! MCP servers as a worker uses them: tools of other programs, by the Model Context Protocol.
+//!
+//! - `connections`  one connection for each server of each project, shared by all runs
+//! - `connection`   one of them: a process, or streamable HTTP
+//! - `breaker`      leaves a server alone that fails again and again
+//! - `secrets`      `${NAME}` in settings, and values hidden in what comes back
+//! - `answer`       what a server answers, as a tool's result
+//! - `probe`        the job behind "test this server"
+//!
+//! Settings and what servers offer are in `rejoin_shared::mcp`; which of it an agent is given is decided by `pools`.
+
+pub mod answer;
+pub mod breaker;
+pub mod connection;
+pub mod connections;
+pub mod probe;
+pub mod secrets;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clap::Args;
+use rejoin_shared::mcp::Server;
+use rejoin_shared::mcp::commands::{CommandsArgs, CommandsError};
+use rejoin_shared::mcp::offers::Offered;
+use rejoin_shared::secrets::{KeyError, MasterKeys, SecretKeyArgs, keys};
+use rejoin_shared::tools::{Schema, SharedTool, Tool, ToolContext, ToolError, ToolSpec};
+use rejoin_shared::wakeup::SharedBus;
+use serde_json::{Value, json};
+use sqlx::PgPool;
+
+use crate::net::Hosts;
+use connection::{Means, Processes};
+use connections::{Connections, Limits};
+
+/// Providers allow so many characters in a tool's name.
+const NAME_MAX_CHARS: usize = 64;
+
+/// How a worker uses MCP servers.
+#[derive(Debug, Clone, Args)]
+pub struct McpArgs {
+    #[command(flatten)]
+    pub commands: CommandsArgs,
+
+    #[command(flatten)]
+    pub keys: SecretKeyArgs,
+
+    /// Hosts of this machine or of private networks that projects' MCP servers may be on: names and addresses, with globs, separated by commas
+    #[arg(long, env = "REJOIN_MCP_PRIVATE_HOSTS", value_delimiter = ',')]
+    pub mcp_private_hosts: Vec<String>,
+
+    /// An MCP server that has not greeted after this is not waited for [seconds]
+    #[arg(long, env = "REJOIN_MCP_CONNECT_S", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    pub mcp_connect_s: u64,
+
+    /// A connection to an MCP server that nobody uses for this long is closed [seconds]
+    #[arg(long, env = "REJOIN_MCP_IDLE_S", default_value_t = 600)]
+    pub mcp_idle_s: u64,
+
+    /// An MCP server that failed three times in a row is left alone for this long [seconds]
+    #[arg(long, env = "REJOIN_MCP_PAUSE_S", default_value_t = breaker::PAUSE.as_secs())]
+    pub mcp_pause_s: u64,
+
+    /// Largest answer of an MCP server's tool [KiB]
+    #[arg(long, env = "REJOIN_MCP_RESULT_MAX_KB", default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub mcp_result_max_kb: u32,
+}
+
+impl Default for McpArgs {
+    fn default() -> Self {
+        Self {
+            commands: CommandsArgs::default(),
+            keys: SecretKeyArgs::default(),
+            mcp_private_hosts: Vec::new(),
+            mcp_connect_s: 20,
+            mcp_idle_s: 600,
+            mcp_pause_s: breaker::PAUSE.as_secs(),
+            mcp_result_max_kb: 1_024,
+        }
+    }
+}
+
+/// Why a worker can't use MCP servers as it is configured.
+#[derive(Debug, thiserror::Error)]
+pub enum McpError {
+    #[error(transparent)]
+    Commands(#[from] CommandsError),
+    #[error(transparent)]
+    Keys(#[from] KeyError),
+    #[error("no HTTP client for MCP servers can be made")]
+    Http(#[from] reqwest::Error),
+}
+
+impl McpArgs {
+    /// The connections of a worker; none is made yet.
+    ///
+    /// # Errors
+    /// What is configured can't be used.
+    pub fn connections(&self, db: PgPool, bus: SharedBus, call: Duration) -> Result<Arc<Connections>, McpError> {
+        let keys = match self.keys.file().is_some() || keys::are_configured() {
+            true => Some(Arc::new(self.keys.load()?)),
+            false => None::<Arc<MasterKeys>>,
+        };
+        let hosts = Hosts::new(&self.mcp_private_hosts);
+        let means = Means {
+            commands: self.commands.load()?,
+            http: hosts.client()?,
+            hosts,
+            processes: Processes::default(),
+            max_result_bytes: usize::try_from(self.mcp_result_max_kb)
+                .unwrap_or(usize::MAX)
+                .saturating_mul(1024),
+        };
+        let limits = Limits {
+            connect: Duration::from_secs(self.mcp_connect_s),
+            call,
+            idle: Duration::from_secs(self.mcp_idle_s),
+            pause: Duration::from_secs(self.mcp_pause_s),
+        };
+        Ok(Connections::new(means, db, bus, keys, limits))
+    }
+}
+
+/// A tool of an MCP server, as a run is given it.
+pub struct McpTool {
+    spec: ToolSpec,
+    server: Arc<Server>,
+    /// The server's own name of it.
+    name: String,
+    connections: Arc<Connections>,
+}
+
+impl McpTool {
+    pub fn shared(server: Arc<Server>, offered: &Offered, connections: Arc<Connections>) -> SharedTool {
+        let definition = &offered.definition;
+        let hint = |name: &str| server.settings.trust_hints && definition["annotations"][name] == json!(true);
+        let mut schema = definition["inputSchema"].clone();
+        if !schema.is_object() {
+            schema = json!({"type": "object"});
+        }
+        // Some providers want it said.
+        if schema["properties"].is_null() {
+            schema["properties"] = json!({});
+        }
+        let spec = ToolSpec {
+            name: called(&server.settings.name, &offered.name),
+            description: definition["description"].as_str().unwrap_or_default().to_owned(),
+            parameters: Schema::from(schema),
+            read_only: hint("readOnlyHint"),
+            idempotent: hint("idempotentHint"),
+            destructive: definition["annotations"]["destructiveHint"] != json!(false) && !hint("readOnlyHint"),
+        };
+        Arc::new(Self {
+            spec,
+            server,
+            name: offered.name.clone(),
+            connections,
+        })
+    }
+}
+
+#[async_trait]
+impl Tool for McpTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn call(&self, _: &ToolContext, arguments: Value) -> Result<Value, ToolError> {
+        let arguments = match arguments {
+            Value::Object(fields) => fields,
+            _ => serde_json::Map::new(),
+        };
+        let called = self.connections.call(&self.server, &self.name, arguments).await;
+        called.map_err(ToolError::RespondToModel)
+    }
+}
+
+/// The name of a server's tool for models: `server_tool`, with `_` for what providers don't allow.
+pub fn called(server: &str, tool: &str) -> String {
+    let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    let name = format!("{server}_{}", tool.chars().map(allowed).collect::<String>());
+    if name.len() <= NAME_MAX_CHARS {
+        return name;
+    }
+    // Two long names must not become one.
+    let digest = rejoin_shared::digest::hex(&rejoin_shared::digest::of_json(&[&json!([server, tool])])[..4]);
+    format!("{}-{digest}", &name[..NAME_MAX_CHARS - digest.len() - 1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_is_called_after_its_server_in_letters_that_providers_allow() {
+        assert_eq!(called("files", "read_file"), "files_read_file");
+        assert_eq!(called("a-b", "x.y/z é"), "a-b_x_y_z__");
+        let (one, other) = (called("files", &"a".repeat(100)), called("files", &"a".repeat(101)));
+        assert_eq!((one.len(), other.len()), (NAME_MAX_CHARS, NAME_MAX_CHARS));
+        assert_ne!(one, other);
+    }
+}

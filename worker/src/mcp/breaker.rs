@@ -1,0 +1,137 @@
+//! Whether an MCP server is asked at all: after [`FAILURES`] failures in a row it is left alone for [`PAUSE`], then one call tries it. Called
+//! by `connections`. Knows no server and no clock of its own.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Failures in a row that open it.
+pub const FAILURES: u32 = 3;
+/// For how long it is open.
+pub const PAUSE: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+enum State {
+    /// Calls go through; failures in a row so far.
+    Closed(u32),
+    /// None goes through until then.
+    Open(Instant),
+    /// One has gone through, and its outcome decides.
+    Trying,
+}
+
+/// A std Mutex: nothing awaits while it is held.
+#[derive(Debug)]
+pub struct Breaker {
+    state: Mutex<State>,
+    pause: Duration,
+}
+
+impl Breaker {
+    pub fn new(pause: Duration) -> Self {
+        Self {
+            state: Mutex::new(State::Closed(0)),
+            pause,
+        }
+    }
+
+    /// Lets a call through. Err: when it may be tried again.
+    pub fn admit(&self, now: Instant) -> Result<Admitted<'_>, Duration> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let tries = match *state {
+            State::Closed(_) => false,
+            State::Open(until) if until > now => return Err(until - now),
+            State::Open(_) => {
+                *state = State::Trying;
+                true
+            }
+            State::Trying => return Err(self.pause),
+        };
+        Ok(Admitted { breaker: self, tries })
+    }
+
+    pub fn is_open(&self) -> bool {
+        matches!(
+            *self.state.lock().unwrap_or_else(PoisonError::into_inner),
+            State::Open(_) | State::Trying
+        )
+    }
+}
+
+/// A call that went through. Dropped without an outcome (its run was cancelled), it says nothing about the server.
+pub struct Admitted<'a> {
+    breaker: &'a Breaker,
+    tries: bool,
+}
+
+impl Admitted<'_> {
+    /// The server answered.
+    pub fn succeeded(mut self) {
+        self.tries = false;
+        *self.breaker.state.lock().unwrap_or_else(PoisonError::into_inner) = State::Closed(0);
+    }
+
+    /// It did not. True: that was the last straw.
+    pub fn failed(mut self, now: Instant) -> bool {
+        let mut state = self.breaker.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let failures = match *state {
+            State::Closed(failures) => failures + 1,
+            State::Trying => FAILURES,
+            // Others have opened it meanwhile.
+            State::Open(_) => return false,
+        };
+        self.tries = false;
+        let opens = failures >= FAILURES;
+        *state = match opens {
+            true => State::Open(now + self.breaker.pause),
+            false => State::Closed(failures),
+        };
+        opens
+    }
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        if self.tries {
+            // The next call tries instead.
+            let mut state = self.breaker.state.lock().unwrap_or_else(PoisonError::into_inner);
+            if matches!(*state, State::Trying) {
+                *state = State::Open(Instant::now());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_failures_in_a_row_open_it_and_one_try_closes_it_again() {
+        let breaker = Breaker::new(PAUSE);
+        let start = Instant::now();
+        let failed = |now| breaker.admit(now).ok().unwrap().failed(now);
+        assert!(!failed(start) && !failed(start));
+        breaker.admit(start).ok().unwrap().succeeded();
+        assert!(!failed(start) && !failed(start) && failed(start));
+        assert_eq!(breaker.admit(start).err(), Some(PAUSE));
+        let later = start + PAUSE;
+        let trying = breaker.admit(later).ok().unwrap();
+        assert!(breaker.admit(later).is_err(), "one at a time");
+        assert!(trying.failed(later), "and one failure is enough");
+        assert!(breaker.admit(later).is_err());
+        let later = later + PAUSE;
+        breaker.admit(later).ok().unwrap().succeeded();
+        assert!(breaker.admit(later).is_ok() && !breaker.is_open());
+    }
+
+    #[test]
+    fn a_try_that_is_given_up_lets_the_next_one_try() {
+        let breaker = Breaker::new(Duration::ZERO);
+        let now = Instant::now();
+        for _ in 0..FAILURES {
+            breaker.admit(now).ok().unwrap().failed(now);
+        }
+        drop(breaker.admit(Instant::now()).ok().unwrap());
+        assert!(breaker.admit(Instant::now()).is_ok());
+    }
+}

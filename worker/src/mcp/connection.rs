@@ -1,0 +1,440 @@
+//! One connection to an MCP server: a process of ours, or HTTP. Made and kept by `connections`.
+//!
+//! Invariants: a task of its own owns the protocol, so that nobody who gives up waiting takes it down; a process is ended with its whole
+//! group when the connection is over, when the worker drains, and (by the watchdog) when the worker dies.
+
+use std::collections::HashMap;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use process_wrap::tokio::{CommandWrap, ProcessGroup};
+use rejoin_shared::mcp::commands::Commands;
+use rejoin_shared::mcp::{Server, Transport, offers};
+use rejoin_shared::watchdog::Watchdog;
+use reqwest::header::{HeaderName, HeaderValue};
+use rmcp::model::{CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation};
+use rmcp::service::{NotificationContext, Peer, RoleClient, RunningService, ServiceError, ServiceExt};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::child_process::TokioChildProcess;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::{ClientHandler, model};
+use serde_json::{Map, Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
+use tokio::process::Command;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{debug, info, warn};
+use url::Url;
+
+use super::answer;
+use super::secrets::{Filled, Hider};
+use crate::net::Hosts;
+
+/// A connection that is asked to end may take so long: a process is asked, then told, then killed, 3 s each.
+const CLOSE_LIMIT: Duration = Duration::from_secs(10);
+/// A listing of tools that takes longer is given up.
+const LIST_LIMIT: Duration = Duration::from_secs(20);
+/// Of a line that a process writes to its standard error [bytes].
+const STDERR_LINE_BYTES: u64 = 2_000;
+/// What a process gets of our environment; the rest is none of its business.
+const INHERITED: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ"];
+
+/// What connections are made with.
+pub struct Means {
+    pub commands: Commands,
+    pub hosts: Hosts,
+    pub http: reqwest::Client,
+    pub processes: Processes,
+    /// Of one answer [bytes].
+    pub max_result_bytes: usize,
+}
+
+/// What outlives a connection: its task until it has ended, and the watchdog of the processes.
+#[derive(Clone, Default)]
+pub struct Processes {
+    pub tasks: TaskTracker,
+    watchdog: Arc<OnceLock<Option<Watchdog>>>,
+}
+
+impl Processes {
+    /// Ends the group of this leader, should this process die.
+    fn guard(&self, leader: Option<u32>) -> Guarded {
+        let started = self.watchdog.get_or_init(|| {
+            let started = Watchdog::start();
+            if let Err(error) = &started {
+                warn!(%error, "the watchdog can't be started: should this worker be killed, processes of MCP servers may stay");
+            }
+            started.ok()
+        });
+        if let (Some(leader), Some(watchdog)) = (leader, started) {
+            watchdog.guard_group(leader);
+        }
+        Guarded {
+            processes: self.clone(),
+            leader,
+        }
+    }
+}
+
+/// Dropped when the group has ended, or is being ended.
+struct Guarded {
+    processes: Processes,
+    leader: Option<u32>,
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        if let (Some(leader), Some(Some(watchdog))) = (self.leader, self.processes.watchdog.get()) {
+            watchdog.forget_group(leader);
+        }
+    }
+}
+
+/// How a call went wrong.
+#[derive(Debug)]
+pub enum CallError {
+    /// The server answered: with words for the model.
+    Told(String),
+    /// The server did not answer as it should.
+    Failed(String),
+}
+
+pub struct Connection {
+    peer: Peer<RoleClient>,
+    /// Of the server's settings.
+    pub revision: i32,
+    server: String,
+    hider: Hider,
+    max_result_bytes: usize,
+    /// Somebody asks for its end.
+    close: CancellationToken,
+    /// It has ended, whoever wanted that.
+    over: CancellationToken,
+    begun: Instant,
+    /// When it was last used [ms after `begun`].
+    used: AtomicI64,
+    in_flight: AtomicUsize,
+}
+
+/// Hears what a server says unasked.
+struct Ears {
+    server: String,
+    list_changed: Arc<Notify>,
+    hider: Hider,
+}
+
+impl ClientHandler for Ears {
+    fn get_info(&self) -> ClientConfig {
+        ClientConfig::new(
+            ClientCapabilities::default(),
+            Implementation::new("rejoin", env!("CARGO_PKG_VERSION")),
+        )
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.list_changed.notify_one();
+    }
+
+    #[expect(deprecated, reason = "servers go on sending logs by the protocol's older versions")]
+    async fn on_logging_message(
+        &self,
+        message: model::LoggingMessageNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        debug!(
+            server = self.server,
+            said = self.hider.text(message.data.to_string()),
+            "an MCP server says"
+        );
+    }
+}
+
+impl Connection {
+    /// Connects; the caller bounds how long that takes. `on_change` is notified when the server's list of tools has changed.
+    ///
+    /// # Errors
+    /// What to tell of it, without any secret.
+    pub async fn open(
+        means: &Means,
+        server: &Server,
+        filled: Filled,
+        list_changed: Arc<Notify>,
+    ) -> Result<Arc<Self>, String> {
+        let hider = filled.hider.clone();
+        let ears = Ears {
+            server: server.settings.name.clone(),
+            list_changed,
+            hider: hider.clone(),
+        };
+        let opened = match server.settings.transport {
+            Transport::Stdio => start(means, server, filled, ears).await,
+            Transport::Http => reach(means, filled, ears).await.map(|running| (running, None)),
+        };
+        let (running, guarded) = opened.map_err(|error| hider.text(error))?;
+        let connection = Arc::new(Self {
+            peer: running.peer().clone(),
+            revision: server.revision,
+            server: server.settings.name.clone(),
+            hider,
+            max_result_bytes: means.max_result_bytes,
+            close: CancellationToken::new(),
+            over: CancellationToken::new(),
+            begun: Instant::now(),
+            used: AtomicI64::new(0),
+            in_flight: AtomicUsize::new(0),
+        });
+        let (close, over) = (connection.close.clone(), connection.over.clone());
+        let name = server.settings.name.clone();
+        means.processes.tasks.spawn(async move {
+            own(running, &close).await;
+            drop(guarded);
+            info!(server = name, "the connection to an MCP server is over");
+            over.cancel();
+        });
+        Ok(connection)
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.over.is_cancelled() || self.peer.is_transport_closed()
+    }
+
+    /// Asks for its end, and does not wait for it.
+    pub fn close(&self) {
+        self.close.cancel();
+    }
+
+    /// For how long nobody has used it.
+    pub fn idle(&self) -> Duration {
+        if self.in_flight.load(Ordering::Relaxed) > 0 {
+            return Duration::ZERO;
+        }
+        let used = u64::try_from(self.used.load(Ordering::Relaxed)).unwrap_or_default();
+        self.begun.elapsed().saturating_sub(Duration::from_millis(used))
+    }
+
+    /// Until it is over.
+    pub async fn ended(&self) {
+        self.over.cancelled().await;
+    }
+
+    /// In use until this is dropped.
+    fn using(&self) -> Using<'_> {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        Using(self)
+    }
+
+    fn touch(&self) {
+        let now = i64::try_from(self.begun.elapsed().as_millis()).unwrap_or(i64::MAX);
+        self.used.store(now, Ordering::Relaxed);
+    }
+
+    /// What the server says of itself.
+    pub fn about(&self) -> Value {
+        match self.peer.peer_info() {
+            Some(info) => json!({
+                "name": info.server_info.as_ref().map(|server| &server.name),
+                "version": info.server_info.as_ref().map(|server| &server.version),
+                "protocolVersion": info.protocol_version,
+                "instructions": info.instructions,
+            }),
+            None => json!({}),
+        }
+    }
+
+    /// The tools that it offers now, without those that are too many or too large.
+    pub async fn list(&self) -> Result<Vec<offers::Found>, String> {
+        let _using = self.using();
+        let listed = timeout(LIST_LIMIT, self.peer.list_all_tools()).await;
+        let tools = match listed {
+            Err(_) => return Err(format!("it did not list its tools within {} s", LIST_LIMIT.as_secs())),
+            Ok(Err(error)) => return Err(self.hider.text(format!("listing its tools failed: {error}"))),
+            Ok(Ok(tools)) => tools,
+        };
+        let offered = tools.len();
+        let mut found: Vec<_> = tools
+            .into_iter()
+            .map(answer::found)
+            .filter(|tool| tool.definition.to_string().len() <= offers::DEFINITION_MAX_BYTES)
+            .take(offers::MAX_TOOLS)
+            .collect();
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        found.dedup_by(|a, b| a.name == b.name);
+        if found.len() < offered {
+            warn!(
+                server = self.server,
+                offered,
+                taken = found.len(),
+                "an MCP server offers too much, or the same twice"
+            );
+        }
+        Ok(found)
+    }
+
+    /// Calls a tool. Dropping the future tells the server that nobody waits any more.
+    pub async fn call(&self, tool: &str, arguments: Map<String, Value>, limit: Duration) -> Result<Value, CallError> {
+        let _using = self.using();
+        let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        let answered = tokio::select! {
+            answered = timeout(limit, self.peer.call_tool_once(request)) => answered,
+            () = self.over.cancelled() => Ok(Err(ServiceError::TransportClosed)),
+        };
+        let server = &self.server;
+        let result = match answered {
+            Err(_) => {
+                return Err(CallError::Failed(format!(
+                    "the MCP server {server} gave no answer within {} s",
+                    limit.as_secs()
+                )));
+            }
+            Ok(Ok(CallToolResponse::Complete(result))) => result,
+            Ok(Ok(CallToolResponse::InputRequired(_))) => {
+                return Err(CallError::Told(format!(
+                    "the tool asks its user for something, which an agent of {server}'s can't be asked"
+                )));
+            }
+            Ok(Ok(_)) => {
+                return Err(CallError::Told(
+                    "the tool answers later, in a way that is not followed".to_owned(),
+                ));
+            }
+            // Its own word that the call is wrong.
+            Ok(Err(ServiceError::McpError(error))) => {
+                return Err(CallError::Told(self.hider.text(error.message.into_owned())));
+            }
+            Ok(Err(ServiceError::TransportClosed | ServiceError::Cancelled { .. })) => {
+                return Err(CallError::Failed(format!(
+                    "the MCP server {server} ended in the middle of the call"
+                )));
+            }
+            Ok(Err(error)) => {
+                return Err(CallError::Failed(
+                    self.hider.text(format!("the MCP server {server}: {error}")),
+                ));
+            }
+        };
+        let value = answer::of(result).map_err(|words| CallError::Told(self.hider.text(words)))?;
+        let bytes = value.to_string().len();
+        match bytes <= self.max_result_bytes {
+            true => Ok(self.hider.value(value)),
+            false => Err(CallError::Told(format!(
+                "the result has {bytes} bytes, and may have {}: ask for less",
+                self.max_result_bytes
+            ))),
+        }
+    }
+}
+
+struct Using<'a>(&'a Connection);
+
+impl Drop for Using<'_> {
+    fn drop(&mut self) {
+        self.0.touch();
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Keeps a connection until it ends or is to end.
+async fn own(running: RunningService<RoleClient, Ears>, close: &CancellationToken) {
+    let mut stop = Some(running.cancellation_token());
+    let mut waiting = std::pin::pin!(running.waiting());
+    tokio::select! {
+        _ = &mut waiting => return,
+        () = close.cancelled() => {}
+    }
+    if let Some(stop) = stop.take() {
+        stop.cancel();
+    }
+    if timeout(CLOSE_LIMIT, waiting).await.is_err() {
+        warn!("an MCP server did not end in time");
+    }
+}
+
+/// Starts a process of the operator's list.
+async fn start(
+    means: &Means,
+    server: &Server,
+    filled: Filled,
+    ears: Ears,
+) -> Result<(RunningService<RoleClient, Ears>, Option<Guarded>), String> {
+    let name = server.settings.command.as_deref().unwrap_or_default();
+    let allowed = means.commands.allow(name, server.settings.env.keys())?;
+    let mut command = Command::new(&allowed.command);
+    command.args(&allowed.args).env_clear();
+    for variable in INHERITED {
+        if let Some(value) = std::env::var_os(variable) {
+            command.env(variable, value);
+        }
+    }
+    command.envs(&allowed.env).envs(filled.env);
+    if let Some(directory) = &allowed.directory {
+        command.current_dir(directory);
+    }
+    let mut command = CommandWrap::from(command);
+    command.wrap(ProcessGroup::leader());
+    let spawned = TokioChildProcess::builder(command).stderr(Stdio::piped()).spawn();
+    let (process, stderr) = spawned.map_err(|error| format!("its process can't be started: {error}"))?;
+    let guarded = means.processes.guard(process.id());
+    if let Some(stderr) = stderr {
+        tokio::spawn(tell(stderr, server.settings.name.clone(), filled.hider));
+    }
+    // Given up, the process is killed with its transport.
+    let running = ears.serve(process).await;
+    let running = running.map_err(|error| format!("its process does not speak MCP: {error}"))?;
+    Ok((running, Some(guarded)))
+}
+
+/// What a process writes to its standard error goes to our log, line by line.
+async fn tell(stderr: impl AsyncRead + Unpin, server: String, hider: Hider) {
+    let mut lines = BufReader::new(stderr);
+    loop {
+        let mut line = Vec::new();
+        match (&mut lines).take(STDERR_LINE_BYTES).read_until(b'\n', &mut line).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {
+                let said = hider.text(String::from_utf8_lossy(&line).trim_end().to_owned());
+                info!(server, said, "an MCP server's process says");
+            }
+        }
+    }
+}
+
+async fn reach(means: &Means, filled: Filled, ears: Ears) -> Result<RunningService<RoleClient, Ears>, String> {
+    let url = Url::parse(filled.url.as_deref().unwrap_or_default()).map_err(|error| format!("its URL: {error}"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err("its URL is not http:// or https://".to_owned());
+    }
+    means.hosts.judge(&url)?;
+    let mut headers = HashMap::new();
+    for (name, value) in filled.headers {
+        let header = HeaderName::try_from(&name).map_err(|_| format!("{name} is not the name of a header"))?;
+        let mut value =
+            HeaderValue::try_from(&value).map_err(|_| format!("the header {name} can't have this value"))?;
+        value.set_sensitive(true);
+        headers.insert(header, value);
+    }
+    let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
+        .custom_headers(headers)
+        .max_json_response_size(means.max_result_bytes)
+        .max_sse_event_size(means.max_result_bytes);
+    let transport = StreamableHttpClientTransport::with_client(means.http.clone(), config);
+    ears.serve(transport).await.map_err(|error| told(&error))
+}
+
+/// An error with its causes: what went wrong is at their end.
+fn told(error: &dyn std::error::Error) -> String {
+    let mut told = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let words = error.to_string();
+        if !told.contains(&words) {
+            told.push_str(": ");
+            told.push_str(&words);
+        }
+        cause = error.source();
+    }
+    told
+}

@@ -1,0 +1,344 @@
+//! The connections of a worker to MCP servers: one for each server of each project, made when it is first needed, shared by all runs, left
+//! alone by a breaker when the server fails. Called by `McpTool`, the pools and the probe.
+//!
+//! Invariants: who comes while a connection is being made waits for that one; a connection of settings that have changed is not used.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use backoff::{ExponentialBuilder, Retryable};
+use dashmap::DashMap;
+use rejoin_shared::mcp::{Server, offers};
+use rejoin_shared::secrets::MasterKeys;
+use rejoin_shared::wakeup::{SharedBus, Wake};
+use serde_json::{Map, Value};
+use sqlx::PgPool;
+use tokio::sync::{Mutex, Notify};
+use tokio::time::timeout;
+use tracing::{info, warn};
+use uuid::Uuid;
+
+use super::breaker::Breaker;
+use super::connection::{CallError, Connection, Means};
+use super::secrets;
+
+/// Tries of one call to connect, and the pause after the first.
+const CONNECT_TRIES: usize = 3;
+const CONNECT_PAUSE: Duration = Duration::from_millis(250);
+/// Between two looks for connections that nobody uses.
+const IDLE_LOOK: Duration = Duration::from_secs(5);
+
+/// What is known of a server in this worker.
+struct Slot {
+    project_id: Uuid,
+    connection: Mutex<Option<Arc<Connection>>>,
+    breaker: Breaker,
+}
+
+pub struct Connections {
+    means: Means,
+    db: PgPool,
+    bus: SharedBus,
+    keys: Option<Arc<MasterKeys>>,
+    limits: Limits,
+    slots: DashMap<Uuid, Arc<Slot>>,
+    /// For tasks that must not keep it alive.
+    me: Weak<Connections>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Until a server has greeted.
+    pub connect: Duration,
+    /// Of a call, where the server's settings give none.
+    pub call: Duration,
+    /// A connection that nobody uses is closed after this.
+    pub idle: Duration,
+    /// How long a server that failed is left alone.
+    pub pause: Duration,
+}
+
+impl Connections {
+    pub fn new(means: Means, db: PgPool, bus: SharedBus, keys: Option<Arc<MasterKeys>>, limits: Limits) -> Arc<Self> {
+        let connections = Arc::new_cyclic(|me| Self {
+            means,
+            db,
+            bus,
+            keys,
+            limits,
+            slots: DashMap::new(),
+            me: me.clone(),
+        });
+        tokio::spawn(close_idle(connections.me.clone()));
+        connections
+    }
+
+    fn slot(&self, server: &Server) -> Arc<Slot> {
+        self.slots
+            .entry(server.id)
+            .or_insert_with(|| {
+                Arc::new(Slot {
+                    project_id: server.project_id,
+                    connection: Mutex::new(None),
+                    breaker: Breaker::new(self.limits.pause),
+                })
+            })
+            .clone()
+    }
+
+    /// Calls a tool of a server's.
+    pub async fn call(&self, server: &Server, tool: &str, arguments: Map<String, Value>) -> Result<Value, String> {
+        let slot = self.slot(server);
+        let name = &server.settings.name;
+        let admitted = slot.breaker.admit(Instant::now()).map_err(|wait| rest(name, wait))?;
+        let limit = server
+            .settings
+            .timeout_s
+            .and_then(|seconds| u64::try_from(seconds).ok());
+        let limit = limit.map_or(self.limits.call, Duration::from_secs);
+        let outcome = match self.connected(&slot, server).await {
+            Ok(connection) => connection.call(tool, arguments, limit).await,
+            Err(error) => Err(CallError::Failed(format!(
+                "the MCP server {name} can't be reached: {error}"
+            ))),
+        };
+        let kind = match &outcome {
+            Ok(_) => "completed",
+            Err(CallError::Told(_)) => "refused",
+            Err(CallError::Failed(_)) => "failed",
+        };
+        metrics::counter!("rejoin_mcp_calls_total", "server" => name.clone(), "outcome" => kind).increment(1);
+        match outcome {
+            Ok(value) => {
+                admitted.succeeded();
+                Ok(value)
+            }
+            Err(CallError::Told(words)) => {
+                admitted.succeeded();
+                Err(words)
+            }
+            Err(CallError::Failed(words)) => {
+                self.failed(admitted, &slot, server).await;
+                Err(format!("{words}. It may work later, or in another way."))
+            }
+        }
+    }
+
+    /// Asks a server what it offers, and stores that.
+    pub async fn look(&self, server: &Server) -> Result<Vec<offers::Found>, String> {
+        let slot = self.slot(server);
+        let admitted = slot
+            .breaker
+            .admit(Instant::now())
+            .map_err(|wait| rest(&server.settings.name, wait))?;
+        let listed = match self.connected(&slot, server).await {
+            Ok(connection) => connection.list().await.map(|found| (connection, found)),
+            Err(error) => Err(error),
+        };
+        match listed {
+            Ok((connection, found)) => {
+                admitted.succeeded();
+                self.record(server, &connection, &found)
+                    .await
+                    .map_err(|error| error.to_string())?;
+                Ok(found)
+            }
+            Err(error) => {
+                self.failed(admitted, &slot, server).await;
+                if let Err(error) = offers::record_failure(&self.db, server, &error).await {
+                    warn!(%error, "storing that an MCP server failed did not work");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn failed(&self, admitted: super::breaker::Admitted<'_>, slot: &Slot, server: &Server) {
+        if admitted.failed(Instant::now()) {
+            let name = &server.settings.name;
+            warn!(
+                server = name,
+                "an MCP server failed again and again; it is left alone for a while"
+            );
+            metrics::counter!("rejoin_mcp_breaker_opened_total", "server" => name.clone()).increment(1);
+            // Whatever is wrong with it may be wrong with its process: the next call begins anew.
+            if let Some(connection) = slot.connection.lock().await.take() {
+                connection.close();
+            }
+        }
+    }
+
+    async fn record(
+        &self,
+        server: &Server,
+        connection: &Connection,
+        found: &[offers::Found],
+    ) -> Result<(), sqlx::Error> {
+        let mut tx = self.db.begin().await?;
+        let changes = offers::record(&mut tx, server, &connection.about(), found).await?;
+        tx.commit().await?;
+        if changes {
+            self.bus.publish(Wake::tools(server.project_id));
+        }
+        Ok(())
+    }
+
+    /// The connection, made if there is none.
+    async fn connected(&self, slot: &Slot, server: &Server) -> Result<Arc<Connection>, String> {
+        let mut held = slot.connection.lock().await;
+        if let Some(connection) = held.as_ref() {
+            if !connection.is_over() && connection.revision == server.revision {
+                return Ok(connection.clone());
+            }
+            connection.close();
+            *held = None;
+        }
+        let connect = || async {
+            let filled = secrets::fill(&self.db, self.keys.as_deref(), server)
+                .await
+                .map_err(Hopeless)?;
+            let list_changed = Arc::new(Notify::new());
+            let opening = Connection::open(&self.means, server, filled, list_changed.clone());
+            let opened = timeout(self.limits.connect, opening).await;
+            let limit = self.limits.connect.as_secs();
+            let connection = opened
+                .map_err(|_| Again(format!("it did not greet within {limit} s")))?
+                .map_err(Again)?;
+            Ok((connection, list_changed))
+        };
+        let tries = ExponentialBuilder::default()
+            .with_min_delay(CONNECT_PAUSE)
+            .with_max_times(CONNECT_TRIES - 1);
+        let (connection, list_changed) = connect
+            .retry(tries)
+            .when(|error| matches!(error, Again(_)))
+            .await
+            .map_err(|error: Trouble| match error {
+                Hopeless(words) | Again(words) => words,
+            })?;
+        info!(server = server.settings.name, project = %server.project_id, "connected to an MCP server");
+        tokio::spawn(follow(
+            self.me.clone(),
+            server.clone(),
+            connection.clone(),
+            list_changed,
+        ));
+        *held = Some(connection.clone());
+        drop(held);
+        // What it offers may have changed since it was last asked. Not awaited by those who call.
+        let (me, server, asked) = (self.me.clone(), server.clone(), connection.clone());
+        tokio::spawn(async move {
+            if let Some(connections) = me.upgrade() {
+                connections.refresh(&server, &asked).await;
+            }
+        });
+        Ok(connection)
+    }
+
+    /// Lists a server's tools again over a connection that is there.
+    async fn refresh(&self, server: &Server, connection: &Connection) {
+        let refreshed = match connection.list().await {
+            Ok(found) => self
+                .record(server, connection, &found)
+                .await
+                .map_err(|error| error.to_string()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = refreshed {
+            warn!(
+                server = server.settings.name,
+                error, "an MCP server's tools could not be listed again"
+            );
+        }
+    }
+
+    /// Closes the project's connections to servers other than these: they are gone, or off.
+    pub async fn keep_only(&self, project_id: Uuid, servers: &[Server]) {
+        let is_outdated = |id: &Uuid| !servers.iter().any(|server| server.id == *id && server.settings.enabled);
+        let outdated: Vec<Uuid> = self
+            .slots
+            .iter()
+            .filter(|slot| slot.project_id == project_id && is_outdated(slot.key()))
+            .map(|slot| *slot.key())
+            .collect();
+        for id in outdated {
+            if let Some((_, slot)) = self.slots.remove(&id)
+                && let Some(connection) = slot.connection.lock().await.take()
+            {
+                connection.close();
+            }
+        }
+    }
+
+    /// Those that have used a server here.
+    pub fn projects(&self) -> BTreeSet<Uuid> {
+        self.slots.iter().map(|slot| slot.project_id).collect()
+    }
+
+    /// Ends all connections, and waits until their processes are gone.
+    pub async fn close(&self) {
+        let slots: Vec<Arc<Slot>> = self.slots.iter().map(|slot| slot.clone()).collect();
+        for slot in slots {
+            if let Some(connection) = slot.connection.lock().await.take() {
+                connection.close();
+            }
+        }
+        self.slots.clear();
+        self.means.processes.tasks.close();
+        self.means.processes.tasks.wait().await;
+    }
+}
+
+fn rest(server: &str, wait: Duration) -> String {
+    format!(
+        "the MCP server {server} has failed again and again, and is not asked for {} s more; use another tool, or say that it does not work",
+        wait.as_secs().max(1)
+    )
+}
+
+/// Why there is no connection.
+enum Trouble {
+    /// The next try would end alike.
+    Hopeless(String),
+    Again(String),
+}
+use Trouble::{Again, Hopeless};
+
+/// Lists a server's tools again whenever it says that they have changed.
+async fn follow(
+    connections: Weak<Connections>,
+    server: Server,
+    connection: Arc<Connection>,
+    list_changed: Arc<Notify>,
+) {
+    loop {
+        tokio::select! {
+            () = list_changed.notified() => {}
+            () = connection.ended() => return,
+        }
+        let Some(connections) = connections.upgrade() else {
+            return;
+        };
+        connections.refresh(&server, &connection).await;
+    }
+}
+
+async fn close_idle(connections: Weak<Connections>) {
+    loop {
+        tokio::time::sleep(IDLE_LOOK).await;
+        let Some(connections) = connections.upgrade() else {
+            return;
+        };
+        let slots: Vec<Arc<Slot>> = connections.slots.iter().map(|slot| slot.clone()).collect();
+        for slot in slots {
+            // Who holds the lock is using it.
+            let Ok(mut held) = slot.connection.try_lock() else {
+                continue;
+            };
+            if let Some(connection) = held.take_if(|connection| connection.idle() > connections.limits.idle) {
+                connection.close();
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The job behind "test this server": asks it what it offers, here, where its process or its network is. The API enqueues it and reads the
+//! outcome from the server's row.
+
+use async_trait::async_trait;
+use rejoin_shared::mcp;
+use rejoin_shared::queue::{ClaimedJob, Outcome};
+use tracing::info;
+use uuid::Uuid;
+
+use crate::claimer::Signals;
+use crate::jobs::Handler;
+use crate::services::Services;
+
+/// Does jobs of the kind [`mcp::KIND_PROBE`].
+pub struct Probe;
+
+#[async_trait]
+impl Handler for Probe {
+    fn kind(&self) -> &'static str {
+        mcp::KIND_PROBE
+    }
+
+    async fn handle(&self, services: &Services, job: &ClaimedJob, signals: &Signals) -> Outcome {
+        let Some(id) = job.payload["serverId"].as_str().and_then(|id| Uuid::parse_str(id).ok()) else {
+            return Outcome::Fail {
+                error: "a probe names a server".to_owned(),
+            };
+        };
+        let server = match mcp::get(&services.db.sql, job.project_id, id).await {
+            Ok(Some(server)) => server,
+            // Removed since.
+            Ok(None) => return Outcome::Complete,
+            Err(error) => {
+                return Outcome::Retry {
+                    error: error.to_string(),
+                    after: None,
+                };
+            }
+        };
+        tokio::select! {
+            looked = services.pools.connections().look(&server) => {
+                if let Err(error) = looked {
+                    // Told by the server's row; trying again would tell nobody more.
+                    info!(server = server.settings.name, error, "an MCP server was tested, and failed");
+                }
+                Outcome::Complete
+            }
+            () = signals.drain.cancelled() => Outcome::HandOver,
+        }
+    }
+}

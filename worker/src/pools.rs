@@ -1,0 +1,167 @@
+//! Which tools there are for a project, and which of them an agent is given: the built-in ones, and those of the project's MCP servers that are
+//! on, matched by the server's own patterns, and approved as they are defined now. Called by the executor when an attempt begins.
+//!
+//! Invariants: a whitelist is never widened; a built-in tool is never shadowed; what was read is dropped when the wake-up bus tells of a
+//! change, and looked at again after [`KEPT_FOR`] even if it does not. No connection is made for what was seen before: a server is asked
+//! what it offers when it is first wanted, and again whenever it is connected to.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use dashmap::DashMap;
+use futures::future::join_all;
+use rejoin_shared::mcp::offers::Standing;
+use rejoin_shared::mcp::{self, Server, offers};
+use rejoin_shared::tools::SharedTool;
+use rejoin_shared::tools::registry::{Patterns, Registry};
+use rejoin_shared::wakeup::{self, SharedBus};
+use sqlx::PgPool;
+use tracing::warn;
+use uuid::Uuid;
+
+use crate::mcp::McpTool;
+use crate::mcp::connections::Connections;
+
+/// For so long a project's tools are believed without another look: a hint that they have changed may be lost.
+const KEPT_FOR: Duration = Duration::from_secs(2);
+
+/// The tools of a project's MCP servers.
+struct OfProject {
+    tools: BTreeMap<String, SharedTool>,
+    /// Servers that were never asked what they offer.
+    unseen: Vec<Arc<Server>>,
+    read_at: Instant,
+}
+
+pub struct Pools {
+    builtin: Registry,
+    connections: Arc<Connections>,
+    db: PgPool,
+    projects: DashMap<Uuid, Arc<OfProject>>,
+}
+
+impl Pools {
+    /// Listens to the bus as long as it is used.
+    pub fn start(builtin: Registry, connections: Arc<Connections>, db: PgPool, bus: &SharedBus) -> Arc<Self> {
+        let pools = Arc::new(Self {
+            builtin,
+            connections,
+            db,
+            projects: DashMap::new(),
+        });
+        tokio::spawn(forget(Arc::downgrade(&pools), bus.subscribe()));
+        pools
+    }
+
+    pub fn connections(&self) -> &Arc<Connections> {
+        &self.connections
+    }
+
+    /// The tools that a whitelist grants in a project, in the order of names.
+    pub async fn resolve(&self, project_id: Uuid, whitelist: &[String]) -> Result<Vec<SharedTool>, sqlx::Error> {
+        let mut granted = self.builtin.resolve(whitelist);
+        if whitelist.is_empty() {
+            return Ok(granted);
+        }
+        let patterns = Patterns::new(whitelist);
+        let mut project = self.of(project_id).await?;
+        let wanted: Vec<Arc<Server>> = project
+            .unseen
+            .iter()
+            .filter(|server| patterns.may_match_beginning(&format!("{}_", server.settings.name)))
+            .cloned()
+            .collect();
+        if !wanted.is_empty() {
+            let looks = wanted.iter().map(|server| async {
+                if let Err(error) = self.connections.look(server).await {
+                    warn!(
+                        server = server.settings.name,
+                        error, "an MCP server could not be asked for its tools; the agent goes without them"
+                    );
+                }
+            });
+            join_all(looks).await;
+            self.projects.remove(&project_id);
+            project = self.of(project_id).await?;
+        }
+        let matching = project.tools.iter().filter(|(name, _)| patterns.is_match(name));
+        granted.extend(matching.map(|(_, tool)| tool.clone()));
+        granted.sort_by(|a, b| a.spec().name.cmp(&b.spec().name));
+        Ok(granted)
+    }
+
+    async fn of(&self, project_id: Uuid) -> Result<Arc<OfProject>, sqlx::Error> {
+        if let Some(known) = self.projects.get(&project_id).map(|known| known.clone())
+            && known.read_at.elapsed() < KEPT_FOR
+        {
+            return Ok(known);
+        }
+        // Before it is read: what changes meanwhile is read again.
+        let read_at = Instant::now();
+        let servers = mcp::list(&self.db, project_id).await?;
+        self.connections.keep_only(project_id, &servers).await;
+        let offered = match servers.is_empty() {
+            true => Vec::new(),
+            false => offers::of_project(&self.db, project_id).await?,
+        };
+        let mut project = OfProject {
+            tools: BTreeMap::new(),
+            unseen: Vec::new(),
+            read_at,
+        };
+        for server in servers
+            .into_iter()
+            .filter(|server| server.settings.enabled)
+            .map(Arc::new)
+        {
+            if server.seen_at.is_none() {
+                project.unseen.push(server);
+                continue;
+            }
+            let patterns = Patterns::new(&server.settings.tools);
+            let given = offered.iter().filter(|tool| {
+                tool.server_id == server.id && tool.standing() == Standing::Approved && patterns.is_match(&tool.name)
+            });
+            for tool in given {
+                let tool = McpTool::shared(server.clone(), tool, self.connections.clone());
+                let name = tool.spec().name.clone();
+                if self.builtin.get(&name).is_some() || project.tools.contains_key(&name) {
+                    warn!(
+                        server = server.settings.name,
+                        tool = name,
+                        "a tool of an MCP server has the name of another one, and is left out"
+                    );
+                    continue;
+                }
+                project.tools.insert(name, tool);
+            }
+        }
+        let project = Arc::new(project);
+        self.projects.insert(project_id, project.clone());
+        Ok(project)
+    }
+}
+
+/// Drops what the bus says has changed. Where there are connections it is read again at once: their server may be gone, or off.
+async fn forget(pools: Weak<Pools>, mut wakes: tokio::sync::broadcast::Receiver<Arc<wakeup::Wake>>) {
+    loop {
+        let wake = wakeup::next(&mut wakes).await;
+        let Some(pools) = pools.upgrade() else { return };
+        let mut connected = pools.connections.projects();
+        if wake.all {
+            pools.projects.clear();
+        } else {
+            for project in &wake.tools {
+                pools.projects.remove(project);
+            }
+            connected.retain(|project| wake.tools.contains(project));
+        }
+        for project in connected {
+            if let Err(error) = pools.of(project).await {
+                // Looked at again when an agent of the project's runs.
+                warn!(%project, %error, "reading a project's MCP servers failed");
+            }
+        }
+    }
+}
