@@ -30,7 +30,8 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(ttft::Ttft),
         Box::new(steps::Steps),
         Box::new(scale::Scale::default()),
-        Box::new(graph::Graph),
+        Box::new(graph::Graph::Usual),
+        Box::new(graph::Graph::Million),
         Box::new(search::Search),
         Box::new(idle::Idle),
     ]
