@@ -129,10 +129,9 @@ pub async fn single_writes(database: &Database, count: usize, marks: bool) -> Re
         .execute(&mut *connection)
         .await?;
     let mut latencies = Latencies::default();
-    for number in 0..count {
+    for _ in 0..count {
         let new = NewObject {
             object_type: "Note".to_owned(),
-            key: Some(format!("{marks}-{number}")),
             ..NewObject::default()
         };
         let began = now_us();
