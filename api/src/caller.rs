@@ -229,8 +229,12 @@ fn project_of_path(path: &str) -> Option<Uuid> {
     rest.split('/').next()?.parse().ok()
 }
 
-/// A ticket, or a session, lets its holder do what the caller may do anyway.
-const NO_MORE_THAN_READING: [&str; 2] = [crate::routes::tickets::PATH, crate::routes::session::PATH];
+/// A ticket, or a session, lets its holder do what the caller may do anyway; what MCP requests need is asked of each.
+const NO_MORE_THAN_READING: [&str; 3] = [
+    crate::routes::tickets::PATH,
+    crate::routes::session::PATH,
+    crate::mcp::PATH,
+];
 
 /// What a request needs.
 fn scope_of(method: &Method, path: &str) -> Scope {

@@ -33,6 +33,10 @@ pub struct ApiConfig {
     #[arg(long, env = "REJOIN_LISTEN", default_value = "127.0.0.1:7420")]
     pub listen: SocketAddr,
 
+    /// Hosts under which `/mcp` answers: names, or name:port, separated by commas [default: this machine's, if it listens there only; else any]
+    #[arg(long, env = "REJOIN_MCP_HOSTS", value_delimiter = ',')]
+    pub mcp_hosts: Vec<String>,
+
     /// Requests a second that one API key, or one user with tokens, may make; twice as many in a burst
     #[arg(long, env = "REJOIN_RATE_PER_S", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub rate_per_s: u32,
@@ -110,6 +114,7 @@ impl ApiConfig {
             embeddings: EmbeddingsArgs::off(),
             oidc: OidcArgs::default(),
             mcp_commands: CommandsArgs::default(),
+            mcp_hosts: Vec::new(),
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
             rate_per_s: 2_000,
             user_rate_per_s: 4_000,

@@ -36,7 +36,7 @@ pub fn of(headers: &HeaderMap, turn: Option<&str>, body: &impl Serialize) -> Res
 }
 
 /// SHA-256 of the body's canonical JSON: the same whatever the order of its fields was.
-fn body_hash(body: &impl Serialize) -> Vec<u8> {
+pub fn body_hash(body: &impl Serialize) -> Vec<u8> {
     let value = serde_json::to_value(body).expect("a request is plain data");
     let mut text = String::new();
     canonical(&value, &mut text);

@@ -14,9 +14,10 @@
 //! - `problem`   refusals, as RFC 9457
 //! - `openapi`   the document of `GET /openapi.json`
 //! - `routes/`   one file a noun: DTOs and handlers
+//! - `mcp/`      Rejoin as an MCP server
 //! - `sse/`      streams of events to any number of readers
 //!
-//! Imports go one way: routes -> sse -> caller, quotas -> cookie, pace, oidc, problem, state -> config.
+//! Imports go one way: routes -> mcp -> sse -> caller, quotas -> cookie, pace, oidc, problem, state -> config.
 
 pub mod caller;
 pub mod config;
@@ -24,6 +25,7 @@ pub mod connections;
 pub mod cookie;
 pub mod extract;
 pub mod idempotency;
+pub mod mcp;
 pub mod oidc;
 pub mod openapi;
 pub mod pace;

@@ -44,13 +44,14 @@ use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::http::{Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{any, get};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::error;
 use utoipa_axum::router::OpenApiRouter;
 
+use crate::mcp;
 use crate::openapi;
 use crate::pace;
 use crate::problem::Problem;
@@ -99,6 +100,7 @@ pub fn router(state: AppState) -> Router {
                 )
             }),
         )
+        .route(mcp::PATH, any(mcp::serve))
         .fallback(async || Problem::not_found("not_found", "The path"))
         .method_not_allowed_fallback(async || {
             Problem::new(

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::caller::Keys;
 use crate::config::ApiConfig;
+use crate::mcp::McpServer;
 use crate::oidc::Oidc;
 use crate::pace::Rates;
 use crate::quotas::Quotas;
@@ -34,6 +35,8 @@ pub struct AppState {
     pub transfers: Arc<Transfers>,
     /// Makes vectors of queries.
     pub embedder: Embedder,
+    /// The server of `/mcp`.
+    pub mcp: McpServer,
     /// Processes that projects may use as MCP servers.
     pub commands: Commands,
     pub metrics: PrometheusHandle,
@@ -60,6 +63,7 @@ impl AppState {
             transfers: Arc::new(Transfers::new(&db.sql)),
             embedder: Embedder::new(&config.embeddings, &Endpoints::from_env()),
             oidc: oidc.map(Arc::new),
+            mcp: McpServer::new(&config, draining.clone()),
             commands,
             rates: Arc::new(Rates::new(&config)),
             keys: Arc::new(Keys::new()),

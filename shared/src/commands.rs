@@ -34,7 +34,7 @@ pub mod trigger_run;
 pub use cancel_run::CancelRun;
 pub use delete_conversation::DeleteConversation;
 pub use finish_run::{FinishRun, RunError};
-pub use idempotency::Idempotency;
+pub use idempotency::{Idempotency, run_of_key};
 pub use post_message::{OnBusy, PostError, PostMessage, Posted};
 pub use record_step::{AskedCall, RecordStep};
 pub use record_tool::{ToolEnded, ToolStarted};

@@ -30,6 +30,15 @@ pub fn faults(validator: &Validator, value: &Value) -> Vec<String> {
         .collect()
 }
 
+/// Whether a property of this schema may be null.
+pub fn allows_null(schema: &Value) -> bool {
+    match &schema["type"] {
+        Value::String(kind) => kind == "null",
+        Value::Array(kinds) => kinds.iter().any(|kind| kind == "null"),
+        _ => false,
+    }
+}
+
 fn cut(text: &str) -> String {
     text.chars().take(TOLD_CHARS).collect()
 }

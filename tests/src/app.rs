@@ -263,6 +263,11 @@ pub fn bench_binary() -> PathBuf {
     binary_of_build("bench")
 }
 
+/// A worker's MCP client by itself.
+pub fn mcp_client_binary() -> PathBuf {
+    binary_of_build("mcp-client")
+}
+
 fn binary_of_build(name: &str) -> PathBuf {
     let mut path = std::env::current_exe().expect("the test's own path");
     // target/debug/deps/it-… -> target/debug/rejoin

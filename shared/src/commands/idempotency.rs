@@ -25,6 +25,18 @@ pub struct Earlier {
     pub cursor: i64,
 }
 
+/// The run that a key was taken for.
+pub async fn run_of_key(db: &mut PgConnection, owner: Owner, key: &str) -> Result<Option<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select run_id from kb.idempotency_keys where project_id = $1 and user_id = $2 and key = $3",
+        owner.project_id,
+        owner.user_id,
+        key
+    )
+    .fetch_optional(db)
+    .await
+}
+
 impl Idempotency {
     /// Takes the key for `run_id`, waiting for another request that is taking it right now. Some: it was taken, by the same body.
     pub(super) async fn claim(

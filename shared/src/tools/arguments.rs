@@ -150,7 +150,7 @@ pub fn admit(spec: &ToolSpec, arguments: &Value) -> Result<Value, String> {
 fn fill_in(schema: &Value, fields: &mut Map<String, Value>) {
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         match fields.get_mut(name) {
-            None if allows_null(property) => {
+            None if schemas::allows_null(property) => {
                 fields.insert(name.clone(), Value::Null);
             }
             Some(Value::Array(items)) => {
@@ -172,14 +172,6 @@ fn in_words((name, schema): (&String, &Value)) -> String {
         (_, _) => vec!["anything"],
     };
     format!("{name} ({})", words.join(" or "))
-}
-
-fn allows_null(schema: &Value) -> bool {
-    match &schema["type"] {
-        Value::String(kind) => kind == "null",
-        Value::Array(kinds) => kinds.iter().any(|kind| kind == "null"),
-        _ => false,
-    }
 }
 
 /// Arguments that have passed their schema ([`admit`]).

@@ -26,6 +26,7 @@ mod identity;
 mod layout;
 mod limits;
 mod mcp;
+mod mcp_server;
 mod mcp_settings;
 mod migrations;
 mod model_choice;

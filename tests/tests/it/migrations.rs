@@ -129,6 +129,12 @@ async fn fill_mcp(app: &TestApp) {
     mcp::offers::record(&mut connection, &server, &json!({}), &[found])
         .await
         .expect("a tool");
+    sqlx::query("insert into kb.mcp_sessions (id, project_id, user_id, state) values ('a', $1, $2, '{}')")
+        .bind(app.db.project_id)
+        .bind(app.db.user_id)
+        .execute(&app.db.pool)
+        .await
+        .expect("a session");
 }
 
 async fn fill_graph(app: &TestApp) {

@@ -14,7 +14,9 @@ use rejoin_shared::mcp::commands::Commands;
 use rejoin_shared::mcp::{Server, Transport, offers};
 use rejoin_shared::watchdog::Watchdog;
 use reqwest::header::{HeaderName, HeaderValue};
-use rmcp::model::{CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation, ProtocolVersion,
+};
 use rmcp::service::{NotificationContext, Peer, RoleClient, RunningService, ServiceError, ServiceExt};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::child_process::TokioChildProcess;
@@ -129,10 +131,13 @@ struct Ears {
 
 impl ClientHandler for Ears {
     fn get_info(&self) -> ClientConfig {
-        ClientConfig::new(
+        let mut config = ClientConfig::new(
             ClientCapabilities::default(),
             Implementation::new("rejoin", env!("CARGO_PKG_VERSION")),
-        )
+        );
+        // The last version that begins with a handshake; later ones have none, and servers of today few.
+        config.protocol_version = ProtocolVersion::V_2025_11_25;
+        config
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {

@@ -68,3 +68,21 @@ alter table kb.mcp_tools enable row level security;
 create policy app on kb.mcp_tools to rejoin_app
     using (exists (select from kb.project_mcp_servers s where s.id = server_id));
 create policy worker on kb.mcp_tools to rejoin_worker using (true);
+
+-- Programs that use the product itself by MCP: what they said when they began, so that any API goes on with them.
+create table kb.mcp_sessions (
+    id          text primary key check (length(id) between 1 and 200),
+    project_id  uuid not null references kb.projects (id) on delete cascade,
+    user_id     uuid not null references kb.users (id) on delete cascade,
+    state       jsonb not null,
+    created_at  timestamptz not null default now(),
+    -- About when it was last used.
+    used_at     timestamptz not null default now()
+);
+comment on table kb.mcp_sessions is 'Sessions of MCP clients';
+create index mcp_sessions_user on kb.mcp_sessions (user_id, used_at);
+
+grant select, insert, update, delete on kb.mcp_sessions to rejoin_app;
+alter table kb.mcp_sessions enable row level security;
+create policy app on kb.mcp_sessions to rejoin_app
+    using (project_id = kb.current_project() and user_id = kb.current_owner());

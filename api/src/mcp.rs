@@ -1,0 +1,220 @@
+//! `/mcp`: Rejoin as an MCP server. Programs that speak the Model Context Protocol (streamable HTTP) get the project's built-in tools, and
+//! `ask_agent`, with the same keys, roles and rates as the rest of the API.
+//!
+//! - `tools`     the built-in tools, as the protocol has them
+//! - `ask`       `ask_agent`: a turn of an agent, told of while it runs, cancellable
+//! - `body`      an answer that ends when its stream has to
+//! - `sessions`  what clients said when they began, in the database: any API goes on with any session
+//!
+//! Invariants: every request is authenticated by itself; a session is its caller's alone; a client that goes away, or an API that
+//! stops, cancels no run: only a client that says so does.
+
+mod ask;
+mod body;
+mod sessions;
+mod tools;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{RawQuery, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use rejoin_shared::auth::Scope;
+use rejoin_shared::tools::registry::{Patterns, Registry};
+use rejoin_shared::{agents, walls};
+use rmcp::ErrorData;
+use rmcp::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CancelledNotificationParam, Implementation, InitializeResult,
+    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+};
+use rmcp::service::{NotificationContext, RequestContext, RoleServer};
+use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
+use rmcp::transport::streamable_http_server::tower::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio_util::sync::CancellationToken;
+
+use crate::caller::Caller;
+use crate::config::ApiConfig;
+use crate::problem::Problem;
+use crate::state::AppState;
+
+/// Where it is.
+pub const PATH: &str = "/mcp";
+/// The protocol's name of a session.
+const SESSION_HEADER: &str = "mcp-session-id";
+/// What a session holds in memory goes after so long without a request; the next one brings it back from the database.
+const SESSION_MEMORY: Duration = Duration::from_secs(300);
+/// A call of a built-in tool that takes longer is ended with an error.
+const TOOL_LIMIT: Duration = Duration::from_secs(60);
+
+/// The protocol's server of this process. Cheap to clone.
+#[derive(Clone)]
+pub struct McpServer(StreamableHttpService<Door, LocalSessionManager>);
+
+impl McpServer {
+    pub fn new(config: &ApiConfig, draining: CancellationToken) -> Self {
+        let mut session = SessionConfig::default();
+        session.keep_alive = Some(SESSION_MEMORY);
+        let mut sessions = LocalSessionManager::default();
+        sessions.session_config = session;
+        let mut settings = StreamableHttpServerConfig::default()
+            .with_sse_keep_alive(Some(config.heartbeat()))
+            .with_max_request_body_bytes(config.max_body_bytes)
+            .with_cancellation_token(draining)
+            .disable_allowed_hosts();
+        // A page whose name resolves to this very machine may reach what listens here only; elsewhere a balancer has checked the host.
+        if config.listen.ip().is_loopback() {
+            settings = settings.with_allowed_hosts(["localhost", "127.0.0.1", "::1"]);
+        }
+        if !config.mcp_hosts.is_empty() {
+            settings = settings.with_allowed_hosts(&config.mcp_hosts);
+        }
+        // Replaced by the caller's own with each request.
+        settings.session_store = Some(Arc::new(sessions::Nobodys));
+        Self(StreamableHttpService::new(|| Ok(Door), Arc::new(sessions), settings))
+    }
+}
+
+/// Who asks, and what may be answered with: goes with each request through the protocol's machinery.
+#[derive(Clone)]
+struct Asked {
+    state: AppState,
+    caller: Caller,
+    /// Only the tools that this agent may use.
+    agent: Option<String>,
+}
+
+/// Any request to `/mcp`.
+pub async fn serve(
+    State(state): State<AppState>,
+    caller: Caller,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Result<Response, Problem> {
+    let store = sessions::Sessions::new(state.db.sql.clone(), caller.owner());
+    if let Some(session) = session_of(request.headers())
+        && !store.is_there(&session).await?
+    {
+        // As the protocol says it: begin anew.
+        return Err(Problem::not_found("session_not_found", "The session"));
+    }
+    let agent = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes())
+        .find(|(name, _)| name == "agent")
+        .map(|(_, value)| value.into_owned());
+    let mut server = state.mcp.0.clone();
+    server.config.session_store = Some(Arc::new(store));
+    // An open stream is one of the user's streams, and ends with their rights.
+    let permit = crate::sse::start::admit(&state, &caller)?;
+    let mut request = request;
+    request.extensions_mut().insert(Asked { state, caller, agent });
+    let response = server.handle(request).await;
+    Ok(response
+        .map(|body| Body::new(body::Permitted::new(body, permit)))
+        .into_response())
+}
+
+fn session_of(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(SESSION_HEADER)?;
+    Some(value.to_str().unwrap_or_default().to_owned())
+}
+
+/// Answers requests, each by what comes with it.
+pub struct Door;
+
+fn asked(extensions: &rmcp::model::Extensions) -> Result<(Asked, Option<String>), ErrorData> {
+    let parts = extensions.get::<Parts>();
+    let asked = parts.and_then(|parts| parts.extensions.get::<Asked>().cloned());
+    let asked = asked.ok_or_else(|| ErrorData::internal_error("the request has lost its caller", None))?;
+    Ok((asked, parts.and_then(|parts| session_of(&parts.headers))))
+}
+
+/// A refusal of the API's, as the protocol has it.
+fn refused(problem: Problem) -> ErrorData {
+    match problem.status {
+        StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND => ErrorData::invalid_params(problem.detail, None),
+        _ => ErrorData::internal_error(problem.detail, None),
+    }
+}
+
+impl Asked {
+    /// The built-in tools that this caller is offered.
+    async fn granted(&self) -> Result<Granted, ErrorData> {
+        let whitelist = match &self.agent {
+            None => vec!["*".to_owned()],
+            Some(name) => {
+                let failed = |error: sqlx::Error| refused(error.into());
+                let mut db = walls::begin(&self.state.db.sql, self.caller.asking())
+                    .await
+                    .map_err(failed)?;
+                let definition = agents::find_by_name(&mut *db, self.caller.project_id, name)
+                    .await
+                    .map_err(failed)?;
+                let definition =
+                    definition.ok_or_else(|| ErrorData::invalid_params(format!("there is no agent {name}"), None))?;
+                definition.tools
+            }
+        };
+        Ok(Granted {
+            patterns: Patterns::new(&whitelist),
+            writes: self.caller.may(Scope::Write),
+        })
+    }
+}
+
+/// What a caller is offered of the built-in tools.
+struct Granted {
+    patterns: Patterns,
+    writes: bool,
+}
+
+impl ServerHandler for Door {
+    fn get_info(&self) -> ServerConfig {
+        let mut info = InitializeResult::new(ServerCapabilities::builder().enable_tools().build());
+        info.server_info = Implementation::new("rejoin", env!("CARGO_PKG_VERSION"));
+        info.instructions = Some(
+            "A project's knowledge graph, and its agents. Search and walk the graph with the tools; let an agent answer with ask_agent."
+                .to_owned(),
+        );
+        info
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let (asked, _) = asked(&context.extensions)?;
+        let granted = asked.granted().await?;
+        let mut tools = tools::list(&Registry::builtin(), &granted);
+        if granted.writes {
+            tools.push(ask::described(&asked).await?);
+        }
+        Ok(ListToolsResult::with_all_items(tools))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let (asked, session) = asked(&context.extensions)?;
+        let granted = asked.granted().await?;
+        let name: Cow<'static, str> = request.name;
+        let arguments = request.arguments.unwrap_or_default();
+        let result = match name.as_ref() {
+            ask::NAME if granted.writes => ask::call(&asked, session, arguments, &context).await?,
+            name => tools::call(&asked, &granted, name, arguments, &context.ct).await?,
+        };
+        Ok(result.into())
+    }
+
+    async fn on_cancelled(&self, cancelled: CancelledNotificationParam, context: NotificationContext<RoleServer>) {
+        if let (Ok((asked, Some(session))), Some(request)) = (asked(&context.extensions), cancelled.request_id) {
+            ask::cancel(&asked, &session, &request).await;
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! `ask_agent`: a message to an agent, as any other message: stored with its run and its job, answered by a worker. The client hears of
+//! its progress from the log, and may cancel it. Called by the server in `mcp`.
+//!
+//! Invariants: the same request of the same session is one run, however often it comes and wherever; the run goes on when the client is gone.
+
+use std::time::Duration;
+
+use rejoin_shared::agents;
+use rejoin_shared::commands::{self, CancelRun, OnBusy, PostMessage, Posted};
+use rejoin_shared::config::poll_interval;
+use rejoin_shared::events::log;
+use rejoin_shared::tools::arguments::{self, Kind, Parameter};
+use rejoin_shared::tools::{Schema, ToolSpec};
+use rejoin_shared::wakeup;
+use rejoin_shared::walls;
+use rmcp::ErrorData;
+use rmcp::model::{CallToolResult, JsonObject, ProgressNotificationParam, RequestId, Tool, ToolAnnotations};
+use rmcp::service::{RequestContext, RoleServer};
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout};
+use tracing::warn;
+use uuid::Uuid;
+
+use super::tools::{failed, schema};
+use super::{Asked, refused};
+use crate::idempotency;
+use crate::problem::Problem;
+use crate::routes::chat;
+
+pub const NAME: &str = "ask_agent";
+/// Agents that its description names.
+const NAMED_AGENTS: i64 = 50;
+/// Between two notices of progress.
+const NOTICE_EVERY: Duration = Duration::from_millis(250);
+/// Of the text in a notice [characters].
+const NOTICE_CHARS: usize = 200;
+/// A request to cancel may come before the request that it is about is stored: looked for this often, this long apart.
+const CANCEL_LOOKS: u32 = 20;
+const CANCEL_PAUSE: Duration = Duration::from_millis(100);
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter::new("message", Kind::Text, "What to ask, in words."),
+    Parameter::new(
+        "agent",
+        Kind::OptionalText,
+        "The agent's name; null: a plain conversation that looks into the graph once.",
+    ),
+    Parameter::new(
+        "conversation_id",
+        Kind::OptionalText,
+        "To go on with a conversation: its id from an earlier answer. It keeps its agent.",
+    ),
+];
+
+fn spec() -> ToolSpec {
+    let parameters: Schema = arguments::schema(PARAMETERS);
+    ToolSpec {
+        name: NAME.to_owned(),
+        description: "Asks an agent of the project, and waits for its answer.".to_owned(),
+        parameters,
+        read_only: false,
+        idempotent: false,
+        destructive: false,
+    }
+}
+
+/// With the agents that there are.
+pub async fn described(asked: &Asked) -> Result<Tool, ErrorData> {
+    let spec = spec();
+    let failed = |error: sqlx::Error| refused(Problem::from(error));
+    let mut db = walls::begin(&asked.state.db.sql, asked.caller.asking())
+        .await
+        .map_err(failed)?;
+    let agents = agents::list(&mut *db, asked.caller.project_id, None, NAMED_AGENTS)
+        .await
+        .map_err(failed)?;
+    let named: Vec<String> = agents
+        .iter()
+        .filter(|agent| agent.visibility != "internal")
+        .map(|agent| format!("\n- {}: {}", agent.name, agent.description))
+        .collect();
+    let description = match named.is_empty() {
+        true => spec.description.clone(),
+        false => format!("{} The agents are:{}", spec.description, named.concat()),
+    };
+    let mut tool = Tool::new(NAME, description, schema(spec.parameters.document()));
+    tool.annotations = Some(ToolAnnotations::from_raw(
+        None,
+        Some(false),
+        Some(false),
+        Some(false),
+        Some(true),
+    ));
+    Ok(tool)
+}
+
+/// The name under which a request of a session is one run.
+fn key(session: &str, request: &RequestId) -> String {
+    format!("mcp:{session}:{request}")
+}
+
+pub async fn call(
+    asked: &Asked,
+    session: Option<String>,
+    given: JsonObject,
+    context: &RequestContext<RoleServer>,
+) -> Result<CallToolResult, ErrorData> {
+    let given = match arguments::admit(&spec(), &Value::Object(given)) {
+        Ok(arguments) => arguments,
+        Err(fault) => return Ok(failed(fault)),
+    };
+    let posted = match post(asked, session, &given, &context.id).await {
+        Ok(posted) => posted,
+        // In words that let the caller repair it.
+        Err(problem) => return Ok(failed(problem.detail)),
+    };
+    Follow {
+        asked,
+        posted: &posted,
+        context,
+        reply: String::new(),
+        steps: 0.0,
+        noticed: None,
+    }
+    .until_done()
+    .await
+}
+
+async fn post(asked: &Asked, session: Option<String>, given: &Value, request: &RequestId) -> Result<Posted, Problem> {
+    let (state, caller) = (&asked.state, &asked.caller);
+    let message = given["message"].as_str().unwrap_or_default();
+    chat::check_message(message, state.config.max_message_chars)?;
+    let conversation_id = match given["conversation_id"].as_str() {
+        None => None,
+        Some(text) => Some(
+            text.parse::<Uuid>()
+                .map_err(|_| Problem::bad_request("invalid_conversation_id", "conversation_id is not an id"))?,
+        ),
+    };
+    let agent_definition_id = match (given["agent"].as_str(), conversation_id) {
+        (Some(name), None) => {
+            let mut db = walls::begin(&state.db.sql, caller.asking()).await?;
+            let found = agents::find_by_name(&mut *db, caller.project_id, name).await?;
+            let found = found.filter(|agent| agent.visibility != "internal");
+            let found = found.ok_or_else(|| {
+                Problem::bad_request("agent_definition_not_found", format!("there is no agent {name}"))
+            })?;
+            Some(found.id)
+        }
+        (_, _) => None,
+    };
+    let command = PostMessage {
+        owner: caller.owner(),
+        conversation_id,
+        agent_definition_id,
+        on_busy: OnBusy::Enqueue,
+        idempotency: session.map(|session| commands::Idempotency {
+            key: key(&session, request),
+            body_hash: idempotency::body_hash(given),
+        }),
+        attached_context: None,
+        exhausted: state.quotas.exhausted(&state.db.sql, caller).await?,
+        message: message.to_owned(),
+    };
+    chat::post(state, caller.asking(), &command).await
+}
+
+/// Tells a client of a turn.
+struct Follow<'a> {
+    asked: &'a Asked,
+    posted: &'a Posted,
+    context: &'a RequestContext<RoleServer>,
+    reply: String,
+    steps: f64,
+    noticed: Option<Instant>,
+}
+
+impl Follow<'_> {
+    async fn until_done(mut self) -> Result<CallToolResult, ErrorData> {
+        let state = &self.asked.state;
+        let mut wakes = state.bus.subscribe();
+        let mut cursor = self.posted.cursor;
+        let log_id = self.posted.conversation_id;
+        let mut error = None;
+        loop {
+            let events = log::read(&state.db.hot, log_id, cursor).await;
+            let events = events.map_err(|error| {
+                warn!(%error, "reading a log failed");
+                ErrorData::internal_error("the database is away; the run goes on: ask for it later", None)
+            })?;
+            for event in &events {
+                cursor = event.seq;
+                if event.run_id != Some(self.posted.run_id) {
+                    continue;
+                }
+                let data: Value = serde_json::from_slice(&event.data).unwrap_or_default();
+                match event.kind.as_str() {
+                    "token" => {
+                        self.reply.push_str(data["token"].as_str().unwrap_or_default());
+                        let from = self.reply.chars().count().saturating_sub(NOTICE_CHARS);
+                        let said: String = self.reply.chars().skip(from).collect();
+                        self.notice(said, false).await;
+                    }
+                    "reset" => self.reply.clear(),
+                    "mcp_tool" if data["status"] == "started" => {
+                        self.notice(format!("calls {}", data["tool"].as_str().unwrap_or_default()), true)
+                            .await;
+                    }
+                    "message" if data["message"]["role"] == "assistant" => {
+                        self.reply = data["message"]["content"].as_str().unwrap_or_default().to_owned();
+                    }
+                    "error" => error = data["error"].as_str().map(str::to_owned),
+                    "done" => return Ok(self.ended(&data, error)),
+                    _ => {}
+                }
+            }
+            if !events.is_empty() {
+                continue;
+            }
+            let hinted = async {
+                loop {
+                    let wake = wakeup::next(&mut wakes).await;
+                    if wake.all || wake.logs.contains(&log_id) {
+                        return;
+                    }
+                }
+            };
+            tokio::select! {
+                _ = timeout(poll_interval(), hinted) => {}
+                // The client has cancelled it, which its own notice does; or this API stops, and the run goes on.
+                () = self.context.ct.cancelled() => {
+                    let told = format!("nobody waits for it here any more; the run is {}", self.posted.run_id);
+                    return Err(ErrorData::internal_error(told, None));
+                }
+            }
+        }
+    }
+
+    fn ended(&self, done: &Value, error: Option<String>) -> CallToolResult {
+        let status = done["status"].as_str().unwrap_or_default();
+        let mut answer = json!({
+            "reply": self.reply,
+            "status": status,
+            "run_id": self.posted.run_id,
+            "conversation_id": self.posted.conversation_id,
+        });
+        if let Some(error) = error {
+            answer["error"] = json!(error);
+        }
+        match status {
+            "completed" | "paused" => CallToolResult::structured(answer),
+            _ => CallToolResult::structured_error(answer),
+        }
+    }
+
+    /// Tells how far it is, if the client wants to know, and not too often.
+    async fn notice(&mut self, message: String, important: bool) {
+        let Some(token) = self.context.meta.get_progress_token() else {
+            return;
+        };
+        if !important && self.noticed.is_some_and(|at| at.elapsed() < NOTICE_EVERY) {
+            return;
+        }
+        self.noticed = Some(Instant::now());
+        self.steps += 1.0;
+        let mut progress = ProgressNotificationParam::new(token, self.steps);
+        progress.message = Some(message);
+        // A client that hears nothing of it still gets the answer.
+        let _ = self.context.peer.notify_progress(progress).await;
+    }
+}
+
+/// The client wants the run of this request to stop.
+pub async fn cancel(asked: &Asked, session: &str, request: &RequestId) {
+    let (state, caller) = (&asked.state, &asked.caller);
+    for _ in 0..CANCEL_LOOKS {
+        let run = async {
+            let mut db = walls::begin(&state.db.sql, caller.asking()).await?;
+            commands::run_of_key(&mut db, caller.owner(), &key(session, request)).await
+        };
+        match run.await {
+            Ok(Some(run_id)) => {
+                match commands::execute_for(&state.db.sql, caller.asking(), &CancelRun { run_id }).await {
+                    Ok(wake) => state.bus.publish(wake),
+                    Err(error) => warn!(%error, "cancelling a run for an MCP client failed"),
+                }
+                return;
+            }
+            Ok(None) => tokio::time::sleep(CANCEL_PAUSE).await,
+            Err(error) => return warn!(%error, "cancelling a run for an MCP client failed"),
+        }
+    }
+}

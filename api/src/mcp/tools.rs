@@ -1,0 +1,108 @@
+//! The built-in tools as MCP has them. Called by the server in `mcp`.
+//!
+//! Invariant: what is listed is what can be called, by the caller's scopes and the agent's whitelist.
+
+use std::sync::Arc;
+
+use rejoin_shared::tools::registry::Registry;
+use rejoin_shared::tools::{SharedTool, ToolContext, ToolError, ToolSpec, arguments};
+use rejoin_shared::{ids, schemas};
+use rmcp::ErrorData;
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
+use serde_json::Value;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tracing::error;
+
+use super::{Asked, Granted, TOOL_LIMIT};
+
+fn may_call(spec: &ToolSpec, granted: &Granted) -> bool {
+    (spec.read_only || granted.writes) && granted.patterns.is_match(&spec.name)
+}
+
+pub fn list(registry: &Registry, granted: &Granted) -> Vec<Tool> {
+    let names: Vec<&str> = registry.names().collect();
+    let tools = names.into_iter().filter_map(|name| registry.get(name));
+    tools
+        .filter(|tool| may_call(tool.spec(), granted))
+        .map(|tool| described(tool.spec()))
+        .collect()
+}
+
+fn described(spec: &ToolSpec) -> Tool {
+    let mut tool = Tool::new(
+        spec.name.clone(),
+        spec.description.clone(),
+        schema(spec.parameters.document()),
+    );
+    tool.annotations = Some(ToolAnnotations::from_raw(
+        None,
+        Some(spec.read_only),
+        Some(spec.destructive),
+        Some(spec.idempotent),
+        Some(false),
+    ));
+    tool
+}
+
+/// Models want every property required, with null for what is absent; programs may leave out what may be null.
+pub fn schema(document: &Value) -> Arc<JsonObject> {
+    let mut schema = document.as_object().cloned().unwrap_or_default();
+    let properties = &document["properties"];
+    if let Some(Value::Array(required)) = schema.get_mut("required") {
+        required.retain(|name| {
+            let property = &properties[name.as_str().unwrap_or_default()];
+            !schemas::allows_null(property)
+        });
+    }
+    Arc::new(schema)
+}
+
+pub async fn call(
+    asked: &Asked,
+    granted: &Granted,
+    name: &str,
+    given: JsonObject,
+    cancel: &CancellationToken,
+) -> Result<CallToolResult, ErrorData> {
+    let tool: Option<SharedTool> = Registry::builtin()
+        .get(name)
+        .filter(|tool| may_call(tool.spec(), granted));
+    let Some(tool) = tool else {
+        return Err(ErrorData::invalid_params(format!("there is no tool {name}"), None));
+    };
+    let arguments = match arguments::admit(tool.spec(), &Value::Object(given)) {
+        Ok(arguments) => arguments,
+        Err(fault) => return Ok(failed(fault)),
+    };
+    let context = ToolContext {
+        db: asked.state.db.sql.clone(),
+        project_id: asked.caller.project_id,
+        model: std::sync::Arc::new(asked.state.embedder.clone()),
+        run_id: None,
+        user_id: Some(asked.caller.user_id),
+        call_id: String::new(),
+        record_id: ids::new(),
+        cancel: cancel.clone(),
+    };
+    let called = tokio::select! {
+        called = timeout(TOOL_LIMIT, tool.call(&context, arguments)) => called,
+        () = cancel.cancelled() => return Ok(failed("the call was cancelled".to_owned())),
+    };
+    Ok(match called {
+        Ok(Ok(output)) => CallToolResult::structured(output),
+        Ok(Err(ToolError::RespondToModel(words))) => failed(words),
+        Ok(Err(ToolError::Internal { attempted, source })) => {
+            error!(tool = name, attempted, error = source.to_string(), "a tool failed");
+            failed(format!(
+                "{attempted} failed; the cause is in the server's log. It may work later."
+            ))
+        }
+        Err(_) => failed(format!("{name} gave no answer within {} s", TOOL_LIMIT.as_secs())),
+    })
+}
+
+/// In words, for whoever called.
+pub fn failed(words: String) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(words)])
+}

@@ -1,0 +1,58 @@
+//! A worker's connection to an MCP server, by itself, for the official conformance tests of clients: connects to the URL that is the last
+//! argument, lists the tools, calls each of those that the tests offer, and ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::DateTime;
+use rejoin_shared::mcp::{Server, Settings, Transport};
+use rejoin_worker::mcp::connection::{Connection, Means, Processes};
+use rejoin_worker::mcp::secrets::{Filled, Hider};
+use rejoin_worker::net::Hosts;
+use serde_json::json;
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let url = std::env::args().next_back().unwrap_or_default();
+    let hosts = Hosts::new(&["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()]);
+    let means = Means {
+        commands: Default::default(),
+        http: hosts.client()?,
+        hosts,
+        processes: Processes::default(),
+        max_result_bytes: 1024 * 1024,
+    };
+    let server = Server {
+        id: Uuid::now_v7(),
+        project_id: Uuid::now_v7(),
+        settings: Settings::new("conformance", Transport::Http),
+        product: None,
+        revision: 1,
+        seen_at: None,
+        server_info: None,
+        failed_at: None,
+        failure: None,
+        created_at: DateTime::UNIX_EPOCH,
+        updated_at: DateTime::UNIX_EPOCH,
+    };
+    let filled = Filled {
+        url: Some(url),
+        headers: Vec::new(),
+        env: Vec::new(),
+        hider: Hider::default(),
+    };
+    let said = anyhow::Error::msg::<String>;
+    let connection = Connection::open(&means, &server, filled, Arc::new(Notify::new()))
+        .await
+        .map_err(said)?;
+    for tool in connection.list().await.map_err(said)? {
+        let arguments = json!({"a": 5, "b": 3}).as_object().cloned().unwrap_or_default();
+        let answer = connection.call(&tool.name, arguments, Duration::from_secs(20)).await;
+        eprintln!("{}: {answer:?}", tool.name);
+    }
+    connection.close();
+    connection.ended().await;
+    Ok(())
+}
