@@ -2,7 +2,7 @@
 # The logic is in scripts/, one file a verb, so that it can be read, linted and run without make.
 # (No linker is configured: current Rust links with lld on Linux by default.)
 .DEFAULT_GOAL := help
-.PHONY: help run test check build fuzz schemathesis sbom release bench bench-scale bench-compare chaos chaos-broken soak setup setup-test sqlx sqlx-check clean
+.PHONY: help run test check build fuzz schemathesis sbom release bench bench-scale bench-compare chaos chaos-broken soak setup setup-search setup-test sqlx sqlx-check clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,7 +52,10 @@ chaos-broken: ## Builds that break one promise each: the checker must notice. ma
 setup: ## Only what building and running need: compiler, PostgreSQL
 	@scripts/setup.sh
 
-setup-test: ## Also what some tests need: a browser
+setup-search: ## The local embedding model (84 MB), for search by meaning without a key
+	@scripts/setup-search.sh
+
+setup-test: ## Also what some tests need: a browser, the local embedding model
 	@scripts/setup-test.sh
 
 sqlx: ## Refresh .sqlx, the cache that lets queries compile without a database

@@ -6,6 +6,7 @@
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 source scripts/setup-bench.sh
+source scripts/setup-search.sh
 # A server of its own, whatever DATABASE_URL names.
 unset DATABASE_URL
 setup_postgres

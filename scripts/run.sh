@@ -2,6 +2,7 @@
 # Builds, then becomes `rejoin dev`, so that Ctrl-C and signals reach it alone.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+source scripts/setup-search.sh
 
 say "building (the first time takes a few minutes)"
 cargo build --locked -p rejoin

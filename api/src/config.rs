@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
+use rejoin_embeddings::EmbeddingsArgs;
 use rejoin_shared::config::DatabaseArgs;
 use rejoin_shared::mcp::commands::CommandsArgs;
 
@@ -18,6 +19,9 @@ const SESSION_HOURS: u32 = 168;
 pub struct ApiConfig {
     #[command(flatten)]
     pub database: DatabaseArgs,
+
+    #[command(flatten)]
+    pub embeddings: EmbeddingsArgs,
 
     #[command(flatten)]
     pub oidc: OidcArgs,
@@ -107,6 +111,7 @@ impl ApiConfig {
     pub fn new(database: DatabaseArgs) -> Self {
         Self {
             database,
+            embeddings: EmbeddingsArgs::off(),
             oidc: OidcArgs::default(),
             mcp_commands: CommandsArgs::default(),
             mcp_hosts: Vec::new(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use metrics_exporter_prometheus::PrometheusHandle;
+use rejoin_embeddings::{Embedder, Endpoints};
 use rejoin_shared::db::Db;
 use rejoin_shared::mcp::commands::Commands;
 use rejoin_shared::wakeup::SharedBus;
@@ -32,6 +33,8 @@ pub struct AppState {
     /// Whose tokens are accepted.
     pub oidc: Option<Arc<Oidc>>,
     pub transfers: Arc<Transfers>,
+    /// Makes vectors of queries.
+    pub embedder: Embedder,
     /// The server of `/mcp`.
     pub mcp: McpServer,
     /// Processes that projects may use as MCP servers.
@@ -58,6 +61,7 @@ impl AppState {
         Self {
             hub: Hub::start(db.clone(), bus.clone(), &config, draining.clone()),
             transfers: Arc::new(Transfers::new(&db.sql)),
+            embedder: Embedder::new(&config.embeddings, &Endpoints::from_env()),
             oidc: oidc.map(Arc::new),
             mcp: McpServer::new(&config, draining.clone()),
             commands,

@@ -81,6 +81,7 @@ impl Process {
         command
             .arg("worker")
             .env("DATABASE_URL", database_url)
+            .env("REJOIN_EMBEDDINGS", "off")
             .envs(settings.iter().copied());
         Self::spawn(&mut command)
     }
@@ -92,6 +93,7 @@ impl Process {
         command
             .args(["api", "--listen", &free])
             .env("DATABASE_URL", database_url)
+            .env("REJOIN_EMBEDDINGS", "off")
             .envs(settings.iter().copied());
         let process = Self::spawn(&mut command)?;
         let url = format!("http://{free}");

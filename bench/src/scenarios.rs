@@ -4,11 +4,13 @@ mod append;
 mod bloat;
 mod compaction;
 mod fanout;
+mod graph;
 mod idle;
 mod limits;
 mod queue;
 mod resume;
 mod scale;
+mod search;
 mod steps;
 mod stream;
 mod ttft;
@@ -28,6 +30,9 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(ttft::Ttft),
         Box::new(steps::Steps),
         Box::new(scale::Scale::default()),
+        Box::new(graph::Graph::Usual),
+        Box::new(graph::Graph::Million),
+        Box::new(search::Search),
         Box::new(idle::Idle),
     ]
 }

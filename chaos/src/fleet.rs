@@ -90,6 +90,7 @@ impl Member {
         let lease_ms = self.settings.lease.as_millis();
         command
             .env("DATABASE_URL", &self.database_url)
+            .env("REJOIN_EMBEDDINGS", "off")
             .env("OPENAI_BASE_URL", &self.settings.model_url)
             .env("OPENAI_API_KEY", "scripted")
             .env("REJOIN_MODEL", "openai:scripted")

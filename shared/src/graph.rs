@@ -11,6 +11,10 @@
 //! - `migration`      what another version of a pack would mean; what objects were like before
 //! - `schema`         which types, relationship types and labels there are, with counts; the version of that set
 //! - `search`         lexical search with tolerance for typing errors; similar objects
+//! - `hybrid`         search by words, by meaning, or by both
+//! - `meaning`        the model that makes vectors of queries, as searches see it
+//! - `vectors`        what is near in meaning
+//! - `unembedded`     objects whose vectors are still to be made
 //! - `query`          the words of a search query: what counts, what is noise
 //! - `traverse`       breadth-first walk, one statement a level
 //! - `path`           the shortest way between two objects
@@ -20,7 +24,9 @@
 
 pub mod edges;
 pub mod export;
+pub mod hybrid;
 pub mod import;
+pub mod meaning;
 pub mod migration;
 pub mod ndjson;
 pub mod objects;
@@ -32,6 +38,8 @@ pub mod rules;
 pub mod schema;
 pub mod search;
 pub mod traverse;
+pub mod unembedded;
+pub mod vectors;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -19,6 +19,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::graph::meaning::SharedTextModel;
 use crate::graph::{Actor, ActorKind};
 
 /// What a model is told of a tool, and what the executor must know of it.
@@ -40,6 +41,8 @@ pub struct ToolSpec {
 pub struct ToolContext {
     pub db: sqlx::PgPool,
     pub project_id: Uuid,
+    /// Makes vectors of queries.
+    pub model: SharedTextModel,
     /// The run that calls. None: a user does, by a program of theirs.
     pub run_id: Option<Uuid>,
     /// The user on whose behalf it is, where there is one.

@@ -9,6 +9,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use rejoin_api::{ApiConfig, Server};
+use rejoin_embeddings::EmbeddingsArgs;
 use rejoin_shared::config::BusKind;
 use rejoin_shared::db::{Db, Role};
 use rejoin_shared::tools::registry::Registry;
@@ -35,6 +36,8 @@ pub struct AppOptions {
     pub api: fn(&mut ApiConfig),
     /// Changes the workers' settings.
     pub worker: fn(&mut WorkerConfig),
+    /// Of the API and the workers.
+    pub embeddings: EmbeddingsArgs,
     /// The tools of the workers.
     pub tools: Registry,
 }
@@ -47,6 +50,7 @@ impl Default for AppOptions {
             slots: 20,
             api: |_| {},
             worker: |_| {},
+            embeddings: EmbeddingsArgs::off(),
             tools: Registry::builtin(),
         }
     }
@@ -121,6 +125,7 @@ impl TestApp {
         config.database.bus = self.options.bus;
         config.lease_ms = LEASE.as_millis() as u64;
         config.heartbeat_ms = config.lease_ms / 3;
+        config.embeddings = self.options.embeddings.clone();
         (self.options.worker)(&mut config);
         let models = ModelSettings::openai_compatible(self.model.base_url());
         self.workers
@@ -183,6 +188,7 @@ async fn start_api(db: &TestDatabase, options: &AppOptions, port: u16) -> Server
     config.listen = SocketAddr::from(([127, 0, 0, 1], port));
     config.rate_per_s = 10_000;
     config.drain_grace_ms = 0;
+    config.embeddings = options.embeddings.clone();
     (options.api)(&mut config);
     Server::start(config, CancellationToken::new())
         .await
@@ -292,6 +298,7 @@ impl Process {
         let child = std::process::Command::new(binary())
             .arg("worker")
             .env("DATABASE_URL", &app.db.url)
+            .env("REJOIN_EMBEDDINGS", "off")
             .env("OPENAI_BASE_URL", app.model.base_url())
             .env("OPENAI_API_KEY", "scripted")
             .env("REJOIN_LEASE_MS", LEASE.as_millis().to_string())
@@ -314,6 +321,7 @@ impl Process {
         let child = std::process::Command::new(binary())
             .args(["api", "--listen", &free.to_string()])
             .env("DATABASE_URL", &app.db.url)
+            .env("REJOIN_EMBEDDINGS", "off")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -5,12 +5,14 @@
 //! - `client`        a plain client of the wire
 //! - `tools`         tools that tests hold by the hand
 //! - `issuer`        an identity provider that makes genuine tokens and forged ones
+//! - `embedding_server`  a stand-in that makes vectors by a list of words
 //! - `mcp`           MCP servers: other people's, and one that misbehaves
 //! - `fuzzing`       what fuzzers feed with any bytes
 //! - `model_server`  a scripted model server that speaks OpenAI's protocol
 
 pub mod app;
 pub mod client;
+pub mod embedding_server;
 pub mod fuzzing;
 pub mod issuer;
 pub mod mcp;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
+use rejoin_embeddings::EmbeddingsArgs;
 use rejoin_shared::config::DatabaseArgs;
 use rejoin_shared::events::writer::WriterOptions;
 use rejoin_shared::horizon;
@@ -15,6 +16,9 @@ use crate::mcp::McpArgs;
 pub struct WorkerConfig {
     #[command(flatten)]
     pub database: DatabaseArgs,
+
+    #[command(flatten)]
+    pub embeddings: EmbeddingsArgs,
 
     /// Runs at a time
     #[arg(long, env = "REJOIN_SLOTS", default_value_t = 50)]
@@ -100,10 +104,11 @@ fn hours(text: &str) -> Result<f64, String> {
 }
 
 impl WorkerConfig {
-    /// The defaults, for a database at `url`.
+    /// The defaults, for a database at `url`; without embeddings.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             database: DatabaseArgs::new(url),
+            embeddings: EmbeddingsArgs::off(),
             slots: 50,
             claim_batch: 100,
             queues: vec!["default".to_owned()],

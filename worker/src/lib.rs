@@ -6,6 +6,7 @@
 //! - `claimer`      claims due jobs into bounded slots; heartbeat, cancellation, drain
 //! - `executor`     one claimed run from its start to `done`; recovery; the outcome of the job
 //! - `jobs`         handlers of other kinds of jobs
+//! - `embedding`    vectors of the graph's objects, made in the background
 //! - `run`          the step loop: model call, tool calls, limits
 //! - `models`       providers behind one trait
 //! - `pools`        which tools there are for a project, and which of them an agent is given
@@ -17,6 +18,7 @@
 
 pub mod claimer;
 pub mod config;
+pub mod embedding;
 pub mod executor;
 pub mod jobs;
 pub mod maintenance;

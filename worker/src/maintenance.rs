@@ -15,6 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::embedding;
 use crate::services::Services;
 
 /// Between two looks for expired leases: with the lease, it bounds how long a crash is felt (I6).
@@ -47,6 +48,9 @@ async fn sweep(services: &Services) {
         if let Err(error) = sweep_once(services).await {
             warn!(error, "a sweep failed; trying again");
         }
+        if let Err(error) = embedding::sweep(services).await {
+            warn!(%error, "looking for objects to embed failed; trying again");
+        }
     }
 }
 
@@ -57,6 +61,9 @@ async fn keep_up(services: &Services) {
         tick.tick().await;
         if let Err(error) = retain_once(services).await {
             warn!(%error, "retention failed; trying again");
+        }
+        if let Err(error) = embedding::catch_up(services).await {
+            warn!(%error, "looking for projects to embed failed; trying again");
         }
         if let Err(error) = compact_all(services).await {
             warn!(%error, "compacting events failed; trying again");

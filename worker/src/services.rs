@@ -6,8 +6,10 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::get;
 use metrics_exporter_prometheus::PrometheusBuilder;
+use rejoin_embeddings::{Embedder, Endpoints};
 use rejoin_shared::db::{Db, Role};
 use rejoin_shared::events::EventWriter;
+use rejoin_shared::graph::meaning::SharedTextModel;
 use rejoin_shared::queue::lease::WorkerInfo;
 use rejoin_shared::wakeup::{self, SharedBus};
 use rejoin_shared::{commands, ids};
@@ -15,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::WorkerError;
 use crate::config::WorkerConfig;
+use crate::embedding::Embedding;
 use crate::jobs::{Handler, Handlers};
 use crate::mcp::probe::Probe;
 use crate::models::name::ModelSettings;
@@ -31,6 +34,8 @@ pub struct Services {
     pub writer: EventWriter,
     pub models: Models,
     pub retry: RetryPolicy,
+    /// Makes vectors of objects and queries.
+    pub embedder: Embedder,
     /// The tools of each project.
     pub pools: Arc<Pools>,
     /// Of jobs that are not runs.
@@ -70,7 +75,8 @@ impl Services {
             writer: EventWriter::start(db.clone(), bus.clone(), config.writer()),
             models: Models::new(models)?,
             retry: RetryPolicy::default(),
-            handlers: Handlers::new([Arc::new(Probe) as Arc<dyn Handler>]),
+            embedder: Embedder::new(&config.embeddings, &Endpoints::from_env()),
+            handlers: Handlers::new([Arc::new(Probe) as Arc<dyn Handler>, Arc::new(Embedding)]),
             worker: Arc::new(worker),
             config: Arc::new(config),
             db,
@@ -82,6 +88,11 @@ impl Services {
     pub fn offering(mut self, tools: Registry) -> Self {
         self.pools = Pools::start(tools, self.pools.connections().clone(), self.db.sql.clone(), &self.bus);
         self
+    }
+
+    /// The embedder, for the tools.
+    pub fn text_model(&self) -> SharedTextModel {
+        Arc::new(self.embedder.clone())
     }
 
     /// With handlers of other kinds of jobs, besides its own.

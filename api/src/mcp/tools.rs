@@ -78,6 +78,7 @@ pub async fn call(
     let context = ToolContext {
         db: asked.state.db.sql.clone(),
         project_id: asked.caller.project_id,
+        model: std::sync::Arc::new(asked.state.embedder.clone()),
         run_id: None,
         user_id: Some(asked.caller.user_id),
         call_id: String::new(),

@@ -7,11 +7,14 @@ use serde_json::Value;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use super::Error;
 use super::relationships::Entity;
+use super::{Direction, Error};
 
 /// Edges in one direction of [`edges`].
 pub const MAX_PAGE: i64 = 1000;
+/// Edges of a hub, in each direction, that are put in order; those of the first types. Of an object with half as many, the total counts
+/// also edges to objects that are deleted.
+const MAX_EXAMINED: i64 = 2_000;
 
 /// A relationship seen from one of its ends.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -38,15 +41,21 @@ pub async fn edges(pool: &PgPool, project_id: Uuid, object_id: Uuid, limit: i64)
     let outgoing = sqlx::query!(
         r#"select r.canonical_id as relationship_id, r.type as relationship_type, r.properties, r.weight,
                o.canonical_id as id, o.key, o.type as object_type, o.name, count(*) over () as "total!"
-           from kb.graph_relationships r
+           from (
+               select canonical_id, type, properties, weight, target_id as other
+               from kb.graph_relationships
+               where project_id = $1 and source_id = $2 and superseded_at is null and deleted_at is null
+               order by type
+               limit $4
+           ) r
            join kb.graph_objects o
-             on o.canonical_id = r.target_id and o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
-           where r.project_id = $1 and r.source_id = $2 and r.superseded_at is null and r.deleted_at is null
+             on o.canonical_id = r.other and o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
            order by r.type, lower(o.name), r.canonical_id
            limit $3"#,
         project_id,
         object_id,
         limit,
+        MAX_EXAMINED,
     )
     .fetch_all(pool)
     .await
@@ -54,15 +63,21 @@ pub async fn edges(pool: &PgPool, project_id: Uuid, object_id: Uuid, limit: i64)
     let incoming = sqlx::query!(
         r#"select r.canonical_id as relationship_id, r.type as relationship_type, r.properties, r.weight,
                o.canonical_id as id, o.key, o.type as object_type, o.name, count(*) over () as "total!"
-           from kb.graph_relationships r
+           from (
+               select canonical_id, type, properties, weight, source_id as other
+               from kb.graph_relationships
+               where project_id = $1 and target_id = $2 and superseded_at is null and deleted_at is null
+               order by type
+               limit $4
+           ) r
            join kb.graph_objects o
-             on o.canonical_id = r.source_id and o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
-           where r.project_id = $1 and r.target_id = $2 and r.superseded_at is null and r.deleted_at is null
+             on o.canonical_id = r.other and o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
            order by r.type, lower(o.name), r.canonical_id
            limit $3"#,
         project_id,
         object_id,
         limit,
+        MAX_EXAMINED,
     )
     .fetch_all(pool)
     .await
@@ -83,10 +98,35 @@ pub async fn edges(pool: &PgPool, project_id: Uuid, object_id: Uuid, limit: i64)
             }
         };
     }
+    let total = async |seen: Option<i64>, direction: Direction| match seen {
+        // Perhaps more than were looked at.
+        Some(total) if total > MAX_EXAMINED / 2 => count(pool, project_id, object_id, direction)
+            .await
+            .map(|all| all.max(total)),
+        seen => Ok(seen.unwrap_or(0)),
+    };
     Ok(Edges {
-        incoming_total: incoming.first().map_or(0, |row| row.total),
-        outgoing_total: outgoing.first().map_or(0, |row| row.total),
+        incoming_total: total(incoming.first().map(|row| row.total), Direction::Incoming).await?,
+        outgoing_total: total(outgoing.first().map(|row| row.total), Direction::Outgoing).await?,
         incoming: incoming.into_iter().map(|row| edge!(row)).collect(),
         outgoing: outgoing.into_iter().map(|row| edge!(row)).collect(),
     })
+}
+
+/// All live relationships on one side of an object, read off an index.
+async fn count(pool: &PgPool, project_id: Uuid, object_id: Uuid, direction: Direction) -> Result<i64, Error> {
+    sqlx::query_scalar!(
+        r#"select case when $3
+               then (select count(*) from kb.graph_relationships
+                     where project_id = $1 and source_id = $2 and superseded_at is null and deleted_at is null)
+               else (select count(*) from kb.graph_relationships
+                     where project_id = $1 and target_id = $2 and superseded_at is null and deleted_at is null)
+           end as "count!""#,
+        project_id,
+        object_id,
+        direction == Direction::Outgoing,
+    )
+    .fetch_one(pool)
+    .await
+    .map_err(Error::database("count edges"))
 }

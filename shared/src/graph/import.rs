@@ -22,6 +22,7 @@ use self::lines::{LineRead, Lines};
 use self::staging::Staging;
 use super::ndjson::Parsed;
 use super::rules::Rules;
+use super::unembedded;
 use super::{Actor, Error, ndjson};
 
 /// Bad lines that a report names; more are only counted.
@@ -259,6 +260,11 @@ async fn merge(
     let Report {
         objects, relationships, ..
     } = report;
+    if objects.created + objects.updated > 0 {
+        unembedded::mark_all(db, project_id)
+            .await
+            .map_err(Error::database("mark what an import changed"))?;
+    }
     if objects.created + objects.updated + relationships.created + relationships.updated >= ANALYZE_FROM_ROWS {
         // Until autovacuum comes by, the planner would take the tables for empty and walk them in nested loops: minutes, not
         // milliseconds. The tables belong to somebody else.
@@ -328,6 +334,8 @@ async fn report_unresolved(db: &mut PgConnection, report: &mut Report) -> Result
 
 /// The staging tables live and die with the transaction.
 const CREATE_STAGING: &str = "
+-- No object is marked by itself: all are, at the end.
+set local rejoin.bulk = on;
 create temporary table import_lines_objects (
     line bigint, id uuid, file_id uuid, type text, key text, status text, labels jsonb, properties jsonb, content_hash bytea
 ) on commit drop;

@@ -1,12 +1,13 @@
 //! Lexical search over live objects, and objects like a given one. Called by the search tools and routes.
 //!
-//! Candidates come from three sides: full text with every word, full text with any word (only where the first found too
-//! little), and trigrams of key and name for typing errors and parts of names. All are scored by one formula, 0 to 1:
+//! Candidates come from four sides: keys and names that are the query or one of its words, full text with every word, full text with any
+//! word (only where the first found too little), and trigrams of key and name for typing errors and parts of names, for words that few
+//! objects have. All are scored by one formula, 0 to 1:
 //! 0.8 x the mean of the words' scores + 0.2 x text rank. A word scores 1 where it is the key or name, up to 0.9 where it is
 //! near it, 0.6 where it is in the text. A key or name that is the whole query scores 1. Types and labels filter before any
 //! limit. Without pg_trgm no word is near.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, FromRow as _, PgPool, Row as _};
@@ -14,12 +15,18 @@ use uuid::Uuid;
 
 use super::objects::{self, COLUMNS, Object};
 use super::query::Query;
-use super::{Error, relationships};
+use super::vectors::{self, QueryVector};
+use super::{Error, relationships, traverse};
 
 /// Objects in an answer.
 pub const MAX_LIMIT: i64 = 100;
-/// Objects that each of the three sides may put up for scoring, its best first.
+/// Objects that each of the sides may put up for scoring, its best first: twice as many as are asked for, within these bounds.
+const MIN_CANDIDATES: i64 = 100;
 const MAX_CANDIDATES: i64 = 300;
+/// Objects with a query's words that are ranked. Of words that more have, any of them: their ranks hardly differ.
+const MAX_RANKED: i64 = 2_000;
+/// A word that so many objects have is no typing error: nothing near it is looked for.
+const KNOWN_WORD: i64 = 20;
 /// Edges of an object, in each direction, that [`similar`] looks at.
 const MAX_NEIGHBOURS: i64 = 50;
 /// A neighbour with more edges than this says nothing about who is like whom (everything depends on libc6).
@@ -70,6 +77,10 @@ pub async fn search(pool: &PgPool, project_id: Uuid, text: &str, scope: &Scope, 
     .await
 }
 
+/// The indexes of texts, whatever the planner believes of words that it has never seen: with a limit before it, it would rather look
+/// through the table for them, and in a great graph that takes seconds. Compiling the statement would take longer than running it.
+const PLANNING: &str = "set local enable_seqscan = off; set local enable_indexscan = off; set local jit = off";
+
 /// How far a word reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reach {
@@ -89,6 +100,12 @@ async fn run(
 ) -> Result<Hits, Error> {
     let limit = limit.clamp(1, MAX_LIMIT);
     // Built from our own words only.
+    let attempted = "search the graph";
+    let mut tx = pool.begin().await.map_err(Error::database(attempted))?;
+    sqlx::raw_sql(PLANNING)
+        .execute(&mut *tx)
+        .await
+        .map_err(Error::database(attempted))?;
     let rows = sqlx::query(AssertSqlSafe(statement(reach)))
         .bind(project_id)
         .bind(&query.websearch)
@@ -97,10 +114,12 @@ async fn run(
         .bind(&scope.types)
         .bind(&scope.labels)
         .bind(limit)
-        .bind(MAX_CANDIDATES)
-        .fetch_all(pool)
+        .bind((2 * limit).clamp(MIN_CANDIDATES, MAX_CANDIDATES))
+        .bind(MAX_RANKED)
+        .bind(KNOWN_WORD)
+        .fetch_all(&mut *tx)
         .await
-        .map_err(Error::database("search the graph"))?;
+        .map_err(Error::database(attempted))?;
     let mut hits = Vec::with_capacity(rows.len());
     let mut total = 0;
     for row in &rows {
@@ -116,34 +135,39 @@ async fn run(
     Ok(Hits { hits, total })
 }
 
-/// Objects like this one: in the words of its name and short texts (0.6), in whom it is connected to (0.3), in its labels
-/// (0.1). Never the object itself.
+/// Objects like this one: in meaning, where it has a vector of this model, else in the words of its name and short texts (0.6); in whom
+/// it is connected to (0.3); in its labels (0.1). Never the object itself. Also says whether it went by meaning.
 pub async fn similar(
     pool: &PgPool,
     project_id: Uuid,
     id: Uuid,
+    model: Option<&str>,
     types: &[String],
     limit: i64,
-) -> Result<Vec<Hit>, Error> {
+) -> Result<(Vec<Hit>, bool), Error> {
     let limit = limit.clamp(1, MAX_LIMIT);
     let object = objects::get(pool, project_id, id).await?;
     let scope = Scope {
         types: types.to_vec(),
         labels: Vec::new(),
     };
-    let by_words = run(
-        pool,
-        project_id,
-        &Query::parse(&own_text(&object)),
-        &scope,
-        MAX_LIMIT,
-        Reach::Words,
-    )
-    .await?;
     let by_neighbours = shared_neighbours(pool, project_id, id, types).await?;
+    let vector = match model {
+        Some(model) => vectors::of(pool, project_id, id, model).await?,
+        None => None,
+    };
+    let alike = match &vector {
+        Some(vector) => near(pool, project_id, vector, &scope, &by_neighbours).await?,
+        None => {
+            let query = Query::parse(&own_text(&object));
+            run(pool, project_id, &query, &scope, MAX_LIMIT, Reach::Words)
+                .await?
+                .hits
+        }
+    };
 
     let mut found: HashMap<Uuid, Hit> = HashMap::new();
-    for hit in by_words.hits {
+    for hit in alike {
         found.insert(
             hit.object.id,
             Hit {
@@ -178,7 +202,31 @@ pub async fn similar(
     }
     hits.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.object.id.cmp(&b.object.id)));
     hits.truncate(limit as usize);
-    Ok(hits)
+    Ok((hits, vector.is_some()))
+}
+
+/// The nearest objects, and how near these neighbours' neighbours are.
+async fn near(
+    pool: &PgPool,
+    project_id: Uuid,
+    vector: &QueryVector,
+    scope: &Scope,
+    others: &[(Object, f64)],
+) -> Result<Vec<Hit>, Error> {
+    let mut near = vectors::nearest(pool, project_id, vector, scope, MAX_LIMIT + 1).await?;
+    let mut objects: HashMap<Uuid, Object> = others.iter().map(|(other, _)| (other.id, other.clone())).collect();
+    let known: HashSet<Uuid> = near.iter().map(|near| near.id).collect();
+    let unknown: Vec<Uuid> = objects.keys().copied().filter(|id| !known.contains(id)).collect();
+    near.extend(vectors::cosines(pool, project_id, vector, &unknown).await?);
+    let missing: Vec<Uuid> = known.into_iter().filter(|id| !objects.contains_key(id)).collect();
+    objects.extend(traverse::by_ids(pool, project_id, &missing).await?);
+    let hits = near.into_iter().filter_map(|near| {
+        Some(Hit {
+            object: objects.remove(&near.id)?,
+            score: near.cosine.clamp(0.0, 1.0),
+        })
+    });
+    Ok(hits.collect())
 }
 
 /// Whether the trigram operators can be used on this connection's search path.
@@ -189,7 +237,8 @@ async fn has_trigrams(pool: &PgPool) -> Result<bool, Error> {
         .map_err(Error::database("look for pg_trgm"))
 }
 
-/// $1 project, $2 websearch text, $3 words, $4 whole text, $5 types, $6 labels, $7 limit, $8 candidates a side.
+/// $1 project, $2 websearch text, $3 words, $4 whole text, $5 types, $6 labels, $7 limit, $8 candidates a side, $9 ranked, $10 when a word
+/// is known.
 fn statement(reach: Reach) -> String {
     const LIVE: &str = "o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
               and (cardinality($5::text[]) = 0 or o.type = any($5))
@@ -200,7 +249,14 @@ fn statement(reach: Reach) -> String {
         Reach::Near => format!(
             "union
             (select o.id
-             from unnest($3::text[]) as word
+             from (
+                 select word
+                 from unnest($3::text[]) as word
+                 where (select count(*)
+                        from (select from kb.graph_objects o
+                              where {LIVE} and o.fts @@ plainto_tsquery('simple', word)
+                              limit $10) known) < $10
+             ) unknown
              cross join lateral (
                  select o.id, similarity(o.key, word) as nearness
                  from kb.graph_objects o
@@ -228,19 +284,27 @@ fn statement(reach: Reach) -> String {
         ),
         every_match as materialized (
             select o.id
-            from kb.graph_objects o
-            where {LIVE} and o.fts @@ websearch_to_tsquery('simple', $2)
+            from (select o.id, o.fts
+                  from kb.graph_objects o
+                  where {LIVE} and o.fts @@ websearch_to_tsquery('simple', $2)
+                  limit $9) o
             order by ts_rank(o.fts, websearch_to_tsquery('simple', $2)) desc, o.id
             limit $8
         ),
         candidates as (
             select id from every_match
             union
+            (select o.id from kb.graph_objects o where {LIVE} and lower(o.key) = any($3::text[] || lower($4)) limit $8)
+            union
+            (select o.id from kb.graph_objects o where {LIVE} and lower(o.name) = any($3::text[] || lower($4)) limit $8)
+            union
             (select o.id
-             from kb.graph_objects o
-             where {LIVE}
-               and (select count(*) from every_match) < $7
-               and o.fts @@ (select query from any_word)
+             from (select o.id, o.fts
+                   from kb.graph_objects o
+                   where {LIVE}
+                     and (select count(*) from every_match) < $7
+                     and o.fts @@ (select query from any_word)
+                   limit $9) o
              order by ts_rank(o.fts, (select query from any_word)) desc, o.id
              limit $8)
             {by_trigrams}

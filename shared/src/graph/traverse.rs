@@ -19,6 +19,10 @@ pub const MAX_NODES: usize = 200;
 /// Edges in an answer, and read for a level.
 pub const MAX_EDGES: usize = 1000;
 
+/// Edges of a level, in each direction, among which the best are chosen; shared by its nodes, each with so many at least.
+const EXAMINED_EDGES: usize = 4_000;
+const MIN_EXAMINED_EDGES: usize = 20;
+
 #[derive(Debug, Clone, Default)]
 pub struct Walk {
     /// 1 to [`MAX_DEPTH`]; clamped.
@@ -72,8 +76,8 @@ pub async fn traverse(pool: &PgPool, project_id: Uuid, start: Uuid, walk: &Walk)
     let mut truncated = false;
 
     for depth in 1..=walk.max_depth.clamp(1, MAX_DEPTH) {
-        let found = level(pool, project_id, &frontier, walk, &prefer).await?;
-        truncated |= found.len() > MAX_EDGES;
+        let (found, cut) = level(pool, project_id, &frontier, walk, &prefer).await?;
+        truncated |= cut;
         let mut next = Vec::new();
         for edge in found.into_iter().take(MAX_EDGES) {
             for end in [edge.source_id, edge.target_id] {
@@ -125,39 +129,42 @@ pub async fn traverse(pool: &PgPool, project_id: Uuid, start: Uuid, walk: &Walk)
     })
 }
 
-/// Live edges at the frontier with live other ends, one more than [`MAX_EDGES`]: preferred objects first, then by type and name.
+/// Live edges at the frontier with live other ends, and whether there may be more: preferred objects first, then by type and name.
 async fn level(
     pool: &PgPool,
     project_id: Uuid,
     frontier: &[Uuid],
     walk: &Walk,
     prefer: &[String],
-) -> Result<Vec<Edge>, Error> {
+) -> Result<(Vec<Edge>, bool), Error> {
     let (outgoing, incoming) = match walk.direction {
         Direction::Outgoing => (true, false),
         Direction::Incoming => (false, true),
         Direction::Both => (true, true),
     };
-    sqlx::query_as!(
-        Edge,
+    // A level of hubs has far more edges than find room; those of all nodes come to the choice.
+    let each = (EXAMINED_EDGES / frontier.len().max(1)).clamp(MIN_EXAMINED_EDGES, MAX_EDGES + 1);
+    let rows = sqlx::query!(
         r#"select e.canonical_id as "id!", e.type as "relationship_type!", e.source_id as "source_id!",
-               e.target_id as "target_id!", e.properties as "properties!"
+               e.target_id as "target_id!", e.properties as "properties!", e.cut as "cut!"
            from unnest($2::uuid[]) as frontier (id)
            -- Laterals: one index scan a node and an edge, even where the planner has no statistics yet.
            cross join lateral (
-               (select r.*, r.target_id as other
-                from kb.graph_relationships r
-                where $3 and r.project_id = $1 and r.source_id = frontier.id
-                  and r.superseded_at is null and r.deleted_at is null
-                  and (cardinality($5::text[]) = 0 or r.type = any($5))
-                limit $7)
+               select those.*, those.target_id as other, count(*) over () > $8 as cut
+               from (select r.*
+                     from kb.graph_relationships r
+                     where $3 and r.project_id = $1 and r.source_id = frontier.id
+                       and r.superseded_at is null and r.deleted_at is null
+                       and (cardinality($5::text[]) = 0 or r.type = any($5))
+                     limit $8 + 1) those
                union all
-               (select r.*, r.source_id
-                from kb.graph_relationships r
-                where $4 and r.project_id = $1 and r.target_id = frontier.id
-                  and r.superseded_at is null and r.deleted_at is null
-                  and (cardinality($5::text[]) = 0 or r.type = any($5))
-                limit $7)
+               select those.*, those.source_id, count(*) over () > $8
+               from (select r.*
+                     from kb.graph_relationships r
+                     where $4 and r.project_id = $1 and r.target_id = frontier.id
+                       and r.superseded_at is null and r.deleted_at is null
+                       and (cardinality($5::text[]) = 0 or r.type = any($5))
+                     limit $8 + 1) those
            ) e
            cross join lateral (
                select o.name,
@@ -175,10 +182,20 @@ async fn level(
         &walk.relationship_types,
         prefer,
         MAX_EDGES as i64 + 1,
+        each as i64,
     )
     .fetch_all(pool)
     .await
-    .map_err(Error::database("read a level of the graph"))
+    .map_err(Error::database("read a level of the graph"))?;
+    let cut = rows.len() > MAX_EDGES || rows.iter().any(|row| row.cut);
+    let edges = rows.into_iter().map(|row| Edge {
+        id: row.id,
+        relationship_type: row.relationship_type,
+        source_id: row.source_id,
+        target_id: row.target_id,
+        properties: row.properties,
+    });
+    Ok((edges.collect(), cut))
 }
 
 pub(super) async fn by_ids(pool: &PgPool, project_id: Uuid, ids: &[Uuid]) -> Result<HashMap<Uuid, Object>, Error> {

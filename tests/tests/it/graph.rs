@@ -400,7 +400,10 @@ async fn a_search_finds_by_question_by_text_and_despite_a_typing_error() {
     assert!(names(pool, project_id, "libssl3", &web).await.is_empty());
 
     let libssl3 = find(pool, project_id, "libssl3").await;
-    let similar = search::similar(pool, project_id, libssl3.id, &[], 10).await.unwrap();
+    let (similar, by_meaning) = search::similar(pool, project_id, libssl3.id, None, &[], 10)
+        .await
+        .unwrap();
+    assert!(!by_meaning, "there are no vectors");
     assert!(similar.iter().all(|hit| hit.object.id != libssl3.id));
 }
 

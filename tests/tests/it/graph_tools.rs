@@ -1,6 +1,9 @@
 //! The graph tools called by themselves: errors that a model can repair, and calls that are repeated after a crash.
 
+use std::sync::Arc;
+
 use rejoin_shared::graph::import::{self, OnError};
+use rejoin_shared::graph::meaning::NoModel;
 use rejoin_shared::graph::objects::{self, Filter, Resolved};
 use rejoin_shared::graph::{Actor, ActorKind};
 use rejoin_shared::tools::arguments::admit;
@@ -30,6 +33,7 @@ async fn tools_answer_with_entities_that_can_be_cited_and_with_errors_that_can_b
     let context = ToolContext {
         db: pool.clone(),
         project_id,
+        model: Arc::new(NoModel),
         run_id: Some(Uuid::now_v7()),
         user_id: Some(database.user_id),
         call_id: "call-1".to_owned(),
@@ -88,6 +92,7 @@ async fn a_call_that_is_repeated_after_a_crash_makes_nothing_twice() {
     let context = ToolContext {
         db: pool.clone(),
         project_id,
+        model: Arc::new(NoModel),
         run_id: Some(Uuid::now_v7()),
         user_id: None,
         call_id: "call-1".to_owned(),

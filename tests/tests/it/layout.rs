@@ -17,8 +17,9 @@ const LONG_FILES: [(&str, &str); 3] = [
         "one contract: cursors, endings, refusals and drains of the same streams",
     ),
 ];
-const MEMBERS: [&str; 8] = [
+const MEMBERS: [&str; 9] = [
     "shared",
+    "embeddings",
     "api",
     "worker",
     "cli",
@@ -101,6 +102,17 @@ fn members_import_each_other_in_one_direction_only() {
     for (member, forbidden) in [
         (
             "shared",
+            vec![
+                "rejoin_api",
+                "rejoin_embeddings",
+                "rejoin_worker",
+                "rejoin",
+                "rejoin_cli",
+                "rejoin_tests",
+            ],
+        ),
+        (
+            "embeddings",
             vec!["rejoin_api", "rejoin_worker", "rejoin", "rejoin_cli", "rejoin_tests"],
         ),
         ("api", vec!["rejoin_worker", "rejoin", "rejoin_cli", "rejoin_tests"]),
@@ -259,7 +271,14 @@ fn the_configuration_document_names_every_setting_and_no_other() {
         .flat_map(|member| sources_of(member))
         .flat_map(|(_, text)| variables(&text))
         .collect();
-    for script in ["env.sh", "postgres.sh", "run.sh", "test.sh", "setup-test.sh"] {
+    for script in [
+        "env.sh",
+        "postgres.sh",
+        "run.sh",
+        "test.sh",
+        "setup-test.sh",
+        "setup-search.sh",
+    ] {
         used.extend(variables(&read(format!("scripts/{script}"))));
     }
     // The prefix by itself, and what tests hand to children of themselves.

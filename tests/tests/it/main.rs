@@ -13,6 +13,7 @@ mod chat;
 mod conversations;
 mod crash;
 mod definitions;
+mod embeddings;
 mod event_rows;
 mod fleet;
 mod fuzz;

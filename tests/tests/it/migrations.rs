@@ -103,6 +103,8 @@ async fn fill(app: &TestApp) {
     sqlx::raw_sql(
         "insert into queue.queues (name, paused_at) values ('slow', now());
          select queue.enqueue('later', p_run_at => now() + interval '1 day');
+         insert into kb.graph_embeddings (project_id, canonical_id, model, dimensions, content_hash, signs, vector)
+             select project_id, canonical_id, 'm', 2, content_hash, b'10', '{1,0}'::real[] from kb.graph_objects limit 1;
          insert into kb.identities (issuer, subject, user_id) select 'https://id.example', 'somebody', id from kb.users limit 1;",
     )
     .execute(&app.db.pool)

@@ -381,6 +381,7 @@ impl Execution {
             context: ToolContext {
                 db: self.request.services.db.sql.clone(),
                 project_id: self.request.run.project_id,
+                model: self.request.services.text_model(),
                 run_id: Some(self.request.run.id),
                 user_id: self.request.run.user_id,
                 call_id: call.call_id.clone(),

@@ -2,9 +2,10 @@
 
 use axum::Json;
 use axum::extract::State;
-use rejoin_shared::graph::search::{self, Scope};
+use rejoin_shared::graph::hybrid::{self, Mode};
+use rejoin_shared::graph::search::Scope;
 use rejoin_shared::graph::traverse::{self, MAX_DEPTH, Walk};
-use rejoin_shared::graph::{Direction, schema};
+use rejoin_shared::graph::{Direction, meaning, schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -37,6 +38,10 @@ pub fn routes() -> OpenApiRouter<AppState> {
 pub struct SearchParams {
     /// Words, or a phrase in quotes; typing errors are forgiven
     pub query: String,
+    /// `lexical`: by words; `semantic`: by meaning; `hybrid`: by both
+    #[serde(default)]
+    #[param(value_type = Option<String>, pattern = "^(lexical|semantic|hybrid)$")]
+    pub mode: Mode,
     /// Only objects of one of these types, with commas between
     pub types: Option<String>,
     /// Only objects with one of these labels, with commas between
@@ -47,11 +52,16 @@ pub struct SearchParams {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 #[schema(as = GraphHit)]
 pub struct HitBody {
     pub object: ObjectBody,
     /// 0 to 1
     pub score: f64,
+    /// By words; null where words did not find it
+    pub lexical_score: Option<f64>,
+    /// By meaning, the cosine; null where meaning did not find it
+    pub vector_score: Option<f64>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -61,6 +71,9 @@ pub struct HitsBody {
     pub data: Vec<HitBody>,
     /// How many objects were found in all
     pub total: i64,
+    /// Why the search went by words only, where it was to go by meaning
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<&'static str>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -165,14 +178,36 @@ async fn search_objects(
         labels: listed(params.labels),
     };
     let limit = params.limit.map_or(SEARCH_LIMIT, i64::from);
-    let found = search::search(&state.db.sql, project_id, &params.query, &scope, limit).await?;
+    let (vector, note) = match params.mode {
+        Mode::Lexical => (None, None),
+        Mode::Semantic | Mode::Hybrid => {
+            match meaning::query_vector(&state.embedder, &state.db.sql, project_id, &params.query).await? {
+                Ok(vector) => (Some(vector), None),
+                Err(reason) => (None, Some(reason)),
+            }
+        }
+    };
+    let db = &state.db.sql;
+    let found = hybrid::find(
+        db,
+        project_id,
+        &params.query,
+        vector.as_ref(),
+        params.mode,
+        &scope,
+        limit,
+    )
+    .await?;
     let data = found.hits.into_iter().map(|hit| HitBody {
         object: hit.object.into(),
         score: hit.score,
+        lexical_score: hit.lexical,
+        vector_score: hit.vector,
     });
     Ok(Json(HitsBody {
         data: data.collect(),
         total: found.total,
+        note,
     }))
 }
 

@@ -1,9 +1,11 @@
 //! The tools that find entities by words or by likeness.
 //!
-//! Vectors are not computed, so `vectorScore` is null everywhere, and the tools that are named for meaning say in a note that
-//! they matched words.
+//! Where there is no embedding model, or no vectors yet, all of them go by words: `vectorScore` is null then, and a note says why.
 
-use crate::graph::search::{self, Hit, Scope};
+use crate::graph::hybrid::{self, Mode};
+use crate::graph::meaning;
+use crate::graph::objects::Object;
+use crate::graph::search::{self, Scope};
 use serde_json::{Value, json};
 
 use super::definition::{Definition, ENTITY_ID, Effect};
@@ -23,8 +25,8 @@ pub(super) const TOOLS: &[Definition] = &[
     Definition {
         name: "hybrid_search",
         effect: Effect::Reads,
-        description: "Searches the knowledge graph for entities by words: full text with tolerance for typing errors and partial \
-                      names. The best first. Start here when you look for something by name or topic.",
+        description: "Searches the knowledge graph for entities by words (full text with tolerance for typing errors and partial \
+                      names) and by meaning. The best first. Start here when you look for something by name or topic.",
         parameters: &[
             QUERY,
             ONLY_TYPES,
@@ -40,7 +42,7 @@ pub(super) const TOOLS: &[Definition] = &[
     Definition {
         name: "semantic_search",
         effect: Effect::Reads,
-        description: "Searches the knowledge graph for entities about a topic.",
+        description: "Searches the knowledge graph for entities about a topic, by meaning only: other words for the same thing fit, too.",
         parameters: &[
             QUERY,
             ONLY_TYPES,
@@ -62,7 +64,7 @@ pub(super) const TOOLS: &[Definition] = &[
     Definition {
         name: "find_similar",
         effect: Effect::Reads,
-        description: "Finds entities like a given one: alike in words, connected to the same entities.",
+        description: "Finds entities like a given one: alike in meaning, connected to the same entities.",
         parameters: &[
             ENTITY_ID,
             ONLY_TYPES,
@@ -72,7 +74,6 @@ pub(super) const TOOLS: &[Definition] = &[
     },
 ];
 
-const MATCHED_WORDS: &str = "matched by words and names, not by meaning: try other words if nothing fits";
 const MATCHED_LIKENESS: &str = "alike by words, shared neighbours and labels, not by meaning";
 
 async fn hybrid_search(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
@@ -80,14 +81,8 @@ async fn hybrid_search(context: &ToolContext, arguments: &Arguments) -> Result<V
         types: arguments.texts("types"),
         labels: arguments.texts("labels"),
     };
-    scored(
-        context,
-        arguments,
-        scope,
-        arguments.integer("limit", 20, (1, 100)),
-        None,
-    )
-    .await
+    let limit = arguments.integer("limit", 20, (1, 100));
+    scored(context, arguments, scope, limit, Mode::Hybrid).await
 }
 
 async fn semantic_search(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
@@ -95,14 +90,8 @@ async fn semantic_search(context: &ToolContext, arguments: &Arguments) -> Result
         types: arguments.texts("types"),
         labels: Vec::new(),
     };
-    scored(
-        context,
-        arguments,
-        scope,
-        arguments.integer("limit", 20, (1, 50)),
-        Some(MATCHED_WORDS),
-    )
-    .await
+    let limit = arguments.integer("limit", 20, (1, 50));
+    scored(context, arguments, scope, limit, Mode::Semantic).await
 }
 
 async fn scored(
@@ -110,16 +99,29 @@ async fn scored(
     arguments: &Arguments,
     scope: Scope,
     limit: i64,
-    note: Option<&str>,
+    mode: Mode,
 ) -> Result<Value, ToolError> {
     let query = arguments.required_text("query")?;
-    let found = search::search(&context.db, context.project_id, query, &scope, limit)
+    let (db, project_id) = (&context.db, context.project_id);
+    let (vector, note) = match meaning::query_vector(context.model.as_ref(), db, project_id, query)
+        .await
+        .map_err(told)?
+    {
+        Ok(vector) => (Some(vector), None),
+        Err(reason) => (None, Some(reason)),
+    };
+    let found = hybrid::find(db, project_id, query, vector.as_ref(), mode, &scope, limit)
         .await
         .map_err(told)?;
+    let hits: Vec<Value> = found
+        .hits
+        .iter()
+        .map(|hit| data(&hit.object, hit.score, hit.lexical, hit.vector))
+        .collect();
     let mut result = json!({
-        "data": data(&found.hits),
+        "hasMore": found.total > hits.len() as i64,
+        "data": hits,
         "total": found.total,
-        "hasMore": found.total > found.hits.len() as i64,
     });
     if let Some(note) = note {
         result["note"] = json!(note);
@@ -157,16 +159,31 @@ async fn find_similar(context: &ToolContext, arguments: &Arguments) -> Result<Va
     let object = entity(context, "entity_id", arguments.required_text("entity_id")?).await?;
     let types = arguments.texts("types");
     let limit = arguments.integer("limit", 10, (1, 50));
-    let hits = search::similar(&context.db, context.project_id, object.id, &types, limit)
+    let model = context.model.name();
+    let (hits, by_meaning) = search::similar(&context.db, context.project_id, object.id, model, &types, limit)
         .await
         .map_err(told)?;
+    let shown: Vec<Value> = hits
+        .iter()
+        .map(|hit| {
+            // Neither side by itself: neighbours and labels count, too.
+            let (lexical, vector) = if by_meaning {
+                (None, Some(hit.score))
+            } else {
+                (Some(hit.score), None)
+            };
+            data(&hit.object, hit.score, lexical, vector)
+        })
+        .collect();
     let mut result = json!({
         "entity": super::brief(&object),
-        "data": data(&hits),
+        "data": shown,
         "total": hits.len(),
         "hasMore": false,
-        "note": MATCHED_LIKENESS,
     });
+    if !by_meaning {
+        result["note"] = json!(MATCHED_LIKENESS);
+    }
     if hits.is_empty()
         && let Some(unknown) = unknown_types(context, &types).await?
     {
@@ -175,12 +192,13 @@ async fn find_similar(context: &ToolContext, arguments: &Arguments) -> Result<Va
     Ok(result)
 }
 
-fn data(hits: &[Hit]) -> Vec<Value> {
-    hits.iter()
-        .map(|hit| {
-            // Three digits say all that the score knows.
-            let score = (hit.score * 1000.0).round() / 1000.0;
-            json!({"object": full(&hit.object), "score": score, "lexicalScore": score, "vectorScore": null})
-        })
-        .collect()
+fn data(object: &Object, score: f64, lexical: Option<f64>, vector: Option<f64>) -> Value {
+    // Three digits say all that the scores know.
+    let digits = |score: f64| (score * 1000.0).round() / 1000.0;
+    json!({
+        "object": full(object),
+        "score": digits(score),
+        "lexicalScore": lexical.map(digits),
+        "vectorScore": vector.map(digits),
+    })
 }

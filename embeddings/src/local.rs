@@ -1,0 +1,141 @@
+//! The model that needs no key and no network: all-MiniLM-L6-v2 (22 million parameters, vectors of 384 numbers, English), read from
+//! files that `make` fetched. Loaded when it is first needed, so that a process that never searches stays small.
+//!
+//! - `wordpiece`  texts into the numbers of their pieces
+//! - `encoder`    the pieces into a vector
+//! - `tensors`    the file of the model's numbers
+
+pub mod encoder;
+pub mod tensors;
+pub mod wordpiece;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::Semaphore;
+use tracing::info;
+
+use crate::EmbedError;
+use encoder::Encoder;
+use tensors::Tensors;
+use wordpiece::Vocabulary;
+
+/// What its vectors are stored under.
+pub const NAME: &str = "local:all-minilm-l6-v2";
+pub const DIMENSIONS: usize = 384;
+pub(crate) const MISSING: &str = "the local model's files are not here (make setup-search fetches them)";
+
+/// The files, as their makers call them.
+pub const WEIGHTS: &str = "model.safetensors";
+pub const VOCABULARY: &str = "vocab.txt";
+/// Where they are looked for: the checkout's cache, the machine's, and where a package would put them.
+const PLACES: [&str; 3] = [
+    ".cache/embeddings/all-minilm-l6-v2",
+    "/var/cache/rejoin/embeddings/all-minilm-l6-v2",
+    "/usr/share/rejoin/embeddings/all-minilm-l6-v2",
+];
+/// Word pieces of a text that are looked at: what the model was trained with.
+const MAX_PIECES: usize = 256;
+/// Bytes of a text that are looked at; more than [`MAX_PIECES`] pieces have.
+const MAX_TEXT_BYTES: usize = 4096;
+/// Word pieces that are worked on together: 16 MB of intermediate numbers.
+const BATCH_PIECES: usize = 1024;
+/// Texts that are embedded at the same time, each on a core: a query must not wait for a batch of objects.
+const CALLS: usize = 2;
+
+#[derive(Debug)]
+pub struct Local {
+    folder: PathBuf,
+    loaded: Arc<Mutex<Option<Arc<Model>>>>,
+    calls: Arc<Semaphore>,
+}
+
+#[derive(Debug)]
+struct Model {
+    vocabulary: Vocabulary,
+    encoder: Encoder,
+}
+
+impl Local {
+    /// The model of this folder, or of the first usual place that has its files.
+    pub fn find(folder: Option<&Path>) -> Option<Self> {
+        let complete = |folder: &Path| folder.join(WEIGHTS).is_file() && folder.join(VOCABULARY).is_file();
+        let folder = match folder {
+            Some(folder) => Some(folder.to_owned()).filter(|folder| complete(folder)),
+            None => PLACES.iter().map(PathBuf::from).find(|folder| complete(folder)),
+        }?;
+        Some(Self {
+            folder,
+            loaded: Arc::default(),
+            calls: Arc::new(Semaphore::new(CALLS)),
+        })
+    }
+
+    pub(crate) async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let permit = self.calls.clone().acquire_owned().await;
+        let (folder, loaded, texts) = (self.folder.clone(), self.loaded.clone(), texts.to_vec());
+        let embedding = tokio::task::spawn_blocking(move || {
+            // Until the work is done, also when nobody waits for it any more.
+            let _permit = permit;
+            let model = Model::loaded(&folder, &loaded)?;
+            model.embed(&texts)
+        });
+        Ok(embedding.await.map_err(io::Error::other)??)
+    }
+}
+
+impl Model {
+    fn loaded(folder: &Path, slot: &Mutex<Option<Arc<Self>>>) -> io::Result<Arc<Self>> {
+        // Held while loading: the second who needs it waits for the first.
+        let mut slot = slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(model) = slot.as_ref() {
+            return Ok(model.clone());
+        }
+        let model = Arc::new(Self::read(folder)?);
+        info!(folder = %folder.display(), "the local embedding model is loaded");
+        *slot = Some(model.clone());
+        Ok(model)
+    }
+
+    fn read(folder: &Path) -> io::Result<Self> {
+        let vocabulary = Vocabulary::read(&folder.join(VOCABULARY))?;
+        let encoder = Encoder::read(Tensors::open(&folder.join(WEIGHTS))?)?;
+        if encoder.words()? != vocabulary.count()
+            || encoder.dimensions() != DIMENSIONS
+            || encoder.positions() < MAX_PIECES
+        {
+            let what = "its files do not fit together, or are of another model";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        Ok(Self { vocabulary, encoder })
+    }
+
+    fn embed(&self, texts: &[String]) -> io::Result<Vec<Vec<f32>>> {
+        let pieces = texts
+            .iter()
+            .map(|text| self.vocabulary.pieces_of(cut(text), MAX_PIECES));
+        let mut vectors = Vec::with_capacity(texts.len());
+        let mut batch: Vec<Vec<u32>> = Vec::new();
+        let mut waiting = 0;
+        for text in pieces {
+            if waiting + text.len() > BATCH_PIECES {
+                vectors.extend(self.encoder.encode(&batch)?);
+                batch.clear();
+                waiting = 0;
+            }
+            waiting += text.len();
+            batch.push(text);
+        }
+        vectors.extend(self.encoder.encode(&batch)?);
+        Ok(vectors)
+    }
+}
+
+/// The text's beginning, [`MAX_TEXT_BYTES`] at most.
+fn cut(text: &str) -> &str {
+    let end = (0..=MAX_TEXT_BYTES.min(text.len()))
+        .rev()
+        .find(|at| text.is_char_boundary(*at));
+    &text[..end.unwrap_or(0)]
+}

@@ -1,0 +1,186 @@
+//! Search by words, by meaning, or by both. Called by the search tools and the API's search route, which make the query's vector where
+//! they can; without one, every mode goes by words.
+//!
+//! Both sides put up their best, and one list is made of the two. How: [`Fusion`], chosen by measurement (docs/SEARCH.md). Filters count
+//! before any limit on both sides.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use super::objects::Object;
+use super::search::{self, Scope};
+use super::vectors::{self, QueryVector};
+use super::{Error, traverse};
+
+/// Objects that each side puts up.
+const SIDE: i64 = 100;
+/// In reciprocal rank fusion, how little the first ranks differ: the customary number.
+const RANK_OFFSET: f64 = 60.0;
+/// Cosines of unrelated texts go up to about this; what is below says nothing.
+const UNRELATED: f64 = 0.1;
+
+/// What a search goes by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    Lexical,
+    Semantic,
+    #[default]
+    Hybrid,
+}
+
+/// How two lists become one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Fusion {
+    /// Sum of 1 / (60 + rank) over both lists, divided by what a first place in both would give.
+    Ranks,
+    /// Sum of both scores, each divided by the best of its list; the vectors' side has this share.
+    Scores { vectors: f64 },
+    /// The same with the scores as they are, 0 to 1, undivided: a side that found nothing good has little to say.
+    Plain { vectors: f64 },
+}
+
+impl Fusion {
+    /// What was best on the labelled queries: docs/SEARCH.md.
+    pub const DEFAULT: Self = Self::Plain { vectors: 0.6 };
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hit {
+    pub object: Object,
+    /// 0 to 1.
+    pub score: f64,
+    /// By words; None: not among what this side put up.
+    pub lexical: Option<f64>,
+    /// By meaning, the cosine; None as above.
+    pub vector: Option<f64>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hits {
+    /// The best first.
+    pub hits: Vec<Hit>,
+    /// How many objects were scored.
+    pub total: i64,
+}
+
+/// The best objects for a query. `vector` is the query's; without one, it goes by words whatever the mode.
+pub async fn find(
+    pool: &PgPool,
+    project_id: Uuid,
+    text: &str,
+    vector: Option<&QueryVector>,
+    mode: Mode,
+    scope: &Scope,
+    limit: i64,
+) -> Result<Hits, Error> {
+    find_by(pool, project_id, text, vector, (mode, Fusion::DEFAULT), scope, limit).await
+}
+
+/// The same with a fusion of the caller's choice, for measurements.
+pub async fn find_by(
+    pool: &PgPool,
+    project_id: Uuid,
+    text: &str,
+    vector: Option<&QueryVector>,
+    (mode, fusion): (Mode, Fusion),
+    scope: &Scope,
+    limit: i64,
+) -> Result<Hits, Error> {
+    let limit = limit.clamp(1, search::MAX_LIMIT);
+    let Some(vector) = vector.filter(|_| mode != Mode::Lexical) else {
+        let found = search::search(pool, project_id, text, scope, limit).await?;
+        let hits = found.hits.into_iter().map(|hit| Hit {
+            score: hit.score,
+            lexical: Some(hit.score),
+            vector: None,
+            object: hit.object,
+        });
+        return Ok(Hits {
+            hits: hits.collect(),
+            total: found.total,
+        });
+    };
+    let near = vectors::nearest(pool, project_id, vector, scope, SIDE.max(limit));
+    let (words, near) = match mode {
+        Mode::Semantic => (Vec::new(), near.await?),
+        Mode::Lexical | Mode::Hybrid => {
+            let words = search::search(pool, project_id, text, scope, SIDE.max(limit));
+            let (words, near) = tokio::try_join!(words, near)?;
+            (words.hits, near)
+        }
+    };
+    let mut objects: HashMap<Uuid, Object> = HashMap::new();
+    let mut candidates: HashMap<Uuid, Candidate> = HashMap::new();
+    for (rank, hit) in words.into_iter().enumerate() {
+        candidates.entry(hit.object.id).or_default().lexical = Some((rank, hit.score));
+        objects.insert(hit.object.id, hit.object);
+    }
+    for (rank, near) in near.into_iter().enumerate() {
+        candidates.entry(near.id).or_default().vector = Some((rank, near.cosine));
+    }
+    let total = candidates.len() as i64;
+    let best = candidates.values().fold((0.0, 0.0), |best: (f64, f64), candidate| {
+        (
+            best.0.max(candidate.lexical.map_or(0.0, |(_, score)| score)),
+            best.1.max(candidate.vector.map_or(0.0, |(_, cosine)| cosine)),
+        )
+    });
+    let mut ranked: Vec<(Uuid, f64, Candidate)> = candidates
+        .into_iter()
+        .map(|(id, candidate)| (id, score(&candidate, mode, fusion, best), candidate))
+        .collect();
+    ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    ranked.truncate(limit as usize);
+    let missing: Vec<Uuid> = ranked
+        .iter()
+        .map(|(id, ..)| *id)
+        .filter(|id| !objects.contains_key(id))
+        .collect();
+    if !missing.is_empty() {
+        objects.extend(traverse::by_ids(pool, project_id, &missing).await?);
+    }
+    let hits = ranked.into_iter().filter_map(|(id, score, candidate)| {
+        Some(Hit {
+            // Deleted since its vector was read: not there.
+            object: objects.remove(&id)?,
+            score,
+            lexical: candidate.lexical.map(|(_, score)| score),
+            vector: candidate.vector.map(|(_, cosine)| cosine),
+        })
+    });
+    Ok(Hits {
+        hits: hits.collect(),
+        total,
+    })
+}
+
+/// Rank (from 0) and score on each side.
+#[derive(Debug, Clone, Copy, Default)]
+struct Candidate {
+    lexical: Option<(usize, f64)>,
+    vector: Option<(usize, f64)>,
+}
+
+fn score(candidate: &Candidate, mode: Mode, fusion: Fusion, best: (f64, f64)) -> f64 {
+    let cosine = candidate.vector.map_or(0.0, |(_, cosine)| cosine);
+    if mode == Mode::Semantic {
+        return cosine.clamp(0.0, 1.0);
+    }
+    let words = candidate.lexical.map_or(0.0, |(_, score)| score);
+    let meaning = ((cosine - UNRELATED) / (1.0 - UNRELATED)).max(0.0);
+    match fusion {
+        Fusion::Ranks => {
+            let of = |side: Option<(usize, f64)>| side.map_or(0.0, |(rank, _)| 1.0 / (RANK_OFFSET + 1.0 + rank as f64));
+            (of(candidate.lexical) + of(candidate.vector)) * (RANK_OFFSET + 1.0) / 2.0
+        }
+        Fusion::Scores { vectors } => {
+            let share = |score: f64, best: f64| if best > 0.0 { (score / best).max(0.0) } else { 0.0 };
+            (1.0 - vectors) * share(words, best.0) + vectors * share(cosine, best.1)
+        }
+        Fusion::Plain { vectors } => (1.0 - vectors) * words + vectors * meaning,
+    }
+}

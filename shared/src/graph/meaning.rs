@@ -1,0 +1,68 @@
+//! The model that makes vectors of queries, as searches see it: the process gives one (`rejoin-embeddings`), or none. Called by the search
+//! tools and the API's search route.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::PgPool;
+use tracing::warn;
+use uuid::Uuid;
+
+use super::Error;
+use super::vectors::{self, QueryVector};
+
+/// A query waits so long for its vector.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Texts into vectors.
+#[async_trait]
+pub trait TextModel: Send + Sync + Debug {
+    /// What its vectors are stored under; None: it makes none.
+    fn name(&self) -> Option<&str>;
+
+    /// A text's vector, of length 1.
+    async fn vector(&self, text: &str) -> Result<Vec<f32>, Box<dyn std::error::Error + Send + Sync>>;
+}
+
+pub type SharedTextModel = Arc<dyn TextModel>;
+
+/// Makes no vectors: searches go by words.
+#[derive(Debug, Clone, Copy)]
+pub struct NoModel;
+
+#[async_trait]
+impl TextModel for NoModel {
+    fn name(&self) -> Option<&str> {
+        None
+    }
+
+    async fn vector(&self, _text: &str) -> Result<Vec<f32>, Box<dyn std::error::Error + Send + Sync>> {
+        Err("there is no embedding model".into())
+    }
+}
+
+/// The vector of a query, or why there is none, in words for whoever asked. A project without vectors costs no call of the model.
+pub async fn query_vector(
+    model: &dyn TextModel,
+    pool: &PgPool,
+    project_id: Uuid,
+    text: &str,
+) -> Result<Result<QueryVector, &'static str>, Error> {
+    let Some(name) = model.name() else {
+        return Ok(Err("by words only: there is no embedding model"));
+    };
+    if text.trim().is_empty() || !vectors::any(pool, project_id, name).await? {
+        return Ok(Err("by words only: no object has a vector yet"));
+    }
+    let made = tokio::time::timeout(PATIENCE, model.vector(text)).await;
+    match made.unwrap_or_else(|_| Err(format!("no vector within {PATIENCE:?}").into())) {
+        Ok(numbers) => Ok(Ok(QueryVector::new(name, numbers))),
+        Err(error) => {
+            let error: &(dyn std::error::Error + 'static) = error.as_ref();
+            warn!(model = name, error, "a query can't be embedded; it goes by words");
+            Ok(Err("by words only: the embedding model failed"))
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! What is near in meaning: the nearest vectors of a project's live objects. Called by `hybrid` and `search`.
+//!
+//! Three ways, the first that serves: the index of pgvector, if the database has it; the signs of all vectors of the project, of which the
+//! best are compared exactly; and, where types or labels leave few objects over, all vectors of those. Filters count before any limit:
+//! where the first look finds too few that pass them, the last way looks at all that pass. Vectors have the length 1, so that their
+//! product is the cosine of their angle.
+
+use sqlx::{AssertSqlSafe, PgPool, Row as _};
+use uuid::Uuid;
+
+use super::Error;
+use super::search::Scope;
+use super::unembedded::signs_of;
+
+/// Neighbours in an answer.
+pub const MAX_LIMIT: i64 = 200;
+/// Nearest by signs that are compared exactly, for each one that is asked for, and at least. Measured: docs/SEARCH.md.
+const RESCORED_EACH: i64 = 4;
+const MIN_RESCORED: i64 = 200;
+/// The same where types or labels filter: those that don't pass drop out afterwards.
+const MIN_RESCORED_FILTERED: i64 = 1_000;
+/// Sizes of vectors that have an index, as in `migrations/0020_embeddings.up.sql`.
+const INDEXED_DIMENSIONS: [i32; 4] = [384, 768, 1024, 1536];
+/// Candidates that a look into the index holds, and how many it may go through to find enough that pass the filters.
+const EF_SEARCH: i64 = 100;
+const MAX_SCAN_TUPLES: i64 = 20_000;
+
+/// Whose vectors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Model {
+    /// As stored, e.g. `local:all-minilm-l6-v2`.
+    pub name: String,
+    pub dimensions: i32,
+}
+
+/// A query's vector.
+#[derive(Debug, Clone)]
+pub struct QueryVector {
+    pub model: Model,
+    /// Of length 1.
+    pub numbers: Vec<f32>,
+}
+
+impl QueryVector {
+    pub fn new(model: &str, numbers: Vec<f32>) -> Self {
+        Self {
+            model: Model {
+                name: model.to_owned(),
+                dimensions: numbers.len() as i32,
+            },
+            numbers,
+        }
+    }
+}
+
+/// An object and how near it is: the cosine of the angle, -1 to 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Near {
+    pub id: Uuid,
+    pub cosine: f64,
+}
+
+/// Whether a project has any vector of this model: without one, a query needs none.
+pub async fn any(pool: &PgPool, project_id: Uuid, model: &str) -> Result<bool, Error> {
+    sqlx::query_scalar!(
+        r#"select exists (select from kb.graph_embeddings where project_id = $1 and model = $2) as "any!""#,
+        project_id,
+        model,
+    )
+    .fetch_one(pool)
+    .await
+    .map_err(Error::database("look for vectors"))
+}
+
+/// The vector of an object.
+pub async fn of(pool: &PgPool, project_id: Uuid, id: Uuid, model: &str) -> Result<Option<QueryVector>, Error> {
+    let numbers: Option<Vec<f32>> = sqlx::query_scalar(
+        "select vector::real[] from kb.graph_embeddings where project_id = $1 and canonical_id = $2 and model = $3",
+    )
+    .bind(project_id)
+    .bind(id)
+    .bind(model)
+    .fetch_optional(pool)
+    .await
+    .map_err(Error::database("read an object's vector"))?;
+    Ok(numbers.map(|numbers| QueryVector::new(model, numbers)))
+}
+
+/// How near these objects are; those without a vector are left out.
+pub async fn cosines(pool: &PgPool, project_id: Uuid, query: &QueryVector, ids: &[Uuid]) -> Result<Vec<Near>, Error> {
+    let rows: Vec<(Uuid, Vec<f32>)> = sqlx::query_as(
+        "select canonical_id, vector::real[] from kb.graph_embeddings
+         where project_id = $1 and model = $2 and canonical_id = any($3) and dimensions = $4",
+    )
+    .bind(project_id)
+    .bind(&query.model.name)
+    .bind(ids)
+    .bind(query.model.dimensions)
+    .fetch_all(pool)
+    .await
+    .map_err(Error::database("read vectors"))?;
+    Ok(rows
+        .into_iter()
+        .map(|(id, vector)| near(id, &vector, &query.numbers))
+        .collect())
+}
+
+/// The nearest live objects of the scope, the nearest first.
+pub async fn nearest(
+    pool: &PgPool,
+    project_id: Uuid,
+    query: &QueryVector,
+    scope: &Scope,
+    limit: i64,
+) -> Result<Vec<Near>, Error> {
+    let limit = limit.clamp(1, MAX_LIMIT);
+    let filtered = !scope.types.is_empty() || !scope.labels.is_empty();
+    let look = Look {
+        pool,
+        project_id,
+        query,
+        scope,
+        filtered,
+    };
+    let mut found = if INDEXED_DIMENSIONS.contains(&query.model.dimensions) && has_index(pool).await? {
+        look.by_index(limit).await?
+    } else {
+        look.by_signs(limit).await?
+    };
+    if filtered && (found.len() as i64) < limit {
+        found = look.among_filtered(limit).await?;
+    }
+    found.sort_by(|a, b| b.cosine.total_cmp(&a.cosine).then_with(|| a.id.cmp(&b.id)));
+    found.truncate(limit as usize);
+    Ok(found)
+}
+
+/// Whether the vectors are stored in pgvector's type.
+pub async fn has_index(pool: &PgPool) -> Result<bool, Error> {
+    sqlx::query_scalar!(
+        r#"select exists (
+               select from pg_attribute
+               where attrelid = 'kb.graph_embeddings'::regclass and attname = 'vector' and atttypid = to_regtype('halfvec')
+           ) as "there!""#
+    )
+    .fetch_one(pool)
+    .await
+    .map_err(Error::database("look for pgvector"))
+}
+
+struct Look<'a> {
+    pool: &'a PgPool,
+    project_id: Uuid,
+    query: &'a QueryVector,
+    scope: &'a Scope,
+    filtered: bool,
+}
+
+/// Live objects of the scope; $1 project, $5 types, $6 labels.
+const LIVE: &str = "o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
+      and (cardinality($5::text[]) = 0 or o.type = any($5))
+      and (cardinality($6::text[]) = 0 or o.labels && $6)";
+
+impl Look<'_> {
+    /// pgvector's index goes on until enough passed the filters, up to its own limit.
+    async fn by_index(&self, limit: i64) -> Result<Vec<Near>, Error> {
+        let dimensions = self.query.model.dimensions;
+        let sql = format!(
+            "select e.canonical_id, 1 - (e.vector::halfvec({dimensions}) <=> $4::real[]::halfvec({dimensions})) as cosine
+             from kb.graph_embeddings e
+             where e.project_id = $1 and e.model = $2 and e.dimensions = {dimensions} and e.dimensions = $3
+               and exists (select from kb.graph_objects o where o.canonical_id = e.canonical_id and {LIVE})
+             order by e.vector::halfvec({dimensions}) <=> $4::real[]::halfvec({dimensions})
+             limit $7"
+        );
+        let attempted = "look for near vectors in the index";
+        let mut tx = self.pool.begin().await.map_err(Error::database(attempted))?;
+        let settings = format!(
+            "set local hnsw.iterative_scan = relaxed_order; set local hnsw.ef_search = {EF_SEARCH};
+             set local hnsw.max_scan_tuples = {MAX_SCAN_TUPLES}"
+        );
+        sqlx::raw_sql(AssertSqlSafe(settings))
+            .execute(&mut *tx)
+            .await
+            .map_err(Error::database(attempted))?;
+        // Built from our own words and a number of a fixed list.
+        let rows: Vec<(Uuid, f64)> = sqlx::query_as(AssertSqlSafe(sql))
+            .bind(self.project_id)
+            .bind(&self.query.model.name)
+            .bind(dimensions)
+            .bind(&self.query.numbers)
+            .bind(&self.scope.types)
+            .bind(&self.scope.labels)
+            .bind(limit)
+            .fetch_all(&mut *tx)
+            .await
+            .map_err(Error::database(attempted))?;
+        Ok(rows.into_iter().map(|(id, cosine)| Near { id, cosine }).collect())
+    }
+
+    /// The vectors whose signs differ least, compared exactly. Goes through an index of the project's signs, some 100 bytes a vector.
+    async fn by_signs(&self, limit: i64) -> Result<Vec<Near>, Error> {
+        let least = if self.filtered {
+            MIN_RESCORED_FILTERED
+        } else {
+            MIN_RESCORED
+        };
+        let sql = format!(
+            "with near as materialized (
+                 select e.canonical_id
+                 from kb.graph_embeddings e
+                 where e.project_id = $1 and e.model = $2 and e.dimensions = $3
+                 order by bit_count(e.signs # $4::text::varbit), e.canonical_id
+                 limit $7
+             )
+             select e.canonical_id, e.vector::real[]
+             from near
+             join kb.graph_embeddings e on e.project_id = $1 and e.model = $2 and e.canonical_id = near.canonical_id
+             where exists (select from kb.graph_objects o where o.canonical_id = near.canonical_id and {LIVE})"
+        );
+        self.compared(&sql, (limit * RESCORED_EACH).max(least)).await
+    }
+
+    /// All vectors of the objects that pass the filters, by signs first.
+    async fn among_filtered(&self, limit: i64) -> Result<Vec<Near>, Error> {
+        let sql = format!(
+            "with near as materialized (
+                 select e.canonical_id
+                 from kb.graph_objects o
+                 join kb.graph_embeddings e on e.project_id = $1 and e.model = $2 and e.canonical_id = o.canonical_id
+                 where {LIVE} and e.dimensions = $3
+                 order by bit_count(e.signs # $4::text::varbit), e.canonical_id
+                 limit $7
+             )
+             select e.canonical_id, e.vector::real[]
+             from near
+             join kb.graph_embeddings e on e.project_id = $1 and e.model = $2 and e.canonical_id = near.canonical_id"
+        );
+        self.compared(&sql, (limit * RESCORED_EACH).max(MIN_RESCORED)).await
+    }
+
+    async fn compared(&self, sql: &str, candidates: i64) -> Result<Vec<Near>, Error> {
+        // Built from our own words only.
+        let rows = sqlx::query(AssertSqlSafe(sql.to_owned()))
+            .bind(self.project_id)
+            .bind(&self.query.model.name)
+            .bind(self.query.model.dimensions)
+            .bind(signs_of(&self.query.numbers))
+            .bind(&self.scope.types)
+            .bind(&self.scope.labels)
+            .bind(candidates)
+            .fetch_all(self.pool)
+            .await
+            .map_err(Error::database("look for near vectors"))?;
+        rows.iter()
+            .map(|row| {
+                Ok(near(
+                    row.try_get(0)?,
+                    &row.try_get::<Vec<f32>, _>(1)?,
+                    &self.query.numbers,
+                ))
+            })
+            .collect::<Result<_, sqlx::Error>>()
+            .map_err(Error::database("read near vectors"))
+    }
+}
+
+fn near(id: Uuid, vector: &[f32], query: &[f32]) -> Near {
+    let cosine: f32 = vector.iter().zip(query).map(|(a, b)| a * b).sum();
+    Near {
+        id,
+        cosine: f64::from(cosine),
+    }
+}

@@ -1,0 +1,298 @@
+//! The job that makes vectors of a project's graph objects. The sweep enqueues one where something was marked; at most one lives per
+//! project, so that its texts go out in order and in batches.
+//!
+//! Invariants: a vector and the removal of its mark are one transaction, so that a crash repeats work and loses none; a model that
+//! fails costs no attempts and makes no jobs: the same job waits and tries again, and meanwhile searches go by words.
+
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use rejoin_embeddings::{EmbedError, Embedder};
+use rejoin_shared::graph::unembedded::{self, Due, Made};
+use rejoin_shared::graph::vectors::Model;
+use rejoin_shared::queue::{self, ClaimedJob, NewJob, Outcome};
+use rejoin_shared::wakeup::Wake;
+use sqlx::PgPool;
+use tokio::time::sleep;
+use tracing::{info, warn};
+use uuid::Uuid;
+
+use crate::claimer::Signals;
+use crate::jobs::Handler;
+use crate::services::Services;
+
+/// What `queue.jobs.kind` says.
+pub const KIND: &str = "embed";
+/// After a first mark, others are likely: they share the job [seconds].
+const GATHER_S: f64 = 1.0;
+/// Behind all that people wait for.
+const PRIORITY: i16 = 1_000;
+/// Texts that go to a model at once. Small for the local one: a query may wait for one batch.
+const BATCH: usize = 64;
+const LOCAL_BATCH: usize = 16;
+/// The local model rests after a batch as long as the batch took, at most this: half a core at most.
+const MAX_REST: Duration = Duration::from_secs(1);
+/// A model that failed is tried again after this; one that refuses or answers nonsense waits for a person.
+const TRY_AGAIN: Duration = Duration::from_secs(15);
+const TRY_AGAIN_REFUSED: Duration = Duration::from_secs(120);
+/// What no model refuses.
+const HARMLESS: &str = "hello";
+/// Between two words about a long job.
+const SAID_EVERY: Duration = Duration::from_secs(30);
+
+/// Does the jobs.
+pub struct Embedding;
+
+enum End {
+    /// The job is over for now, and how.
+    Job(Outcome),
+    Database(sqlx::Error),
+}
+
+impl From<sqlx::Error> for End {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+#[async_trait]
+impl Handler for Embedding {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    async fn handle(&self, services: &Services, job: &ClaimedJob, signals: &Signals) -> Outcome {
+        let Some(model) = services.embedder.model() else {
+            // Another process of the fleet may have one: the marks stay.
+            return Outcome::Complete;
+        };
+        let mut work = Work {
+            db: &services.db.sql,
+            embedder: &services.embedder,
+            name: model,
+            project_id: job.project_id,
+            signals,
+            began: Instant::now(),
+            said: Instant::now(),
+            embedded: 0,
+        };
+        match work.all().await {
+            Ok(()) => Outcome::Complete,
+            Err(End::Job(outcome)) => outcome,
+            Err(End::Database(error)) => Outcome::Retry {
+                error: format!("embedding the graph's objects: {error}"),
+                after: None,
+            },
+        }
+    }
+}
+
+/// One job's work.
+struct Work<'a> {
+    db: &'a PgPool,
+    embedder: &'a Embedder,
+    name: &'a str,
+    project_id: Uuid,
+    signals: &'a Signals,
+    began: Instant,
+    said: Instant,
+    embedded: u64,
+}
+
+impl Work<'_> {
+    async fn all(&mut self) -> Result<(), End> {
+        loop {
+            let marked = unembedded::marked(self.db, self.project_id, self.name).await?;
+            if marked.marks.is_empty() {
+                break;
+            }
+            self.embed(&marked.objects).await?;
+            if marked.all {
+                self.everything().await?;
+            }
+            let model = self.model(0);
+            unembedded::put(self.db, self.project_id, &model, &[], &marked.gone, &marked.marks).await?;
+        }
+        if self.embedded > 0 {
+            info!(project = %self.project_id, objects = self.embedded, seconds = self.began.elapsed().as_secs(), "graph objects embedded");
+        }
+        Ok(())
+    }
+
+    /// All objects whose vectors are missing or old, page by page. A crash begins again, and finds what is stored done.
+    async fn everything(&mut self) -> Result<(), End> {
+        let mut after = None;
+        loop {
+            let page = unembedded::page(self.db, self.project_id, self.name, after).await?;
+            self.embed(&page.objects).await?;
+            match page.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        let removed = unembedded::tidy(self.db, self.project_id, self.name).await?;
+        if removed > 0 {
+            info!(project = %self.project_id, vectors = removed, "vectors of other models and of objects that are gone removed");
+        }
+        Ok(())
+    }
+
+    async fn embed(&mut self, objects: &[Due]) -> Result<(), End> {
+        let size = if self.embedder.is_local() { LOCAL_BATCH } else { BATCH };
+        for batch in objects.chunks(size) {
+            if self.signals.lost.is_cancelled() || self.signals.cancel.is_cancelled() {
+                return Err(End::Job(Outcome::Cancel));
+            }
+            if self.signals.drain.is_cancelled() {
+                return Err(End::Job(Outcome::HandOver));
+            }
+            let began = Instant::now();
+            let made = self.vectors(batch).await?;
+            let took = began.elapsed();
+            metrics::histogram!("rejoin_embedding_batch_seconds").record(took.as_secs_f64());
+            self.store(made).await?;
+            if self.embedder.is_local() {
+                tokio::select! {
+                    () = sleep(took.min(MAX_REST)) => {}
+                    () = self.signals.drain.cancelled() => {}
+                    () = self.signals.lost.cancelled() => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn store(&mut self, made: Vec<Made>) -> Result<(), End> {
+        if self.signals.lost.is_cancelled() || made.is_empty() {
+            return Ok(());
+        }
+        let model = self.model(made[0].vector.len());
+        let stored = unembedded::put(self.db, self.project_id, &model, &made, &[], &[]).await?;
+        self.embedded += stored;
+        metrics::counter!("rejoin_embedded_objects_total").increment(stored);
+        if self.said.elapsed() >= SAID_EVERY {
+            self.said = Instant::now();
+            info!(project = %self.project_id, objects = self.embedded, "embedding graph objects");
+        }
+        Ok(())
+    }
+
+    /// The batch's vectors. Where the model refuses a batch, one of its texts may be the reason: they are tried one by one. Objects whose
+    /// texts are refused get no vector.
+    async fn vectors(&self, batch: &[Due]) -> Result<Vec<Made>, End> {
+        let texts: Vec<String> = batch.iter().map(|due| due.text.clone()).collect();
+        let refusal = match self.asked(&texts).await? {
+            Ok(vectors) => return Ok(batch.iter().zip(vectors).map(made).collect()),
+            Err(error) if refuses_a_text(&error) => error,
+            Err(error) => return Err(self.failed(&error)),
+        };
+        if self.asked(&[HARMLESS.to_owned()]).await?.is_err() {
+            // The texts are not the reason.
+            return Err(self.failed(&refusal));
+        }
+        let mut all = Vec::new();
+        for due in batch {
+            match self.asked(std::slice::from_ref(&due.text)).await? {
+                Ok(mut vectors) => all.extend(vectors.pop().map(|vector| made((due, vector)))),
+                Err(error) if refuses_a_text(&error) => {
+                    warn!(project = %self.project_id, object = %due.id, "the embedding model refuses an object's text: it has no vector");
+                }
+                Err(error) => return Err(self.failed(&error)),
+            }
+        }
+        Ok(all)
+    }
+
+    /// The model's answer, unless the job must stop before it comes.
+    async fn asked(&self, texts: &[String]) -> Result<Result<Vec<Vec<f32>>, EmbedError>, End> {
+        tokio::select! {
+            answer = self.embedder.embed(texts) => Ok(answer),
+            () = self.signals.drain.cancelled() => Err(End::Job(Outcome::HandOver)),
+            () = self.signals.lost.cancelled() => Err(End::Job(Outcome::Cancel)),
+        }
+    }
+
+    fn failed(&self, error: &EmbedError) -> End {
+        metrics::counter!("rejoin_embedding_failures_total").increment(1);
+        let after = match error {
+            EmbedError::Refused { status, .. } if *status != 429 && *status < 500 => TRY_AGAIN_REFUSED,
+            EmbedError::Malformed(_) | EmbedError::Unavailable(_) => TRY_AGAIN_REFUSED,
+            EmbedError::Refused { .. } | EmbedError::Slow(_) | EmbedError::Unreachable(_) | EmbedError::Local(_) => {
+                TRY_AGAIN
+            }
+        };
+        let error = error as &dyn std::error::Error;
+        warn!(
+            model = self.name,
+            error,
+            again_s = after.as_secs(),
+            "graph objects can't be embedded; trying again"
+        );
+        End::Job(Outcome::Snooze { after })
+    }
+
+    fn model(&self, dimensions: usize) -> Model {
+        Model {
+            name: self.name.to_owned(),
+            dimensions: dimensions as i32,
+        }
+    }
+}
+
+fn made((due, vector): (&Due, Vec<f32>)) -> Made {
+    Made {
+        id: due.id,
+        content_hash: due.content_hash.clone(),
+        vector,
+    }
+}
+
+fn refuses_a_text(error: &EmbedError) -> bool {
+    matches!(
+        error,
+        EmbedError::Refused {
+            status: 400 | 413 | 422,
+            ..
+        }
+    )
+}
+
+/// Sees to it that projects with marks have a job. Where nothing embeds, marks must not pile up.
+pub async fn sweep(services: &Services) -> Result<(), sqlx::Error> {
+    let db = &services.db.sql;
+    if services.embedder.model().is_none() {
+        return unembedded::fold_marks(db).await;
+    }
+    let projects = unembedded::projects(db).await?;
+    if projects.is_empty() {
+        return Ok(());
+    }
+    let mut connection = db.acquire().await?;
+    for project_id in projects {
+        let job = NewJob {
+            project_id,
+            priority: PRIORITY,
+            delay_s: GATHER_S,
+            unique_key: Some(format!("{KIND}:{project_id}")),
+            ..NewJob::new(KIND, serde_json::json!({}))
+        };
+        queue::enqueue(&mut connection, &job).await?;
+    }
+    services.bus.publish(Wake::queue(queue::DEFAULT_QUEUE));
+    Ok(())
+}
+
+/// Finds projects that have no vectors of this model at all: it is new here.
+pub async fn catch_up(services: &Services) -> Result<(), sqlx::Error> {
+    let Some(model) = services.embedder.model() else {
+        return Ok(());
+    };
+    let marked = unembedded::mark_without_vectors(&services.db.sql, model).await?;
+    if marked > 0 {
+        info!(
+            projects = marked,
+            model, "projects without vectors of this model are embedded"
+        );
+    }
+    Ok(())
+}
