@@ -167,6 +167,11 @@ impl Evidence {
         self.directory.join("ledger")
     }
 
+    /// What the MCP server did.
+    pub fn outside(&self) -> PathBuf {
+        self.directory.join("outside")
+    }
+
     pub fn post(&self, post: &Post) {
         write(&self.posts, post);
     }

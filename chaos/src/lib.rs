@@ -7,6 +7,7 @@
 //! - `world`     all parts of a run; `fleet`: the processes; `proxy`: what is between them and PostgreSQL
 //! - `load`      what users do; `client`: how they post; `readers`: how they read; `plan`: what turns are to be
 //! - `model`     the scripted model; `tools`: tools with effects on the world; `worker`: `rejoin worker` with those
+//! - `mcp_server` an MCP server that hangs, dies and lies
 //! - `faults`    what is done to the system
 //! - `evidence`  what the world outside the database knows; `witness`: what the database saw of its jobs
 //! - `checker`   decides; one invariant a file
@@ -19,6 +20,7 @@ pub mod evidence;
 pub mod faults;
 pub mod fleet;
 pub mod load;
+pub mod mcp_server;
 pub mod model;
 pub mod plan;
 pub mod plot;

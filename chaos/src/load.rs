@@ -7,6 +7,7 @@
 //! - `cancels`   turns that are cancelled, early or late
 //! - `triggered` runs without a conversation
 //! - `insistent` the same post many times at once, and another one with its key
+//! - `outside`   an agent that pays by an MCP server which hangs, dies and lies
 //! - `stranger`  somebody who wants what is not theirs
 
 mod busy;
@@ -14,6 +15,7 @@ mod calls;
 mod cancels;
 mod chat;
 mod insistent;
+mod outside;
 mod stranger;
 mod triggered;
 
@@ -56,6 +58,7 @@ pub fn all() -> Vec<Arc<dyn Load>> {
         Arc::new(cancels::Cancels),
         Arc::new(triggered::Triggered),
         Arc::new(insistent::Insistent),
+        Arc::new(outside::Outside),
         Arc::new(stranger::Stranger),
     ]
 }

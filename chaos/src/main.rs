@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
 use rejoin_chaos::run::Options;
 use rejoin_chaos::world::{self, Shape};
-use rejoin_chaos::{broken, checker, faults, load, report, run, soak, worker};
+use rejoin_chaos::{broken, checker, faults, load, mcp_server, report, run, soak, worker};
 use rejoin_cli::args::Global;
 use rejoin_cli::exit::Exit;
 use rejoin_cli::out::Out;
@@ -43,6 +43,8 @@ enum Command {
     Api(Box<rejoin_cli::api::Args>),
     #[command(hide = true)]
     Worker(Box<worker::Args>),
+    #[command(hide = true)]
+    McpServer(mcp_server::Args),
 }
 
 #[derive(clap::Args)]
@@ -162,6 +164,7 @@ async fn obey(command: Command) -> Result<ExitCode> {
             std::fs::remove_dir_all(directory)?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::McpServer(args) => mcp_server::run(&args).map(|()| ExitCode::SUCCESS),
         Command::List => {
             for fault in faults::all() {
                 println!("fault {:<24} {}", fault.name(), fault.number());

@@ -10,8 +10,9 @@ use rand::RngExt as _;
 use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres};
 use rejoin_shared::auth::{self, Scope};
 use rejoin_shared::watchdog::Watchdog;
-use rejoin_shared::{agents, projects};
+use rejoin_shared::{agents, mcp, projects};
 use rejoin_tests::model_server::ModelServer;
+use serde_json::json;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Connection as _, PgConnection, PgPool};
 use tokio::sync::watch;
@@ -21,7 +22,7 @@ use uuid::Uuid;
 use crate::evidence::Evidence;
 use crate::fleet::{Member, Place, Role, Settings};
 use crate::proxy::Proxy;
-use crate::{model, tools, witness};
+use crate::{mcp_server, model, tools, witness};
 
 /// The fleet answers within this after its start.
 const READY_LIMIT: Duration = Duration::from_secs(60);
@@ -100,11 +101,13 @@ impl World {
         witness::install(&db).await?;
         let users = users(&db).await?;
         let model = model::start().await?;
+        let mut environment = outside(&evidence)?;
+        environment.extend(shape.environment.iter().cloned());
         let settings = Settings {
             lease: shape.lease,
             logs,
             model_url: model.base_url().to_owned(),
-            environment: shape.environment.clone(),
+            environment,
         };
         let mut members = Vec::new();
         let mut apis = Vec::new();
@@ -234,6 +237,23 @@ async fn servers(with_standby: bool) -> Result<Servers> {
     })
 }
 
+/// What lets workers start the MCP server, and makes them ask it again soon after it has failed.
+fn outside(evidence: &Evidence) -> Result<Vec<(String, String)>> {
+    let file = evidence.directory.join("mcp-commands.json");
+    let me = std::env::current_exe().context("our own path")?;
+    let server = json!({"command": me, "args": ["mcp-server", "--ledger", evidence.outside()]});
+    std::fs::write(
+        &file,
+        json!({"mcpServers": {(mcp_server::COMMAND): server}}).to_string(),
+    )?;
+    std::fs::write(evidence.outside(), "")?;
+    Ok(vec![
+        ("REJOIN_MCP_COMMANDS_FILE".to_owned(), file.display().to_string()),
+        ("REJOIN_MCP_PAUSE_S".to_owned(), "1".to_owned()),
+        ("REJOIN_MCP_CONNECT_S".to_owned(), "3".to_owned()),
+    ])
+}
+
 /// Users of two projects, each project with its agent.
 async fn users(db: &PgPool) -> Result<Vec<User>> {
     let mut connection = db.acquire().await?;
@@ -242,10 +262,20 @@ async fn users(db: &PgPool) -> Result<Vec<User>> {
         let project_id = projects::create(&mut connection, name).await?;
         let mut content = agents::defaults().into_iter().next().context("a default agent")?;
         content.name = "chaos".to_owned();
-        content.tools = vec![tools::PAY.to_owned(), tools::LOOK.to_owned()];
+        content.tools = vec![
+            tools::PAY.to_owned(),
+            tools::LOOK.to_owned(),
+            mcp_server::PAY.to_owned(),
+        ];
         let agent = agents::insert(&mut connection, project_id, &content)
             .await?
             .context("the agent's name is free")?;
+        let outside = mcp::Settings {
+            command: Some(mcp_server::COMMAND.to_owned()),
+            timeout_s: Some(2),
+            ..mcp::Settings::new(mcp_server::NAME, mcp::Transport::Stdio)
+        };
+        mcp::create(&mut connection, project_id, &outside, None).await?;
         places.push((project_id, agent.id));
     }
     let mut users = Vec::new();

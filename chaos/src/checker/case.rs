@@ -18,6 +18,8 @@ pub struct Case {
     pub posts: Vec<Post>,
     pub sessions: Vec<Session>,
     pub effects: Vec<Effect>,
+    /// Of the MCP server, which knows no run: a call is named by its arguments.
+    pub outside: Vec<Effect>,
     pub faults: Vec<Injected>,
     pub notes: Notes,
     pub runs: HashMap<Uuid, Run>,
@@ -166,6 +168,7 @@ pub(super) async fn load(db: &PgPool, directory: &Path) -> Result<Case> {
         posts: evidence::read(directory, "posts")?,
         sessions: evidence::read(directory, "readers")?,
         effects: evidence::read(directory, "ledger")?,
+        outside: evidence::read(directory, "outside")?,
         faults: evidence::read(directory, "faults")?,
         notes: evidence::read(directory, "notes")?.pop().unwrap_or_default(),
         runs: runs.into_iter().map(|run| (run.id, run)).collect(),

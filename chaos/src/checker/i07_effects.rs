@@ -17,6 +17,13 @@ pub(super) fn check(case: &Case) -> Vec<String> {
             wrong.push(format!("run {}: the call {} paid twice", effect.run_id, effect.call_id));
         }
     }
+    // Whatever it says of its tools: nothing is repeated that was not told to be trusted.
+    let mut paid: HashSet<&str> = HashSet::new();
+    for effect in &case.outside {
+        if !paid.insert(&effect.call_id) {
+            wrong.push(format!("the call {} paid twice by an MCP server", effect.call_id));
+        }
+    }
     let known: HashMap<(Uuid, &str), &str> = case
         .calls
         .iter()

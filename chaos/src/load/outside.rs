@@ -1,0 +1,43 @@
+//! An agent that pays by an MCP server of the worst kind (`mcp_server`): whatever that does, the turn ends well, and no call pays twice.
+
+use anyhow::Result;
+use async_trait::async_trait;
+use rand::RngExt as _;
+
+use super::{Actor, Load, conversation, run};
+use crate::client::Message;
+use crate::evidence::Target;
+use crate::mcp_server::PAY;
+
+pub struct Outside;
+
+/// Calls of a turn, at most.
+const CALLS: usize = 3;
+/// How long a call takes, at most.
+const HOLD_MS: u64 = 200;
+
+#[async_trait]
+impl Load for Outside {
+    fn name(&self) -> &'static str {
+        "outside"
+    }
+
+    async fn play(&self, actor: &mut Actor) -> Result<()> {
+        let mut plan = actor.plan();
+        for _ in 0..actor.dice.random_range(1..=CALLS) {
+            let (words, hold_ms) = (actor.dice.random_range(0..10), actor.dice.random_range(0..HOLD_MS));
+            plan = plan.after_call(words, PAY, hold_ms);
+        }
+        let message = Message {
+            with_agent: true,
+            ..Message::new(self.name(), &plan)
+        };
+        let post = actor.client.post(message).await;
+        actor.keep(&post);
+        if let (Some(conversation), Some(run)) = (conversation(&post), run(&post)) {
+            actor.read(Target::Conversation(conversation));
+            actor.client.wait_until_done(run).await;
+        }
+        Ok(())
+    }
+}
