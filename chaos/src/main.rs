@@ -164,7 +164,7 @@ async fn obey(command: Command) -> Result<ExitCode> {
             std::fs::remove_dir_all(directory)?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::McpServer(args) => mcp_server::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::McpServer(args) => mcp_server::run(&args).await.map(|()| ExitCode::SUCCESS),
         Command::List => {
             for fault in faults::all() {
                 println!("fault {:<24} {}", fault.name(), fault.number());

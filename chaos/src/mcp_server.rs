@@ -8,9 +8,10 @@ use std::io::{BufRead as _, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use rand::RngExt as _;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use crate::evidence::now_us;
@@ -21,6 +22,9 @@ pub const NAME: &str = "odd";
 pub const PAY: &str = "odd_pay";
 /// The operator's name of the command.
 pub const COMMAND: &str = "odd";
+
+/// Requests that wait.
+const LINES: usize = 64;
 
 #[derive(Debug, clap::Args)]
 #[group(id = "chaos-mcp-server")]
@@ -68,12 +72,18 @@ impl Mood {
 }
 
 /// # Errors
-/// The ledger can't be written, or nobody listens any more.
-pub fn run(args: &Args) -> Result<()> {
+/// It dies; or the ledger can't be written, or nobody listens any more.
+pub async fn run(args: &Args) -> Result<()> {
     let opened = OpenOptions::new().create(true).append(true).open(&args.ledger);
     let mut ledger = opened.with_context(|| format!("can't open {}", args.ledger.display()))?;
-    for line in std::io::stdin().lock().lines() {
-        let request: Value = serde_json::from_str(&line?).unwrap_or_default();
+    // A thread of its own: the runtime's end would wait for a line that never comes.
+    let (sender, mut lines) = mpsc::channel(LINES);
+    std::thread::spawn(move || {
+        let mut lines = std::io::stdin().lock().lines().map_while(Result::ok);
+        lines.all(|line| sender.blocking_send(line).is_ok())
+    });
+    while let Some(line) = lines.recv().await {
+        let request: Value = serde_json::from_str(&line).unwrap_or_default();
         let id = &request["id"];
         match request["method"].as_str() {
             Some("initialize") => answer(
@@ -86,7 +96,7 @@ pub fn run(args: &Args) -> Result<()> {
             )?,
             Some("tools/list") if rand::rng().random_bool(0.05) => {}
             Some("tools/list") => answer(id, json!({ "tools": tools() }))?,
-            Some("tools/call") => call(&mut ledger, id, &request["params"]["arguments"])?,
+            Some("tools/call") => call(&mut ledger, id, &request["params"]["arguments"]).await?,
             Some(_) if !id.is_null() => answer(id, json!({}))?,
             Some(_) | None => {}
         }
@@ -106,7 +116,7 @@ fn tools() -> Value {
     ])
 }
 
-fn call(ledger: &mut File, id: &Value, arguments: &Value) -> Result<()> {
+async fn call(ledger: &mut File, id: &Value, arguments: &Value) -> Result<()> {
     let mood = Mood::any();
     let hold_ms = arguments["hold_ms"].as_u64().unwrap_or_default();
     if mood.acts() {
@@ -121,13 +131,13 @@ fn call(ledger: &mut File, id: &Value, arguments: &Value) -> Result<()> {
         // One write of one line: whole, whoever else appends.
         ledger.write_all(format!("{}\n", json!(effect)).as_bytes())?;
     }
-    std::thread::sleep(Duration::from_millis(hold_ms));
+    tokio::time::sleep(Duration::from_millis(hold_ms)).await;
     let done = |words: &str, failed: bool| json!({"content": [{"type": "text", "text": words}], "isError": failed});
     match mood {
         Mood::Honest | Mood::SaysItActed => answer(id, done("paid", false)),
         Mood::ActsAndSaysItFailed => answer(id, done("not paid", true)),
         Mood::Hangs | Mood::ActsAndHangs => Ok(()),
-        Mood::Dies | Mood::ActsAndDies => std::process::exit(1),
+        Mood::Dies | Mood::ActsAndDies => bail!("it dies"),
         Mood::TalksNonsense => {
             say("this is {not JSON")?;
             say(&json!({"jsonrpc": "2.0", "id": 987_654_321, "result": {"content": []}}).to_string())?;
