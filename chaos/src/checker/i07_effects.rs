@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use uuid::Uuid;
 
 use super::Case;
+use crate::mcp_server;
 use crate::tools::PAY;
 
 pub(super) fn check(case: &Case) -> Vec<String> {
@@ -36,7 +37,9 @@ pub(super) fn check(case: &Case) -> Vec<String> {
             Some(_) => {}
         }
     }
-    for call in case.calls.iter().filter(|call| call.status == "completed") {
+    // Of the MCP server's, which may say that it acted when it did not.
+    let ours = case.calls.iter().filter(|call| call.tool_name != mcp_server::PAY);
+    for call in ours.filter(|call| call.status == "completed") {
         if !acted.contains_key(&(call.run_id, call.call_id.as_str())) {
             wrong.push(format!(
                 "run {}: the call {} is completed and never acted",
