@@ -28,9 +28,11 @@ const MAX_RANKED: i64 = 2_000;
 /// A word that so many objects have is no typing error: nothing near it is looked for.
 const KNOWN_WORD: i64 = 20;
 /// Edges of an object, in each direction, that [`similar`] looks at.
-const MAX_NEIGHBOURS: i64 = 50;
+const MAX_NEIGHBOURS: i64 = 30;
+/// Edges of it, in each direction, that are put in order for that: a hub has more.
+const ORDERED_EDGES: i64 = 2_000;
 /// A neighbour with more edges than this says nothing about who is like whom (everything depends on libc6).
-const HUB_EDGES: i64 = 150;
+const HUB_EDGES: i64 = 60;
 /// Bytes of a text property that [`similar`] takes words from; longer ones are prose.
 const MAX_SIMILAR_TEXT_BYTES: usize = 300;
 
@@ -363,15 +365,18 @@ async fn shared_neighbours(
 ) -> Result<Vec<(Object, f64)>, Error> {
     let sql = format!(
         "with
+        -- Of a hub's edges some: all of them would have to be put in order.
         neighbours as materialized (
-            (select target_id as neighbour, type, true as outgoing
-             from kb.graph_relationships
-             where project_id = $1 and source_id = $2 and superseded_at is null and deleted_at is null
+            (select neighbour, type, true as outgoing from (
+                 select target_id as neighbour, type, canonical_id from kb.graph_relationships
+                 where project_id = $1 and source_id = $2 and superseded_at is null and deleted_at is null
+                 limit $7) as looked_at
              order by canonical_id limit $4)
             union all
-            (select source_id, type, false
-             from kb.graph_relationships
-             where project_id = $1 and target_id = $2 and superseded_at is null and deleted_at is null
+            (select neighbour, type, false from (
+                 select source_id as neighbour, type, canonical_id from kb.graph_relationships
+                 where project_id = $1 and target_id = $2 and superseded_at is null and deleted_at is null
+                 limit $7) as looked_at
              order by canonical_id limit $4)
         ),
         -- Each neighbour's other edges of the same type and direction, one more than a hub has.
@@ -400,14 +405,19 @@ async fn shared_neighbours(
             from theirs
             where edges <= $5 and other <> $2
             group by other
+        ),
+        -- Where types filter, any of them may be the best one.
+        best as (
+            select other, count from shared order by count desc, other
+            limit case when cardinality($3::text[]) = 0 then 2 * $6::bigint end
         )
-        select {COLUMNS}, shared.count::double precision / telling.count as share
-        from shared
+        select {COLUMNS}, best.count::double precision / telling.count as share
+        from best
         cross join telling
         join kb.graph_objects o
-          on o.canonical_id = shared.other and o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
+          on o.canonical_id = best.other and o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
         where cardinality($3::text[]) = 0 or o.type = any($3)
-        order by shared.count desc, o.canonical_id
+        order by best.count desc, o.canonical_id
         limit $6"
     );
     let rows = sqlx::query(AssertSqlSafe(sql))
@@ -417,6 +427,7 @@ async fn shared_neighbours(
         .bind(MAX_NEIGHBOURS)
         .bind(HUB_EDGES)
         .bind(relationships::MAX_PAGE.min(MAX_CANDIDATES))
+        .bind(ORDERED_EDGES)
         .fetch_all(pool)
         .await
         .map_err(Error::database("look for shared neighbours"))?;
