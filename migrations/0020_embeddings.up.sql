@@ -72,5 +72,8 @@ create trigger graph_objects_mark after insert on kb.graph_objects
 
 grant select, insert, update, delete on kb.graph_embeddings, kb.graph_embedding_marks to rejoin_app, rejoin_worker;
 
+-- Workers look for projects that have objects and no vectors.
+grant select (id) on kb.projects to rejoin_worker;
+
 -- What is there already.
 insert into kb.graph_embedding_marks (project_id) select id from kb.projects;
