@@ -1,0 +1,347 @@
+//! What is set of an MCP server of a project, and what may be. Called by whatever takes settings: the API's routes and manifests.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::template;
+
+/// Variables of a process, or headers of a request.
+const MAX_VALUES: usize = 50;
+/// Of a URL, or of a variable's or header's template [bytes].
+const VALUE_MAX_BYTES: usize = 4 * 1024;
+/// Patterns of tools' names.
+const MAX_PATTERNS: usize = 200;
+/// Longest call [s].
+const MAX_TIMEOUT_S: i32 = 3_600;
+
+/// How a server is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// A process of the worker's, over its standard input and output.
+    Stdio,
+    /// Streamable HTTP.
+    Http,
+}
+
+impl Transport {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Transport::Stdio => "stdio",
+            Transport::Http => "http",
+        }
+    }
+}
+
+/// When what a server offers counts as approved.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Approval {
+    /// What it offers when it is first seen: whoever adds the server trusts it as it is.
+    #[default]
+    First,
+    /// Nothing, until somebody approves it.
+    Each,
+}
+
+impl Approval {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Approval::First => "first",
+            Approval::Each => "each",
+        }
+    }
+}
+
+/// What is set of a server.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Settings {
+    pub name: String,
+    pub transport: Transport,
+    /// stdio: the name of a command of the operator's.
+    pub command: Option<String>,
+    /// stdio: variables of the process; values may name secrets.
+    pub env: Map<String, Value>,
+    /// http: may name secrets.
+    pub url: Option<String>,
+    /// http: values may name secrets.
+    pub headers: Map<String, Value>,
+    pub enabled: bool,
+    /// Globs over the server's own names of its tools.
+    pub tools: Vec<String>,
+    /// Of a call [s].
+    pub timeout_s: Option<i32>,
+    pub approval: Approval,
+    pub trust_hints: bool,
+}
+
+impl Settings {
+    /// A server of this name that nothing else is known of.
+    pub fn new(name: impl Into<String>, transport: Transport) -> Self {
+        Self {
+            name: name.into(),
+            transport,
+            command: None,
+            env: Map::new(),
+            url: None,
+            headers: Map::new(),
+            enabled: true,
+            tools: vec!["*".to_owned()],
+            timeout_s: None,
+            approval: Approval::First,
+            trust_hints: false,
+        }
+    }
+
+    /// Err: what is wrong, for whoever wrote it.
+    pub fn check(&self) -> Result<(), String> {
+        check_name(&self.name)?;
+        match self.transport {
+            Transport::Stdio if self.command.as_deref().unwrap_or_default().is_empty() => {
+                return Err(
+                    "a stdio server needs `command`: the name of a command in the operator's configuration".to_owned(),
+                );
+            }
+            Transport::Stdio if self.url.is_some() || !self.headers.is_empty() => {
+                return Err("`url` and `headers` are for http servers".to_owned());
+            }
+            Transport::Http if self.url.is_none() => return Err("an http server needs `url`".to_owned()),
+            Transport::Http if self.command.is_some() || !self.env.is_empty() => {
+                return Err("`command` and `env` are for stdio servers".to_owned());
+            }
+            Transport::Stdio | Transport::Http => {}
+        }
+        if let Some(url) = &self.url {
+            check_url(url)?;
+        }
+        for (what, values) in [("env", &self.env), ("headers", &self.headers)] {
+            if values.len() > MAX_VALUES {
+                return Err(format!("`{what}` has more than {MAX_VALUES} entries"));
+            }
+            for (name, value) in values {
+                let Value::String(text) = value else {
+                    return Err(format!("{what}.{name} is not text"));
+                };
+                if name.is_empty() || name.len() > 128 || text.len() > VALUE_MAX_BYTES {
+                    return Err(format!(
+                        "{what}.{name} is longer than {VALUE_MAX_BYTES} bytes, or has no name"
+                    ));
+                }
+                if text.contains(['\0', '\n', '\r']) {
+                    return Err(format!("{what}.{name} has a line's end or a NUL in it"));
+                }
+                let named = template::names(text).map_err(|fault| format!("{what}.{name}: {fault}"))?;
+                if is_credential(name) && !text.is_empty() && named.is_empty() {
+                    return Err(format!(
+                        "{what}.{name} looks like a credential: put it into a secret of the project, and name that here, as ${{NAME}}"
+                    ));
+                }
+            }
+        }
+        if self.tools.len() > MAX_PATTERNS {
+            return Err(format!("`tools` has more than {MAX_PATTERNS} patterns"));
+        }
+        for pattern in &self.tools {
+            globset::Glob::new(pattern).map_err(|error| format!("tools: {error}"))?;
+        }
+        if let Some(seconds) = self.timeout_s
+            && !(1..=MAX_TIMEOUT_S).contains(&seconds)
+        {
+            return Err(format!("`timeoutS` is 1 to {MAX_TIMEOUT_S}"));
+        }
+        Ok(())
+    }
+
+    /// The names, on the wire, of the fields in which `other` differs.
+    pub fn changed_fields(&self, other: &Self) -> Vec<&'static str> {
+        // By name, so that a new field is not forgotten here.
+        let Self {
+            name,
+            transport,
+            command,
+            env,
+            url,
+            headers,
+            enabled,
+            tools,
+            timeout_s,
+            approval,
+            trust_hints,
+        } = self;
+        [
+            ("name", *name != other.name),
+            ("transport", *transport != other.transport),
+            ("command", *command != other.command),
+            ("env", *env != other.env),
+            ("url", *url != other.url),
+            ("headers", *headers != other.headers),
+            ("enabled", *enabled != other.enabled),
+            ("tools", *tools != other.tools),
+            ("timeoutS", *timeout_s != other.timeout_s),
+            ("approval", *approval != other.approval),
+            ("trustHints", *trust_hints != other.trust_hints),
+        ]
+        .into_iter()
+        .filter_map(|(field, differs)| differs.then_some(field))
+        .collect()
+    }
+
+    /// Whether `other` is reached in the same way.
+    pub(super) fn is_reached_like(&self, other: &Self) -> bool {
+        (self.transport, &self.command, &self.env, &self.url, &self.headers)
+            == (other.transport, &other.command, &other.env, &other.url, &other.headers)
+    }
+}
+
+/// Whether a variable or header of this name holds what nobody should read.
+fn is_credential(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let words = [
+        "authorization",
+        "cookie",
+        "token",
+        "secret",
+        "password",
+        "passwd",
+        "apikey",
+        "api-key",
+        "api_key",
+        "credential",
+    ];
+    words.iter().any(|word| name.contains(word))
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    let mut characters = name.chars();
+    let begins = characters.next().is_some_and(|first| first.is_ascii_lowercase());
+    let goes_on = characters.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    match begins && goes_on && name.len() <= 32 {
+        true => Ok(()),
+        false => Err(
+            "`name` is a letter, then letters, digits and `-`, in lower case, at most 32: tools are called name_tool"
+                .to_owned(),
+        ),
+    }
+}
+
+fn check_url(url: &str) -> Result<(), String> {
+    if url.len() > VALUE_MAX_BYTES {
+        return Err(format!("`url` is longer than {VALUE_MAX_BYTES} bytes"));
+    }
+    template::names(url).map_err(|fault| format!("url: {fault}"))?;
+    // Where names of secrets stand, anything may stand.
+    let shape = template::filled(url, |_| Some("x".to_owned())).unwrap_or_default();
+    match url::Url::parse(&shape) {
+        Ok(parsed) if matches!(parsed.scheme(), "http" | "https") && parsed.host().is_some() => {
+            match parsed.username().is_empty() && parsed.password().is_none() {
+                true => Ok(()),
+                false => Err("`url` holds a password: put it into a secret, and name that in `headers`".to_owned()),
+            }
+        }
+        Ok(_) => Err("`url` is not http:// or https://".to_owned()),
+        Err(error) => Err(format!("`url`: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn http(url: &str) -> Settings {
+        Settings {
+            url: Some(url.to_owned()),
+            ..Settings::new("files", Transport::Http)
+        }
+    }
+
+    #[test]
+    fn a_server_is_named_so_that_its_tools_can_be() {
+        for name in ["", "Files", "my_files", "1st", "a b", &"a".repeat(33)] {
+            assert!(
+                Settings {
+                    name: name.to_owned(),
+                    ..http("http://x/mcp")
+                }
+                .check()
+                .is_err(),
+                "{name}"
+            );
+        }
+        assert_eq!(http("https://x.example/mcp").check(), Ok(()));
+    }
+
+    #[test]
+    fn a_url_is_http_and_holds_no_password() {
+        for url in [
+            "ftp://x/",
+            "file:///etc/passwd",
+            "x",
+            "http://",
+            "https://u:p@x/",
+            "https://x/${",
+            "https://x/${1}",
+        ] {
+            assert!(http(url).check().is_err(), "{url}");
+        }
+        assert_eq!(http("https://${HOST}:8443/mcp?key=${KEY}").check(), Ok(()));
+    }
+
+    #[test]
+    fn a_credential_is_named_and_never_there() {
+        let with = |value: &str| {
+            let headers = json!({"Authorization": value, "Accept-Language": "en"});
+            Settings {
+                headers: headers.as_object().unwrap().clone(),
+                ..http("http://x/")
+            }
+            .check()
+        };
+        assert!(with("Bearer abc").unwrap_err().contains("secret"));
+        assert_eq!(with("Bearer ${TOKEN}"), Ok(()));
+    }
+
+    #[test]
+    fn each_transport_takes_its_own_settings_only() {
+        let stdio = Settings {
+            command: Some("memory".to_owned()),
+            ..Settings::new("memory", Transport::Stdio)
+        };
+        assert_eq!(stdio.check(), Ok(()));
+        assert!(
+            Settings {
+                command: None,
+                ..stdio.clone()
+            }
+            .check()
+            .is_err()
+        );
+        assert!(
+            Settings {
+                url: Some("http://x/".to_owned()),
+                ..stdio.clone()
+            }
+            .check()
+            .is_err()
+        );
+        let env = json!({"TOKEN": "${TOKEN}"}).as_object().unwrap().clone();
+        assert_eq!(
+            Settings {
+                env: env.clone(),
+                ..stdio
+            }
+            .check(),
+            Ok(())
+        );
+        assert!(
+            Settings {
+                env,
+                ..http("http://x/")
+            }
+            .check()
+            .is_err()
+        );
+    }
+}
