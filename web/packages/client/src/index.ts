@@ -1,0 +1,21 @@
+/**
+ * `@rejoin/client`: chats with agents that never lose or repeat a word.
+ *
+ * - `client`        what a program calls
+ * - `http`          requests, and messages that are sent until they are stored
+ * - `log`           a connection that is kept, with its cursor
+ * - `sse`           bytes become frames
+ * - `transcript`    events become what a chat shows; `turn` and `text` are its parts, `view` its types
+ * - `wire`          the types of what is sent
+ * - `seats`         connections of a browser's tabs
+ * - `backoff`, `error`, `surroundings`
+ */
+export { createClient } from './client.js';
+export type { Client, ClientOptions, Follower, FollowOptions, PageOptions, SendOptions } from './client.js';
+export { RejoinError } from './error.js';
+export type { FollowStatus, Start } from './log.js';
+export { SseParser } from './sse.js';
+export type { Frame } from './sse.js';
+export { Transcript } from './transcript.js';
+export type * from './view.js';
+export type * from './wire.js';

@@ -1,0 +1,308 @@
+/**
+ * One log that is followed: a connection that is kept through whatever happens, and the transcript that it feeds. All followers
+ * of a conversation share it.
+ *
+ * Invariants: every event counts once, in order; a connection that ends without the end of the log means: connect again, with
+ * the cursor. One connection at a time.
+ */
+import { pauseMs } from './backoff.js';
+import { RejoinError } from './error.js';
+import type { Http } from './http.js';
+import { LOOK_MS, takeSeat } from './seats.js';
+import { SseParser } from './sse.js';
+import type { Frame } from './sse.js';
+import { isHidden, isOffline, safely, watchSurroundings } from './surroundings.js';
+import { Transcript } from './transcript.js';
+import type { Run, WireEvent } from './wire.js';
+
+/**
+ * `connecting`: for the first time, or again; `live`; `paused`: the page is hidden; `offline`: the browser says so; `ended`: a
+ * run is over, the API refused (see the error), or it was closed.
+ */
+export type FollowStatus = 'connecting' | 'live' | 'paused' | 'offline' | 'ended';
+/** `snapshot`: the state so far; `beginning`: all events; `now`: only new ones; a number: those after it. */
+export type Start = 'snapshot' | 'beginning' | 'now' | number;
+
+export interface LogOptions {
+  /** A stream says something at least this often [ms]: the deployment's `REJOIN_HEARTBEAT_S`, or 10 s. */
+  heartbeatMs: number;
+  /** A page that is hidden for longer gives its connection up [ms]. */
+  hiddenMs: number;
+}
+
+export interface Listener {
+  event?(event: WireEvent, seq: number | undefined): void;
+  status?(status: FollowStatus, error: RejoinError | undefined): void;
+}
+
+/** Heartbeats that may be missed. */
+const SILENCE_HEARTBEATS = 2.5;
+/** Shorter outages are not worth a word [ms]. */
+const NOTICE_MS = 1000;
+/** A server may ask for more patience, up to this [ms]. */
+const RETRY_AFTER_MAX_MS = 30_000;
+
+export class Log {
+  readonly transcript = new Transcript();
+  readonly listeners = new Set<Listener>();
+  status: FollowStatus = 'connecting';
+  error: RejoinError | undefined;
+  readonly #http: Http;
+  readonly #path: string;
+  /** Of one run: its events have gaps between their numbers, and an end. */
+  readonly #runId: string | undefined;
+  readonly #options: LogOptions;
+  #start: Start;
+  #cursor: number | undefined;
+  #over = false;
+  /** It has no seat: it connects, takes what there is, and leaves. */
+  #looksIn = false;
+  /** The network, or the one who looks, is back. */
+  #atOnce = false;
+  #attempt = 0;
+  /** How often it has joined anew since the last event that came behind a snapshot. */
+  #anew = 0;
+  #retryMs = 0;
+  #heardAt = 0;
+  #lostAt: number | undefined;
+  #hiddenSince: number | undefined;
+  #hiddenTimer: ReturnType<typeof setTimeout> | undefined;
+  #connection: AbortController | undefined;
+  /** Ends the pause that it is in. */
+  #wake: () => void = () => {};
+  readonly #unwatch: () => void;
+
+  constructor(http: Http, path: string, runId: string | undefined, start: Start, options: LogOptions) {
+    this.#http = http;
+    this.#path = path;
+    this.#runId = runId;
+    this.#start = start;
+    this.#options = options;
+    if (typeof start === 'number') this.#cursor = start;
+    this.transcript.onUnknown = (id) => void this.#ask(id);
+    this.#unwatch = watchSurroundings(() => this.#lookAround());
+    this.#lookAround();
+    void this.#keep();
+  }
+
+  /** It is followed no more. */
+  close(): void {
+    this.#end(undefined);
+  }
+
+  async #keep(): Promise<void> {
+    while (!this.#over) {
+      const held = this.#held();
+      let wait: number | undefined;
+      if (held) {
+        // Who did not look has missed nothing.
+        if (held === 'paused') this.#lostAt = undefined;
+        this.#become(held);
+      } else {
+        this.#atOnce = false;
+        if (!this.#looksIn) this.#become('connecting');
+        wait = await this.#connect();
+        if (this.#over) return;
+        if (this.#held() || this.#atOnce) continue;
+        if (!this.#looksIn) this.#become('connecting');
+        wait ??= pauseMs(this.#attempt++, this.#retryMs);
+      }
+      await new Promise<void>((resolve) => {
+        const timer = wait === undefined ? undefined : setTimeout(resolve, wait);
+        this.#wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+  }
+
+  /** Why there should be no connection now. */
+  #held(): 'offline' | 'paused' | undefined {
+    if (isOffline()) return 'offline';
+    const hidden = this.#hiddenSince;
+    return hidden !== undefined && Date.now() - hidden >= this.#options.hiddenMs ? 'paused' : undefined;
+  }
+
+  readonly #lookAround = (): void => {
+    if (isHidden()) {
+      if (this.#hiddenSince === undefined) {
+        this.#hiddenSince = Date.now();
+        if (Number.isFinite(this.#options.hiddenMs)) {
+          // A timer may be early by a moment.
+          this.#hiddenTimer = setTimeout(this.#lookAround, this.#options.hiddenMs + 10);
+        }
+      }
+    } else {
+      this.#hiddenSince = undefined;
+      clearTimeout(this.#hiddenTimer);
+    }
+    if (this.#held()) {
+      this.#connection?.abort();
+    } else if (!isHidden()) {
+      // A machine that has slept, or has changed its network, finds its connections dead.
+      if (this.status === 'live' && Date.now() - this.#heardAt <= this.#options.heartbeatMs) return;
+      this.#connection?.abort();
+      this.#atOnce = true;
+      this.#attempt = 0;
+    } else return;
+    this.#wake();
+  };
+
+  /** One connection, until its end. How long to wait before the next one [ms]; none: as usual. */
+  async #connect(): Promise<number | undefined> {
+    const connection = (this.#connection = new AbortController());
+    const silence = this.#options.heartbeatMs * SILENCE_HEARTBEATS;
+    const release = await takeSeat();
+    this.#looksIn = release === undefined;
+    this.#heardAt = Date.now();
+    let watchdog: ReturnType<typeof setTimeout>;
+    const watch = (): void => {
+      const left = this.#heardAt + silence - Date.now();
+      if (left <= 0) connection.abort();
+      else watchdog = setTimeout(watch, left);
+    };
+    watch();
+    try {
+      connection.signal.throwIfAborted();
+      const headers: Record<string, string> = { accept: 'text/event-stream' };
+      if (this.#cursor !== undefined) headers['last-event-id'] = String(this.#cursor);
+      const query = this.#cursor !== undefined ? '' : { snapshot: '?from=snapshot', now: '?after=now', beginning: '' }[this.#start as string];
+      const response = await this.#http.open('GET', `${this.#path}/events${query}`, { headers, signal: connection.signal });
+      this.#heardAt = Date.now();
+      if (response.status === 204) return void this.#end(undefined);
+      if (!response.ok) return this.#refused(await RejoinError.of(response));
+      const type = response.headers.get('content-type') ?? '';
+      // Something between us and the API may answer for it.
+      if (!type.startsWith('text/event-stream') || !response.body) return undefined;
+      this.#opened();
+      return await this.#read(response.body, connection.signal);
+    } catch {
+      // Lost, aborted, or not to be understood: all mean that we connect again.
+      this.#looksIn = false;
+      return undefined;
+    } finally {
+      clearTimeout(watchdog!);
+      release?.();
+      if (this.status === 'live' && !this.#looksIn) this.#lostAt = Date.now();
+      connection.abort();
+      this.#connection = undefined;
+    }
+  }
+
+  #opened(): void {
+    const outageMs = this.#lostAt === undefined ? 0 : Date.now() - this.#lostAt;
+    this.#lostAt = undefined;
+    if (outageMs >= NOTICE_MS) {
+      this.transcript.note({ kind: 'reconnected', text: `reconnected after ${Math.round(outageMs / 1000)} s`, outageMs });
+    }
+    this.#become('live');
+  }
+
+  async #read(body: ReadableStream<Uint8Array>, signal: AbortSignal): Promise<number | undefined> {
+    const parser = new SseParser();
+    const reader = body.getReader();
+    let wait: number | undefined;
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done || signal.aborted) return wait;
+      this.#heardAt = Date.now();
+      for (const frame of parser.push(value)) {
+        const next = this.#take(frame);
+        if (next === 'all' && this.#looksIn) return LOOK_MS;
+        if (next === 'stop') return this.#anewPause();
+        if (this.#over || signal.aborted) return undefined;
+        // The run may be over: the next answer says so.
+        wait = next === 'last' ? 0 : undefined;
+      }
+      this.#retryMs = parser.retryMs ?? this.#retryMs;
+    }
+  }
+
+  /** Takes a frame in. `stop`: connect anew at once; `last`: no event need come after it; `all`: these were all that there are now. */
+  #take(frame: Frame): 'stop' | 'last' | 'all' | undefined {
+    const event = JSON.parse(frame.data) as WireEvent;
+    const seq = /^\d+$/.test(frame.id ?? '') ? Number(frame.id) : undefined;
+    // Whatever we understand is a sign of health.
+    this.#attempt = 0;
+    if (seq !== undefined) {
+      const cursor = this.#cursor;
+      if (event.type !== 'snapshot' && cursor !== undefined) {
+        if (seq <= cursor) return undefined;
+        // A conversation's numbers have no gaps.
+        if (!this.#runId && seq > cursor + 1) return this.#joinAnew();
+      }
+      // The step that it takes back is part of a snapshot: the next snapshot is without it.
+      if (!this.transcript.apply(seq, event)) return this.#joinAnew();
+      this.#cursor = seq;
+      if (event.type !== 'snapshot') this.#anew = 0;
+    }
+    for (const listener of [...this.listeners]) safely(() => listener.event?.(event, seq));
+    if (event.type === 'caught_up') return 'all';
+    const ends = event.type === 'done' || (event.type === 'sub_agent' && event.status !== 'started');
+    return ends && event.runId === this.#runId ? 'last' : undefined;
+  }
+
+  #joinAnew(): 'stop' {
+    this.#anew++;
+    this.#cursor = undefined;
+    this.#start = 'snapshot';
+    return 'stop';
+  }
+
+  /** At once, unless it did not help the last time. */
+  #anewPause(): 0 | undefined {
+    return this.#anew > 1 ? undefined : 0;
+  }
+
+  #refused(error: RejoinError): number | undefined {
+    if (error.status === 410) {
+      // Retention has overtaken the cursor.
+      this.#joinAnew();
+      if (this.#anew === 1) {
+        this.transcript.note({ kind: 'rejoined', text: 'what came before is no longer kept; going on from its outcome' });
+      }
+      return this.#anewPause();
+    }
+    if (error.code === 'cursor_ahead' && this.#cursor !== undefined) {
+      this.transcript.clear();
+      this.#joinAnew();
+      return this.#anewPause();
+    }
+    if (error.temporary || error.status >= 500 || error.status === 408) {
+      const asked = Math.min((error.retryAfter ?? 0) * 1000, RETRY_AFTER_MAX_MS);
+      return Math.max(asked, pauseMs(this.#attempt++, this.#retryMs));
+    }
+    this.#end(error);
+    return undefined;
+  }
+
+  /** Asks for what a snapshot leaves out of a run. */
+  async #ask(runId: string): Promise<void> {
+    try {
+      // After the event that made us ask is taken in.
+      await undefined;
+      const through = this.#cursor ?? 0;
+      this.transcript.learn(await this.#http.request<Run>('GET', `/api/runs/${encodeURIComponent(runId)}`), through);
+    } catch {
+      // It only adds to what is shown.
+    }
+  }
+
+  #become(status: FollowStatus): void {
+    if (this.status === status) return;
+    this.status = status;
+    for (const listener of [...this.listeners]) safely(() => listener.status?.(status, this.error));
+  }
+
+  #end(error: RejoinError | undefined): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.error = error;
+    this.#unwatch();
+    clearTimeout(this.#hiddenTimer);
+    this.#connection?.abort();
+    this.#wake();
+    this.#become('ended');
+  }
+}

@@ -1,0 +1,44 @@
+/**
+ * A text that arrives in pieces and may be cut back to an event. Adding is linear in what is added; the pieces are joined when
+ * somebody reads.
+ */
+export class GrowingText {
+  #joined = '';
+  #pending: string[] = [];
+  #length = 0;
+  /** The number of each piece's event, and where it begins. */
+  #seqs: number[] = [];
+  #starts: number[] = [];
+
+  push(seq: number, piece: string): void {
+    this.#seqs.push(seq);
+    this.#starts.push(this.#length);
+    this.#pending.push(piece);
+    this.#length += piece.length;
+  }
+
+  /** Forgets the pieces with a larger number. */
+  cut(afterSeq: number): void {
+    let first = this.#seqs.length;
+    while (first > 0 && this.#seqs[first - 1]! > afterSeq) first--;
+    if (first === this.#seqs.length) return;
+    const length = this.#starts[first]!;
+    this.#joined = this.toString().slice(0, length);
+    this.#length = length;
+    this.#seqs.length = this.#starts.length = first;
+  }
+
+  /** Nothing is cut any more: where the pieces begin need not be known. */
+  settle(): void {
+    this.#seqs = [];
+    this.#starts = [];
+  }
+
+  toString(): string {
+    if (this.#pending.length > 0) {
+      this.#joined += this.#pending.join('');
+      this.#pending = [];
+    }
+    return this.#joined;
+  }
+}

@@ -1,0 +1,343 @@
+/**
+ * A log, folded into what a chat shows. A log's connection feeds it; user interfaces subscribe.
+ *
+ * Invariants: every event counts once, in the order of its number; a view never changes, and the next one shares with it what
+ * has not changed; the work for an event does not grow with the length of the text before it.
+ */
+import { nextFrame, safely } from './surroundings.js';
+import { TurnFold, defined, isOver } from './turn.js';
+import type { Item, Message, Notice, Question, TranscriptView, Turn, TurnStatus } from './view.js';
+import type { DoneEvent, MessageEvent, Run, RunEvent, SnapshotEvent, SnapshotTurn, WireEvent, WireMessage } from './wire.js';
+
+const NOTICES_MAX = 50;
+/** What changes in these moments is told at once, the rest with the next frame. */
+const URGENT = new Set(['message', 'meta', 'reset', 'agent_state', 'question', 'question_answered', 'sub_agent', 'error', 'done', 'snapshot']);
+
+type Entry = { type: 'message'; message: Message } | TurnFold;
+
+export class Transcript {
+  /** Asked of runs of which a snapshot does not tell all. */
+  onUnknown: (runId: string) => void = () => {};
+  #entries: Entry[] = [];
+  #messages = new Map<string, Message>();
+  #messageList: Message[] | undefined;
+  /** The newest turn of each run. */
+  #runs = new Map<string, TurnFold>();
+  #turnCounts = new Map<string, number>();
+  #notices: Notice[] = [];
+  #cursor = 0;
+  #items = new WeakMap<object, Item>();
+  #view: TranscriptView | undefined;
+  #listeners = new Set<() => void>();
+  #cancelFrame: (() => void) | undefined;
+
+  /** Calls after changes: at once after those of a status, else once a frame. Returns how to stop that. */
+  readonly subscribe = (listener: () => void): (() => void) => {
+    // Each subscription is one of its own, even of the same function.
+    const own = () => listener();
+    this.#listeners.add(own);
+    return () => void this.#listeners.delete(own);
+  };
+
+  /** The transcript as it is now; the same object until something changes. */
+  readonly getSnapshot = (): TranscriptView => (this.#view ??= this.#render());
+
+  /** The newest turn of a run. */
+  turn(runId: string): Turn | undefined {
+    return this.#runs.get(runId)?.view();
+  }
+
+  /** Takes an event in. False: it can't be, and a new snapshot is needed. */
+  apply(seq: number, event: WireEvent): boolean {
+    if (event.type === 'snapshot') this.#snapshot(event as SnapshotEvent);
+    else if (event.type === 'message') this.#live((event as MessageEvent).message, (event as MessageEvent).runId);
+    else if (typeof event.runId === 'string' && !this.#run(seq, event as RunEvent)) return false;
+    this.#cursor = seq;
+    this.#changed();
+    if (URGENT.has(event.type)) this.#tell();
+    return true;
+  }
+
+  /** Something to say about the connection. */
+  note(notice: Notice): void {
+    this.#notices = [...this.#notices, notice].slice(-NOTICES_MAX);
+    this.#changed();
+    this.#tell();
+  }
+
+  /** Forgets everything: the log is another one than before. */
+  clear(): void {
+    this.#entries = [];
+    this.#messageList = undefined;
+    this.#cursor = 0;
+    for (const known of [this.#messages, this.#runs, this.#turnCounts]) known.clear();
+    this.#changed();
+  }
+
+  /** What was asked for by `onUnknown`. `through`: the last event that was known then. */
+  learn(run: Run, through: number): void {
+    const turn = this.#runs.get(run.id);
+    if (!turn) return;
+    const { agent, agentDefinitionId, model, messageId } = run;
+    turn.set(0, defined({ agent, agentDefinitionId, model }) as object);
+    if (messageId && !turn.head.messageId) this.#place(turn, messageId);
+    // What ends it later is yet to come as an event.
+    if (run.doneSeq !== null && run.doneSeq <= through && isOver(run.state as TurnStatus)) {
+      const errors = run.error ? [{ error: run.error, code: run.errorCode ?? '', retryable: false }] : undefined;
+      turn.set(0, { status: run.state as TurnStatus, errors });
+      turn.settle();
+    }
+    this.#tell();
+  }
+
+  #run(seq: number, event: RunEvent): boolean {
+    const turn = this.#turnOf(event);
+    if (!turn) return true;
+    switch (event.type) {
+      case 'meta': {
+        const { agent, agentDefinitionId, model, citations, attempt } = event;
+        turn.set(seq, { status: 'running', agent, agentDefinitionId, model, citations, attempt });
+        break;
+      }
+      case 'token':
+        begin(seq, turn);
+        turn.say(seq, 'text', event.token);
+        break;
+      case 'reasoning':
+        begin(seq, turn);
+        turn.say(seq, 'reasoning', event.text);
+        break;
+      case 'mcp_tool':
+        begin(seq, turn);
+        turn.tool(seq, event, event.status === 'started' ? Date.now() : undefined);
+        break;
+      case 'reset': {
+        const taken = turn.reset(event.discardAfter);
+        const { attempt, reason, runId } = event;
+        const step = (turn.head.usage?.steps ?? 0) + 1;
+        turn.notice({ kind: 'resumed', text: `worker lost, resumed at step ${step}`, runId, attempt, reason, step });
+        if (!taken) return false;
+        turn.set(seq, { status: 'running', attempt });
+        break;
+      }
+      case 'agent_state':
+        turn.set(seq, { status: event.state.startsWith('waiting') ? 'waiting' : 'running' });
+        break;
+      case 'usage': {
+        const { inputTokens, outputTokens, totalTokens, costUsd, steps } = event;
+        turn.set(seq, { usage: defined({ inputTokens, outputTokens, totalTokens, costUsd, steps }) as Turn['usage'] });
+        break;
+      }
+      case 'handoff':
+        turn.set(seq, { agent: event.to });
+        break;
+      case 'question':
+        turn.question(seq, event.questionId, {}, question(event));
+        break;
+      case 'question_answered':
+        turn.question(seq, event.questionId, { status: event.status, answer: event.answer });
+        break;
+      case 'limit':
+        turn.set(seq, { limits: [...turn.head.limits, { limit: event.limit, message: event.message }] });
+        break;
+      case 'error': {
+        const { error, code, retryable } = event;
+        turn.set(seq, { errors: [...turn.head.errors, { error, code, retryable }] });
+        break;
+      }
+      case 'sub_agent': {
+        const { task, summary, usage, error, code = '' } = event;
+        const status = event.status === 'started' ? 'running' : event.status;
+        const errors = error ? [...turn.head.errors, { error, code, retryable: false }] : undefined;
+        turn.set(seq, { status, task, summary, usage, errors });
+        if (turn.over) turn.settle();
+        break;
+      }
+      case 'done':
+        this.#done(seq, turn, event);
+        break;
+      default:
+      // Of a type that is not invented yet.
+    }
+    return true;
+  }
+
+  #done(seq: number, turn: TurnFold, { status, usage }: DoneEvent): void {
+    turn.set(seq, { status, usage });
+    turn.settle();
+  }
+
+  /** The turn that an event belongs to, which may begin with it. */
+  #turnOf(event: RunEvent): TurnFold | undefined {
+    const { runId, parentRunId, agent, source, stepNumber } = event;
+    let turn = this.#runs.get(runId);
+    const parent = parentRunId && parentRunId !== runId ? this.#runs.get(parentRunId) : undefined;
+    const begins = event.type === 'sub_agent' && event.status === 'started';
+    if (!turn || (turn.over && (parent ? begins && turn.root.over : event.type !== 'question_answered'))) {
+      // Closes what we have never seen open.
+      if (!turn && event.type === 'question_answered') return undefined;
+      turn = this.#begin(runId, parent);
+      if (parent) parent.agent(turn);
+      else this.#entries.push(turn);
+      if (this.#turnCounts.get(runId) === 1 && !parentRunId) this.onUnknown(runId);
+    }
+    if (parentRunId && turn.head.source === undefined) turn.set(0, { parentRunId, agent, source, stepNumber });
+    return turn;
+  }
+
+  #begin(runId: string, parent?: TurnFold): TurnFold {
+    const count = (this.#turnCounts.get(runId) ?? 0) + 1;
+    this.#turnCounts.set(runId, count);
+    const turn = new TurnFold(count > 1 ? `${runId}#${count}` : runId, runId, parent, this.#changed);
+    this.#runs.set(runId, turn);
+    return turn;
+  }
+
+  /** A message, as it is stored. */
+  #live(wire: WireMessage, runId?: string): void {
+    if (this.#messages.has(wire.id)) return;
+    const message = this.#store(wire, runId);
+    const turn = runId ? this.#runs.get(runId) : undefined;
+    if (wire.role === 'assistant' && turn) {
+      turn.set(0, { message });
+    } else if (wire.role === 'user' && turn && !turn.over) {
+      turn.told(message);
+    } else {
+      if (wire.role !== 'assistant') this.#entries.push({ type: 'message', message });
+      if (!runId) return;
+      const next = this.#begin(runId);
+      this.#entries.push(next);
+      if (wire.role === 'user') next.set(0, { messageId: wire.id });
+      else told(next, message);
+    }
+  }
+
+  #store({ id, role, content, createdAt, attachedContext, citations }: WireMessage, runId?: string): Message {
+    const message = defined({ id, role, content, createdAt, runId, attachedContext, citations }) as Message;
+    this.#messages.set(id, message);
+    this.#messageList = undefined;
+    return message;
+  }
+
+  /** The state up to a number, laid over what is known already. */
+  #snapshot({ through, messages, turn }: SnapshotEvent): void {
+    for (const wire of messages) {
+      if (this.#messages.has(wire.id)) continue;
+      const runId = wire.retrievalContext?.agent_run_id;
+      if (wire.role !== 'assistant' || !runId) {
+        this.#entries.push({ type: 'message', message: this.#store(wire, runId) });
+        continue;
+      }
+      const message = this.#store(wire, runId);
+      let ended = this.#runs.get(runId);
+      if (!ended || ended.over) {
+        ended = this.#begin(runId);
+        this.#entries.push(ended);
+      } else {
+        // Seen by us until some point; how it ended is asked for.
+        ended.clear(through);
+        this.onUnknown(runId);
+      }
+      told(ended, message);
+    }
+    for (const known of this.#runs.values()) {
+      if (!known.parent && !known.over && known.head.runId !== turn?.runId) this.onUnknown(known.head.runId);
+    }
+    if (turn) this.#snapshotTurn(through, turn);
+  }
+
+  #snapshotTurn(through: number, told: SnapshotTurn): void {
+    let turn = this.#runs.get(told.runId);
+    if (!turn || turn.over) {
+      turn = this.#begin(told.runId);
+      this.#entries.push(turn);
+    }
+    turn.clear(through);
+    const open = told.questions ?? [];
+    const { agent, agentDefinitionId, model, citations, attempt } = told.meta ?? {};
+    const waits = open.length > 0 || told.agents?.some((agent) => agent.status === 'started');
+    const status = told.meta ? (waits ? 'waiting' : 'running') : turn.head.status;
+    turn.set(through, { status, agent, agentDefinitionId, model, citations, attempt });
+    turn.say(through, 'reasoning', told.reasoning ?? '');
+    for (const call of told.toolCalls) turn.tool(through, call);
+    for (const sub of told.agents ?? []) {
+      const parent = (sub.parentRunId && this.#runs.get(sub.parentRunId)) || turn;
+      this.#turnCounts.delete(sub.runId);
+      const nested = this.#begin(sub.runId, parent);
+      nested.clear(through);
+      parent.agent(nested);
+      const status = sub.status === 'started' ? 'running' : sub.status;
+      nested.set(through, { status, agent: sub.agent, task: sub.task, source: 'sub_agent' });
+      for (const call of sub.toolCalls ?? []) nested.tool(through, call);
+      nested.say(through, 'text', sub.text);
+    }
+    for (const event of open) (this.#runs.get(event.runId) ?? turn).question(through, event.questionId, {}, question(event));
+    turn.say(through, 'text', told.text);
+    if (!turn.head.messageId) this.onUnknown(told.runId);
+  }
+
+  /** Puts a turn behind the message that it answers. */
+  #place(turn: TurnFold, messageId: string): void {
+    const found = this.#entries.findIndex((entry) => !(entry instanceof TurnFold) && entry.message.id === messageId);
+    turn.set(0, { messageId });
+    if (found < 0) return;
+    const others = this.#entries.filter((entry) => entry !== turn);
+    others.splice(found + (this.#entries.indexOf(turn) < found ? 0 : 1), 0, turn);
+    this.#entries = others;
+  }
+
+  #render(): TranscriptView {
+    const turns: Turn[] = [];
+    const questions: Question[] = [];
+    const items = this.#entries.map((entry): Item => {
+      if (!(entry instanceof TurnFold)) return entry;
+      const turn = entry.view();
+      turns.push(turn);
+      if (!entry.over) openQuestions(turn, questions);
+      let item = this.#items.get(turn);
+      if (!item) this.#items.set(turn, (item = { type: 'turn', turn }));
+      return item;
+    });
+    const active =
+      turns.find((turn) => turn.status === 'running' || turn.status === 'waiting') ?? turns.find((turn) => turn.status === 'queued');
+    return {
+      items, turns, questions,
+      messages: (this.#messageList ??= [...this.#messages.values()]),
+      notices: this.#notices,
+      cursor: this.#cursor,
+      ...(active && { active }),
+    };
+  }
+
+  readonly #changed = (): void => {
+    this.#view = undefined;
+    if (this.#listeners.size > 0) this.#cancelFrame ??= nextFrame(() => this.#tell());
+  };
+
+  #tell(): void {
+    this.#cancelFrame?.();
+    this.#cancelFrame = undefined;
+    for (const listener of [...this.#listeners]) safely(listener);
+  }
+}
+
+/** Something was said: it runs. */
+function begin(seq: number, turn: TurnFold): void {
+  if (turn.head.status === 'queued') turn.set(seq, { status: 'running' });
+}
+
+/** A turn of which only the message is known. */
+function told(turn: TurnFold, message: Message): void {
+  turn.say(0, 'text', message.content);
+  turn.set(0, { status: 'completed', message, citations: message.citations });
+  turn.settle();
+}
+
+function question({ questionId, runId, question, options, interactionType }: Omit<Question, 'status'>): Question {
+  return { questionId, runId, question, options, interactionType, status: 'pending' };
+}
+
+function openQuestions(turn: Turn, into: Question[]): void {
+  into.push(...turn.questions.filter((question) => question.status === 'pending'));
+  for (const agent of turn.agents) openQuestions(agent, into);
+}

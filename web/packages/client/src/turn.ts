@@ -1,0 +1,200 @@
+/**
+ * One turn while it grows. Only the transcript uses it.
+ *
+ * Every change but text is written down with how to take it back, so that a `reset` undoes exactly the events that it names;
+ * text is cut where its first void piece begins. Invariant: after a reset a turn is what it would be without the void events.
+ */
+import { GrowingText } from './text.js';
+import type { Message, Notice, Part, Question, ToolCall, Turn, TurnStatus } from './view.js';
+import type { SnapshotToolCall, ToolEvent } from './wire.js';
+
+/** What of a turn is a plain value, and replaced when it changes. */
+export type Head = Omit<Turn, 'parts' | 'text' | 'reasoning' | 'toolCalls' | 'agents'>;
+
+type Growing =
+  | { type: 'text' | 'reasoning'; text: GrowingText; view?: Part | undefined }
+  | { type: 'tool'; view: ToolCall }
+  | { type: 'agent'; turn: TurnFold; view?: Part }
+  | { type: 'message'; view: Part };
+
+const OVER: readonly TurnStatus[] = ['completed', 'failed', 'cancelled', 'paused'];
+export const isOver = (status: TurnStatus): boolean => OVER.includes(status);
+
+export class TurnFold {
+  head: Head;
+  /** What a snapshot told goes this far: it can't be taken apart again. */
+  snapshotThrough = -1;
+  #parts: Growing[] = [];
+  /** How to take back what an event has changed, oldest first. */
+  #undo: [seq: number, back: () => void][] = [];
+  #view: Turn | undefined;
+
+  constructor(
+    id: string,
+    runId: string,
+    readonly parent: TurnFold | undefined,
+    /** Tells whoever shows it that it has changed. */
+    private readonly changed: () => void,
+  ) {
+    const none: never[] = [];
+    this.head = {
+      id, runId, status: 'queued', attempt: 1, questions: none, citations: none, limits: none, errors: none, notices: none,
+      ...(parent && { parentRunId: parent.head.runId }),
+    };
+  }
+
+  get over(): boolean {
+    return isOver(this.head.status);
+  }
+
+  /** The turn of the tree's root. */
+  get root(): TurnFold {
+    return this.parent?.root ?? this;
+  }
+
+  /** Changes values of the head; `undefined` ones stay as they were. */
+  set(seq: number, changes: { [K in keyof Head]?: Head[K] | undefined }): void {
+    const before = this.head;
+    const given = Object.entries(changes).filter(([, value]) => value !== undefined);
+    const keys = given.map(([key]) => key as keyof Head);
+    this.head = { ...before, ...(Object.fromEntries(given) as Partial<Head>) };
+    this.#journal(seq, () => {
+      const back = { ...this.head } as Record<string, unknown>;
+      for (const key of keys) {
+        if (key in before) back[key] = before[key];
+        else delete back[key];
+      }
+      this.head = back as unknown as Head;
+    });
+    this.#touch();
+  }
+
+  /** What stays, whatever is reset. */
+  notice(notice: Notice): void {
+    this.head = { ...this.head, notices: [...this.head.notices, notice] };
+    this.#touch();
+  }
+
+  say(seq: number, type: 'text' | 'reasoning', piece: string): void {
+    if (!piece) return;
+    let last = this.#parts.at(-1);
+    if (last?.type !== type) {
+      last = { type, text: new GrowingText(), view: undefined };
+      this.#add(seq, last);
+    }
+    const part = last as Growing & { text: GrowingText };
+    part.text.push(seq, piece);
+    part.view = undefined;
+    this.#touch();
+  }
+
+  tool(seq: number, call: ToolEvent | SnapshotToolCall, startedAt?: number): void {
+    const { callId, tool, input, result, error } = call;
+    const status = call.status === 'started' ? 'running' : call.status;
+    const known = this.#parts.findLast((part) => part.type === 'tool' && part.view.callId === callId) as
+      | (Growing & { type: 'tool' })
+      | undefined;
+    const durationMs = 'durationMs' in call ? call.durationMs : undefined;
+    const told = defined({ status, output: result, error, durationMs });
+    if (!known || (status === 'running' && known.view.status !== 'running')) {
+      const view = { type: 'tool', callId, tool, ...defined({ input, startedAt }), ...told } as ToolCall;
+      this.#add(seq, { type: 'tool', view });
+    } else {
+      const before = known.view;
+      known.view = { ...before, ...told } as ToolCall;
+      this.#journal(seq, () => (known.view = before));
+    }
+    this.#touch();
+  }
+
+  question(seq: number, id: string, change: Partial<Question>, whole?: Question): void {
+    const others = this.head.questions.filter((question) => question.questionId !== id);
+    const known = this.head.questions.find((question) => question.questionId === id) ?? whole;
+    if (known) this.set(seq, { questions: [...others, { ...known, ...change }] });
+  }
+
+  agent(turn: TurnFold): void {
+    this.#parts.push({ type: 'agent', turn });
+    this.#touch();
+  }
+
+  told(message: Message): void {
+    this.#parts.push({ type: 'message', view: { type: 'message', message } });
+    this.#touch();
+  }
+
+  /** Forgets what its events after `afterSeq` have done. False: they are part of a snapshot, and can't be told apart. */
+  reset(afterSeq: number): boolean {
+    if (afterSeq < this.snapshotThrough) return false;
+    for (const part of this.#parts) {
+      if ('text' in part) {
+        part.text.cut(afterSeq);
+        part.view = undefined;
+      }
+    }
+    while (this.#undo.length > 0 && this.#undo.at(-1)![0] > afterSeq) this.#undo.pop()![1]();
+    this.#touch();
+    return true;
+  }
+
+  /** It is over: nothing is taken back any more. */
+  settle(): void {
+    this.#undo = [];
+    for (const part of this.#parts) if ('text' in part) part.text.settle();
+  }
+
+  /** Forgets its parts: a snapshot tells them anew. */
+  clear(through: number): void {
+    this.snapshotThrough = through;
+    this.#parts = [];
+    this.#undo = [];
+    this.head = { ...this.head, questions: [], limits: [], errors: [] };
+    this.#touch();
+  }
+
+  view(): Turn {
+    if (this.#view) return this.#view;
+    let text = '';
+    let reasoning = '';
+    const toolCalls: ToolCall[] = [];
+    const agents: Turn[] = [];
+    const parts = this.#parts.map((part): Part => {
+      if ('text' in part) {
+        part.view ??= { type: part.type, text: part.text.toString() };
+        if (part.type === 'text') text += (part.view as { text: string }).text;
+        else reasoning += (part.view as { text: string }).text;
+      } else if (part.type === 'agent') {
+        const turn = part.turn.view();
+        agents.push(turn);
+        if (part.view?.type !== 'agent' || part.view.turn !== turn) part.view = { type: 'agent', turn };
+      } else if (part.type === 'tool') {
+        toolCalls.push(part.view);
+      }
+      return part.view!;
+    });
+    return (this.#view = { ...this.head, parts, text, reasoning, toolCalls, agents });
+  }
+
+  #add(seq: number, part: Growing): void {
+    this.#parts.push(part);
+    this.#journal(seq, () => {
+      this.#parts = this.#parts.filter((other) => other !== part);
+    });
+  }
+
+  /** Number 0 is of no event, and is never taken back. */
+  #journal(seq: number, back: () => void): void {
+    if (seq > 0) this.#undo.push([seq, back]);
+  }
+
+  #touch(): void {
+    this.#view = undefined;
+    if (this.parent) this.parent.#touch();
+    else this.changed();
+  }
+}
+
+/** Without the fields that have no value. */
+export function defined<T extends object>(fields: T): T {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined && value !== null)) as T;
+}

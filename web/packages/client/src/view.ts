@@ -1,0 +1,125 @@
+/** What a transcript shows. All of it is immutable: what has not changed is the same object as before. */
+import type { Usage, QuestionOption } from './wire.js';
+
+/** `queued`, until its `meta`; `waiting`: for a person or for sub-agents. The last four are over. */
+export type TurnStatus = 'queued' | 'running' | 'waiting' | 'completed' | 'failed' | 'cancelled' | 'paused';
+
+export interface Message {
+  readonly id: string;
+  readonly role: 'user' | 'assistant' | 'system';
+  readonly content: string;
+  /** RFC 3339. */
+  readonly createdAt: string;
+  /** The run that answers it, that wrote it, or that it was told to, as far as that is known. */
+  readonly runId?: string;
+  readonly attachedContext?: unknown;
+  readonly citations?: readonly unknown[];
+}
+
+export interface TextPart {
+  readonly type: 'text' | 'reasoning';
+  readonly text: string;
+}
+export interface ToolCall {
+  readonly type: 'tool';
+  readonly callId: string;
+  readonly tool: string;
+  readonly status: 'running' | 'completed' | 'error';
+  readonly input?: unknown;
+  readonly output?: unknown;
+  readonly error?: string;
+  /** When it was seen to start, by this machine's clock [ms since 1970]; not of calls that a snapshot told. */
+  readonly startedAt?: number;
+  readonly durationMs?: number;
+}
+export interface AgentPart {
+  readonly type: 'agent';
+  readonly turn: Turn;
+}
+/** What the user told the run while it was at work. */
+export interface ToldPart {
+  readonly type: 'message';
+  readonly message: Message;
+}
+export type Part = TextPart | ToolCall | AgentPart | ToldPart;
+
+export interface Question {
+  readonly questionId: string;
+  readonly runId: string;
+  readonly question: string;
+  readonly options: readonly QuestionOption[];
+  readonly interactionType: string;
+  readonly status: 'pending' | 'answered' | 'expired' | 'cancelled';
+  readonly answer?: unknown;
+}
+
+export interface Notice {
+  /**
+   * `resumed`: a worker was lost, or handed over, and another one goes on; `reconnected`: the connection was lost for a while;
+   * `rejoined`: what came before is no longer kept, and a snapshot stands for it.
+   */
+  readonly kind: 'resumed' | 'reconnected' | 'rejoined';
+  /** For people. */
+  readonly text: string;
+  readonly runId?: string;
+  readonly attempt?: number;
+  readonly step?: number;
+  readonly reason?: string;
+  readonly outageMs?: number;
+}
+
+export interface Turn {
+  /** Unique in its transcript: the run's id, and its number from a run's second turn on. */
+  readonly id: string;
+  readonly runId: string;
+  readonly parentRunId?: string;
+  readonly source?: string;
+  readonly stepNumber?: number;
+  readonly status: TurnStatus;
+  readonly agent?: string;
+  readonly agentDefinitionId?: string;
+  readonly model?: string;
+  readonly attempt: number;
+  /** The user's message that it answers, as far as that is known. */
+  readonly messageId?: string;
+  /** The assistant's message that it ended with. */
+  readonly message?: Message;
+  /** In the order in which they happened. */
+  readonly parts: readonly Part[];
+  /** All of its text parts, one behind the other: what `message.content` will be. */
+  readonly text: string;
+  readonly reasoning: string;
+  readonly toolCalls: readonly ToolCall[];
+  /** Its sub-agents. */
+  readonly agents: readonly Turn[];
+  readonly questions: readonly Question[];
+  readonly citations: readonly unknown[];
+  readonly usage?: Usage;
+  readonly limits: readonly { readonly limit: string; readonly message: string }[];
+  readonly errors: readonly { readonly error: string; readonly code: string; readonly retryable: boolean }[];
+  readonly notices: readonly Notice[];
+  /** Of a sub-agent: what it was given, and what came out of it. */
+  readonly task?: string;
+  readonly summary?: string;
+}
+
+export type Item =
+  | { readonly type: 'message'; readonly message: Message }
+  | { readonly type: 'turn'; readonly turn: Turn };
+
+export interface TranscriptView {
+  /** What a chat shows, in order: users' messages, and the turns that answer them. */
+  readonly items: readonly Item[];
+  /** All stored messages that are known, in the order of the log. */
+  readonly messages: readonly Message[];
+  /** All turns that are known, without sub-agents. */
+  readonly turns: readonly Turn[];
+  /** The turn that is under way; else the first that waits for its worker. */
+  readonly active?: Turn;
+  /** What people are asked and have not answered, sub-agents' questions among them. */
+  readonly questions: readonly Question[];
+  /** About the connection; those about a run are the turn's. The newest 50. */
+  readonly notices: readonly Notice[];
+  /** The number of the last event that is in it. */
+  readonly cursor: number;
+}

@@ -1,0 +1,295 @@
+/**
+ * The wire, as types: what the API sends and takes. Nothing here exists at run time.
+ *
+ * A log may hold types of events that this version does not know: they arrive as {@link UnknownEvent} and change nothing.
+ */
+
+/** The state of a run. */
+export type RunState = 'queued' | 'running' | 'waiting' | 'paused' | 'completed' | 'failed' | 'cancelled';
+
+/** A message as events and snapshots carry it. */
+export interface WireMessage {
+  id: string;
+  role: 'user' | 'assistant' | 'system';
+  content: string;
+  /** RFC 3339. */
+  createdAt: string;
+  attachedContext?: unknown;
+  citations?: unknown[] | null;
+  /** In snapshots, on an assistant's message: the run that wrote it. */
+  retrievalContext?: { agent_run_id?: string } | null;
+  /** In snapshots: the number of its event. */
+  seq?: number;
+}
+
+/** Sums over the run so far. */
+export interface Usage {
+  inputTokens: number;
+  outputTokens: number;
+  totalTokens: number;
+  costUsd?: number;
+  steps: number;
+}
+
+/** What every event of a run carries. */
+export interface EventBase {
+  runId: string;
+  /** Sub-agents and steps of plans only, like the next three. */
+  agent?: string;
+  parentRunId?: string;
+  source?: 'agent' | 'planner' | 'plan_step' | 'sub_agent';
+  stepNumber?: number;
+}
+
+export interface MessageEvent {
+  type: 'message';
+  message: WireMessage;
+  /** The run that answers it, that wrote it, or that it is told to. */
+  runId?: string;
+  parentRunId?: string;
+}
+export interface MetaEvent extends EventBase {
+  type: 'meta';
+  conversationId?: string;
+  agentDefinitionId?: string;
+  model?: string;
+  citations?: unknown[];
+  attempt?: number;
+}
+export interface TokenEvent extends EventBase {
+  type: 'token';
+  token: string;
+}
+export interface ReasoningEvent extends EventBase {
+  type: 'reasoning';
+  text: string;
+}
+export interface ToolEvent extends EventBase {
+  type: 'mcp_tool';
+  callId: string;
+  tool: string;
+  status: 'started' | 'completed' | 'error';
+  input?: unknown;
+  result?: unknown;
+  error?: string;
+  durationMs?: number;
+}
+export interface ResetEvent extends EventBase {
+  type: 'reset';
+  /** The run's events with a larger number, up to this one, are void. */
+  discardAfter: number;
+  attempt: number;
+  reason: string;
+}
+export interface AgentStateEvent extends EventBase {
+  type: 'agent_state';
+  state: string;
+  details?: unknown;
+}
+export interface UsageEvent extends EventBase, Usage {
+  type: 'usage';
+}
+export interface HandoffEvent extends EventBase {
+  type: 'handoff';
+  from: string;
+  to: string;
+  reason?: string;
+}
+export interface QuestionOption {
+  label: string;
+  value: string;
+  description?: string;
+}
+export interface QuestionEvent extends EventBase {
+  type: 'question';
+  questionId: string;
+  question: string;
+  options: QuestionOption[];
+  /** `buttons`, `select`, `multi_select`, `text` or `confirm`. */
+  interactionType: string;
+}
+export interface QuestionAnsweredEvent extends EventBase {
+  type: 'question_answered';
+  questionId: string;
+  status: 'answered' | 'expired' | 'cancelled';
+  answer?: unknown;
+}
+export interface SubAgentEvent extends EventBase {
+  type: 'sub_agent';
+  status: 'started' | 'completed' | 'failed' | 'cancelled' | 'paused';
+  task?: string;
+  summary?: string;
+  error?: string;
+  code?: string;
+  usage?: Usage;
+}
+export interface LimitEvent extends EventBase {
+  type: 'limit';
+  limit: string;
+  message: string;
+}
+export interface ErrorEvent extends EventBase {
+  type: 'error';
+  error: string;
+  code: string;
+  retryable: boolean;
+}
+export interface DoneEvent extends EventBase {
+  type: 'done';
+  status: 'completed' | 'failed' | 'cancelled' | 'paused';
+  finalMessageId?: string;
+  usage?: Usage;
+}
+
+/** The state of a log up to an event: what stands for all events through that one. */
+export interface SnapshotEvent {
+  type: 'snapshot';
+  through: number;
+  /** The newest 200. */
+  messages: WireMessage[];
+  /** The turn that has not ended. */
+  turn: SnapshotTurn | null;
+}
+export interface SnapshotTurn {
+  runId: string;
+  meta?: MetaEvent;
+  text: string;
+  reasoning?: string;
+  toolCalls: SnapshotToolCall[];
+  agents?: SnapshotAgent[];
+  questions?: QuestionEvent[];
+}
+export interface SnapshotToolCall {
+  callId: string;
+  tool: string;
+  status: ToolEvent['status'];
+  input?: unknown;
+  result?: unknown;
+  error?: string;
+}
+export interface SnapshotAgent {
+  runId: string;
+  parentRunId?: string;
+  agent?: string;
+  status: SubAgentEvent['status'];
+  task?: string;
+  text: string;
+  toolCalls?: SnapshotToolCall[];
+}
+
+/** A word about the connection: no part of the log, without a number. */
+export interface ConnectionEvent {
+  type: 'open' | 'caught_up' | 'goaway' | 'gap';
+  [field: string]: unknown;
+}
+/** Of a type that this version does not know. */
+export interface UnknownEvent {
+  type: '';
+  runId?: string;
+  [field: string]: unknown;
+}
+
+export type RunEvent =
+  | MetaEvent
+  | TokenEvent
+  | ReasoningEvent
+  | ToolEvent
+  | ResetEvent
+  | AgentStateEvent
+  | UsageEvent
+  | HandoffEvent
+  | QuestionEvent
+  | QuestionAnsweredEvent
+  | SubAgentEvent
+  | LimitEvent
+  | ErrorEvent
+  | DoneEvent;
+/** Whatever a stream may carry. */
+export type WireEvent = RunEvent | MessageEvent | SnapshotEvent | ConnectionEvent | UnknownEvent;
+
+/** The answer to a message that was stored. */
+export interface Accepted {
+  conversationId: string;
+  messageId: string;
+  runId: string;
+  /** A reader that starts after this number sees the whole turn. */
+  cursor: number;
+}
+
+export interface Page<T> {
+  items: T[];
+  /** None: this was the last page. */
+  nextCursor: string | null;
+}
+
+export interface Conversation {
+  id: string;
+  title: string;
+  agentDefinitionId: string | null;
+  metadata: Record<string, unknown>;
+  createdAt: string;
+  updatedAt: string;
+}
+
+/** A message as `conversations.messages` lists it. */
+export interface StoredMessage extends WireMessage {
+  conversationId: string;
+  metadata: Record<string, unknown>;
+  seq: number;
+}
+
+export interface Run {
+  id: string;
+  state: RunState;
+  conversationId: string | null;
+  agentDefinitionId: string | null;
+  agent: string | null;
+  parentRunId: string | null;
+  rootRunId: string;
+  depth: number;
+  model: string | null;
+  stepCount: number;
+  totalSteps: number;
+  attempt: number;
+  durationMs: number | null;
+  error: string | null;
+  errorCode: string | null;
+  usage: Partial<Usage>;
+  createdAt: string;
+  startedAt: string | null;
+  finishedAt: string | null;
+  input: string;
+  summary: string | null;
+  /** The user's message that it answers. */
+  messageId: string | null;
+  finalMessageId: string | null;
+  cursor: number;
+  /** The number of its `done`. */
+  doneSeq: number | null;
+  [field: string]: unknown;
+}
+
+/** A question as the questions' own endpoints show it. */
+export interface StoredQuestion {
+  id: string;
+  runId: string;
+  kind: 'ask' | 'confirm';
+  question: string;
+  options: QuestionOption[];
+  interactionType: string;
+  placeholder: string | null;
+  maxLength: number | null;
+  status: 'pending' | 'answered' | 'expired' | 'cancelled';
+  answer: unknown;
+  createdAt: string;
+  answeredAt: string | null;
+}
+
+/** An agent that is meant for programs outside. */
+export interface Agent {
+  id: string;
+  name: string;
+  description: string;
+  flowType: string;
+  isDefault: boolean;
+}

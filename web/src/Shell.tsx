@@ -1,0 +1,61 @@
+// What surrounds all views: where one can go, and the theme.
+import { useQueryClient } from '@tanstack/react-query';
+import { Link, Outlet, useRouterState } from '@tanstack/react-router';
+import { useEffect, useState } from 'react';
+import { signOut } from './api/http';
+
+const THEMES = ['system', 'light', 'dark'] as const;
+type Theme = (typeof THEMES)[number];
+const THEME_KEY = 'rejoin.theme';
+
+function stored(): Theme {
+  const theme = localStorage.getItem(THEME_KEY);
+  return THEMES.find((known) => known === theme) ?? 'system';
+}
+
+export function Shell() {
+  const queries = useQueryClient();
+  const isChat = useRouterState({ select: ({ location }) => location.pathname === '/' || location.pathname.startsWith('/c/') });
+  const [theme, setTheme] = useState<Theme>(stored);
+  useEffect(() => {
+    document.documentElement.dataset.theme = theme;
+    localStorage.setItem(THEME_KEY, theme);
+  }, [theme]);
+  return (
+    <div className="shell">
+      <a className="skip" href="#main">
+        Skip to the content
+      </a>
+      <header className="bar">
+        <Link to="/" className="brand">
+          <img src="/icon.svg" alt="" width="22" height="22" /> Rejoin
+        </Link>
+        <nav aria-label="Views">
+          <Link to="/" activeOptions={{ exact: true }} aria-current={isChat ? 'page' : undefined}>
+            Chat
+          </Link>
+          <Link to="/runs">Runs</Link>
+          <Link to="/tasks">Tasks</Link>
+          <Link to="/graph">Graph</Link>
+          <Link to="/settings">Settings</Link>
+        </nav>
+        <label className="theme">
+          <span className="hidden">Theme</span>
+          <select value={theme} onChange={(event) => setTheme(event.target.value as Theme)}>
+            {THEMES.map((name) => (
+              <option key={name}>{name}</option>
+            ))}
+          </select>
+        </label>
+        <button
+          type="button"
+          className="plain small"
+          onClick={() => void signOut().finally(() => queries.setQueryData(['me'], null))}
+        >
+          Sign out
+        </button>
+      </header>
+      <Outlet />
+    </div>
+  );
+}

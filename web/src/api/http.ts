@@ -1,0 +1,77 @@
+// Requests to the API that this page came from. The browser's session cookie goes with them; nothing here keeps a key.
+import type { components } from './schema';
+
+export type Schemas = components['schemas'];
+export type Me = Schemas['Me'];
+
+/** A refusal, as the API tells it (RFC 9457). */
+export class Problem extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    detail: string,
+  ) {
+    super(detail);
+    this.name = 'Problem';
+  }
+}
+
+interface Options {
+  method?: string;
+  body?: unknown;
+  key?: string;
+  signal?: AbortSignal;
+}
+
+/** Sends a request; the answer's JSON, or undefined where there is none. */
+export async function api<T>(path: string, { method = 'GET', body, key, signal }: Options = {}): Promise<T> {
+  const headers = new Headers({ accept: 'application/json' });
+  if (body !== undefined) headers.set('content-type', 'application/json');
+  if (key !== undefined) headers.set('authorization', `Bearer ${key}`);
+  const response = await fetch(path, {
+    method,
+    headers,
+    body: body === undefined ? undefined : JSON.stringify(body),
+    credentials: 'same-origin',
+    signal,
+  });
+  const text = await response.text();
+  const answer: unknown = text === '' ? undefined : parsed(text);
+  if (response.ok) return answer as T;
+  const told = (answer ?? {}) as { code?: string; detail?: string; title?: string };
+  throw new Problem(response.status, told.code ?? 'unknown', told.detail ?? told.title ?? `the server answered ${response.status}`);
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Exchanges a key for the browser's session. */
+export async function signIn(key: string): Promise<void> {
+  await api('/api/session', { method: 'POST', key });
+}
+
+export async function signOut(): Promise<void> {
+  await api('/api/session', { method: 'DELETE' });
+}
+
+/** Who is signed in; null: nobody. */
+export async function whoAmI(): Promise<Me | null> {
+  try {
+    return await api<Me>('/api/me');
+  } catch (error) {
+    if (error instanceof Problem && error.status === 401) return null;
+    throw error;
+  }
+}
+
+/** A query string of what is given. */
+export function query(parameters: Record<string, string | number | undefined | null>): string {
+  const given = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== null && value !== '');
+  const search = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
+  return given.length === 0 ? '' : `?${search}`;
+}

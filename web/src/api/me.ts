@@ -1,0 +1,16 @@
+// Who is signed in, for all views.
+import { createContext, useContext } from 'react';
+import type { Me } from './http';
+
+export const MeContext = createContext<Me | null>(null);
+
+/** The caller. Only below the sign-in. */
+export function useMe(): Me {
+  const me = useContext(MeContext);
+  if (me === null) throw new Error('nobody is signed in');
+  return me;
+}
+
+export function isAdmin(me: Me): boolean {
+  return me.scopes.includes('admin');
+}

@@ -1,0 +1,126 @@
+// A conversation: what was said, what is being said, and where the next words go.
+import { useNavigate } from '@tanstack/react-router';
+import { useQueryClient } from '@tanstack/react-query';
+import { useEffect, useMemo, useRef, useState } from 'react';
+import { client, type Item, useTranscript } from '../stream';
+import { ErrorNote } from '../ui/parts';
+import { Composer } from './Composer';
+import { Conversations } from './Conversations';
+import { TurnView } from './TurnView';
+import { UserMessage } from './UserMessage';
+
+export function ChatView({ conversationId }: { conversationId: string | null }) {
+  const [listed, setListed] = useState(false);
+  return (
+    <div className={listed ? 'chat listed' : 'chat'}>
+      <button type="button" className="plain small toggle" aria-expanded={listed} onClick={() => setListed(!listed)}>
+        Conversations
+      </button>
+      <Conversations current={conversationId} />
+      {conversationId === null ? <Begin /> : <Conversation id={conversationId} />}
+    </div>
+  );
+}
+
+/** The first words of a conversation that is not there yet. */
+function Begin() {
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const [error, setError] = useState<unknown>(null);
+  return (
+    <main id="main" className="talk empty">
+      <div className="hello">
+        <h1>What would you like to know?</h1>
+        <p className="quiet">The answer goes on when you leave, and is here when you come back.</p>
+      </div>
+      {error ? <ErrorNote error={error} /> : null}
+      <Composer
+        chooseAgent
+        onSend={async (message, agentDefinitionId) => {
+          try {
+            const sent = await client.send({ message, agentDefinitionId });
+            await navigate({ to: '/c/$id', params: { id: sent.conversationId } });
+            void queries.invalidateQueries({ queryKey: ['conversations'] });
+          } catch (refusal) {
+            setError(refusal);
+            throw refusal;
+          }
+        }}
+      />
+    </main>
+  );
+}
+
+/** How far from the end still counts as the end [px]. */
+const NEAR = 80;
+
+function Conversation({ id }: { id: string }) {
+  const { view, status, error } = useTranscript(id);
+  const [refused, setRefused] = useState<unknown>(null);
+  const scroller = useRef<HTMLDivElement>(null);
+  const follows = useRef(true);
+  const active = view.active;
+  // Which run answers which message.
+  const answers = useMemo(() => new Map(view.turns.map((turn) => [turn.messageId, turn.runId])), [view.turns]);
+  // The end stays in sight, unless somebody has scrolled away from it.
+  useEffect(() => {
+    const element = scroller.current;
+    if (element && follows.current) element.scrollTop = element.scrollHeight;
+  }, [view]);
+  const attempt = async (act: () => Promise<unknown>) => {
+    try {
+      setRefused(null);
+      await act();
+    } catch (refusal) {
+      setRefused(refusal);
+      throw refusal;
+    }
+  };
+  return (
+    <main id="main" className="talk">
+      <div
+        ref={scroller}
+        className="said"
+        onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
+          follows.current = scrollHeight - scrollTop - clientHeight < NEAR;
+        }}
+      >
+        <ol className="items">
+          {view.items.map((item) => (
+            <li key={keyOf(item)}>{item.type === 'message' ? <UserMessage message={item.message} runId={item.message.runId ?? answers.get(item.message.id)} /> : <TurnView turn={item.turn} />}</li>
+          ))}
+        </ol>
+      </div>
+      <Connection status={status} />
+      {error ? <ErrorNote error={error} /> : null}
+      {refused ? <ErrorNote error={refused} /> : null}
+      <Composer
+        isBusy={active !== undefined}
+        onStop={active ? () => attempt(() => client.cancel(active.runId)) : undefined}
+        onTell={active ? (words) => attempt(() => client.tell(active.runId, words)) : undefined}
+        onSend={(message) => {
+          follows.current = true;
+          return attempt(() => client.send({ message, conversationId: id }));
+        }}
+      />
+    </main>
+  );
+}
+
+function keyOf(item: Item): string {
+  return item.type === 'message' ? item.message.id : item.turn.id;
+}
+
+/** Quiet while all is well. */
+function Connection({ status }: { status: string }) {
+  const words = {
+    connecting: 'Connecting…',
+    paused: 'Paused while this page is hidden.',
+    offline: 'You are offline. What is answered meanwhile will be here.',
+  }[status];
+  return (
+    <p className="connection" role="status" aria-live="polite">
+      {words ?? ''}
+    </p>
+  );
+}

@@ -1,0 +1,62 @@
+// What the user has written. Edited, it begins a conversation of its own, from where the first one stood.
+import { useNavigate } from '@tanstack/react-router';
+import { useQueryClient } from '@tanstack/react-query';
+import { type FormEvent, memo, useState } from 'react';
+import { client, type Message } from '../stream';
+import { CopyButton, ErrorNote } from '../ui/parts';
+
+export const UserMessage = memo(function UserMessage({ message, runId }: { message: Message; runId: string | undefined }) {
+  const [isEdited, setEdited] = useState(false);
+  return (
+    <article className="mine" aria-label="You">
+      {isEdited && runId ? (
+        <Edit runId={runId} words={message.content} onClose={() => setEdited(false)} />
+      ) : (
+        <>
+          <p>{message.content}</p>
+          <div className="row-actions">
+            <CopyButton text={() => message.content} />
+            {runId ? (
+              <button type="button" className="plain small" onClick={() => setEdited(true)}>
+                Edit
+              </button>
+            ) : null}
+          </div>
+        </>
+      )}
+    </article>
+  );
+});
+
+function Edit({ runId, words, onClose }: { runId: string; words: string; onClose: () => void }) {
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const [text, setText] = useState(words);
+  const [error, setError] = useState<unknown>(null);
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    try {
+      const fork = await client.fork(runId, { step: 0, message: text });
+      const { conversationId } = await client.runs.get(fork.runId);
+      onClose();
+      if (conversationId) await navigate({ to: '/c/$id', params: { id: conversationId } });
+      await queries.invalidateQueries({ queryKey: ['conversations'] });
+    } catch (refusal) {
+      setError(refusal);
+    }
+  };
+  return (
+    <form onSubmit={(event) => void submit(event)}>
+      <textarea aria-label="The message, edited" rows={3} cols={50} autoFocus value={text} onChange={(event) => setText(event.target.value)} />
+      {error ? <ErrorNote error={error} /> : null}
+      <div className="controls">
+        <button type="submit" className="primary" disabled={text.trim() === ''}>
+          Ask this in a new conversation
+        </button>
+        <button type="button" onClick={onClose}>
+          Leave it
+        </button>
+      </div>
+    </form>
+  );
+}

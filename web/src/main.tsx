@@ -1,0 +1,31 @@
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
+import { RouterProvider } from '@tanstack/react-router';
+import { StrictMode } from 'react';
+import { createRoot } from 'react-dom/client';
+import { Problem } from './api/http';
+import { Door } from './Door';
+import { router } from './router';
+import './styles.css';
+
+const queries = new QueryClient({
+  defaultOptions: {
+    queries: {
+      // A refusal is an answer; only silence is worth another try.
+      retry: (failures, error) => !(error instanceof Problem && error.status < 500) && failures < 5,
+      staleTime: 2_000,
+    },
+  },
+});
+
+const root = document.getElementById('root');
+if (root) {
+  createRoot(root).render(
+    <StrictMode>
+      <QueryClientProvider client={queries}>
+        <Door>
+          <RouterProvider router={router} />
+        </Door>
+      </QueryClientProvider>
+    </StrictMode>,
+  );
+}

@@ -1,0 +1,82 @@
+// The views and their addresses. What is not the chat is loaded when it is wanted.
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router';
+import { ChatView } from './chat/ChatView';
+import { type PartName, partOf } from './settings/parts';
+import { Shell } from './Shell';
+
+/** A parameter of the address, if it is a text. */
+function text(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined;
+}
+
+const root = createRootRoute({ component: Shell });
+
+const home = createRoute({ getParentRoute: () => root, path: '/', component: () => <ChatView conversationId={null} /> });
+
+const chat = createRoute({
+  getParentRoute: () => root,
+  path: '/c/$id',
+  component: function Chat() {
+    const { id } = chat.useParams();
+    return <ChatView key={id} conversationId={id} />;
+  },
+});
+
+const runs = createRoute({
+  getParentRoute: () => root,
+  path: '/runs',
+  validateSearch: (search: Record<string, unknown>): { agent?: string | undefined; state?: string | undefined } => ({
+    agent: text(search.agent),
+    state: text(search.state),
+  }),
+  component: lazyRouteComponent(() => import('./runs/RunList'), 'RunList'),
+});
+
+const run = createRoute({
+  getParentRoute: () => root,
+  path: '/runs/$id',
+  component: lazyRouteComponent(() => import('./runs/RunView'), 'RunView'),
+});
+
+const tasks = createRoute({
+  getParentRoute: () => root,
+  path: '/tasks',
+  component: lazyRouteComponent(() => import('./tasks/DagList'), 'DagList'),
+});
+
+const dag = createRoute({
+  getParentRoute: () => root,
+  path: '/tasks/$id',
+  component: lazyRouteComponent(() => import('./tasks/DagView'), 'DagView'),
+});
+
+const graph = createRoute({
+  getParentRoute: () => root,
+  path: '/graph',
+  validateSearch: (search: Record<string, unknown>): { q?: string | undefined } => ({ q: text(search.q) }),
+  component: lazyRouteComponent(() => import('./graph/GraphSearch'), 'GraphSearch'),
+});
+
+const object = createRoute({
+  getParentRoute: () => root,
+  path: '/graph/$id',
+  component: lazyRouteComponent(() => import('./graph/ObjectView'), 'ObjectView'),
+});
+
+const settings = createRoute({
+  getParentRoute: () => root,
+  path: '/settings',
+  validateSearch: (search: Record<string, unknown>): { part?: PartName | undefined } => ({ part: partOf(search.part) }),
+  component: lazyRouteComponent(() => import('./settings/SettingsView'), 'SettingsView'),
+});
+
+export const router = createRouter({
+  routeTree: root.addChildren([home, chat, runs, run, tasks, dag, graph, object, settings]),
+  defaultPreload: 'intent',
+});
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: typeof router;
+  }
+}

@@ -1,0 +1,272 @@
+// One run, with all that it started: a waterfall of runs and calls, and its messages and calls in full, loaded when somebody looks.
+import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { Link, useNavigate, useParams } from '@tanstack/react-router';
+import { useState } from 'react';
+import { api, query, type Schemas } from '../api/http';
+import { useMe } from '../api/me';
+import { Ago, duration, ErrorNote, Folded, Payload, State, Waiting } from '../ui/parts';
+
+type Run = Schemas['RunBody'];
+
+const ENDED = ['completed', 'failed', 'cancelled', 'paused'];
+const LIVE_MS = 1_500;
+
+export function RunView() {
+  const { id } = useParams({ from: '/runs/$id' });
+  const me = useMe();
+  const history = `/api/projects/${me.projectId}/agent-runs`;
+  const run = useQuery({
+    queryKey: ['run', id],
+    queryFn: () => api<Schemas['RunDetail']>(`${history}/${id}`),
+    refetchInterval: ({ state }) => (state.data && ENDED.includes(state.data.state) ? false : LIVE_MS),
+  });
+  const isLive = run.data !== undefined && !ENDED.includes(run.data.state);
+  const tree = useQuery({
+    queryKey: ['run', id, 'tree'],
+    queryFn: () => api<Schemas['RunTree']>(`${history}/${id}/tree`),
+    refetchInterval: isLive ? LIVE_MS : false,
+  });
+  if (run.isPending) return <Waiting what="the run" />;
+  if (run.isError) return <ErrorNote error={run.error} />;
+  return (
+    <main id="main" className="page">
+      <div className="title">
+        <h1>{run.data.agent ?? 'Plain turn'}</h1>
+        <State state={run.data.state} />
+        <Actions run={run.data} history={history} />
+      </div>
+      <dl className="facts">
+        <Fact name="Run">
+          <code>{run.data.id}</code>
+        </Fact>
+        <Fact name="Model">{run.data.model ?? '—'}</Fact>
+        <Fact name="Begun">
+          <Ago at={run.data.startedAt ?? run.data.createdAt} />
+        </Fact>
+        <Fact name="Took">{duration(run.data.durationMs)}</Fact>
+        <Fact name="Steps">{run.data.totalSteps}</Fact>
+        <Fact name="Attempts">{run.data.attempt}</Fact>
+        <Fact name="Tokens">{tokens(run.data)}</Fact>
+        {run.data.parentRunId ? (
+          <Fact name="Started by">
+            <Link to="/runs/$id" params={{ id: run.data.parentRunId }}>
+              {run.data.parentRunId.slice(-12)}
+            </Link>
+          </Fact>
+        ) : null}
+        {run.data.conversationId ? (
+          <Fact name="Conversation">
+            <Link to="/c/$id" params={{ id: run.data.conversationId }}>
+              open
+            </Link>
+          </Fact>
+        ) : null}
+      </dl>
+      {run.data.error ? (
+        <p className="note bad">
+          {run.data.error} {run.data.errorCode ? <code>{run.data.errorCode}</code> : null}
+        </p>
+      ) : null}
+      <section>
+        <h2>Asked</h2>
+        <Payload value={run.data.input} />
+      </section>
+      {tree.data ? <Waterfall runs={tree.data.items} truncated={tree.data.truncated} /> : null}
+      <Messages path={`${history}/${id}`} id={id} isLive={isLive} />
+      <Calls path={`${history}/${id}`} id={id} isLive={isLive} />
+    </main>
+  );
+}
+
+function Fact({ name, children }: { name: string; children: React.ReactNode }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+function tokens(run: Run): string {
+  const usage = run.usage as { totalTokens?: number; costUsd?: number } | null | undefined;
+  if (!usage?.totalTokens) return '—';
+  const cost = usage.costUsd ? ` · $${usage.costUsd.toFixed(4)}` : '';
+  return `${usage.totalTokens.toLocaleString('en')}${cost}`;
+}
+
+function Actions({ run, history }: { run: Run; history: string }) {
+  const queries = useQueryClient();
+  const navigate = useNavigate();
+  const [step, setStep] = useState('');
+  const changed = () => queries.invalidateQueries({ queryKey: ['run', run.id] });
+  const cancel = useMutation({ mutationFn: () => api(`/api/runs/${run.id}/cancel`, { method: 'POST' }), onSuccess: changed });
+  const resume = useMutation({ mutationFn: () => api(`/api/runs/${run.id}/resume`, { method: 'POST', body: {} }), onSuccess: changed });
+  const fork = useMutation({
+    mutationFn: () =>
+      api<{ runId: string }>(`/api/runs/${run.id}/fork`, {
+        method: 'POST',
+        body: { step: Number(step), message: window.prompt('Go on with which words?') ?? undefined },
+      }),
+    onSuccess: ({ runId }) => navigate({ to: '/runs/$id', params: { id: runId } }),
+  });
+  const failed = cancel.error ?? resume.error ?? fork.error;
+  return (
+    <div className="actions">
+      {ENDED.includes(run.state) ? null : (
+        <button type="button" onClick={() => cancel.mutate()}>
+          Cancel
+        </button>
+      )}
+      {run.state === 'paused' ? (
+        <button type="button" onClick={() => resume.mutate()}>
+          Go on
+        </button>
+      ) : null}
+      {ENDED.includes(run.state) && run.totalSteps > 0 ? (
+        <span>
+          <label>
+            Fork after step{' '}
+            <input type="number" min={0} max={run.totalSteps} value={step} onChange={(event) => setStep(event.target.value)} />
+          </label>{' '}
+          <button type="button" disabled={step === ''} onClick={() => fork.mutate()}>
+            Fork
+          </button>
+        </span>
+      ) : null}
+      <a href={`${history}/${run.id}/export`} download={`run-${run.id}.json`}>
+        Export
+      </a>
+      {failed ? <ErrorNote error={failed} /> : null}
+    </div>
+  );
+}
+
+/** Each run as a bar over the time of all. */
+function Waterfall({ runs, truncated }: { runs: Run[]; truncated: boolean }) {
+  const from = Math.min(...runs.map((run) => Date.parse(run.createdAt)));
+  const to = Math.max(...runs.map((run) => (run.finishedAt ? Date.parse(run.finishedAt) : Date.now())));
+  const share = (ms: number) => `${(100 * ms) / Math.max(to - from, 1)}%`;
+  return (
+    <section>
+      <h2>Runs</h2>
+      <ol className="waterfall">
+        {runs.map((run) => {
+          const made = Date.parse(run.createdAt);
+          const begun = Date.parse(run.startedAt ?? run.createdAt);
+          const ended = run.finishedAt ? Date.parse(run.finishedAt) : Date.now();
+          return (
+            <li key={run.id}>
+              <Link to="/runs/$id" params={{ id: run.id }} style={{ paddingInlineStart: `${run.depth}rem` }}>
+                {run.agent ?? 'plain'}
+              </Link>
+              <span className="lane">
+                <span
+                  className="piece waited"
+                  style={{ insetInlineStart: share(made - from), inlineSize: share(Math.max(begun - made, 0)) }}
+                  title={`waited ${duration(begun - made)}`}
+                />
+                <span
+                  className={`piece ${run.state}`}
+                  style={{ insetInlineStart: share(begun - from), inlineSize: share(Math.max(ended - begun, 0)) }}
+                  title={`${run.state}, ${duration(ended - begun)}`}
+                />
+              </span>
+              <span className="number">{duration(ended - begun)}</span>
+            </li>
+          );
+        })}
+      </ol>
+      {truncated ? <p className="note quiet">There are more than 1,000; the deepest and newest are left out.</p> : null}
+    </section>
+  );
+}
+
+function Messages({ path, id, isLive }: { path: string; id: string; isLive: boolean }) {
+  const pages = useInfiniteQuery({
+    queryKey: ['run', id, 'messages'],
+    queryFn: ({ pageParam }) => api<Schemas['RunMessagePage']>(`${path}/messages${query({ limit: 100, cursor: pageParam })}`),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.nextCursor ?? null,
+    refetchInterval: isLive ? LIVE_MS : false,
+  });
+  const messages = pages.data?.pages.flatMap((page) => page.items) ?? [];
+  return (
+    <section>
+      <h2>Messages</h2>
+      {pages.isError ? <ErrorNote error={pages.error} /> : null}
+      <ol className="records">
+        {messages.map((message) => (
+          <li key={message.id}>
+            <Folded
+              label={
+                <>
+                  <span className="step">{message.stepNumber}</span> <b>{message.role}</b> <span className="quiet">{message.content.slice(0, 160)}</span>
+                </>
+              }
+            >
+              {() => <Full queryKey={['message', message.id]} path={`${path}/messages/${message.id}`} pick={(full) => full.content} />}
+            </Folded>
+          </li>
+        ))}
+      </ol>
+      {pages.hasNextPage ? (
+        <button type="button" onClick={() => void pages.fetchNextPage()}>
+          More
+        </button>
+      ) : null}
+    </section>
+  );
+}
+
+function Calls({ path, id, isLive }: { path: string; id: string; isLive: boolean }) {
+  const pages = useInfiniteQuery({
+    queryKey: ['run', id, 'calls'],
+    queryFn: ({ pageParam }) => api<Schemas['ToolCallPage']>(`${path}/tool-calls${query({ limit: 100, cursor: pageParam })}`),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.nextCursor ?? null,
+    refetchInterval: isLive ? LIVE_MS : false,
+  });
+  const calls = pages.data?.pages.flatMap((page) => page.items) ?? [];
+  if (pages.isSuccess && calls.length === 0) return null;
+  return (
+    <section>
+      <h2>Tool calls</h2>
+      {pages.isError ? <ErrorNote error={pages.error} /> : null}
+      <ol className="records">
+        {calls.map((call) => (
+          <li key={call.id}>
+            <Folded
+              label={
+                <>
+                  <span className="step">{call.stepNumber}</span> <b>{call.toolName}</b> <State state={call.status} />{' '}
+                  <span className="quiet">{duration(call.durationMs)}</span>
+                </>
+              }
+            >
+              {() => (
+                <Full
+                  queryKey={['call', call.id]}
+                  path={`${path}/tool-calls/${call.id}`}
+                  pick={({ input, output, error }) => ({ input, ...(error ? { error } : { output }) })}
+                />
+              )}
+            </Folded>
+          </li>
+        ))}
+      </ol>
+      {pages.hasNextPage ? (
+        <button type="button" onClick={() => void pages.fetchNextPage()}>
+          More
+        </button>
+      ) : null}
+    </section>
+  );
+}
+
+/** A record in full, asked for when it is looked at. */
+function Full({ queryKey, path, pick }: { queryKey: string[]; path: string; pick: (full: Record<string, unknown>) => unknown }) {
+  const full = useQuery({ queryKey, queryFn: () => api<Record<string, unknown>>(path) });
+  if (full.isPending) return <Waiting what="it" />;
+  if (full.isError) return <ErrorNote error={full.error} />;
+  return <Payload value={pick(full.data)} />;
+}

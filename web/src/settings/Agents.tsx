@@ -1,0 +1,196 @@
+// Definitions of agents: what they are told, what they may do, how far they may go.
+import { useInfiniteQuery, useMutation, useQueryClient } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { api, query, type Schemas } from '../api/http';
+import { useMe } from '../api/me';
+import { ErrorNote, Waiting } from '../ui/parts';
+
+type Definition = Schemas['DefinitionBody'];
+type Request = Schemas['DefinitionRequest'];
+
+const FLOWS = ['single', 'sequential', 'loop', 'parallel', 'discussion'];
+const VISIBILITIES = ['project', 'external', 'internal'];
+
+export function Agents() {
+  const me = useMe();
+  const path = `/api/admin/projects/${me.projectId}/agent-definitions`;
+  const [chosen, choose] = useState<string | null>(null);
+  const pages = useInfiniteQuery({
+    queryKey: ['definitions'],
+    queryFn: ({ pageParam }) => api<Schemas['DefinitionPage']>(`${path}${query({ limit: 100, cursor: pageParam })}`),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.nextCursor ?? null,
+  });
+  if (pages.isPending) return <Waiting what="agents" />;
+  if (pages.isError) return <ErrorNote error={pages.error} />;
+  const all = pages.data.pages.flatMap((page) => page.items);
+  const definition = all.find((one) => one.id === chosen) ?? null;
+  return (
+    <div className="split">
+      <div>
+        <ul className="choices">
+          {all.map((one) => (
+            <li key={one.id}>
+              <button type="button" className="plain" aria-pressed={one.id === chosen} onClick={() => choose(one.id)}>
+                {one.name} {one.isDefault ? <span className="quiet">default</span> : null}
+              </button>
+            </li>
+          ))}
+        </ul>
+        {pages.hasNextPage ? (
+          <button type="button" className="plain small" onClick={() => void pages.fetchNextPage()}>
+            More
+          </button>
+        ) : null}
+        <button type="button" onClick={() => choose('')}>
+          New agent
+        </button>
+      </div>
+      {chosen === null ? (
+        <p className="quiet">Choose an agent, or make one.</p>
+      ) : (
+        <Editor key={chosen} path={path} definition={definition} onDone={(id) => choose(id)} />
+      )}
+    </div>
+  );
+}
+
+/** A number that was typed; an empty field is none. */
+function number(value: FormDataEntryValue | null): number | null {
+  return value === null || value === '' ? null : Number(value);
+}
+
+function Editor({ path, definition, onDone }: { path: string; definition: Definition | null; onDone: (id: string | null) => void }) {
+  const queries = useQueryClient();
+  const [broken, setBroken] = useState<string | null>(null);
+  const changed = async () => {
+    await queries.invalidateQueries({ queryKey: ['definitions'] });
+    await queries.invalidateQueries({ queryKey: ['agents'] });
+  };
+  const save = useMutation({
+    mutationFn: (body: Request) =>
+      definition
+        ? api<Definition>(`${path}/${definition.id}`, { method: 'PATCH', body })
+        : api<Definition>(path, { method: 'POST', body }),
+    onSuccess: async ({ id }) => {
+      await changed();
+      onDone(id);
+    },
+  });
+  const remove = useMutation({
+    mutationFn: () => api(`${path}/${definition?.id}`, { method: 'DELETE' }),
+    onSuccess: async () => {
+      onDone(null);
+      await changed();
+    },
+  });
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget);
+    const text = (name: string) => String(form.get(name) ?? '');
+    let config: unknown;
+    try {
+      config = JSON.parse(text('config') || '{}');
+      setBroken(null);
+    } catch (error) {
+      setBroken(`config is no JSON: ${error instanceof Error ? error.message : ''}`);
+      return;
+    }
+    const model = text('model').trim();
+    const before = (definition?.model ?? {}) as Record<string, unknown>;
+    const given = {
+      name: text('name').trim(),
+      description: text('description'),
+      systemPrompt: text('systemPrompt'),
+      tools: text('tools')
+        .split(/[\s,]+/)
+        .filter((tool) => tool !== ''),
+      flowType: text('flowType'),
+      visibility: text('visibility'),
+      isDefault: form.get('isDefault') !== null,
+      config,
+    };
+    const optional = {
+      model: model === '' ? null : { ...before, name: model },
+      maxSteps: number(form.get('maxSteps')),
+      defaultTimeout: number(form.get('defaultTimeout')),
+      maxDepth: number(form.get('maxDepth')),
+    };
+    const told = Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== null));
+    save.mutate({ ...given, ...told } as Request);
+  };
+  const modelName = (definition?.model as { name?: string } | null | undefined)?.name ?? '';
+  return (
+    <form className="editor" onSubmit={submit}>
+      <label>
+        Name <input name="name" defaultValue={definition?.name ?? ''} required />
+      </label>
+      <label>
+        What it is for <input name="description" defaultValue={definition?.description ?? ''} />
+      </label>
+      <label>
+        What it is told <textarea name="systemPrompt" rows={8} defaultValue={definition?.systemPrompt ?? ''} />
+      </label>
+      <label>
+        Model <input name="model" defaultValue={modelName} placeholder="provider:model; empty: the deployment's default" />
+      </label>
+      <label>
+        Tools <textarea name="tools" rows={3} defaultValue={definition?.tools.join('\n') ?? ''} placeholder="names or globs, one a line; empty: none" />
+      </label>
+      <div className="fields">
+        <label>
+          Flow{' '}
+          <select name="flowType" defaultValue={definition?.flowType ?? 'single'}>
+            {FLOWS.map((flow) => (
+              <option key={flow}>{flow}</option>
+            ))}
+          </select>
+        </label>
+        <label>
+          Visible{' '}
+          <select name="visibility" defaultValue={definition?.visibility ?? 'project'}>
+            {VISIBILITIES.map((visibility) => (
+              <option key={visibility}>{visibility}</option>
+            ))}
+          </select>
+        </label>
+        <label>
+          Steps <input name="maxSteps" type="number" min={1} defaultValue={definition?.maxSteps ?? ''} placeholder="no limit" />
+        </label>
+        <label>
+          Seconds <input name="defaultTimeout" type="number" min={1} defaultValue={definition?.defaultTimeout ?? ''} placeholder="300" />
+        </label>
+        <label>
+          Depth <input name="maxDepth" type="number" min={0} max={2} defaultValue={definition?.maxDepth ?? ''} placeholder="2" />
+        </label>
+        <label>
+          <input name="isDefault" type="checkbox" defaultChecked={definition?.isDefault ?? false} /> the project's default
+        </label>
+      </div>
+      <label>
+        Further settings (JSON){' '}
+        <textarea name="config" rows={5} spellCheck={false} defaultValue={JSON.stringify(definition?.config ?? {}, null, 2)} />
+      </label>
+      {broken ? <p className="note bad">{broken}</p> : null}
+      {save.isError ? <ErrorNote error={save.error} /> : null}
+      {remove.isError ? <ErrorNote error={remove.error} /> : null}
+      <div className="controls">
+        <button type="submit" className="primary" disabled={save.isPending}>
+          {definition ? 'Save' : 'Make it'}
+        </button>
+        {save.isSuccess ? <span className="quiet" role="status">Saved.</span> : null}
+        <span className="fill" />
+        {definition ? (
+          <button
+            type="button"
+            onClick={() => {
+              if (window.confirm(`Delete the agent "${definition.name}"?`)) remove.mutate();
+            }}
+          >
+            Delete
+          </button>
+        ) : null}
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,70 @@
+// What models cost: budgets of runs count by it.
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import type { FormEvent } from 'react';
+import { api, query, type Schemas } from '../api/http';
+import { useMe } from '../api/me';
+import { ErrorNote, Waiting } from '../ui/parts';
+
+export function Prices() {
+  const me = useMe();
+  const queries = useQueryClient();
+  const path = `/api/admin/projects/${me.projectId}/model-prices`;
+  const prices = useQuery({ queryKey: ['prices'], queryFn: () => api<Schemas['Prices']>(path) });
+  const onSuccess = () => queries.invalidateQueries({ queryKey: ['prices'] });
+  const set = useMutation({ mutationFn: (body: Schemas['PriceRequest']) => api(path, { method: 'PUT', body }), onSuccess });
+  const remove = useMutation({ mutationFn: (model: string) => api(`${path}${query({ model })}`, { method: 'DELETE' }), onSuccess });
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget);
+    set.mutate({
+      model: String(form.get('model')).trim(),
+      inputUsd: Number(form.get('input')),
+      outputUsd: Number(form.get('output')),
+    });
+  };
+  if (prices.isPending) return <Waiting what="prices" />;
+  if (prices.isError) return <ErrorNote error={prices.error} />;
+  return (
+    <>
+      <p className="quiet">Dollars for a million tokens. The project's own go before those that come with Rejoin.</p>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Model</th>
+            <th scope="col">Input</th>
+            <th scope="col">Output</th>
+            <th scope="col">From</th>
+          </tr>
+        </thead>
+        <tbody>
+          {prices.data.items.map((price) => (
+            <tr key={`${price.builtIn}${price.model}`}>
+              <td>
+                <code>{price.model}</code>
+              </td>
+              <td className="number">{price.inputUsd}</td>
+              <td className="number">{price.outputUsd}</td>
+              <td>
+                {price.builtIn ? (
+                  <span className="quiet">Rejoin</span>
+                ) : (
+                  <button type="button" className="small" aria-label={`Remove the price of ${price.model}`} onClick={() => remove.mutate(price.model)}>
+                    Remove
+                  </button>
+                )}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <form className="search" onSubmit={submit}>
+        <input name="model" aria-label="Model" placeholder="provider:model, or a glob" required />
+        <input name="input" aria-label="Dollars for input" type="number" min={0} step="any" placeholder="input" required />
+        <input name="output" aria-label="Dollars for output" type="number" min={0} step="any" placeholder="output" required />
+        <button type="submit">Set</button>
+      </form>
+      {set.isError ? <ErrorNote error={set.error} /> : null}
+      {remove.isError ? <ErrorNote error={remove.error} /> : null}
+    </>
+  );
+}

@@ -1,0 +1,35 @@
+// What admins set: agents, the servers of their tools, what models cost.
+import { Link, useSearch } from '@tanstack/react-router';
+import type { ComponentType } from 'react';
+import { isAdmin, useMe } from '../api/me';
+import { Agents } from './Agents';
+import { McpServers } from './McpServers';
+import type { PartName } from './parts';
+import { Prices } from './Prices';
+
+const PARTS: Record<PartName, [string, ComponentType]> = {
+  agents: ['Agents', Agents],
+  servers: ['MCP servers', McpServers],
+  prices: ['Model prices', Prices],
+};
+
+export function SettingsView() {
+  const me = useMe();
+  const { part = 'agents' } = useSearch({ from: '/settings' });
+  const [, Part] = PARTS[part];
+  return (
+    <main id="main" className="page">
+      <div className="title">
+        <h1>Settings</h1>
+        <nav className="parts" aria-label="Parts of the settings">
+          {Object.entries(PARTS).map(([name, [label]]) => (
+            <Link key={name} to="/settings" search={{ part: name as PartName }} aria-current={name === part ? 'page' : undefined}>
+              {label}
+            </Link>
+          ))}
+        </nav>
+      </div>
+      {isAdmin(me) ? <Part /> : <p className="note quiet">Your key may not change settings: it lacks the scope admin.</p>}
+    </main>
+  );
+}

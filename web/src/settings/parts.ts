@@ -1,0 +1,7 @@
+// The parts of the settings, as addresses name them.
+const NAMES = ['agents', 'servers', 'prices'] as const;
+export type PartName = (typeof NAMES)[number];
+
+export function partOf(value: unknown): PartName | undefined {
+  return NAMES.find((name) => name === value);
+}

@@ -1,0 +1,13 @@
+// The page's one connection to the logs: `@rejoin/client`, with the browser's session.
+import { createClient } from '@rejoin/client';
+import { useConversation } from '@rejoin/client/react';
+
+export type { Item, Message, Notice, Part, Question, ToolCall, Turn } from '@rejoin/client';
+
+export const client = createClient();
+
+/** What a conversation shows, live; components that show the same one share a connection. */
+export function useTranscript(conversationId: string) {
+  const { transcript, status, error } = useConversation(client, conversationId);
+  return { view: transcript, status, error };
+}

@@ -1,0 +1,102 @@
+// Small parts that all views share.
+import { type ReactNode, useEffect, useState } from 'react';
+import { Problem } from '../api/http';
+
+/** What a state is called in the style sheet: good, bad, busy or quiet. */
+function tone(state: string): string {
+  if (['completed', 'resolved', 'answered', 'approved'].includes(state)) return 'good';
+  if (['failed', 'error', 'outcome_unknown', 'dead'].includes(state)) return 'bad';
+  if (['running', 'queued', 'pending', 'in_progress', 'active', 'started', 'waiting'].includes(state)) return 'busy';
+  return 'quiet';
+}
+
+export function State({ state }: { state: string }) {
+  return <span className={`state ${tone(state)}`}>{state.replaceAll('_', ' ')}</span>;
+}
+
+const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [
+  ['day', 86_400],
+  ['hour', 3_600],
+  ['minute', 60],
+];
+const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
+
+/** How long ago, with the moment itself as its title. */
+export function Ago({ at }: { at: string | null | undefined }) {
+  if (!at) return <span className="quiet">never</span>;
+  const seconds = (Date.parse(at) - Date.now()) / 1000;
+  const unit = UNITS.find(([, size]) => Math.abs(seconds) >= size);
+  const words = unit ? RELATIVE.format(Math.trunc(seconds / unit[1]), unit[0]) : 'just now';
+  return (
+    <time dateTime={at} title={new Date(at).toLocaleString()}>
+      {words}
+    </time>
+  );
+}
+
+export function duration(ms: number | null | undefined): string {
+  if (ms === null || ms === undefined) return '';
+  if (ms < 1_000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`;
+  return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1_000)} s`;
+}
+
+export function ErrorNote({ error }: { error: unknown }) {
+  const words = error instanceof Error ? error.message : 'something went wrong';
+  const code = error instanceof Problem ? ` (${error.code})` : '';
+  return (
+    <p className="note bad" role="alert">
+      {words}
+      {code}
+    </p>
+  );
+}
+
+export function Waiting({ what }: { what: string }) {
+  // Shown only where it takes a while: what flashes, disturbs.
+  const [late, setLate] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setLate(true), 300);
+    return () => clearTimeout(timer);
+  }, []);
+  return late ? (
+    <p className="note quiet" role="status">
+      Loading {what}…
+    </p>
+  ) : null;
+}
+
+/** JSON as people read it; text as text. */
+export function Payload({ value }: { value: unknown }) {
+  if (value === undefined || value === null) return <p className="quiet">nothing</p>;
+  return <pre className="payload">{typeof value === 'string' ? value : JSON.stringify(value, null, 2)}</pre>;
+}
+
+/** Folded until somebody looks; the content is made then. */
+export function Folded({ label, open = false, children }: { label: ReactNode; open?: boolean; children: () => ReactNode }) {
+  const [isOpen, setOpen] = useState(open);
+  return (
+    <details className="folded" open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>{label}</summary>
+      {isOpen ? <div className="inside">{children()}</div> : null}
+    </details>
+  );
+}
+
+export function CopyButton({ text, label = 'Copy' }: { text: () => string; label?: string }) {
+  const [done, setDone] = useState(false);
+  return (
+    <button
+      type="button"
+      className="plain small"
+      onClick={() => {
+        void navigator.clipboard?.writeText(text()).then(() => {
+          setDone(true);
+          setTimeout(() => setDone(false), 1_500);
+        });
+      }}
+    >
+      {done ? 'Copied' : label}
+    </button>
+  );
+}

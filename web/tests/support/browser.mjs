@@ -1,0 +1,47 @@
+// Chromium, as people have it.
+import { existsSync } from 'node:fs';
+import { chromium } from 'playwright-core';
+
+const PROGRAMS = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
+
+export const PROGRAM = process.env.REJOIN_TEST_CHROMIUM ?? PROGRAMS.find(existsSync);
+
+export function launch() {
+  return chromium.launch({ executablePath: PROGRAM, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+}
+
+/** A page that is signed in; what it says on its console, and whom it asks, are kept. */
+export async function signedIn(browser, dev, options = {}) {
+  const context = await browser.newContext(options);
+  const page = await context.newPage();
+  const faults = [];
+  const elsewhere = [];
+  page.on('pageerror', (error) => faults.push(String(error)));
+  page.on('console', (message) => {
+    if (message.type() === 'error') faults.push(message.text());
+  });
+  page.on('request', (request) => {
+    if (!request.url().startsWith(dev.url) && !request.url().startsWith('data:')) elsewhere.push(request.url());
+  });
+  await page.goto(`${dev.url}/#key=${dev.apiKey}`);
+  await page.getByRole('textbox', { name: 'Message' }).waitFor();
+  return { context, page, faults, elsewhere };
+}
+
+export async function ask(page, words) {
+  const field = page.getByRole('textbox', { name: 'Message' });
+  await field.fill(words);
+  await field.press('Enter');
+}
+
+/** The last answer, as it is shown. */
+export function answer(page) {
+  return page.locator('article.turn').last();
+}
+
+/** Waits until the last answer is over; its words. */
+export async function finished(page, timeout = 60_000) {
+  await page.locator('article.turn[aria-busy="false"]').last().waitFor({ timeout });
+  await page.waitForFunction(() => document.querySelectorAll('article.turn[aria-busy="true"]').length === 0, undefined, { timeout });
+  return answer(page).locator('.markdown').allInnerTexts();
+}

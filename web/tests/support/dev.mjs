@@ -1,0 +1,68 @@
+// `rejoin dev` as a newcomer runs it, with a model of the test's.
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+
+export const BINARY = process.env.REJOIN_TEST_BIN;
+
+/** Starts it, and waits until it is ready. */
+export async function startDev(modelUrl, { workers = 2 } = {}) {
+  const folder = mkdtempSync(join(tmpdir(), 'rejoin-web-'));
+  const child = spawn(BINARY, ['dev', '--port', '0', '--workers', String(workers), '--data-dir', folder, '--json'], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: {
+      ...process.env,
+      DATABASE_URL: '',
+      OPENAI_BASE_URL: modelUrl,
+      OPENAI_API_KEY: 'scripted',
+      REJOIN_MODEL: 'openai:scripted',
+      // A worker that is killed is missed soon.
+      REJOIN_LEASE_MS: '3000',
+      REJOIN_HEARTBEAT_MS: '1000',
+    },
+  });
+  let told = '';
+  const pids = {};
+  child.stderr.on('data', (data) => {
+    told += data;
+  });
+  const line = await new Promise((resolve, reject) => {
+    createInterface({ input: child.stdout }).once('line', resolve);
+    child.once('exit', (code) => reject(new Error(`rejoin dev ended with ${code}:\n${told}`)));
+  });
+  const ready = JSON.parse(line);
+  Object.assign(pids, ready.pids);
+  const api = async (path, { method = 'GET', body } = {}) => {
+    const response = await fetch(ready.url + path, {
+      method,
+      headers: { authorization: `Bearer ${ready.apiKey}`, accept: 'application/json', ...(body && { 'content-type': 'application/json' }) },
+      body: body && JSON.stringify(body),
+    });
+    const text = await response.text();
+    return { status: response.status, body: text && JSON.parse(text) };
+  };
+  return {
+    ...ready,
+    api,
+    told: () => told,
+    stop: async () => {
+      const over = new Promise((resolve) => child.once('exit', resolve));
+      child.kill('SIGINT');
+      await over;
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Asks until it is so. */
+export async function until(what, holds, limitMs = 60_000) {
+  const end = Date.now() + limitMs;
+  for (;;) {
+    const found = await holds();
+    if (found) return found;
+    if (Date.now() > end) throw new Error(`not within ${limitMs} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}

@@ -1,0 +1,50 @@
+// A model that says what a test wants, word by word, over the chat completions protocol.
+import { createServer } from 'node:http';
+
+/** Between two words [ms], unless a reply says otherwise. */
+const PACE_MS = 15;
+
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/**
+ * `reply(messages)` gives `{text?, tools?: [{name, arguments}], paceMs?}` for what the model is asked.
+ * A request that is dropped (its worker was killed) stops there.
+ */
+export async function startModel(reply) {
+  let calls = 0;
+  const server = createServer(async (request, response) => {
+    let body = '';
+    for await (const piece of request) body += piece;
+    const asked = JSON.parse(body);
+    const { text = '', tools = [], paceMs = PACE_MS } = reply(asked.messages);
+    const chunk = (delta, finish = null) =>
+      response.write(
+        `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 0, model: asked.model, choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`,
+      );
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    chunk({ role: 'assistant', content: '' });
+    for (const word of text.match(/\s*\S+\s*/g) ?? []) {
+      if (response.destroyed) return;
+      chunk({ content: word });
+      if (paceMs > 0) await pause(paceMs);
+    }
+    tools.forEach((tool, index) =>
+      chunk({
+        tool_calls: [{ index, id: `call_${++calls}`, type: 'function', function: { name: tool.name, arguments: JSON.stringify(tool.arguments) } }],
+      }),
+    );
+    chunk({}, tools.length > 0 ? 'tool_calls' : 'stop');
+    response.write(
+      `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 0, model: asked.model, choices: [], usage: { prompt_tokens: 10, completion_tokens: 10, total_tokens: 20 } })}\n\n`,
+    );
+    response.end('data: [DONE]\n\n');
+  });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    url: `http://127.0.0.1:${server.address().port}/v1`,
+    stop: () => {
+      server.closeAllConnections();
+      return new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
