@@ -2,13 +2,16 @@
 # The logic is in scripts/, one file a verb, so that it can be read, linted and run without make.
 # (No linker is configured: current Rust links with lld on Linux by default.)
 .DEFAULT_GOAL := help
-.PHONY: help run test check build fuzz schemathesis sbom release bench bench-scale bench-compare chaos chaos-broken soak setup setup-search setup-test sqlx sqlx-check clean
+.PHONY: help run web test check build fuzz schemathesis sbom release bench bench-scale bench-compare chaos chaos-broken chaos-dags example-dag soak setup setup-search setup-test sqlx sqlx-check clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## Everything on this machine: PostgreSQL, API, workers, a demo. make run ARGS="--port 8000"
 	@scripts/run.sh $(ARGS)
+
+web: ## The web app into web/dist, where the server's build finds it
+	@scripts/setup-web.sh
 
 test: ## All tests, over a real PostgreSQL. make test ARGS="-- name_of_a_test"
 	@scripts/test.sh $(ARGS)
@@ -39,6 +42,12 @@ bench-scale: ## The same with what takes an hour: millions of rows, days of hist
 
 bench-compare: ## Whether it got slower since a revision. make bench-compare BASE=main SCENARIO=ttft
 	@REPS="$(REPS)" SIZE="$(SIZE)" FAIL_ABOVE="$(FAIL_ABOVE)" scripts/bench-compare.sh "$(BASE)" $(SCENARIO)
+
+example-dag: ## A coordinator splits a question into five tasks, three workers do them. MODEL=scripted make example-dag
+	@scripts/example-dag.sh
+
+chaos-dags: ## DAGs of 200 tasks while workers are killed, 20 seeds. make chaos-dags ARGS="--seeds 5"
+	@scripts/chaos-dags.sh $(ARGS)
 
 chaos: ## Load while everything fails that can fail. make chaos SEED=3 MINUTES=10 REPORT=docs/reliability/chaos-3.md
 	@SEED="$(SEED)" MINUTES="$(MINUTES)" REPORT="$(REPORT)" scripts/chaos.sh $(ARGS)

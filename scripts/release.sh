@@ -15,6 +15,7 @@ build() {
     # No path of this machine gets into the binary: Rust's, those of generated code, and those of C.
     (
         cd "$sources"
+        scripts/setup-web.sh >&2
         export CARGO_INCREMENTAL=0 SQLX_OFFLINE=true
         export RUSTFLAGS="--remap-path-prefix=$sources=/rejoin --remap-path-prefix=$target=/target --remap-path-prefix=$home=/cargo --remap-path-prefix=$sysroot=/rust"
         export CFLAGS="-ffile-prefix-map=$sources=/rejoin -ffile-prefix-map=$target=/target -ffile-prefix-map=$home=/cargo"

@@ -3,6 +3,7 @@
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 source scripts/setup-search.sh
+source scripts/setup-web.sh
 
 say "building (the first time takes a few minutes)"
 cargo build --locked -p rejoin

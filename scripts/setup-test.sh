@@ -3,6 +3,7 @@
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 source scripts/setup-search.sh
+source scripts/setup-web.sh
 
 setup_browser() {
     local browser

@@ -11,6 +11,21 @@ if [ $# -gt 0 ]; then
     exec cargo test --locked --workspace "$@"
 fi
 cargo test --locked --workspace
+if find_node && setup_web_modules; then
+    say "web: the client of streams, and the app in a browser"
+    export REJOIN_TEST_BIN REJOIN_TEST_MEETINGS=8
+    REJOIN_TEST_BIN=$(realpath "${CARGO_TARGET_DIR:-target}/debug/rejoin")
+    # Side by side: both mostly wait for answers.
+    (cd web/packages/client && npm test --silent >"$OLDPWD/.cache/client-tests.log" 2>&1) &
+    client_tests=$!
+    trap 'kill "$client_tests" 2>/dev/null || true' EXIT
+    (cd web && npm run --silent test:app)
+    wait "$client_tests" || {
+        cat .cache/client-tests.log >&2
+        die "the client's tests failed"
+    }
+    trap - EXIT
+fi
 say "chaos: builds that break a promise"
 PROFILE=dev scripts/chaos-broken.sh
 say "chaos: the product"

@@ -7,6 +7,7 @@
 //! - `caller`    who calls: API key, token or session, project, role, scope
 //! - `cookie`    the session of a browser
 //! - `pace`      how fast callers may go
+//! - `page`      the web app
 //! - `quotas`    how much projects may use up
 //! - `oidc/`     tokens of an identity provider
 //! - `extract`   body, query, path and page of a request
@@ -17,7 +18,7 @@
 //! - `mcp/`      Rejoin as an MCP server
 //! - `sse/`      streams of events to any number of readers
 //!
-//! Imports go one way: routes -> mcp -> sse -> caller, quotas -> cookie, pace, oidc, problem, state -> config.
+//! Imports go one way: routes -> mcp, page -> sse -> caller, quotas -> cookie, pace, oidc, problem, state -> config.
 
 pub mod caller;
 pub mod config;
@@ -29,6 +30,7 @@ pub mod mcp;
 pub mod oidc;
 pub mod openapi;
 pub mod pace;
+pub mod page;
 pub mod problem;
 pub mod quotas;
 pub mod routes;

@@ -156,6 +156,7 @@ impl Asked {
                 let definition = agents::find_by_name(&mut *db, self.caller.project_id, name)
                     .await
                     .map_err(failed)?;
+                let definition = definition.filter(agents::AgentDefinition::is_open);
                 let definition =
                     definition.ok_or_else(|| ErrorData::invalid_params(format!("there is no agent {name}"), None))?;
                 definition.tools

@@ -3,10 +3,18 @@
 //! - `chat`           a message in, its turn out
 //! - `conversations`  what a chat UI lists, their messages and events
 //! - `runs`           one run: its state, its events, its end
+//! - `steering`       messages to a run at work, and "go on" to one that paused
+//! - `questions`      what runs ask people, and the answers
+//! - `task_dags`      DAGs of tasks that agents do
+//! - `schedules`      agents and DAGs that are started by the clock
 //! - `agent_definitions`  configuration of agents (admin)
 //! - `mcp_servers`    MCP servers whose tools agents may be given (admin)
+//! - `model_prices`   what models cost in a project (admin)
+//! - `agents`         the agents that a caller may choose
+//! - `agent_card`     agents that are meant for programs outside, as A2A finds them
 //! - `products`       what a project has installed by manifests (admin)
 //! - `history`        the audit trail of runs, in three levels of detail
+//! - `run_history`    trees of runs, all of one as a document, forks
 //! - `audit`          who changed what in a project (admin)
 //! - `graph`          the knowledge graph, with its own files
 //! - `trigger`        runs outside conversations
@@ -19,7 +27,9 @@
 //! To add an endpoint: write it with `#[utoipa::path]`, add it to its file's `routes()`. Which scope it needs follows from
 //! its method and path (`caller`).
 
+pub mod agent_card;
 pub mod agent_definitions;
+pub mod agents;
 pub mod audit;
 pub mod chat;
 pub mod conversations;
@@ -30,9 +40,15 @@ pub mod mcp_servers;
 pub mod me;
 pub mod members;
 pub mod metrics;
+pub mod model_prices;
 pub mod products;
+pub mod questions;
+pub mod run_history;
 pub mod runs;
+pub mod schedules;
 pub mod session;
+pub mod steering;
+pub mod task_dags;
 pub mod tickets;
 pub mod trigger;
 
@@ -56,6 +72,7 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::mcp;
 use crate::openapi;
 use crate::pace;
+use crate::page;
 use crate::problem::Problem;
 use crate::state::AppState;
 
@@ -71,10 +88,18 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(chat::routes())
         .merge(conversations::routes())
         .merge(runs::routes())
+        .merge(steering::routes())
+        .merge(questions::routes())
+        .merge(task_dags::routes())
+        .merge(schedules::routes())
         .merge(agent_definitions::routes())
         .merge(mcp_servers::routes())
+        .merge(model_prices::routes())
+        .merge(agents::routes())
+        .merge(agent_card::routes())
         .merge(products::routes())
         .merge(history::routes())
+        .merge(run_history::routes())
         .merge(audit::routes())
         .merge(graph::routes())
         .merge(trigger::routes())
@@ -104,7 +129,7 @@ pub fn router(state: AppState) -> Router {
             }),
         )
         .route(mcp::PATH, any(mcp::serve))
-        .fallback(async || Problem::not_found("not_found", "The path"))
+        .fallback(page::serve)
         .method_not_allowed_fallback(async || {
             Problem::new(
                 StatusCode::METHOD_NOT_ALLOWED,

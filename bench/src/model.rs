@@ -28,6 +28,8 @@ pub struct Script {
     pub tokens: usize,
     /// Between two tokens.
     pub pause_ms: u64,
+    /// Before each answer, more or less: from 0.7 to 1.3 of it.
+    pub think_ms: u64,
 }
 
 /// Tools that cost one small query.
@@ -37,15 +39,21 @@ const PREFIX: &str = "bench";
 impl Script {
     /// The user's message that asks for this.
     pub fn message(self) -> String {
-        format!("{PREFIX} {} {} {}", self.calls, self.tokens, self.pause_ms)
+        format!(
+            "{PREFIX} {} {} {} {}",
+            self.calls, self.tokens, self.pause_ms, self.think_ms
+        )
     }
 
     fn of(message: &str) -> Option<Self> {
+        // As a task's title it stands behind a heading.
+        let message = message.trim_start_matches("# ");
         let mut words = message.strip_prefix(PREFIX)?.split_whitespace();
         Some(Self {
             calls: words.next()?.parse().ok()?,
             tokens: words.next()?.parse().ok()?,
             pause_ms: words.next()?.parse().ok()?,
+            think_ms: words.next()?.parse().ok()?,
         })
     }
 }
@@ -124,6 +132,9 @@ async fn complete(body: Bytes) -> Response {
     });
     let mut moments = Moments(messages[user..].iter().filter_map(moment_of_call).collect());
     let calls = moments.0.len();
+    // As real ones, it takes longer for some answers: agents that begin together don't stay in step.
+    let share = 0.7 + 0.6 * rand::random::<f64>();
+    tokio::time::sleep(Duration::from_millis(script.think_ms).mul_f64(share)).await;
     if calls < script.calls {
         let id = format!("call_{asked}_{}", now_us());
         let call = json!({"index": 0, "id": id, "type": "function",
@@ -179,6 +190,7 @@ mod tests {
             calls: 3,
             tokens: 5,
             pause_ms: 20,
+            think_ms: 30,
         };
         assert_eq!(Script::of(&script.message()), Some(script));
         assert_eq!(Script::of("hello"), None);

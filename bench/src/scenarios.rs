@@ -1,5 +1,6 @@
 //! All scenarios, in the order in which they are run and shown.
 
+mod agents;
 mod append;
 mod bloat;
 mod compaction;
@@ -13,6 +14,7 @@ mod scale;
 mod search;
 mod steps;
 mod stream;
+mod tasks;
 mod ttft;
 
 use crate::scenario::Scenario;
@@ -29,6 +31,8 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(queue::Queue),
         Box::new(ttft::Ttft),
         Box::new(steps::Steps),
+        Box::new(agents::Agents),
+        Box::new(tasks::Tasks),
         Box::new(scale::Scale::default()),
         Box::new(graph::Graph::Usual),
         Box::new(graph::Graph::Million),

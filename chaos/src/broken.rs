@@ -54,7 +54,7 @@ const fn scene(
     }
 }
 
-const SCENES: [Scene; 18] = [
+const SCENES: [Scene; 19] = [
     scene(
         Break::NoFence,
         &["chat"],
@@ -94,6 +94,7 @@ const SCENES: [Scene; 18] = [
     scene(Break::RunsSideBySide, &["busy"], &[], 4, &["I5"]),
     scene(Break::NoSweep, &["chat"], &["kill-worker"], 4, &["I6"]),
     scene(Break::ReadersKeep, &["chat"], &[], 4, &["I10"]),
+    scene(Break::ParentSleeps, &["together"], &[], 4, &["I12"]),
 ];
 
 #[expect(clippy::print_stdout, reason = "the verdict goes to whoever asked")]

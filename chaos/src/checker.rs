@@ -14,6 +14,7 @@ mod i08_keys;
 mod i09_drains;
 mod i10_memory;
 mod i11_visible;
+mod i12_joins;
 mod i13_cancelled;
 mod i14_walls;
 
@@ -28,8 +29,8 @@ pub use case::Case;
 /// What a promise is called, and what looks after it.
 type Check = fn(&Case) -> Vec<String>;
 
-/// All invariants but I12: nothing joins yet.
-const CHECKS: [(&str, &str, Check); 13] = [
+/// All invariants.
+const CHECKS: [(&str, &str, Check); 14] = [
     ("I1", "every accepted message gets exactly one done", i01_done::check),
     (
         "I2",
@@ -57,6 +58,7 @@ const CHECKS: [(&str, &str, Check); 13] = [
     ("I9", "a drain loses nothing", i09_drains::check),
     ("I10", "memory is bounded", i10_memory::check),
     ("I11", "visible within a second without wake-ups", i11_visible::check),
+    ("I12", "a task runs once, a parent joins once", i12_joins::check),
     ("I13", "after cancelled no tool starts", i13_cancelled::check),
     ("I14", "nothing crosses a project or an owner", i14_walls::check),
 ];

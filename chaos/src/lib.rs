@@ -8,6 +8,7 @@
 //! - `load`      what users do; `client`: how they post; `readers`: how they read; `plan`: what turns are to be
 //! - `model`     the scripted model; `tools`: tools with effects on the world; `worker`: `rejoin worker` with those
 //! - `mcp_server` an MCP server that hangs, dies and lies
+//! - `dags`      DAGs of tasks while workers are killed at random
 //! - `faults`    what is done to the system
 //! - `evidence`  what the world outside the database knows; `witness`: what the database saw of its jobs
 //! - `checker`   decides; one invariant a file
@@ -16,6 +17,7 @@
 pub mod broken;
 pub mod checker;
 pub mod client;
+pub mod dags;
 pub mod evidence;
 pub mod faults;
 pub mod fleet;

@@ -8,6 +8,7 @@
 //! - `triggered` runs without a conversation
 //! - `insistent` the same post many times at once, and another one with its key
 //! - `outside`   an agent that pays by an MCP server which hangs, dies and lies
+//! - `together`  trees of sub-agents, DAGs of tasks, questions to people
 //! - `stranger`  somebody who wants what is not theirs
 
 mod busy;
@@ -17,6 +18,7 @@ mod chat;
 mod insistent;
 mod outside;
 mod stranger;
+mod together;
 mod triggered;
 
 use std::sync::Arc;
@@ -59,6 +61,7 @@ pub fn all() -> Vec<Arc<dyn Load>> {
         Arc::new(triggered::Triggered),
         Arc::new(insistent::Insistent),
         Arc::new(outside::Outside),
+        Arc::new(together::Together),
         Arc::new(stranger::Stranger),
     ]
 }

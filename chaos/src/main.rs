@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
 use rejoin_chaos::run::Options;
 use rejoin_chaos::world::{self, Shape};
-use rejoin_chaos::{broken, checker, faults, load, mcp_server, report, run, soak, worker};
+use rejoin_chaos::{broken, checker, dags, faults, load, mcp_server, report, run, soak, worker};
 use rejoin_cli::args::Global;
 use rejoin_cli::exit::Exit;
 use rejoin_cli::out::Out;
@@ -35,6 +35,16 @@ enum Command {
     },
     /// Builds that break one promise each: the checker must fail each (needs the feature `broken`)
     Broken { names: Vec<String> },
+    /// DAGs of tasks and trees of agents while workers are killed at random: each task once, each join once
+    Dags {
+        #[arg(long, default_value_t = 20)]
+        seeds: u64,
+        #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u16).range(20..=2000))]
+        tasks: u16,
+        /// Write the report there, too
+        #[arg(long)]
+        report: Option<PathBuf>,
+    },
     /// Thousands of conversations for an hour: do memory and tables stay as large as they are?
     Soak(SoakArgs),
     /// What can be done to the system, and what users do
@@ -163,6 +173,28 @@ async fn obey(command: Command) -> Result<ExitCode> {
             soak::run(&options).await?;
             std::fs::remove_dir_all(directory)?;
             Ok(ExitCode::SUCCESS)
+        }
+        Command::Dags { seeds, tasks, report } => {
+            rejoin_shared::telemetry::init(false);
+            let directory = world::directory("dags");
+            let options = dags::Options {
+                seeds,
+                tasks: usize::from(tasks),
+                report,
+                shape: Shape {
+                    apis: 1,
+                    workers: 3,
+                    lease: Duration::from_millis(1_500),
+                    directory: directory.clone(),
+                    environment: Vec::new(),
+                    standby: false,
+                },
+            };
+            let is_well = dags::run(&options).await?;
+            if is_well {
+                std::fs::remove_dir_all(directory)?;
+            }
+            Ok(code(is_well))
         }
         Command::McpServer(args) => mcp_server::run(&args).await.map(|()| ExitCode::SUCCESS),
         Command::List => {

@@ -31,7 +31,16 @@ pub struct Call {
     pub tool: String,
     /// Between its effect and its answer.
     pub hold_ms: u64,
+    /// What those do whom it asks: sub-agents, or tasks, the last of which waits for all others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Plan>,
 }
+
+/// The agent of each project.
+pub const AGENT: &str = "chaos";
+pub const SPAWN: &str = "spawn_agents";
+pub const TASKS: &str = "create_tasks";
+pub const ASK: &str = "ask_user";
 
 impl Plan {
     /// One answer, no calls.
@@ -49,6 +58,7 @@ impl Plan {
         let call = Call {
             tool: tool.to_owned(),
             hold_ms,
+            others: Vec::new(),
         };
         let step = Step {
             words,
@@ -56,6 +66,32 @@ impl Plan {
         };
         self.steps.insert(0, step);
         self
+    }
+
+    /// With sub-agents, before what it did so far.
+    #[must_use]
+    pub fn after_spawning(self, words: u32, others: Vec<Plan>) -> Self {
+        self.after_others(words, SPAWN, others)
+    }
+
+    /// With a DAG of tasks.
+    #[must_use]
+    pub fn after_tasks(self, words: u32, others: Vec<Plan>) -> Self {
+        self.after_others(words, TASKS, others)
+    }
+
+    /// With a question to a person.
+    #[must_use]
+    pub fn after_asking(self, words: u32) -> Self {
+        self.after_call(words, ASK, 0)
+    }
+
+    fn after_others(self, words: u32, tool: &str, others: Vec<Plan>) -> Self {
+        let mut plan = self.after_call(words, tool, 0);
+        if let Some(call) = plan.steps.first_mut().and_then(|step| step.call.as_mut()) {
+            call.others = others;
+        }
+        plan
     }
 
     /// The message that asks for it.
@@ -78,12 +114,32 @@ impl Plan {
 
     /// The arguments of the step's call: no two calls of a turn are alike.
     pub fn arguments(&self, step: usize) -> Value {
-        let hold_ms = self
-            .steps
-            .get(step)
-            .and_then(|step| step.call.as_ref())
-            .map_or(0, |call| call.hold_ms);
-        json!({ "plan": self.id, "step": step, "hold_ms": hold_ms })
+        let call = self.steps.get(step).and_then(|step| step.call.as_ref());
+        let hold_ms = call.map_or(0, |call| call.hold_ms);
+        let others = call.map_or(&[][..], |call| &call.others);
+        match call.map_or("", |call| call.tool.as_str()) {
+            SPAWN => {
+                let agents: Vec<Value> = others
+                    .iter()
+                    .map(|plan| json!({ "agent_name": AGENT, "task": plan.message() }))
+                    .collect();
+                json!({ "agents": agents })
+            }
+            TASKS => {
+                let ids: Vec<&str> = others.iter().map(|plan| plan.id.as_str()).collect();
+                let tasks: Vec<Value> = others
+                    .iter()
+                    .zip(1..)
+                    .map(|(plan, nth)| {
+                        let after = if nth == others.len() { &ids[..nth - 1] } else { &[] };
+                        json!({ "id": plan.id, "title": plan.id, "description": plan.message(), "after": after, "agent": AGENT })
+                    })
+                    .collect();
+                json!({ "name": self.id, "tasks": tasks })
+            }
+            ASK => json!({ "question": format!("{} {step}?", self.id), "options": [] }),
+            _ => json!({ "plan": self.id, "step": step, "hold_ms": hold_ms }),
+        }
     }
 
     /// The whole reply.

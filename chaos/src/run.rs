@@ -201,7 +201,7 @@ fn panics(world: &World) -> Result<Vec<String>> {
     Ok(found)
 }
 
-async fn stop(world: &World) {
+pub async fn stop(world: &World) {
     for member in &world.members {
         let mut process = member.process.lock().await;
         if let Err(error) = member.kill(&mut process).await {

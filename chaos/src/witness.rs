@@ -87,7 +87,10 @@ pub async fn seen(db: &PgPool) -> Result<Option<Vec<Seen>>> {
         return Ok(None);
     }
     let seen = sqlx::query_as(
-        "select n, at, job_id, run_id, state, attempt, worker_id, held, run_at, lease_until, had_lease, last_error from witness.jobs order by job_id, n",
+        "select n, at, job_id, run_id, state, attempt, worker_id, held,
+                -- a parked job is due never, which no clock of ours knows
+                case when isfinite(run_at) then run_at else '9999-01-01' end as run_at, lease_until, had_lease, last_error
+         from witness.jobs order by job_id, n",
     )
     .fetch_all(db)
     .await?;

@@ -21,6 +21,7 @@ use uuid::Uuid;
 
 use crate::evidence::Evidence;
 use crate::fleet::{Member, Place, Role, Settings};
+use crate::plan::{AGENT, ASK, SPAWN, TASKS};
 use crate::proxy::Proxy;
 use crate::{mcp_server, model, tools, witness};
 
@@ -261,11 +262,14 @@ async fn users(db: &PgPool) -> Result<Vec<User>> {
     for name in ["north", "south"] {
         let project_id = projects::create(&mut connection, name).await?;
         let mut content = agents::defaults().into_iter().next().context("a default agent")?;
-        content.name = "chaos".to_owned();
+        content.name = AGENT.to_owned();
         content.tools = vec![
             tools::PAY.to_owned(),
             tools::LOOK.to_owned(),
             mcp_server::PAY.to_owned(),
+            SPAWN.to_owned(),
+            TASKS.to_owned(),
+            ASK.to_owned(),
         ];
         let agent = agents::insert(&mut connection, project_id, &content)
             .await?

@@ -4,8 +4,8 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
-    api, audit, chat, completions, dev, doctor, exit, graph, install, keys, mcp, migrate, openapi, projects, queue,
-    runs, secrets, tail, worker,
+    api, audit, chat, completions, dev, doctor, exit, graph, install, keys, mcp, migrate, openapi, prices, projects,
+    questions, queue, runs, schedules, secrets, tail, tasks, worker,
 };
 
 /// Agent runs that you can leave and rejoin.
@@ -117,6 +117,10 @@ pub enum Command {
     Queue(queue::Args),
     Graph(graph::Args),
     Mcp(mcp::Args),
+    Tasks(tasks::Args),
+    Questions(questions::Args),
+    Schedules(schedules::Args),
+    Prices(prices::Args),
     Install(install::Args),
     Uninstall(install::UninstallArgs),
     Projects(projects::Args),
@@ -173,6 +177,18 @@ mod tests {
             "rejoin runs list",
             "rejoin runs show 019a0000-0000-7000-8000-000000000001",
             "rejoin runs cancel 019a0000-0000-7000-8000-000000000001",
+            "rejoin schedules add nightly --cron @daily --agent tidier --input go --missed skip",
+            "rejoin schedules add launch --at 2027-01-01T09:00:00Z --tasks launch.yaml --disabled",
+            "rejoin runs list --agent a --since 2026-01-01T00:00:00Z --top-level",
+            "rejoin runs export 019a0000-0000-7000-8000-000000000001",
+            "rejoin runs fork 019a0000-0000-7000-8000-000000000001 --step 2 again",
+            "rejoin questions list",
+            "rejoin questions answer 019a0000-0000-7000-8000-000000000001 yes",
+            "rejoin schedules list --json",
+            "rejoin schedules disable nightly",
+            "rejoin prices list",
+            "rejoin prices set ollama:* --input 0 --output 0.5",
+            "rejoin prices remove ollama:*",
             "rejoin queue stats",
             "rejoin queue retry 7",
             "rejoin queue dead",

@@ -131,6 +131,18 @@ impl Client {
         self.json(self.request(Method::GET, path), path).await
     }
 
+    /// An answer that is text.
+    ///
+    /// # Errors
+    /// The API can't be reached, or refuses.
+    pub async fn text(&self, path: &str) -> Result<String> {
+        Ok(self
+            .answered(self.request(Method::GET, path), path)
+            .await?
+            .text()
+            .await?)
+    }
+
     /// # Errors
     /// The API can't be reached, or refuses.
     pub async fn post(&self, path: &str, body: &Value) -> Result<Value> {

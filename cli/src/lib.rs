@@ -10,6 +10,10 @@
 //! - `transcript`            what a terminal shows of a reply, every word once
 //! - `queue` `keys` `projects`   for operators: straight to the database
 //! - `secrets` `audit`       sealed values, and who changed what: straight to the database, too
+//! - `tasks`                 DAGs of tasks that agents do: through the API
+//! - `questions`             what runs ask people: through the API
+//! - `schedules`             what is started by the clock: through the API
+//! - `prices`                what models cost: through the API
 //! - `install`               products, by their manifests: through the API
 //! - `mcp`                   MCP servers of a project: through the API
 //! - `graph`                 import and export of the knowledge graph
@@ -45,12 +49,16 @@ pub mod mcp;
 pub mod migrate;
 pub mod openapi;
 pub mod out;
+pub mod prices;
 pub mod projects;
+pub mod questions;
 pub mod queue;
 pub mod runs;
+pub mod schedules;
 pub mod secrets;
 pub mod stream;
 pub mod tail;
+pub mod tasks;
 pub mod transcript;
 pub mod worker;
 
@@ -72,6 +80,10 @@ pub async fn run(cli: Cli) -> Result<Exit> {
         Command::Queue(args) => queue::run(global, args, out).await,
         Command::Graph(args) => graph::run(global, args, out).await,
         Command::Mcp(args) => mcp::run(global, args, out).await,
+        Command::Tasks(args) => tasks::run(global, args, out).await,
+        Command::Questions(args) => questions::run(global, args, out).await,
+        Command::Schedules(args) => schedules::run(global, args, out).await,
+        Command::Prices(args) => prices::run(global, args, out).await,
         Command::Install(args) => install::run(global, args, out).await,
         Command::Uninstall(args) => install::uninstall(global, args, out).await,
         Command::Projects(args) => projects::run(global, args, out).await,

@@ -17,7 +17,8 @@ use crate::{args::Global, client::Client, current, exit::Exit, out::Out};
 ///
 /// Examples:
 ///   rejoin mcp add files --command files
-///   rejoin mcp add search --url https://mcp.example/mcp --header 'Authorization=Bearer ${SEARCH_TOKEN}'
+///   rejoin mcp add search --server-url https://mcp.example/mcp --header 'Authorization=Bearer ${SEARCH_TOKEN}'
+///   rejoin mcp add crm --server-url https://crm.example/mcp --oauth-client-id rejoin --oauth-client-secret '${CRM_SECRET}'
 ///   rejoin mcp test search
 ///   rejoin mcp approve search
 ///   rejoin mcp list
@@ -39,17 +40,20 @@ pub enum Action {
         /// A letter, then letters, digits and `-`, in lower case.
         name: String,
         /// A command of the operator's configuration, by name
-        #[arg(long, conflicts_with = "url", required_unless_present = "url")]
+        #[arg(long, conflicts_with = "server_url", required_unless_present = "server_url")]
         command: Option<String>,
         /// A variable of the process, as NAME=VALUE
         #[arg(long, value_name = "NAME=VALUE", requires = "command")]
         env: Vec<String>,
         /// Where a server that speaks streamable HTTP is
-        #[arg(long)]
-        url: Option<String>,
+        // Not --url: that is the API, which gets the key.
+        #[arg(long, value_name = "URL")]
+        server_url: Option<String>,
         /// A header of each request, as NAME=VALUE
-        #[arg(long, value_name = "NAME=VALUE", requires = "url")]
+        #[arg(long, value_name = "NAME=VALUE", requires = "server_url")]
         header: Vec<String>,
+        #[command(flatten)]
+        oauth: Box<OAuth>,
         /// Only its tools that one of these globs matches, by the server's own names
         #[arg(long, value_name = "GLOB", value_delimiter = ',')]
         tools: Vec<String>,
@@ -99,6 +103,37 @@ pub enum Action {
     },
 }
 
+/// A token that goes with each request, by the client-credentials grant.
+#[derive(Debug, clap::Args)]
+pub struct OAuth {
+    /// Get tokens for an HTTP server: what its authorization server knows us as
+    #[arg(long, value_name = "ID", requires = "server_url", requires = "oauth_client_secret")]
+    oauth_client_id: Option<String>,
+    /// A secret of the project, as ${NAME}
+    #[arg(long, value_name = "${NAME}", requires = "oauth_client_id")]
+    oauth_client_secret: Option<String>,
+    /// What the tokens are to allow; without it, what the server says that it needs
+    #[arg(long, value_name = "SCOPE", requires = "oauth_client_id")]
+    oauth_scope: Vec<String>,
+    /// Where tokens are given out; without it, where the server says
+    #[arg(long, value_name = "URL", requires = "oauth_client_id")]
+    oauth_token_url: Option<String>,
+}
+
+impl OAuth {
+    fn settings(self) -> Option<Value> {
+        let mut settings = json!({
+            "clientId": self.oauth_client_id?,
+            "clientSecret": self.oauth_client_secret,
+            "scopes": self.oauth_scope,
+        });
+        if let Some(url) = self.oauth_token_url {
+            settings["tokenUrl"] = json!(url);
+        }
+        Some(settings)
+    }
+}
+
 /// # Errors
 /// The API can't be reached, or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
@@ -111,15 +146,16 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             name,
             command,
             env,
-            url,
+            server_url,
             header,
+            oauth,
             tools,
             timeout_s,
             approve_each,
             trust_hints,
         } => {
             let mut body = json!({"name": name, "trustHints": trust_hints});
-            match (command, url) {
+            match (command, server_url) {
                 (Some(command), _) => {
                     body["transport"] = json!("stdio");
                     body["command"] = json!(command);
@@ -129,6 +165,9 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                     body["transport"] = json!("http");
                     body["url"] = json!(url);
                     body["headers"] = pairs("--header", &header)?;
+                    if let Some(settings) = oauth.settings() {
+                        body["oauth"] = settings;
+                    }
                 }
             }
             if !tools.is_empty() {

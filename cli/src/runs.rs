@@ -1,4 +1,4 @@
-//! `rejoin runs`: look at runs, cancel one; through the API.
+//! `rejoin runs`: look at runs, tell one something, let it go on, fork it, cancel it; through the API.
 use anyhow::Result;
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -11,12 +11,15 @@ const LINE_MAX_CHARS: usize = 160;
 /// What `show` reads of each list.
 const SHOWN: u16 = 100;
 
-/// Look at runs, with their messages and tool calls, or cancel one.
+/// Look at runs, with their messages and tool calls; tell one something, let it go on, fork or cancel it.
 ///
 /// Examples:
 ///   rejoin runs list --limit 20
 ///   rejoin runs list --state running --json | jq -r '.items[].id'
 ///   rejoin runs show 0192f0c1-…
+///   rejoin runs list --agent tidier --since 2026-01-01T00:00:00Z
+///   rejoin runs export 0192f0c1-… > run.json
+///   rejoin runs fork 0192f0c1-… --step 2 "Look at libssl1 instead."
 ///   rejoin runs cancel 0192f0c1-…
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -41,12 +44,41 @@ pub enum Action {
         /// Only runs of this conversation.
         #[arg(long, value_name = "ID")]
         conversation: Option<Uuid>,
+        /// Only runs of this agent, by name.
+        #[arg(long, value_name = "NAME")]
+        agent: Option<String>,
+        /// Only runs that were made then or later (RFC 3339).
+        #[arg(long, value_name = "TIME")]
+        since: Option<String>,
+        /// Only runs that were made before (RFC 3339).
+        #[arg(long, value_name = "TIME")]
+        until: Option<String>,
+        /// Only runs that no other one started.
+        #[arg(long)]
+        top_level: bool,
         /// Go on where a page ended (`nextCursor`).
         #[arg(long)]
         cursor: Option<String>,
     },
     /// One run: its state, its messages, its tool calls.
     Show { run: Uuid },
+    /// A run and all that it has started.
+    Tree { run: Uuid },
+    /// All that is stored of a run and of what it started, as one JSON document.
+    Export { run: Uuid },
+    /// Tell a run something while it is at work: it takes it with its next step.
+    Tell { run: Uuid, message: String },
+    /// Let a paused run go on.
+    Resume { run: Uuid, message: Option<String> },
+    /// Begin a new run where another one stood after a step.
+    Fork {
+        run: Uuid,
+        /// The last step that the new one has behind it; 0: none.
+        #[arg(long)]
+        step: u16,
+        /// Put behind that step; with step 0, in the place of what the run was asked.
+        message: Option<String>,
+    },
     /// Stop a run at its next await point. Doing it twice does no harm.
     Cancel { run: Uuid },
 }
@@ -60,6 +92,10 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             limit,
             state,
             conversation,
+            agent,
+            since,
+            until,
+            top_level,
             cursor,
         } => {
             let mut query = url::form_urlencoded::Serializer::new(String::new());
@@ -67,6 +103,10 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             for (name, value) in [
                 ("state", state),
                 ("conversationId", conversation.map(|id| id.to_string())),
+                ("agent", agent),
+                ("since", since),
+                ("until", until),
+                ("topLevel", top_level.then(|| "true".to_owned())),
                 ("cursor", cursor),
             ] {
                 if let Some(value) = value {
@@ -86,6 +126,37 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             let messages = client.get(&format!("{path}/messages?limit={SHOWN}")).await?;
             let calls = client.get(&format!("{path}/tool-calls?limit={SHOWN}")).await?;
             show(&about, &messages, &calls, out)?;
+        }
+        Action::Tree { run } => {
+            let project = client.project(args.project).await?;
+            let tree = client
+                .get(&format!("/api/projects/{project}/agent-runs/{run}/tree"))
+                .await?;
+            list(&tree, out)?;
+        }
+        Action::Export { run } => {
+            let project = client.project(args.project).await?;
+            let whole = client
+                .get(&format!("/api/projects/{project}/agent-runs/{run}/export"))
+                .await?;
+            out.json(&whole)?;
+        }
+        Action::Tell { run, message } => {
+            let body = json!({ "message": message });
+            let answer = client.post(&format!("/api/runs/{run}/messages"), &body).await?;
+            out.either(&answer, || format!("the run {run} takes it with its next step"))?;
+        }
+        Action::Resume { run, message } => {
+            let body = json!({ "message": message });
+            let answer = client.post(&format!("/api/runs/{run}/resume"), &body).await?;
+            out.either(&answer, || {
+                format!("the run goes on: rejoin tail {run} --after {}", text(&answer["cursor"]))
+            })?;
+        }
+        Action::Fork { run, step, message } => {
+            let body = json!({ "step": step, "message": message });
+            let answer = client.post(&format!("/api/runs/{run}/fork"), &body).await?;
+            out.either(&answer, || format!("forked: rejoin tail {}", text(&answer["runId"])))?;
         }
         Action::Cancel { run } => {
             let answer = client.post(&format!("/api/runs/{run}/cancel"), &json!({})).await?;

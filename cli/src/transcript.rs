@@ -153,6 +153,8 @@ impl Transcript {
                 }
             }
             "mcp_tool" => self.tool(event)?,
+            "sub_agent" => self.sub_agent(event)?,
+            "limit" => self.aside(&format!("! {}", event.text("message")))?,
             "question" => self.aside(&format!("? {}", event.text("question")))?,
             "handoff" => self.aside(&format!("→ {} hands over to {}", event.text("from"), event.text("to")))?,
             "error" if ours => self.aside(&format!("error: {} ({})", event.text("error"), event.text("code")))?,
@@ -161,6 +163,16 @@ impl Transcript {
             _ => {}
         }
         Ok(None)
+    }
+
+    /// A sub-agent begins, or is over.
+    fn sub_agent(&mut self, event: &Received) -> Result<()> {
+        let line = match event.text("status") {
+            "started" => format!("↳ {} begins: {}", event.text("agent"), shortened(event.text("task"))),
+            "failed" => format!("↳ {} failed: {}", event.text("agent"), event.text("error")),
+            status => format!("↳ {} is {status}", event.text("agent")),
+        };
+        self.aside(&line)
     }
 
     /// The state of a running turn, from a snapshot.

@@ -1,4 +1,8 @@
 //! Agent definitions: prompt, model, tools, limits. Unique by name within a project.
+//!
+//! - `settings`  what runs heed of a definition's `config`
+
+pub mod settings;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -7,6 +11,8 @@ use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use crate::ids;
+
+use settings::Settings;
 
 /// The model of a definition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,6 +47,13 @@ pub struct AgentDefinition {
     pub config: Value,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
+}
+
+impl AgentDefinition {
+    /// Whether callers from outside may choose it. Other agents, tasks and schedules reach all of the project's.
+    pub fn is_open(&self) -> bool {
+        self.visibility != "internal"
+    }
 }
 
 /// What a definition is made of, without what the database adds.
@@ -131,6 +144,7 @@ impl DefinitionContent {
         if !self.config.is_object() {
             return Err("config must be an object".to_owned());
         }
+        Settings::of(&self.config)?;
         if let Some(model) = &self.model {
             if model.name.trim().is_empty() {
                 return Err("model.name must not be empty".to_owned());
@@ -192,9 +206,13 @@ const SYSTEM_PROMPT_MAX_CHARS: usize = 200_000;
 /// Entries of a whitelist.
 const MAX_TOOLS: usize = 500;
 /// Values of `flow_type`.
-pub const FLOW_TYPES: [&str; 4] = ["single", "sequential", "loop", "parallel"];
+pub const FLOW_TYPES: [&str; 5] = ["single", "sequential", "loop", "parallel", "discussion"];
 /// Values of `visibility`.
-pub const VISIBILITIES: [&str; 3] = ["external", "project", "internal"];
+pub const VISIBILITIES: [&str; 3] = [EXTERNAL, PROJECT, "internal"];
+/// Meant for programs outside, too.
+pub const EXTERNAL: &str = "external";
+/// For whoever may write in the project: the usual one.
+pub const PROJECT: &str = "project";
 /// The default agent of every project.
 pub const GRAPH_QUERY_AGENT: &str = "graph-query-agent";
 
@@ -383,6 +401,17 @@ pub async fn find_by_name(
     Ok(row.map(Into::into))
 }
 
+/// The `config` of the definition that a run follows; null where there is none.
+pub async fn config_of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Value, sqlx::Error> {
+    let config = sqlx::query_scalar!(
+        "select d.config from kb.agent_runs r join kb.agent_definitions d on d.id = r.agent_definition_id where r.id = $1",
+        run_id
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(config.unwrap_or_default())
+}
+
 /// A page by name, after `after`.
 pub async fn list(
     db: impl PgExecutor<'_>,
@@ -390,10 +419,23 @@ pub async fn list(
     after: Option<&str>,
     limit: i64,
 ) -> Result<Vec<AgentDefinition>, sqlx::Error> {
+    list_visible(db, project_id, &VISIBILITIES, after, limit).await
+}
+
+/// The same, of those with one of these visibilities.
+pub async fn list_visible(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    visibilities: &[&str],
+    after: Option<&str>,
+    limit: i64,
+) -> Result<Vec<AgentDefinition>, sqlx::Error> {
     let rows = sqlx::query_as!(
         Row,
-        "select * from kb.agent_definitions where project_id = $1 and ($2::text is null or name > $2) order by name limit $3",
+        "select * from kb.agent_definitions
+         where project_id = $1 and visibility = any($2) and ($3::text is null or name > $3) order by name limit $4",
         project_id,
+        visibilities as &[&str],
         after,
         limit
     )

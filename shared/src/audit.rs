@@ -82,6 +82,11 @@ pub enum Action {
     McpToolsApproved,
     ProductInstalled,
     ProductUninstalled,
+    ScheduleCreated,
+    ScheduleChanged,
+    ScheduleDeleted,
+    ModelPriceSet,
+    ModelPriceRemoved,
     /// An identity of a provider stands for a user who was here before.
     IdentityLinked,
     /// A user was made for an identity that was never seen.
@@ -113,6 +118,11 @@ impl Action {
             Action::McpToolsApproved => "mcp_server.tools_approved",
             Action::ProductInstalled => "product.installed",
             Action::ProductUninstalled => "product.uninstalled",
+            Action::ScheduleCreated => "schedule.created",
+            Action::ScheduleChanged => "schedule.changed",
+            Action::ScheduleDeleted => "schedule.deleted",
+            Action::ModelPriceSet => "model_price.set",
+            Action::ModelPriceRemoved => "model_price.removed",
             Action::IdentityLinked => "identity.linked",
             Action::UserCreated => "user.created",
             Action::SecretSet => "secret.set",

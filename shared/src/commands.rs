@@ -9,6 +9,15 @@
 //! - `start_run`      an attempt begins: `meta`, or `reset`           (worker)
 //! - `record_step`    a model's answer and the calls it asked for     (worker)
 //! - `record_tool`    a call is about to act; a call is over          (worker)
+//! - `suspend_run`    sub-agents are started, people asked; the run waits (worker)
+//! - `answer_question` what a run waited for: an answer, or no more time (API, worker)
+//! - `steer_run`      a message to a run that is at work              (API)
+//! - `resume_run`     a paused run goes on                            (API)
+//! - `fork_run`         a new run from another one's records        (API)
+//! - `task_dag`       a DAG of tasks: made, paused, cancelled         (API, worker)
+//! - `dispatch`       a task's run has ended: what follows from that
+//! - `fire_schedule`  what is due by the clock is started          (worker)
+//! - `ends`           what every end of a run has in common
 //! - `finish_run`     the answer, the run's end, `done`, the job      (worker)
 //!
 //! Order of locks, against deadlocks: the job (KEY SHARE, as a fence), the log, the run, then whatever else; a command without
@@ -21,24 +30,41 @@ use sqlx::{PgConnection, PgPool};
 use crate::sabotage::{self, Break};
 use crate::walls::{self, Asking};
 
+pub mod answer_question;
 pub mod cancel_run;
 pub mod delete_conversation;
+mod dispatch;
+mod ends;
 pub mod finish_run;
+pub mod fire_schedule;
+pub mod fork_run;
 pub mod idempotency;
 pub mod post_message;
 pub mod record_step;
 pub mod record_tool;
+pub mod resume_run;
 pub mod start_run;
+pub mod steer_run;
+pub mod suspend_run;
+pub mod task_dag;
 pub mod trigger_run;
 
+pub use answer_question::{AnswerError, CloseQuestion, Closing};
 pub use cancel_run::CancelRun;
 pub use delete_conversation::DeleteConversation;
-pub use finish_run::{FinishRun, RunError};
+pub use finish_run::{FinishRun, Finished, RunError};
+pub use fire_schedule::{FireSchedule, Fired};
+pub use fork_run::{ForkError, ForkRun};
 pub use idempotency::{Idempotency, run_of_key};
 pub use post_message::{OnBusy, PostError, PostMessage, Posted};
-pub use record_step::{AskedCall, RecordStep};
+pub use record_step::{AskedCall, RecordStep, Recorded};
 pub use record_tool::{ToolEnded, ToolStarted};
+pub use resume_run::{ResumeError, ResumeRun, Resumed};
 pub use start_run::{Begun, StartRun, Started};
+pub use steer_run::{SteerError, SteerRun, Steered};
+pub use suspend_run::{Deferred, DeferredWhat, SpawnItem, SpawnLimits, SpawnWhat, SuspendRun, Suspended};
+pub use suspend_run::{MAX_TOTAL_STEPS, NewTasks};
+pub use task_dag::{ChangeDag, CreateDag, DagChange, DagError, cancel_dag};
 pub use trigger_run::TriggerRun;
 
 /// A verb. Applying it joins the caller's transaction; [`execute`] gives it one of its own.

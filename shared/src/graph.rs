@@ -14,6 +14,7 @@
 //! - `hybrid`         search by words, by meaning, or by both
 //! - `meaning`        the model that makes vectors of queries, as searches see it
 //! - `vectors`        what is near in meaning
+//! - `signs`          the signs of great projects' vectors, in this process
 //! - `unembedded`     objects whose vectors are still to be made
 //! - `query`          the words of a search query: what counts, what is noise
 //! - `traverse`       breadth-first walk, one statement a level
@@ -37,6 +38,7 @@ pub mod relationships;
 pub mod rules;
 pub mod schema;
 pub mod search;
+pub mod signs;
 pub mod traverse;
 pub mod unembedded;
 pub mod vectors;

@@ -4,6 +4,10 @@
 //! # Layout
 //! - `ids` `digest` `schemas` `config` `db` `telemetry` `auth` `identities` `sessions`   the ground
 //! - `projects` `conversations` `messages` `agents` `runs` `run_messages` `tool_calls`   nouns: types and their SQL
+//! - `tasks`     DAGs of tasks: specs, rows, their objects in the graph, which agent gets which
+//! - `emergent` `discussions`   the types by which agents work together; what they say when they settle something
+//! - `schedules` when agents and DAGs are started by the clock
+//! - `waits` `questions` `inbox` `prices`   what runs wait for, are asked, are told, and cost
 //! - `queue`     the job queue: enqueue, claim, heartbeat, settle, sweep, stats
 //! - `events`    the log of a conversation: kinds, append, read, group commit, snapshot, retention
 //! - `wakeup`    the bus of hints: `postgres` (LISTEN/NOTIFY) or `poll`
@@ -29,25 +33,33 @@ pub mod config;
 pub mod conversations;
 pub mod db;
 pub mod digest;
+pub mod discussions;
+pub mod emergent;
 pub mod events;
 pub mod graph;
 pub mod horizon;
 pub mod identities;
 pub mod ids;
+pub mod inbox;
 pub mod mcp;
 pub mod messages;
+pub mod prices;
 pub mod products;
 pub mod projects;
+pub mod questions;
 pub mod queue;
 pub mod run_messages;
 pub mod runs;
 pub mod sabotage;
+pub mod schedules;
 pub mod schemas;
 pub mod secrets;
 pub mod sessions;
+pub mod tasks;
 pub mod telemetry;
 pub mod tool_calls;
 pub mod tools;
+pub mod waits;
 pub mod wakeup;
 pub mod walls;
 pub mod watchdog;

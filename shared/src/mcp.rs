@@ -1,6 +1,7 @@
 //! MCP servers of a project: how they are reached, and what they offer. SQL of `kb.project_mcp_servers` and `kb.mcp_tools`.
 //!
 //! - `commands`  which processes may be started: the operator's word, not the project's
+//! - `oauth`     how tokens for HTTP servers are got
 //! - `settings`  what is set of a server, and what may be
 //! - `template`  `${NAME}` in settings: values of the project's secrets
 //! - `offers`    the tools that servers offer, each held until its definition is approved
@@ -10,17 +11,19 @@
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use crate::ids;
 
 pub mod commands;
+mod oauth;
 pub mod offers;
 mod settings;
 pub mod template;
 
+pub use oauth::OAuth;
 pub use settings::{Approval, Settings, Transport};
 
 /// The kind of jobs that ask a server what it offers; the payload names it: `{"serverId"}`.
@@ -61,6 +64,7 @@ struct Row {
     env: Value,
     url: Option<String>,
     headers: Value,
+    oauth: Option<Value>,
     enabled: bool,
     tools: Vec<String>,
     timeout_s: Option<i32>,
@@ -96,6 +100,8 @@ impl From<Row> for Server {
                 env: object(row.env),
                 url: row.url,
                 headers: object(row.headers),
+                // It was checked when it was stored.
+                oauth: row.oauth.and_then(|oauth| serde_json::from_value(oauth).ok()),
                 enabled: row.enabled,
                 tools: row.tools,
                 timeout_s: row.timeout_s,
@@ -153,8 +159,9 @@ pub async fn create(
     let row = sqlx::query_as!(
         Row,
         "insert into kb.project_mcp_servers
-             (id, project_id, name, transport, command, env, url, headers, enabled, tools, timeout_s, approval, trust_hints, product)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+             (id, project_id, name, transport, command, env, url, headers, enabled, tools, timeout_s, approval, trust_hints, product,
+              oauth)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
          on conflict (project_id, name) do nothing
          returning *",
         ids::new(),
@@ -171,6 +178,7 @@ pub async fn create(
         s.approval.as_str(),
         s.trust_hints,
         product,
+        s.oauth.as_ref().map(|oauth| json!(oauth)),
     )
     .fetch_optional(db)
     .await?;
@@ -195,7 +203,7 @@ pub async fn update(
         Row,
         "update kb.project_mcp_servers
          set transport = $3, command = $4, env = $5, url = $6, headers = $7, enabled = $8, tools = $9, timeout_s = $10,
-             approval = $11, trust_hints = $12, updated_at = now(),
+             approval = $11, trust_hints = $12, oauth = $14, updated_at = now(),
              revision = revision + case when $13 then 1 else 0 end,
              seen_at = case when $13 then null else seen_at end,
              server_info = case when $13 then null else server_info end,
@@ -216,6 +224,7 @@ pub async fn update(
         s.approval.as_str(),
         s.trust_hints,
         is_another,
+        s.oauth.as_ref().map(|oauth| json!(oauth)),
     )
     .fetch_optional(db)
     .await?;

@@ -17,6 +17,7 @@ use uuid::Uuid;
 use crate::agents::{self, DefinitionContent};
 use crate::graph::{self, packs};
 use crate::mcp;
+use crate::schedules::{self, ScheduleContent};
 
 pub mod manifest;
 
@@ -170,7 +171,10 @@ pub async fn install(
         work.server(server).await?;
     }
     work.written(PROMPTS, Some(&manifest.document));
-    work.written(JOBS, Some(&manifest.document));
+    for job in &manifest.jobs {
+        work.job(job).await?;
+    }
+    work.remove_jobs(Some(&manifest.document)).await?;
     work.remove_others(Some(&manifest.document)).await?;
     sqlx::query!(
         "insert into kb.products (project_id, name, version, manifest) values ($1, $2, $3, $4)
@@ -200,7 +204,7 @@ pub async fn uninstall(db: &mut PgConnection, project_id: Uuid, name: &str) -> R
         .clone()
         .ok_or_else(|| ProductError::NotFound(name.to_owned()))?;
     work.written(PROMPTS, None);
-    work.written(JOBS, None);
+    work.remove_jobs(None).await?;
     work.remove_others(None).await?;
     sqlx::query!(
         "delete from kb.products where project_id = $1 and name = $2",
@@ -324,6 +328,46 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
+    /// A job is a schedule. Whether it is switched on is the project's affair, and stays.
+    async fn job(&mut self, wanted: &Value) -> Result<(), ProductError> {
+        let (kind, name) = (JOBS.0, words(wanted, "name"));
+        let mut wanted = ScheduleContent::of_job(wanted).map_err(ProductError::Invalid)?;
+        let Some(there) = schedules::find_by_name(&mut *self.db, self.project_id, name).await? else {
+            schedules::insert(&mut *self.db, self.project_id, None, &wanted).await?;
+            self.note(kind, name, Action::Create, vec![]);
+            return Ok(());
+        };
+        if !self.may_change(JOBS, name) {
+            return Ok(());
+        }
+        let current = ScheduleContent::from(&there);
+        wanted.enabled = current.enabled;
+        let differs = current.changed_fields(&wanted);
+        if differs.is_empty() {
+            self.note(kind, name, Action::Keep, vec![]);
+            return Ok(());
+        }
+        schedules::update(&mut *self.db, there.id, &wanted).await?;
+        self.note(
+            kind,
+            name,
+            Action::Update,
+            differs.into_iter().map(str::to_owned).collect(),
+        );
+        Ok(())
+    }
+
+    /// Jobs that the product has no more.
+    async fn remove_jobs(&mut self, document: Option<&Value>) -> Result<(), ProductError> {
+        for name in self.no_more(JOBS.1, document) {
+            if let Some(there) = schedules::find_by_name(&mut *self.db, self.project_id, &name).await? {
+                schedules::delete(&mut *self.db, self.project_id, there.id).await?;
+            }
+            self.note(JOBS.0, &name, Action::Remove, vec![]);
+        }
+        Ok(())
+    }
+
     async fn pack(&mut self, wanted: &WantedPack) -> Result<(), ProductError> {
         let (kind, name) = (PACKS.0, wanted.name());
         let pack = match wanted {
@@ -374,7 +418,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Things that live in the manifest alone.
+    /// Things that live in the manifest alone: prompts.
     fn written(&mut self, (kind, path): (&'static str, &'static str), document: Option<&Value>) {
         let before = self.before.clone();
         let (before, now) = (listed(before.as_ref(), path), listed(document, path));
@@ -391,19 +435,19 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// What the product has no more.
+    /// The names of what the manifest before listed, and this one doesn't.
+    fn no_more(&self, path: &str, document: Option<&Value>) -> Vec<String> {
+        let now = listed(document, path);
+        listed(self.before.as_ref(), path)
+            .into_keys()
+            .filter(|name| !now.contains_key(name))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// What else the product has no more.
     async fn remove_others(&mut self, document: Option<&Value>) -> Result<(), ProductError> {
-        let before = self.before.clone();
-        let no_more = |path: &str| -> Vec<String> {
-            let now = listed(document, path);
-            let before = listed(before.as_ref(), path);
-            before
-                .into_keys()
-                .filter(|name| !now.contains_key(name))
-                .map(str::to_owned)
-                .collect()
-        };
-        for name in no_more(AGENTS.1) {
+        for name in self.no_more(AGENTS.1, document) {
             let Some(there) = agents::find_by_name(&mut *self.db, self.project_id, &name).await? else {
                 continue;
             };
@@ -422,14 +466,14 @@ impl<'a> Work<'a> {
                 Err(error) => return Err(error.into()),
             }
         }
-        for name in no_more(SERVERS.1) {
+        for name in self.no_more(SERVERS.1, document) {
             let there = mcp::list(&mut *self.db, self.project_id).await?;
             if let Some(there) = there.into_iter().find(|server| server.settings.name == name) {
                 mcp::delete(&mut *self.db, self.project_id, there.id).await?;
                 self.note(SERVERS.0, &name, Action::Remove, vec![]);
             }
         }
-        for name in no_more(PACKS.1) {
+        for name in self.no_more(PACKS.1, document) {
             let shared = self
                 .others
                 .iter()

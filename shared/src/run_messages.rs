@@ -68,6 +68,37 @@ pub async fn append_all(
     Ok(())
 }
 
+/// Gives a run the messages of another one, as they are.
+pub async fn copy(db: &mut PgConnection, run_id: Uuid, messages: &[RunMessage]) -> Result<(), sqlx::Error> {
+    let ids: Vec<Uuid> = messages.iter().map(|_| ids::new()).collect();
+    let of: Vec<Uuid> = messages.iter().map(|message| message.id).collect();
+    sqlx::query!(
+        "insert into kb.agent_run_messages (id, run_id, position, role, content, step_number)
+         select n.id, $1, m.position, m.role, m.content, m.step_number
+         from unnest($2::uuid[], $3::uuid[]) n(id, of) join kb.agent_run_messages m on m.id = n.of",
+        run_id,
+        &ids,
+        &of
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Puts another content in the place of the newest message of that role.
+pub async fn replace_last(db: &mut PgConnection, run_id: Uuid, role: &str, content: &Value) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.agent_run_messages set content = $3
+         where run_id = $1 and position = (select max(position) from kb.agent_run_messages where run_id = $1 and role = $2)",
+        run_id,
+        role,
+        content
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
 /// All messages of a run, in order.
 pub async fn all(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<RunMessage>, sqlx::Error> {
     sqlx::query_as!(

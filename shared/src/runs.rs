@@ -1,7 +1,9 @@
 //! Runs: one execution of an agent, of one or many attempts.
 //!
-//! State machine: queued -> running -> (waiting -> queued)* -> completed | failed | cancelled | paused. Every change after
-//! `queued` is made by the commands, under the fence of the job's attempt.
+//! State machine: queued -> running -> (waiting -> queued)* -> completed | failed | cancelled | paused; a paused one may be resumed
+//! (-> queued). Every change after `queued` is made by the commands, under the fence of the job's attempt or the lock of the log.
+//!
+//! A run that another one started (a sub-agent) shares its root's log: whoever changes a run of a tree holds that log's lock.
 
 use chrono::{DateTime, Utc};
 use deadpool_postgres::Pool;
@@ -12,6 +14,7 @@ use uuid::Uuid;
 
 use crate::conversations::Owner;
 use crate::events::log::{self, LogEnds};
+use crate::events::{Event, Kind};
 use crate::queue::settle::HotError;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,17 +99,61 @@ pub struct Run {
     pub created_at: DateTime<Utc>,
     pub started_at: Option<DateTime<Utc>>,
     pub finished_at: Option<DateTime<Utc>>,
+    /// The call of the parent's that started it, and its place there.
+    pub spawn_call_id: Option<Uuid>,
+    pub spawn_position: Option<i32>,
+    /// Steps before this turn.
+    pub turn_step: i32,
+    pub waiting_since: Option<DateTime<Utc>>,
+    /// In this turn [seconds].
+    pub waited_s: f64,
+    /// Of the root, for its tree: questions that are open, since when one is, and how long one was [seconds].
+    pub questions_open: i32,
+    pub questions_since: Option<DateTime<Utc>>,
+    pub person_s: f64,
+    /// Of the root, for its tree.
+    pub tree_tokens: i64,
+    pub tree_cost_usd: f64,
+    pub tree_runs: i32,
+    /// The task that it works on, or decides about.
+    pub task_id: Option<Uuid>,
+    /// The run whose records it began with, up to this step.
+    pub forked_from_run_id: Option<Uuid>,
+    pub forked_from_step: Option<i32>,
 }
+
+/// `source` of a sub-agent's events.
+pub const SOURCE_SUB_AGENT: &str = "sub_agent";
 
 impl Run {
     pub fn state(&self) -> RunState {
         RunState::parse(&self.state).expect("the table's check constraint allows only known states")
+    }
+
+    /// Whether another run started it.
+    pub fn is_sub_agent(&self) -> bool {
+        self.parent_run_id.is_some()
+    }
+
+    /// An event of this run's: a sub-agent's says so.
+    pub fn event(&self, kind: Kind) -> Event {
+        let is_sub_agent = self.is_sub_agent();
+        // `meta` names its agent by itself.
+        let is_named = matches!(kind, Kind::Meta { .. });
+        Event {
+            agent: self.agent_name.clone().filter(|_| is_sub_agent && !is_named),
+            parent_run_id: self.parent_run_id,
+            source: is_sub_agent.then(|| SOURCE_SUB_AGENT.to_owned()),
+            ..Event::of(self.id, kind)
+        }
     }
 }
 
 /// A run about to be queued.
 pub struct NewRun<'a> {
     pub id: Uuid,
+    /// None: a top-level run.
+    pub spawned: Option<Spawned>,
     pub project_id: Uuid,
     pub conversation_id: Option<Uuid>,
     pub user_id: Option<Uuid>,
@@ -117,14 +164,27 @@ pub struct NewRun<'a> {
     pub input: &'a str,
     pub first_seq: i64,
     pub timeout_s: Option<i32>,
+    /// The task that it works on, or decides about.
+    pub task_id: Option<Uuid>,
 }
 
-/// Adds a top-level run.
+/// Where a sub-agent comes from.
+#[derive(Debug, Clone, Copy)]
+pub struct Spawned {
+    pub parent_run_id: Uuid,
+    pub root_run_id: Uuid,
+    pub depth: i32,
+    pub call_id: Uuid,
+    pub position: i32,
+}
+
+/// Adds a run.
 pub async fn insert(db: &mut PgConnection, run: NewRun<'_>) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into kb.agent_runs (id, project_id, conversation_id, user_id, agent_definition_id, agent_name, root_run_id,
-                                    log_id, message_id, input, first_seq, timeout_s)
-         values ($1, $2, $3, $4, $5, $6, $1, $7, $8, $9, $10, $11)",
+                                    log_id, message_id, input, first_seq, timeout_s,
+                                    parent_run_id, depth, spawn_call_id, spawn_position, task_id)
+         values ($1, $2, $3, $4, $5, $6, coalesce($12::uuid, $1::uuid), $7, $8, $9, $10, $11, $13, $14, $15, $16, $17)",
         run.id,
         run.project_id,
         run.conversation_id,
@@ -136,6 +196,27 @@ pub async fn insert(db: &mut PgConnection, run: NewRun<'_>) -> Result<(), sqlx::
         run.input,
         run.first_seq,
         run.timeout_s,
+        run.spawned.map(|spawned| spawned.root_run_id) as _,
+        run.spawned.map(|spawned| spawned.parent_run_id) as _,
+        run.spawned.map_or(0, |spawned| spawned.depth),
+        run.spawned.map(|spawned| spawned.call_id) as _,
+        run.spawned.map(|spawned| spawned.position) as _,
+        run.task_id as _,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// A new run begins with another one's records, up to a step: its counters go on from there.
+pub async fn set_fork(db: &mut PgConnection, id: Uuid, of: Uuid, step: i32) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.agent_runs
+         set forked_from_run_id = $2, forked_from_step = $3, turn_step = $3, step_count = $3, total_steps = $3
+         where id = $1",
+        id,
+        of,
+        step
     )
     .execute(db)
     .await?;
@@ -199,13 +280,106 @@ pub async fn get_visible(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Res
     .await
 }
 
+/// How long a run has been at it, and its tree, as the database's clock tells; and what the tree has used.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Clocks {
+    /// Of this turn, without the time in which it waited [seconds].
+    pub age_s: f64,
+    /// Of the root's turn, without the time in which a person was asked [seconds].
+    pub tree_age_s: f64,
+    pub used: TreeUse,
+}
+
+pub async fn clocks(db: impl PgExecutor<'_>, id: Uuid) -> Result<Clocks, sqlx::Error> {
+    let row = sqlx::query!(
+        r#"select extract(epoch from now() - r.started_at)::float8 - r.waited_s as age_s,
+                  extract(epoch from now() - root.started_at)::float8 - root.person_s
+                    - case when root.questions_open > 0 then extract(epoch from now() - root.questions_since)::float8 else 0 end
+                    as tree_age_s,
+                  root.tree_tokens as "tokens!", root.tree_cost_usd as "cost_usd!"
+           from kb.agent_runs r join kb.agent_runs root on root.id = r.root_run_id where r.id = $1"#,
+        id
+    )
+    .fetch_one(db)
+    .await?;
+    Ok(Clocks {
+        age_s: row.age_s.unwrap_or_default(),
+        tree_age_s: row.tree_age_s.unwrap_or_default(),
+        used: TreeUse {
+            tokens: row.tokens,
+            cost_usd: row.cost_usd,
+        },
+    })
+}
+
+/// What a whole tree of runs has used.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct TreeUse {
+    pub tokens: i64,
+    pub cost_usd: f64,
+}
+
+/// Counts a step of a run, and what it has used (tokens, dollars) with the tree that it belongs to; returns the tree's sum. The caller holds
+/// the log's lock.
+pub async fn record_step(
+    db: &mut PgConnection,
+    run: &Run,
+    step: i32,
+    usage: &Value,
+    seq: i64,
+    (tokens, cost_usd): (u64, f64),
+) -> Result<TreeUse, sqlx::Error> {
+    let tokens = i64::try_from(tokens).unwrap_or(i64::MAX);
+    let of_root = !run.is_sub_agent();
+    let own = sqlx::query_as!(
+        TreeUse,
+        r#"update kb.agent_runs
+           set step_count = $2, total_steps = greatest(total_steps, $2), usage = $3, safe_seq = $4,
+               tree_tokens = tree_tokens + case when $5 then $6::bigint else 0 end,
+               tree_cost_usd = tree_cost_usd + case when $5 then $7::float8 else 0 end
+           where id = $1
+           returning tree_tokens as tokens, tree_cost_usd as cost_usd"#,
+        run.id,
+        step,
+        usage,
+        seq,
+        of_root,
+        tokens,
+        cost_usd
+    )
+    .fetch_one(&mut *db)
+    .await?;
+    if of_root {
+        return Ok(own);
+    }
+    sqlx::query_as!(
+        TreeUse,
+        r#"update kb.agent_runs set tree_tokens = tree_tokens + $2, tree_cost_usd = tree_cost_usd + $3 where id = $1
+           returning tree_tokens as tokens, tree_cost_usd as cost_usd"#,
+        run.root_run_id,
+        tokens,
+        cost_usd
+    )
+    .fetch_one(db)
+    .await
+}
+
 /// What a list of runs may be narrowed to.
 #[derive(Debug, Clone, Default)]
 pub struct RunFilter {
     pub state: Option<RunState>,
     pub conversation_id: Option<Uuid>,
     pub agent_definition_id: Option<Uuid>,
+    /// The agent's name, as it was then.
+    pub agent: Option<String>,
+    /// Made at or after, and before.
+    pub since: Option<DateTime<Utc>>,
+    pub until: Option<DateTime<Utc>>,
+    /// Of this tree.
     pub root_run_id: Option<Uuid>,
+    pub parent_run_id: Option<Uuid>,
+    /// No sub-agents.
+    pub is_top_level: bool,
 }
 
 /// A page of a project's runs that `owner` may see, newest first, after the cursor (created_at, id).
@@ -228,8 +402,13 @@ pub async fn list_visible(
            and ($6::uuid is null or r.conversation_id = $6)
            and ($7::uuid is null or r.agent_definition_id = $7)
            and ($8::uuid is null or r.root_run_id = $8)
+           and ($9::uuid is null or r.parent_run_id = $9)
+           and ($10::text is null or r.agent_name = $10)
+           and ($11::timestamptz is null or r.created_at >= $11)
+           and ($12::timestamptz is null or r.created_at < $12)
+           and (not $13 or r.parent_run_id is null)
          order by r.created_at desc, r.id desc
-         limit $9",
+         limit $14",
         owner.project_id,
         owner.user_id,
         at,
@@ -238,6 +417,27 @@ pub async fn list_visible(
         filter.conversation_id,
         filter.agent_definition_id,
         filter.root_run_id,
+        filter.parent_run_id,
+        filter.agent,
+        filter.since,
+        filter.until,
+        filter.is_top_level,
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// A run and all that it has started, the upper ones first, then by age.
+pub async fn tree(db: impl PgExecutor<'_>, id: Uuid, limit: i64) -> Result<Vec<Run>, sqlx::Error> {
+    sqlx::query_as!(
+        Run,
+        r#"with recursive tree as (
+               select id from kb.agent_runs where id = $1
+               union all
+               select c.id from kb.agent_runs c join tree t on c.parent_run_id = t.id)
+           select * from kb.agent_runs where id in (select id from tree) order by depth, created_at, id limit $2"#,
+        id,
         limit
     )
     .fetch_all(db)
@@ -254,6 +454,17 @@ pub async fn children(db: impl PgExecutor<'_>, id: Uuid) -> Result<Vec<Uuid>, sq
     .await
 }
 
+/// The runs that a call started, in the order that it named them.
+pub async fn spawned_by(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<Vec<Run>, sqlx::Error> {
+    sqlx::query_as!(
+        Run,
+        "select * from kb.agent_runs where spawn_call_id = $1 order by spawn_position",
+        call_id
+    )
+    .fetch_all(db)
+    .await
+}
+
 /// Of `ids`, those that somebody asked to cancel: what a worker's executors look for when no wake-up comes.
 pub async fn cancel_requested(db: impl PgExecutor<'_>, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
@@ -264,10 +475,11 @@ pub async fn cancel_requested(db: impl PgExecutor<'_>, ids: &[Uuid]) -> Result<V
     .await
 }
 
-/// The runs of a conversation that have not ended, oldest first.
+/// The turns of a conversation that have not ended, oldest first.
 pub async fn active_of_conversation(db: &mut PgConnection, conversation_id: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
-        "select id from kb.agent_runs where conversation_id = $1 and state in ('queued', 'running', 'waiting')
+        "select id from kb.agent_runs
+         where conversation_id = $1 and parent_run_id is null and state in ('queued', 'running', 'waiting')
          order by created_at, id",
         conversation_id
     )

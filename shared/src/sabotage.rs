@@ -40,10 +40,12 @@ pub enum Break {
     NoSweep,
     /// Readers keep what they have sent (I10).
     ReadersKeep,
+    /// A parent is not woken when its last sub-agent ends (I12).
+    ParentSleeps,
 }
 
 impl Break {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::NoFence,
         Self::NoPoll,
         Self::SettleBeforeEvents,
@@ -62,6 +64,7 @@ impl Break {
         Self::RunsSideBySide,
         Self::NoSweep,
         Self::ReadersKeep,
+        Self::ParentSleeps,
     ];
 
     /// How it is asked for.
@@ -85,6 +88,7 @@ impl Break {
             Self::RunsSideBySide => "runs-side-by-side",
             Self::NoSweep => "no-sweep",
             Self::ReadersKeep => "readers-keep",
+            Self::ParentSleeps => "parent-sleeps",
         }
     }
 }

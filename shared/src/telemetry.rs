@@ -2,12 +2,27 @@
 
 use tracing_subscriber::{EnvFilter, fmt};
 
+/// What is logged where nobody says.
+const DEFAULT: &str = "info,sqlx=warn,hyper=warn,genai=off";
+/// The MCP library logs what servers say, word for word, and with it secrets that a server repeats. Our own log of it has none.
+const QUIET: &str = "rmcp=warn";
+
+/// The wanted filter; the MCP library is quiet unless it is named.
+fn filter(wanted: Option<String>) -> EnvFilter {
+    let wanted = wanted.filter(|wanted| !wanted.is_empty());
+    let wanted = wanted.unwrap_or_else(|| DEFAULT.to_owned());
+    let named = wanted.contains("rmcp");
+    let filter = EnvFilter::try_new(wanted).unwrap_or_else(|_| EnvFilter::new(DEFAULT));
+    match named {
+        true => filter,
+        false => filter.add_directive(QUIET.parse().expect("a directive")),
+    }
+}
+
 /// Installs the subscriber. Later calls change nothing (tests run many processes' worth in one).
 pub fn init(json: bool) {
-    let filter =
-        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,sqlx=warn,hyper=warn,genai=off"));
     let builder = fmt()
-        .with_env_filter(filter)
+        .with_env_filter(filter(std::env::var(EnvFilter::DEFAULT_ENV).ok()))
         .with_writer(std::io::stderr)
         .with_target(true);
     let _ = if json {
@@ -15,4 +30,18 @@ pub fn init(json: bool) {
     } else {
         builder.with_ansi(false).compact().try_init()
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mcp_library_is_quiet_unless_it_is_named() {
+        let said = |wanted: Option<&str>| filter(wanted.map(str::to_owned)).to_string();
+        for wanted in [None, Some(""), Some("trace"), Some("no=such=filter")] {
+            assert!(said(wanted).contains("rmcp=warn"), "{wanted:?}: {}", said(wanted));
+        }
+        assert!(said(Some("info,rmcp=debug")).contains("rmcp=debug"));
+    }
 }

@@ -6,6 +6,8 @@ use serde_json::Value;
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
+use crate::ids;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallStatus {
     Pending,
@@ -105,6 +107,18 @@ pub async fn mark_running(db: &mut PgConnection, id: Uuid) -> Result<(), sqlx::E
     Ok(())
 }
 
+/// What is known of a call before it is over.
+pub async fn note(db: &mut PgConnection, id: Uuid, output: &Value) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.agent_run_tool_calls set output = $2 where id = $1",
+        id,
+        output
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
 /// The call is over.
 pub async fn mark_ended(
     db: &mut PgConnection,
@@ -123,6 +137,34 @@ pub async fn mark_ended(
         output,
         error,
         duration_ms
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Gives a run the calls of another one up to a step, as they are. It has that one's messages already, at the same positions.
+pub async fn copy(db: &mut PgConnection, of: Uuid, run_id: Uuid, step: i32) -> Result<(), sqlx::Error> {
+    let count = sqlx::query_scalar!(
+        r#"select count(*) as "count!" from kb.agent_run_tool_calls where run_id = $1 and step_number <= $2"#,
+        of,
+        step
+    );
+    let ids: Vec<Uuid> = (0..count.fetch_one(&mut *db).await?).map(|_| ids::new()).collect();
+    sqlx::query!(
+        "insert into kb.agent_run_tool_calls (id, run_id, message_id, call_id, step_number, position, tool_name, input, output, error,
+                                              status, duration_ms, created_at, started_at, completed_at)
+         select n.id, $2, theirs.id, c.call_id, c.step_number, c.position, c.tool_name, c.input, c.output, c.error,
+                c.status, c.duration_ms, c.created_at, c.started_at, c.completed_at
+         from (select *, row_number() over (order by step_number, position, id) as nth
+               from kb.agent_run_tool_calls where run_id = $1 and step_number <= $3) c
+         join unnest($4::uuid[]) with ordinality n(id, nth) using (nth)
+         join kb.agent_run_messages mine on mine.id = c.message_id
+         join kb.agent_run_messages theirs on theirs.run_id = $2 and theirs.position = mine.position",
+        of,
+        run_id,
+        step,
+        &ids
     )
     .execute(db)
     .await?;

@@ -295,6 +295,11 @@ impl Process {
 
     /// The same with these variables.
     pub fn worker_with(app: &TestApp, variables: &[(&str, String)]) -> Self {
+        Self::worker_logging(app, variables, Stdio::null())
+    }
+
+    /// The same, with its log.
+    pub fn worker_logging(app: &TestApp, variables: &[(&str, String)], log: impl Into<Stdio>) -> Self {
         let child = std::process::Command::new(binary())
             .arg("worker")
             .env("DATABASE_URL", &app.db.url)
@@ -306,7 +311,7 @@ impl Process {
             .envs(variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(log)
             .spawn()
             .expect("the worker starts");
         Self { child }

@@ -1,6 +1,7 @@
 //! MCP servers for tests: other people's from npm and PyPI, and one of ours that misbehaves (`tests/mcp-servers/odd.mjs`).
 //! `scripts/setup-mcp.sh` puts them where they are looked for; a test that misses one says SKIPPED, and why.
 
+pub mod guarded;
 mod shop;
 
 pub use shop::{Called, Shop, count, lines};

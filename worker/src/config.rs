@@ -56,6 +56,30 @@ pub struct WorkerConfig {
     #[arg(long, env = "REJOIN_RUN_GRACE_S", default_value_t = 30)]
     pub run_grace_s: u64,
 
+    /// All runs of a tree of agents together sum up after this, without the time in which a person was asked [seconds]
+    #[arg(long, env = "REJOIN_TREE_TIMEOUT_S", default_value_t = 3600)]
+    pub tree_timeout_s: u64,
+
+    /// Tokens that all runs of a tree may use together, input and output
+    #[arg(long, env = "REJOIN_TREE_TOKENS", default_value_t = 5_000_000)]
+    pub tree_tokens: u64,
+
+    /// Dollars that all runs of a tree may cost together, by the prices that are known
+    #[arg(long, env = "REJOIN_TREE_COST_USD", default_value_t = 25.0)]
+    pub tree_cost_usd: f64,
+
+    /// Sub-agents that a tree starts at most, from its beginning to its end
+    #[arg(long, env = "REJOIN_TREE_RUNS", default_value_t = 200)]
+    pub tree_runs: i32,
+
+    /// Sub-agents of one project that have not ended, at most
+    #[arg(long, env = "REJOIN_PARALLEL_SUB_AGENTS", default_value_t = 1_000)]
+    pub parallel_sub_agents: i64,
+
+    /// A question that nobody has answered expires after this [hours]; 0: never
+    #[arg(long, env = "REJOIN_QUESTION_EXPIRES_H", default_value_t = 24.0 * 30.0, value_parser = hours)]
+    pub question_expires_h: f64,
+
     /// A tool call that takes longer is ended with an error [seconds]
     #[arg(long, env = "REJOIN_TOOL_TIMEOUT_S", default_value_t = 60)]
     pub tool_timeout_s: u64,
@@ -118,6 +142,12 @@ impl WorkerConfig {
             search_hits: 8,
             run_timeout_s: 300,
             run_grace_s: 30,
+            tree_timeout_s: 3600,
+            tree_tokens: 5_000_000,
+            tree_cost_usd: 25.0,
+            tree_runs: 200,
+            parallel_sub_agents: 1_000,
+            question_expires_h: 24.0 * 30.0,
             tool_timeout_s: 60,
             drain_s: 25,
             flush_ms: 5,

@@ -7,20 +7,27 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rejoin_shared::agents::settings::{Settings, TreeSettings};
 use rejoin_shared::agents::{self, AgentDefinition};
-use rejoin_shared::commands::{Begun, FencedError, FinishRun, RunError, StartRun, Started};
+use rejoin_shared::commands::{Begun, FencedError, FinishRun, Finished, RunError, SpawnLimits, StartRun, Started};
 use rejoin_shared::events::Kind;
 use rejoin_shared::events::kinds::DoneStatus;
 use rejoin_shared::events::writer::RunStream;
+use rejoin_shared::prices;
 use rejoin_shared::queue::{ClaimedJob, KIND_RUN, Outcome};
-use rejoin_shared::runs::{self, Run};
+use rejoin_shared::runs::{self, Clocks, Run};
 use rejoin_shared::sabotage::{self, Break};
+use rejoin_shared::tools::registry::Patterns;
+use serde_json::Value;
 use tracing::{Instrument, info_span, warn};
 
 use crate::claimer::Signals;
+use crate::coordination;
+use crate::models::flow::FlowModel;
 use crate::models::{ModelError, Provider};
 use crate::publish;
 use crate::run::history::{self, Opening};
+use crate::run::limits::{SUB_AGENT_MAX_STEPS, TreeLimits};
 use crate::run::{End, ExecuteRequest, Execution, Limits};
 use crate::services::Services;
 
@@ -128,11 +135,15 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
     };
     let choice = definition.as_ref().and_then(|definition| definition.model.as_ref());
     let wanted = choice.map(|choice| choice.name.as_str());
-    let resolved = services.models.resolve(wanted);
+    let resolved = match definition.as_ref().and_then(FlowModel::of) {
+        Some(flow) => Ok((flow.name(), Arc::new(flow) as Arc<dyn Provider>)),
+        None => services.models.resolve(wanted),
+    };
 
     let opening = match run.safe_seq {
-        // An earlier attempt has stored it.
+        // An earlier attempt, an earlier turn, or a fork has stored it.
         Some(_) => Opening::default(),
+        None if run.turn_step > 0 || run.total_steps > 0 || run.forked_from_run_id.is_some() => Opening::default(),
         None => history::open(services, &run, definition.as_ref()).await?,
     };
     let model = match &resolved {
@@ -158,6 +169,8 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
     };
     let Begun { started, run, .. } = services.execute(&start).await?;
     let fresh = match started {
+        // A new turn of a resumed run goes on from its records.
+        Started::Fresh if start.opening.is_empty() => None,
         Started::Fresh => Some(Opening {
             messages: start.opening,
             citations: opening.citations,
@@ -166,6 +179,7 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
             metrics::counter!("rejoin_runs_resumed_total").increment(1);
             None
         }
+        Started::Woken => None,
     };
 
     if run.cancel_requested_at.is_some() {
@@ -216,16 +230,18 @@ async fn go(
         attempt: job.attempt,
         lost: signals.lost.clone(),
     });
-    let age_s =
-        match fresh {
-            Some(_) => 0.0,
-            None => sqlx::query_scalar!(
-                r#"select extract(epoch from now() - started_at)::float8 as "age!" from kb.agent_runs where id = $1"#,
-                run.id
-            )
-            .fetch_one(&services.db.sql)
-            .await?,
-        };
+    let clocks = match fresh {
+        Some(_) if !run.is_sub_agent() => Clocks::default(),
+        Some(_) | None => runs::clocks(&services.db.sql, run.id).await?,
+    };
+    let tree = tree_limits(services, run, definition, &clocks).await?;
+    let settings = definition
+        .map(|definition| Settings::of(&definition.config).unwrap_or_default())
+        .unwrap_or_default();
+    let price = match run.model.as_deref() {
+        Some(model) => prices::find(&services.db.sql, run.project_id, model).await?,
+        None => None,
+    };
     let timeout_s = run
         .timeout_s
         .or(definition.and_then(|definition| definition.default_timeout))
@@ -234,11 +250,28 @@ async fn go(
     let whitelist = definition
         .map(|definition| definition.tools.as_slice())
         .unwrap_or_default();
+    let flow = definition.and_then(FlowModel::of);
+    let is_flow = flow.is_some();
+    let max_depth = definition.and_then(|definition| definition.max_depth);
+    let (tools, named) = match flow {
+        // A flow has what it works with, whatever the whitelist says.
+        Some(flow) => (flow.tools(), vec![coordination::SPAWN_AGENTS.to_owned()]),
+        None => (
+            services.pools.resolve(run.project_id, whitelist).await?,
+            whitelist.to_vec(),
+        ),
+    };
     let request = ExecuteRequest {
         services: services.clone(),
         run: run.clone(),
         attempt: job.attempt,
-        tools: services.pools.resolve(run.project_id, whitelist).await?,
+        tools: tools
+            .into_iter()
+            .filter(|tool| coordination::keeps(&tool.spec().name, &named, run.depth, max_depth))
+            .collect(),
+        confirm: Arc::new(Patterns::new(&settings.confirm)),
+        price,
+        tree: clocks.used,
         provider,
         temperature: definition
             .and_then(|d| d.model.as_ref())
@@ -247,13 +280,16 @@ async fn go(
             .and_then(|d| d.model.as_ref())
             .and_then(|model| model.max_tokens),
         limits: Limits::new(
-            definition.and_then(|definition| definition.max_steps),
+            definition
+                .and_then(|definition| definition.max_steps)
+                .or((run.is_sub_agent() && !is_flow).then_some(SUB_AGENT_MAX_STEPS)),
             Duration::from_secs(timeout_s),
             Duration::from_secs(services.config.run_grace_s),
-            Duration::from_secs_f64(age_s.max(0.0)),
+            Duration::from_secs_f64(clocks.age_s.max(0.0)),
+            tree,
         ),
         signals: signals.clone(),
-        callback: Some(publish::to_log(services.writer.clone(), stream.clone())),
+        callback: Some(publish::to_log(services.writer.clone(), stream.clone(), run.clone())),
         stream,
     };
     let execution = match fresh {
@@ -261,6 +297,35 @@ async fn go(
         None => Execution::load(request).await?,
     };
     Ok(execution.run().await)
+}
+
+/// What the run's tree may still use: the deployment's limits, or those of the root's definition, where they are smaller.
+async fn tree_limits(
+    services: &Services,
+    run: &Run,
+    definition: Option<&AgentDefinition>,
+    clocks: &Clocks,
+) -> Result<TreeLimits, sqlx::Error> {
+    let of_root = match (run.is_sub_agent(), definition) {
+        (false, Some(definition)) => definition.config.clone(),
+        (false, None) => Value::Null,
+        (true, _) => agents::config_of_run(&services.db.sql, run.root_run_id).await?,
+    };
+    let wanted = match of_root {
+        Value::Null => TreeSettings::default(),
+        config => Settings::of(&config).unwrap_or_default().limits,
+    };
+    let config = &services.config;
+    let seconds = wanted.seconds.unwrap_or(u64::MAX).min(config.tree_timeout_s);
+    Ok(TreeLimits {
+        tokens: wanted.tokens.unwrap_or(u64::MAX).min(config.tree_tokens),
+        cost_usd: wanted.cost_usd.unwrap_or(f64::MAX).min(config.tree_cost_usd),
+        spawning: SpawnLimits {
+            tree: wanted.runs.unwrap_or(i32::MAX).min(config.tree_runs),
+            project: config.parallel_sub_agents,
+        },
+        left: Duration::from_secs(seconds).saturating_sub(Duration::from_secs_f64(clocks.tree_age_s.max(0.0))),
+    })
 }
 
 /// Ends the turn.
@@ -281,6 +346,8 @@ async fn finish(
         End::HandOver if sabotage::is(Break::DrainDrops) => return Ok(None),
         End::HandOver => return Ok(Some(Outcome::HandOver)),
         End::LeaseLost => return Err(Trouble::LeaseLost),
+        // Its job waits, and is nobody's.
+        End::Parked => return Ok(None),
         End::Database { attempted, error } => return Err(Trouble::of(attempted, &error)),
     };
     let citations = match fresh {
@@ -297,7 +364,10 @@ async fn finish(
         error: error.as_ref(),
         usage: &usage,
     };
-    services.execute(&command).await?;
+    if services.execute(&command).await? == Finished::HasMail {
+        // Somebody told it something in the last moment: it goes on with that.
+        return Ok(Some(Outcome::HandOver));
+    }
     let status = match status {
         DoneStatus::Completed => "completed",
         DoneStatus::Failed => "failed",

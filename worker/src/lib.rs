@@ -9,6 +9,7 @@
 //! - `embedding`    vectors of the graph's objects, made in the background
 //! - `run`          the step loop: model call, tool calls, limits
 //! - `models`       providers behind one trait
+//! - `coordination` tools by which agents find and start each other, and ask people
 //! - `pools`        which tools there are for a project, and which of them an agent is given
 //! - `mcp`          MCP servers: connections, calls, what they offer
 //! - `net`          which addresses a URL from a project may lead to
@@ -18,6 +19,7 @@
 
 pub mod claimer;
 pub mod config;
+pub mod coordination;
 pub mod embedding;
 pub mod executor;
 pub mod jobs;

@@ -3,13 +3,15 @@
 
 use std::time::Duration;
 
-use rejoin_shared::commands::{FencedError, FinishRun, RunError};
+use rejoin_shared::commands::{
+    AnswerError, ChangeDag, CloseQuestion, Closing, DagChange, DagError, FencedError, FinishRun, FireSchedule, RunError,
+};
 use rejoin_shared::events::kinds::DoneStatus;
 use rejoin_shared::events::{compaction, retention};
 use rejoin_shared::queue::sweep::{self, DeadJob};
 use rejoin_shared::queue::{self, Outcome, Settlement};
 use rejoin_shared::wakeup::Wake;
-use rejoin_shared::{horizon, runs};
+use rejoin_shared::{horizon, questions, runs, schedules, tasks};
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
@@ -30,6 +32,13 @@ const HORIZON_EVERY: Duration = Duration::from_secs(15);
 const HORIZON_SAID_EVERY: Duration = Duration::from_secs(600);
 /// Idempotency keys are remembered this long.
 const KEEP_KEYS_H: f64 = 48.0;
+/// Questions that one sweep lets expire.
+const QUESTIONS: i64 = 100;
+/// DAGs that one sweep looks at.
+const DAGS: i64 = 20;
+
+/// Schedules that one sweep fires.
+const FIRINGS: usize = 100;
 
 /// Sweeps until the worker drains.
 pub async fn run(services: Services, drain: CancellationToken) {
@@ -47,6 +56,9 @@ async fn sweep(services: &Services) {
         tick.tick().await;
         if let Err(error) = sweep_once(services).await {
             warn!(error, "a sweep failed; trying again");
+        }
+        if let Err(error) = fire_schedules(services).await {
+            warn!(%error, "firing schedules failed; trying again");
         }
         if let Err(error) = embedding::sweep(services).await {
             warn!(%error, "looking for objects to embed failed; trying again");
@@ -119,8 +131,65 @@ async fn sweep_once(services: &Services) -> Result<(), String> {
     if expired > 0 || stranded > 0 {
         services.bus.publish(Wake::queue(queue::DEFAULT_QUEUE));
     }
+    expire_questions(services).await?;
+    dispatch_tasks(services).await?;
     for job in sweep::dead(db).await.map_err(|error| error.to_string())? {
         bury(services, &job).await?;
+    }
+    Ok(())
+}
+
+/// Ends questions that nobody has answered for long: their runs go on without.
+async fn expire_questions(services: &Services) -> Result<(), String> {
+    let hours = services.config.question_expires_h;
+    if hours <= 0.0 {
+        return Ok(());
+    }
+    let overdue = questions::overdue(&services.db.sql, hours * 3600.0, QUESTIONS)
+        .await
+        .map_err(|error| error.to_string())?;
+    for id in overdue {
+        let closing = Closing::Expire;
+        match services.execute(&CloseQuestion { id, closing }).await {
+            // Somebody else was faster.
+            Ok(_) | Err(AnswerError::Closed { .. } | AnswerError::NotFound) => {}
+            Err(error @ (AnswerError::Unfit(_) | AnswerError::Database(_))) => return Err(error.to_string()),
+        }
+    }
+    Ok(())
+}
+
+/// Starts tasks that had to wait for others of their project: what ends a task looks at its own DAG alone.
+async fn dispatch_tasks(services: &Services) -> Result<(), String> {
+    let ready = tasks::with_ready_tasks(&services.db.sql, DAGS)
+        .await
+        .map_err(|error| error.to_string())?;
+    for id in ready {
+        let change = DagChange::Dispatch;
+        match services.execute(&ChangeDag { id, change }).await {
+            Ok(_) | Err(DagError::NotFound | DagError::Stands(_)) => {}
+            Err(error @ (DagError::Graph(_) | DagError::Database(_))) => return Err(error.to_string()),
+        }
+    }
+    Ok(())
+}
+
+/// Starts what is due by the clock. Workers that look at the same time fire different schedules.
+async fn fire_schedules(services: &Services) -> Result<(), sqlx::Error> {
+    if !schedules::any_due(&services.db.sql).await? {
+        return Ok(());
+    }
+    for _ in 0..FIRINGS {
+        let Some(fired) = services.execute(&FireSchedule).await? else {
+            break;
+        };
+        match &fired.error {
+            None => metrics::counter!("rejoin_schedules_fired_total").increment(1),
+            Some(error) => {
+                metrics::counter!("rejoin_schedules_failed_total").increment(1);
+                warn!(schedule = %fired.schedule_id, name = fired.name, error, "a schedule started nothing");
+            }
+        }
     }
     Ok(())
 }

@@ -2,6 +2,9 @@
 //!
 //! - `connections`  one connection for each server of each project, shared by all runs
 //! - `connection`   one of them: a process, or streamable HTTP
+//! - `http`         how a server over HTTP is connected to
+//! - `authorized`   HTTP with a token in each request
+//! - `oauth`        tokens by the client-credentials grant
 //! - `breaker`      leaves a server alone that fails again and again
 //! - `secrets`      `${NAME}` in settings, and values hidden in what comes back
 //! - `answer`       what a server answers, as a tool's result
@@ -10,9 +13,12 @@
 //! Settings and what servers offer are in `rejoin_shared::mcp`; which of it an agent is given is decided by `pools`.
 
 pub mod answer;
+pub mod authorized;
 pub mod breaker;
 pub mod connection;
 pub mod connections;
+mod http;
+pub mod oauth;
 pub mod probe;
 pub mod secrets;
 

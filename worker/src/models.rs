@@ -6,11 +6,13 @@
 //! - `registry`  from a definition's model to a provider that is ready to be called
 //! - `retry`     repeats a call that failed before it said anything
 //! - `genai`     OpenAI-compatible servers, Anthropic, Gemini, Vertex and Ollama, through the genai crate
+//! - `flow`      sequential, loop and parallel definitions: no language model, but sub-agents
 //! - `demo`      `demo:graph`, the rule-based stand-in of `rejoin dev`
 //!
 //! The message types here are also what `kb.agent_run_messages.content` stores, so that a run can be rebuilt exactly.
 
 pub mod demo;
+pub mod flow;
 pub mod genai;
 pub mod name;
 pub mod registry;

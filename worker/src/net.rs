@@ -45,6 +45,11 @@ impl Hosts {
             .is_match(host.trim_matches(['[', ']']).trim_end_matches('.').to_ascii_lowercase())
     }
 
+    /// Whether the operator names the URL's host.
+    pub fn name(&self, url: &Url) -> bool {
+        url.host_str().is_some_and(|host| self.allow(host))
+    }
+
     /// Err: why this URL is not asked. A name is judged when it is resolved.
     pub fn judge(&self, url: &Url) -> Result<(), String> {
         let address = match url.host() {

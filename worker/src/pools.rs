@@ -20,6 +20,7 @@ use sqlx::PgPool;
 use tracing::warn;
 use uuid::Uuid;
 
+use crate::coordination;
 use crate::mcp::McpTool;
 use crate::mcp::connections::Connections;
 
@@ -45,7 +46,7 @@ impl Pools {
     /// Listens to the bus as long as it is used.
     pub fn start(builtin: Registry, connections: Arc<Connections>, db: PgPool, bus: &SharedBus) -> Arc<Self> {
         let pools = Arc::new(Self {
-            builtin,
+            builtin: builtin.with(coordination::tools()),
             connections,
             db,
             projects: DashMap::new(),

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use rejoin_shared::events::writer::{LeaseLost, RunStream};
-use rejoin_shared::events::{Event, EventWriter, Kind};
+use rejoin_shared::events::{EventWriter, Kind};
+use rejoin_shared::runs::Run;
 use serde_json::Value;
 
 /// What a caller of the executor may watch as it happens.
@@ -30,6 +31,8 @@ pub enum StreamEvent {
         output: Option<Value>,
         error: Option<String>,
     },
+    /// A limit has struck.
+    Limit { limit: &'static str, message: String },
     /// The execution failed.
     Error { error: String },
 }
@@ -38,19 +41,24 @@ pub enum StreamEvent {
 pub type StreamCallback = Arc<dyn Fn(StreamEvent) -> BoxFuture<'static, Result<(), LeaseLost>> + Send + Sync>;
 
 /// The callback that writes to the run's log.
-pub fn to_log(writer: EventWriter, stream: Arc<RunStream>) -> StreamCallback {
+pub fn to_log(writer: EventWriter, stream: Arc<RunStream>, run: Run) -> StreamCallback {
+    let run = Arc::new(run);
     Arc::new(move |event| {
-        let (writer, stream) = (writer.clone(), stream.clone());
+        let (writer, stream, run) = (writer.clone(), stream.clone(), run.clone());
         Box::pin(async move {
             let kind = match event {
                 StreamEvent::TextDelta { text } => Kind::Token { token: text },
                 StreamEvent::ReasoningDelta { text } => Kind::Reasoning { text },
+                StreamEvent::Limit { limit, message } => Kind::Limit {
+                    limit: limit.to_owned(),
+                    message,
+                },
                 // Written with the record of the call, or with the run's end.
                 StreamEvent::ToolCallStart { .. } | StreamEvent::ToolCallEnd { .. } | StreamEvent::Error { .. } => {
                     return Ok(());
                 }
             };
-            writer.append(&stream, &Event::of(stream.run_id, kind)).await
+            writer.append(&stream, &run.event(kind)).await
         })
     })
 }

@@ -2,14 +2,18 @@
 //!
 //! - `answer`   one model call, streamed
 //! - `calls`    the tool calls of a step, on record before they act
+//! - `act`      one call: acting, and how it ended
+//! - `deferred` calls that sub-agents or people answer: the run waits without a worker
 //! - `limits`   steps, time, the same call over and over
 //! - `history`  what the model is given at first; what a new attempt rebuilds
 //!
 //! The loop has no state of its own that isn't stored: [`Execution::load`] rebuilds it from `kb.agent_run_messages` and
 //! `kb.agent_run_tool_calls`, so that a new attempt goes on after the last thing that was recorded.
 
+mod act;
 pub mod answer;
 pub mod calls;
+mod deferred;
 pub mod history;
 pub mod limits;
 
@@ -20,13 +24,16 @@ use rejoin_shared::events::Kind;
 use rejoin_shared::events::kinds::DoneStatus;
 use rejoin_shared::events::writer::{LeaseLost, RunStream};
 use rejoin_shared::ids;
-use rejoin_shared::runs::Run;
+use rejoin_shared::inbox;
+use rejoin_shared::prices::Price;
+use rejoin_shared::runs::{Run, TreeUse};
 use rejoin_shared::sabotage::{self, Break};
 use rejoin_shared::tool_calls::ToolCallRow;
+use rejoin_shared::tools::registry::Patterns;
 use serde_json::{Value, json};
 
 use crate::claimer::Signals;
-use crate::models::{Message, Provider, ToolCall};
+use crate::models::{Message, Provider, ToolCall, Usage};
 use crate::publish::{StreamCallback, StreamEvent};
 use crate::services::Services;
 use rejoin_shared::tools::SharedTool;
@@ -47,6 +54,12 @@ pub struct ExecuteRequest {
     pub temperature: Option<f64>,
     pub max_tokens: Option<u32>,
     pub limits: Limits,
+    /// Tools whose calls a person approves before they act.
+    pub confirm: Arc<Patterns>,
+    /// What the model costs, where that is known.
+    pub price: Option<Price>,
+    /// What the run's tree has used so far.
+    pub tree: TreeUse,
     pub signals: Signals,
     pub stream: Arc<RunStream>,
     /// None: in batch; nothing is told to anybody until the run's end.
@@ -66,6 +79,8 @@ pub enum End {
     /// The worker is leaving; another one goes on.
     HandOver,
     LeaseLost,
+    /// It waits for others; whoever ends the wait lets it go on.
+    Parked,
     /// The database failed; another attempt may succeed.
     Database {
         attempted: &'static str,
@@ -74,6 +89,10 @@ pub enum End {
 }
 
 impl End {
+    pub(crate) fn database(attempted: &'static str, error: sqlx::Error) -> Self {
+        End::Database { attempted, error }
+    }
+
     /// Failed before anything was done.
     pub fn failed(error: RunError) -> Self {
         End::Finished {
@@ -112,6 +131,7 @@ pub struct Execution {
     step: i32,
     repeats: Repeats,
     totals: Totals,
+    tree: TreeUse,
     /// The reply so far: what readers who apply resets have on their screens.
     reply: String,
     /// The last step has begun: tools are off, and the run pauses after it.
@@ -148,6 +168,7 @@ impl Execution {
                 input_tokens: stored.input_tokens,
                 output_tokens: stored.output_tokens,
             },
+            tree: request.tree,
             reply: stored.reply,
             stopping: stored.stopping,
             request,
@@ -160,10 +181,11 @@ impl Execution {
             let next = match self.messages.last() {
                 // A step whose calls are not all answered, a stored answer, or a question: in this order a new attempt meets them.
                 _ if !self.open_calls.is_empty() => self.answer_calls().await,
-                Some(Message::Assistant { .. }) => Next::End(match self.stopping {
-                    Some(reason) => self.paused(reason),
-                    None => self.finished(DoneStatus::Completed, None),
-                }),
+                Some(Message::Assistant { .. }) => match self.stopping {
+                    Some(reason) => Next::End(self.paused(reason)),
+                    None if self.has_mail().await => self.next_step().await,
+                    None => Next::End(self.finished(DoneStatus::Completed, None)),
+                },
                 Some(Message::User { .. } | Message::ToolResult { .. }) | None => self.next_step().await,
             };
             match next {
@@ -191,7 +213,7 @@ impl Execution {
                 Ok(()) => end,
                 Err(LeaseLost) => End::LeaseLost,
             },
-            End::HandOver | End::LeaseLost | End::Database { .. } => end,
+            End::HandOver | End::LeaseLost | End::Parked | End::Database { .. } => end,
         }
     }
 
@@ -201,11 +223,29 @@ impl Execution {
             return Next::End(self.interrupted(interrupt));
         }
         let mut injected = Vec::new();
+        let mail = match inbox::of_run(&self.request.services.db.sql, self.request.run.id).await {
+            Ok(mail) => mail,
+            Err(error) => return Next::End(End::database("reading the run's mail", error)),
+        };
+        for mail in &mail {
+            let message = Message::User {
+                text: mail.content.clone(),
+            };
+            injected.push(("user", json!(message)));
+            self.messages.push(message);
+        }
+        let run = &self.request.run;
+        let steps = self.step - run.turn_step;
         if self.stopping.is_none()
-            && let Some(reason) = self.request.limits.reached(self.step, self.request.run.total_steps)
+            && let Some(reason) = self
+                .request
+                .limits
+                .reached(steps, run.total_steps.max(self.step), self.tree)
         {
             self.stopping = Some(reason);
-            metrics::counter!("rejoin_limits_total", "limit" => reason.name()).increment(1);
+            if let Err(end) = self.limit(reason.name(), &reason.explanation()).await {
+                return Next::End(end);
+            }
             let message = Message::User {
                 text: reason.instruction(),
             };
@@ -245,7 +285,8 @@ impl Execution {
             };
             return Next::End(self.finished(DoneStatus::Failed, Some(error)));
         }
-        if let Err(end) = self.record(answer.text, calls, &injected).await {
+        let mail: Vec<i64> = mail.iter().map(|mail| mail.id).collect();
+        if let Err(end) = self.record(answer.text, calls, answer.usage, &injected, &mail).await {
             return Next::End(end);
         }
         Next::Step
@@ -256,7 +297,9 @@ impl Execution {
         &mut self,
         text: String,
         calls: Vec<ToolCall>,
+        used: Usage,
         injected: &[(&'static str, Value)],
+        mail: &[i64],
     ) -> Result<(), End> {
         let ids: Vec<_> = calls.iter().map(|_| ids::new()).collect();
         let message = Message::Assistant {
@@ -292,16 +335,19 @@ impl Execution {
                 input_tokens: self.totals.input_tokens,
                 output_tokens: self.totals.output_tokens,
                 total_tokens: self.totals.input_tokens + self.totals.output_tokens,
-                cost_usd: None,
+                cost_usd: self.cost_usd(),
                 steps: self.step,
             },
             usage_json: &usage_json,
+            tokens: used.input_tokens + used.output_tokens,
+            cost_usd: self
+                .request
+                .price
+                .map_or(0.0, |price| price.of(used.input_tokens, used.output_tokens)),
+            mail,
         };
-        self.request
-            .services
-            .execute(&command)
-            .await
-            .map_err(|error| self.infrastructure(error))?;
+        let recorded = self.request.services.execute(&command).await;
+        self.tree = recorded.map_err(|error| self.infrastructure(error))?.tree;
         self.open_calls = history::as_rows(&self.request.run, self.step, &calls, &ids);
         self.messages.push(message);
         Ok(())
@@ -309,12 +355,38 @@ impl Execution {
 
     /// The run's usage, as stored and as `done` carries it.
     fn usage(&self) -> Value {
-        json!({
+        let mut usage = json!({
             "inputTokens": self.totals.input_tokens,
             "outputTokens": self.totals.output_tokens,
             "totalTokens": self.totals.input_tokens + self.totals.output_tokens,
             "steps": self.step,
-        })
+        });
+        if let Some(cost_usd) = self.cost_usd() {
+            usage["costUsd"] = cost_usd.into();
+        }
+        usage
+    }
+
+    /// Of the run, at today's price.
+    fn cost_usd(&self) -> Option<f64> {
+        let price = self.request.price?;
+        Some(price.of(self.totals.input_tokens, self.totals.output_tokens))
+    }
+
+    /// Whether somebody has told the run something. A database that is away is asked again at the run's end.
+    async fn has_mail(&self) -> bool {
+        let mail = inbox::of_run(&self.request.services.db.sql, self.request.run.id).await;
+        mail.is_ok_and(|mail| !mail.is_empty())
+    }
+
+    /// A limit strikes: counted, and told.
+    async fn limit(&self, limit: &'static str, message: &str) -> Result<(), End> {
+        metrics::counter!("rejoin_limits_total", "limit" => limit).increment(1);
+        let event = StreamEvent::Limit {
+            limit,
+            message: message.to_owned(),
+        };
+        self.tell(event).await.map_err(|_| End::LeaseLost)
     }
 
     async fn tell(&self, event: StreamEvent) -> Result<(), LeaseLost> {

@@ -154,6 +154,36 @@ impl Wakes for commands::Begun {
     }
 }
 
+impl Wakes for commands::Recorded {
+    fn wake(&self) -> wakeup::Wake {
+        self.wake.clone()
+    }
+}
+
+impl Wakes for commands::Finished {
+    fn wake(&self) -> wakeup::Wake {
+        match self {
+            commands::Finished::Ended(wake) => wake.clone(),
+            commands::Finished::HasMail => wakeup::Wake::default(),
+        }
+    }
+}
+
+impl Wakes for commands::Suspended {
+    fn wake(&self) -> wakeup::Wake {
+        match self {
+            commands::Suspended::Parked(wake) | commands::Suspended::Answered(wake) => wake.clone(),
+            commands::Suspended::Cancelled => wakeup::Wake::default(),
+        }
+    }
+}
+
+impl Wakes for Option<commands::Fired> {
+    fn wake(&self) -> wakeup::Wake {
+        self.as_ref().map(|fired| fired.wake.clone()).unwrap_or_default()
+    }
+}
+
 impl<T> Wakes for (T, wakeup::Wake) {
     fn wake(&self) -> wakeup::Wake {
         self.1.clone()

@@ -76,7 +76,7 @@ pub async fn described(asked: &Asked) -> Result<Tool, ErrorData> {
         .map_err(failed)?;
     let named: Vec<String> = agents
         .iter()
-        .filter(|agent| agent.visibility != "internal")
+        .filter(|agent| agent.is_open())
         .map(|agent| format!("\n- {}: {}", agent.name, agent.description))
         .collect();
     let description = match named.is_empty() {
@@ -141,7 +141,7 @@ async fn post(asked: &Asked, session: Option<String>, given: &Value, request: &R
         (Some(name), None) => {
             let mut db = walls::begin(&state.db.sql, caller.asking()).await?;
             let found = agents::find_by_name(&mut *db, caller.project_id, name).await?;
-            let found = found.filter(|agent| agent.visibility != "internal");
+            let found = found.filter(agents::AgentDefinition::is_open);
             let found = found.ok_or_else(|| {
                 Problem::bad_request("agent_definition_not_found", format!("there is no agent {name}"))
             })?;

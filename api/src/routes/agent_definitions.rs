@@ -41,7 +41,7 @@ pub struct DefinitionBody {
     pub model: Option<ModelChoice>,
     /// Whitelist with globs; empty means none
     pub tools: Vec<String>,
-    /// `single`, `sequential`, `loop` or `parallel`
+    /// `single`, `sequential`, `loop`, `parallel` or `discussion`
     pub flow_type: String,
     pub is_default: bool,
     pub max_steps: Option<i32>,
@@ -119,7 +119,7 @@ pub struct DefinitionRequest {
     /// Whitelist with globs (`["*"]`, `["list_*"]`); empty means none
     pub tools: Option<Vec<String>>,
     #[serde(alias = "flow_type")]
-    #[schema(pattern = "^(single|sequential|loop|parallel)$")]
+    #[schema(pattern = "^(single|sequential|loop|parallel|discussion)$")]
     pub flow_type: Option<String>,
     #[serde(alias = "is_default")]
     pub is_default: Option<bool>,

@@ -206,7 +206,7 @@ async fn create(
                     format!("Agent definition {text} was not found"),
                 )
             };
-            Some(found.ok_or_else(missing)?.id)
+            Some(found.filter(agents::AgentDefinition::is_open).ok_or_else(missing)?.id)
         }
     };
     let id = ids::new();

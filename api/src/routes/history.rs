@@ -59,6 +59,18 @@ pub struct RunParams {
     pub conversation_id: Option<Uuid>,
     /// Only runs of this agent
     pub agent_definition_id: Option<Uuid>,
+    /// Only runs of the agent of this name, as it was then
+    pub agent: Option<String>,
+    /// Only runs that were made then or later
+    pub since: Option<DateTime<Utc>>,
+    /// Only runs that were made before
+    pub until: Option<DateTime<Utc>>,
+    /// Only runs of this tree
+    pub root_run_id: Option<Uuid>,
+    /// Only runs that this one started
+    pub parent_run_id: Option<Uuid>,
+    /// Only runs that no other one started
+    pub top_level: Option<bool>,
 }
 
 impl RunParams {
@@ -74,7 +86,12 @@ impl RunParams {
             state,
             conversation_id: self.conversation_id,
             agent_definition_id: self.agent_definition_id,
-            root_run_id: None,
+            agent: self.agent.clone(),
+            since: self.since,
+            until: self.until,
+            root_run_id: self.root_run_id,
+            parent_run_id: self.parent_run_id,
+            is_top_level: self.top_level.unwrap_or_default(),
         })
     }
 }
@@ -189,6 +206,30 @@ impl From<RunMessage> for RunMessageBody {
     }
 }
 
+impl From<RunMessage> for RunMessageDetail {
+    fn from(message: RunMessage) -> Self {
+        Self {
+            id: message.id,
+            run_id: message.run_id,
+            role: message.role,
+            step_number: message.step_number,
+            content: message.content,
+            created_at: message.created_at,
+        }
+    }
+}
+
+impl From<ToolCallRow> for ToolCallDetail {
+    fn from(row: ToolCallRow) -> Self {
+        Self {
+            input: row.input.clone(),
+            output: row.output.clone(),
+            error: row.error.clone(),
+            call: row.into(),
+        }
+    }
+}
+
 /// The beginning of a stored message, and whether there is more: its text, or else its JSON.
 fn preview(content: &Value) -> (String, bool) {
     let text = match content {
@@ -284,14 +325,7 @@ async fn get_message(
     let run = run_of(&state, &caller, project_id, run).await?;
     let message = run_messages::get(&mut *caller.walled(&state).await?, run.id, id).await?;
     let message = message.ok_or_else(|| Problem::not_found("message_not_found", "The message"))?;
-    Ok(Json(RunMessageDetail {
-        id: message.id,
-        run_id: message.run_id,
-        role: message.role,
-        step_number: message.step_number,
-        content: message.content,
-        created_at: message.created_at,
-    }))
+    Ok(Json(message.into()))
 }
 
 /// The tool calls of a run
@@ -326,12 +360,7 @@ async fn get_tool_call(
     let run = run_of(&state, &caller, project_id, run).await?;
     let row = tool_calls::get(&mut *caller.walled(&state).await?, run.id, id).await?;
     let row = row.ok_or_else(|| Problem::not_found("tool_call_not_found", "The tool call"))?;
-    Ok(Json(ToolCallDetail {
-        input: row.input.clone(),
-        output: row.output.clone(),
-        error: row.error.clone(),
-        call: row.into(),
-    }))
+    Ok(Json(row.into()))
 }
 
 #[cfg(test)]

@@ -1,4 +1,8 @@
 //! `/api/admin/projects/{p}/mcp-servers`: MCP servers whose tools the project's agents may be given, what they offer, and its approval.
+//!
+//! - `bodies`  what requests and answers say
+
+mod bodies;
 
 use std::time::Duration;
 
@@ -6,22 +10,19 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
-use chrono::{DateTime, Utc};
 use rejoin_shared::audit::Action;
 use rejoin_shared::config::poll_interval;
-use rejoin_shared::mcp::offers::{self, Offered, Standing};
-use rejoin_shared::mcp::{self, Approval, KIND_PROBE, Server, Settings, Transport};
+use rejoin_shared::mcp::{self, KIND_PROBE, Settings, Transport, offers};
 use rejoin_shared::queue::enqueue::{self, NewJob};
 use rejoin_shared::wakeup::{self, Wake};
 use rejoin_shared::walls::{self, Asking};
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
-use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
+use self::bodies::{ApproveRequest, Approved, ServerBody, ServerRequest, Servers, transport};
 use super::audit::record;
 use crate::caller::Caller;
 use crate::extract::{Body, Segments};
@@ -37,196 +38,6 @@ pub fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(get, update, delete))
         .routes(routes!(approve))
         .routes(routes!(test))
-}
-
-/// A tool that a server offers
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct OfferedTool {
-    /// The server's own name of it; agents know it as `server_tool`
-    pub name: String,
-    /// `approved`; or held: `new`, `changed`; or `gone`
-    #[schema(value_type = String)]
-    pub standing: Standing,
-    /// What the server says of it now: description, inputSchema, annotations
-    pub definition: Value,
-    pub approved_at: Option<DateTime<Utc>>,
-    pub changed_at: DateTime<Utc>,
-}
-
-impl From<Offered> for OfferedTool {
-    fn from(tool: Offered) -> Self {
-        Self {
-            standing: tool.standing(),
-            name: tool.name,
-            definition: tool.definition,
-            approved_at: tool.approved_at,
-            changed_at: tool.changed_at,
-        }
-    }
-}
-
-/// A server, with what it offers
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ServerBody {
-    pub id: Uuid,
-    pub project_id: Uuid,
-    pub name: String,
-    /// `stdio` or `http`
-    #[schema(value_type = String)]
-    pub transport: Transport,
-    /// stdio: a command of the operator's configuration, by name
-    pub command: Option<String>,
-    /// stdio: variables of the process; `${NAME}` stands for a secret of the project
-    pub env: Map<String, Value>,
-    pub url: Option<String>,
-    /// http: headers of each request; `${NAME}` stands for a secret of the project
-    pub headers: Map<String, Value>,
-    pub enabled: bool,
-    /// Globs over the server's own names of its tools
-    pub tools: Vec<String>,
-    /// Of a call [s]; none: the worker's setting
-    pub timeout_s: Option<i32>,
-    /// `first`: what it offers when it is first seen counts as approved; `each`: nothing does
-    #[schema(value_type = String)]
-    pub approval: Approval,
-    /// Whether its hints (read-only, idempotent) are believed
-    pub trust_hints: bool,
-    /// The product that it came with
-    pub product: Option<String>,
-    /// When its tools were last listed
-    pub seen_at: Option<DateTime<Utc>>,
-    /// What it said of itself then
-    pub server_info: Option<Value>,
-    /// When it last could not be asked; none since it could
-    pub failed_at: Option<DateTime<Utc>>,
-    pub failure: Option<String>,
-    /// Absent in lists
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub offered: Option<Vec<OfferedTool>>,
-    pub created_at: DateTime<Utc>,
-    pub updated_at: DateTime<Utc>,
-}
-
-impl ServerBody {
-    fn of(server: Server, offered: Option<Vec<Offered>>) -> Self {
-        let s = server.settings;
-        Self {
-            id: server.id,
-            project_id: server.project_id,
-            name: s.name,
-            transport: s.transport,
-            command: s.command,
-            env: s.env,
-            url: s.url,
-            headers: s.headers,
-            enabled: s.enabled,
-            tools: s.tools,
-            timeout_s: s.timeout_s,
-            approval: s.approval,
-            trust_hints: s.trust_hints,
-            product: server.product,
-            seen_at: server.seen_at,
-            server_info: server.server_info,
-            failed_at: server.failed_at,
-            failure: server.failure,
-            offered: offered.map(|tools| tools.into_iter().map(OfferedTool::from).collect()),
-            created_at: server.created_at,
-            updated_at: server.updated_at,
-        }
-    }
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Servers {
-    pub items: Vec<ServerBody>,
-}
-
-/// What a request says of a server. Absent: the default, or in a PATCH, as it is.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ServerRequest {
-    /// A letter, then letters, digits and `-`, in lower case: its tools are called `name_tool`
-    pub name: Option<String>,
-    /// `stdio` or `http` (streamable HTTP)
-    pub transport: Option<String>,
-    /// stdio: a command of the operator's configuration, by name
-    pub command: Option<String>,
-    /// Refused, unless empty: only the operator's configuration gives a command its arguments
-    pub args: Option<Vec<String>>,
-    pub env: Option<Map<String, Value>>,
-    pub url: Option<String>,
-    pub headers: Option<Map<String, Value>>,
-    pub enabled: Option<bool>,
-    pub tools: Option<Vec<String>>,
-    #[serde(alias = "timeout_s")]
-    pub timeout_s: Option<i32>,
-    /// `first` or `each`
-    #[schema(value_type = Option<String>)]
-    pub approval: Option<Approval>,
-    #[serde(alias = "trust_hints")]
-    pub trust_hints: Option<bool>,
-}
-
-/// Tools to approve as they are defined now
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ApproveRequest {
-    /// By the server's own names; absent: all of them
-    pub tools: Option<Vec<String>>,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Approved {
-    /// Those that were held until now
-    pub approved: Vec<String>,
-}
-
-fn transport(named: &str) -> Result<Transport, Problem> {
-    match named {
-        "stdio" => Ok(Transport::Stdio),
-        "http" | "streamable-http" | "streamable_http" => Ok(Transport::Http),
-        "sse" => Err(Problem::bad_request(
-            "transport_not_supported",
-            "the transport of 2024, HTTP with a stream of its own (`sse`), is not spoken; nearly every such server also speaks streamable \
-             HTTP, often at /mcp: give that URL, with the transport `http`",
-        )),
-        other => Err(Problem::bad_request(
-            "transport_not_supported",
-            format!("there is no transport {other:?}: stdio or http"),
-        )),
-    }
-}
-
-impl ServerRequest {
-    /// The settings that it leads to, from those that there are.
-    fn over(self, mut settings: Settings) -> Result<Settings, Problem> {
-        if let Some(named) = &self.transport {
-            settings.transport = transport(named)?;
-        }
-        // What belongs to the other transport goes with it.
-        match settings.transport {
-            Transport::Stdio => {
-                settings.url = None;
-                settings.headers = Map::new();
-            }
-            Transport::Http => {
-                settings.command = None;
-                settings.env = Map::new();
-            }
-        }
-        settings.command = self.command.or(settings.command);
-        settings.env = self.env.unwrap_or(settings.env);
-        settings.url = self.url.or(settings.url);
-        settings.headers = self.headers.unwrap_or(settings.headers);
-        settings.enabled = self.enabled.unwrap_or(settings.enabled);
-        settings.tools = self.tools.unwrap_or(settings.tools);
-        settings.timeout_s = self.timeout_s.or(settings.timeout_s);
-        settings.approval = self.approval.unwrap_or(settings.approval);
-        settings.trust_hints = self.trust_hints.unwrap_or(settings.trust_hints);
-        Ok(settings)
-    }
 }
 
 /// Err: the settings are wrong, or name a command that is the operator's to name.

@@ -83,6 +83,16 @@ pub struct RunDetail {
     pub cursor: i64,
     /// The number of its `done`
     pub done_seq: Option<i64>,
+    /// The run whose records it began with
+    pub forked_from: Option<ForkedFrom>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ForkedFrom {
+    pub run_id: Uuid,
+    /// The last of its steps that was taken over
+    pub step: i32,
 }
 
 impl From<Run> for RunBody {
@@ -126,7 +136,7 @@ pub struct Cancelled {
     pub status: String,
 }
 
-fn not_found() -> Problem {
+pub fn not_found() -> Problem {
     Problem::not_found("run_not_found", "The run")
 }
 
@@ -141,7 +151,11 @@ pub async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<Run,
 /// All that there is to say of a run.
 pub async fn detail(state: &AppState, caller: &Caller, run: Run) -> Result<RunDetail, Problem> {
     let children = runs::children(&mut *caller.walled(state).await?, run.id).await?;
-    Ok(RunDetail {
+    Ok(describe(run, children))
+}
+
+pub fn describe(run: Run, children: Vec<Uuid>) -> RunDetail {
+    RunDetail {
         input: run.input.clone(),
         summary: run.summary.clone(),
         message_id: run.message_id,
@@ -149,8 +163,12 @@ pub async fn detail(state: &AppState, caller: &Caller, run: Run) -> Result<RunDe
         children,
         cursor: run.first_seq,
         done_seq: run.done_seq,
+        forked_from: run
+            .forked_from_run_id
+            .zip(run.forked_from_step)
+            .map(|(run_id, step)| ForkedFrom { run_id, step }),
         run: run.into(),
-    })
+    }
 }
 
 /// One run

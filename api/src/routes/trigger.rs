@@ -95,10 +95,12 @@ async fn find(state: &AppState, caller: &Caller, project_id: Uuid, text: &str) -
     let mut db = caller.walled(state).await?;
     if let Ok(id) = text.parse()
         && let Some(found) = agents::get(&mut db, project_id, id).await?
+        && found.is_open()
     {
         return Ok(found);
     }
     agents::find_by_name(&mut *db, project_id, text)
         .await?
+        .filter(AgentDefinition::is_open)
         .ok_or_else(|| Problem::not_found("agent_definition_not_found", "The agent definition"))
 }

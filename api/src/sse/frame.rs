@@ -20,7 +20,7 @@ pub struct Frame {
     pub seq: i64,
     /// The run whose readers see it.
     pub run_id: Option<Uuid>,
-    /// The run whose turn it ends.
+    /// The run whose turn it ends, or the sub-agent that it ends.
     pub done_of: Option<Uuid>,
     pub bytes: Bytes,
 }
@@ -31,6 +31,8 @@ pub struct Frame {
 struct Origin {
     run_id: Option<Uuid>,
     parent_run_id: Option<Uuid>,
+    /// Of a sub-agent's event.
+    status: Option<String>,
 }
 
 /// What a numbered frame has before its JSON.
@@ -38,13 +40,13 @@ const DATA: &[u8] = b"\ndata: ";
 
 impl Frame {
     pub fn of(event: &StoredEvent) -> Self {
-        let done_of = if event.kind == "done" {
-            serde_json::from_slice::<Origin>(&event.data)
-                .unwrap_or_default()
-                .run_id
-                .or(event.run_id)
-        } else {
-            None
+        let origin = || serde_json::from_slice::<Origin>(&event.data).unwrap_or_default();
+        let done_of = match event.kind.as_str() {
+            "done" => origin().run_id.or(event.run_id),
+            "sub_agent" => Some(origin())
+                .filter(|origin| origin.status.as_deref() != Some("started"))
+                .and_then(|origin| origin.run_id),
+            _ => None,
         };
         Self {
             seq: event.seq,

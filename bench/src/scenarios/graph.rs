@@ -153,7 +153,7 @@ impl Scenario for Graph {
                     bound,
                     better: Better::Lower,
                     values: slowest.collect(),
-                    why_not: None,
+                    why_not: (!walks).then(|| "Which tools, and why: docs/SEARCH.md.".to_owned()),
                 });
             }
         }

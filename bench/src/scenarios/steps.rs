@@ -48,6 +48,7 @@ impl Scenario for Steps {
             calls: context.sized(50, 4),
             tokens: 1,
             pause_ms: 0,
+            think_ms: 0,
         };
         // Connections, prepared statements.
         runs(&fleet, agent, script, 1, 1).await?;

@@ -70,6 +70,7 @@ impl Scenario for Ttft {
                 calls,
                 tokens: 3,
                 pause_ms: 5,
+                think_ms: 0,
             };
             let samples = one_at_a_time(&fleet, agent, script, context.sized(150, 5)).await?;
             if agent.is_none() {
@@ -83,6 +84,7 @@ impl Scenario for Ttft {
                 calls,
                 tokens: 20,
                 pause_ms: 20,
+                think_ms: 0,
             };
             let burst = context.sized(BURST, 10);
             let count = context.sized(3, 1);

@@ -29,8 +29,20 @@ pub struct Case {
     pub oldest: HashMap<Uuid, i64>,
     pub messages: Vec<Message>,
     pub calls: Vec<Call>,
+    pub tasks: Vec<Task>,
+    /// Which task must be over before which.
+    pub blocks: Vec<(Uuid, Uuid)>,
     /// None where no witness was.
     pub seen: Option<Vec<Seen>>,
+}
+
+/// A task of a DAG.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct Task {
+    pub id: Uuid,
+    pub state: String,
+    pub started_at: Option<DateTime<Utc>>,
+    pub finished_at: Option<DateTime<Utc>>,
 }
 
 #[derive(Debug, Clone, sqlx::FromRow)]
@@ -39,6 +51,11 @@ pub struct Run {
     pub project_id: Uuid,
     pub conversation_id: Option<Uuid>,
     pub user_id: Option<Uuid>,
+    pub parent_run_id: Option<Uuid>,
+    /// The call that started it.
+    pub spawn_call_id: Option<Uuid>,
+    /// The task that it works on.
+    pub task_id: Option<Uuid>,
     pub log_id: Uuid,
     pub state: String,
     pub attempt: i32,
@@ -73,6 +90,7 @@ pub struct Message {
 
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Call {
+    pub id: Uuid,
     pub run_id: Uuid,
     pub call_id: String,
     pub tool_name: String,
@@ -89,15 +107,18 @@ impl Case {
                 let Some(run) = self.runs.get(&id) else {
                     return Vec::new();
                 };
-                self.events_of(run)
+                // With its sub-agents'.
+                let log = self.logs.get(&run.log_id).into_iter().flatten();
+                log.filter(|event| event.run_id == Some(run.id)).collect()
             }
         }
     }
 
-    /// The events of a run.
+    /// The events of a run alone.
     pub fn events_of(&self, run: &Run) -> Vec<&Event> {
         let log = self.logs.get(&run.log_id).into_iter().flatten();
-        log.filter(|event| event.run_id == Some(run.id)).collect()
+        let id = run.id.to_string();
+        log.filter(|event| event.json["runId"] == id.as_str()).collect()
     }
 
     /// The runs of posts that were accepted.
@@ -117,10 +138,11 @@ impl Case {
     }
 }
 
-/// The text of these events that a client which applies resets has on its screen.
-pub fn text_of(events: &[&Event]) -> String {
+/// The text of a run that a client which applies resets has of these events on its screen.
+pub fn text_of(run: Uuid, events: &[&Event]) -> String {
     let mut kept: Vec<(i64, &str)> = Vec::new();
-    for event in events {
+    let run = run.to_string();
+    for event in events.iter().filter(|event| event.json["runId"] == run.as_str()) {
         match event.kind.as_str() {
             "token" => kept.push((event.seq, event.json["token"].as_str().unwrap_or_default())),
             "reset" => {
@@ -138,7 +160,7 @@ type EventRow = (Uuid, i64, Option<Uuid>, String, String, DateTime<Utc>);
 
 pub(super) async fn load(db: &PgPool, directory: &Path) -> Result<Case> {
     let runs: Vec<Run> = sqlx::query_as(
-        "select r.id, r.project_id, r.conversation_id, r.user_id, r.log_id, r.state, r.attempt, r.first_seq, r.done_seq, r.error,
+        "select r.id, r.project_id, r.conversation_id, r.user_id, r.parent_run_id, r.spawn_call_id, r.task_id, r.log_id, r.state, r.attempt, r.first_seq, r.done_seq, r.error,
                 r.input, r.cancel_requested_at, r.final_message_id, c.project_id as conversation_project,
                 c.owner_user_id as conversation_owner
          from kb.agent_runs r left join kb.chat_conversations c on c.id = r.conversation_id",
@@ -177,9 +199,17 @@ pub(super) async fn load(db: &PgPool, directory: &Path) -> Result<Case> {
         messages: sqlx::query_as("select id, conversation_id, role, content from kb.chat_messages")
             .fetch_all(db)
             .await?,
-        calls: sqlx::query_as("select run_id, call_id, tool_name, status, started_at from kb.agent_run_tool_calls")
+        calls: sqlx::query_as("select id, run_id, call_id, tool_name, status, started_at from kb.agent_run_tool_calls")
             .fetch_all(db)
             .await?,
+        tasks: sqlx::query_as("select id, state, started_at, finished_at from kb.tasks")
+            .fetch_all(db)
+            .await?,
+        blocks: sqlx::query_as(
+            "select r.source_id, r.target_id from kb.graph_relationships r join kb.tasks t on t.id = r.source_id where r.type = 'blocks'",
+        )
+        .fetch_all(db)
+        .await?,
         seen: witness::seen(db).await?,
     })
 }

@@ -94,7 +94,7 @@ fn running_texts(events: &[&Event]) -> Vec<String> {
                 .copied()
                 .filter(|event| event.run_id == Some(run))
                 .collect();
-            text_of(&of_run)
+            text_of(run, &of_run)
         })
         .collect()
 }

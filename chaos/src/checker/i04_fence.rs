@@ -13,7 +13,7 @@ pub(super) fn check(case: &Case) -> Vec<String> {
     for (post, plan, run_id) in case.accepted() {
         let Some(run) = case.runs.get(&run_id) else { continue };
         let events = case.events_of(run);
-        let (shown, whole) = (text_of(&events), plan.reply());
+        let (shown, whole) = (text_of(run_id, &events), plan.reply());
         let good = match post.expected {
             Expected::Whole => shown == whole,
             Expected::Stopped | Expected::Refused => whole.starts_with(&shown),

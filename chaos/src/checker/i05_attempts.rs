@@ -15,7 +15,12 @@ pub(super) fn check(case: &Case) -> Vec<String> {
     let mut spans: HashMap<Uuid, Vec<(i64, i64, i64)>> = HashMap::new();
     for job in seen.chunk_by(|one, next| one.job_id == next.job_id) {
         wrong.extend(attempts(job));
-        let conversation = job[0].run_id.and_then(|run| case.runs.get(&run)?.conversation_id);
+        // Sub-agents run side by side.
+        let top = job[0]
+            .run_id
+            .and_then(|run| case.runs.get(&run))
+            .filter(|run| run.parent_run_id.is_none());
+        let conversation = top.and_then(|run| run.conversation_id);
         let Some(conversation) = conversation else { continue };
         for pair in job.windows(2).filter(|pair| pair[0].state == "running") {
             let span = (

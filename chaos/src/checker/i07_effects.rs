@@ -6,8 +6,7 @@ use std::collections::{HashMap, HashSet};
 use uuid::Uuid;
 
 use super::Case;
-use crate::mcp_server;
-use crate::tools::PAY;
+use crate::tools::{LOOK, PAY};
 
 pub(super) fn check(case: &Case) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -37,8 +36,11 @@ pub(super) fn check(case: &Case) -> Vec<String> {
             Some(_) => {}
         }
     }
-    // Of the MCP server's, which may say that it acted when it did not.
-    let ours = case.calls.iter().filter(|call| call.tool_name != mcp_server::PAY);
+    // Not of the MCP server's, which may say that it acted when it did not; nor of those that leave no trace outside.
+    let ours = case
+        .calls
+        .iter()
+        .filter(|call| [PAY, LOOK].contains(&call.tool_name.as_str()));
     for call in ours.filter(|call| call.status == "completed") {
         if !acted.contains_key(&(call.run_id, call.call_id.as_str())) {
             wrong.push(format!(

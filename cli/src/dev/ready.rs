@@ -50,10 +50,12 @@ impl Ready {
         let first_worker = workers.first().map_or("PID", String::as_str);
         out.line(&format!(
             "\nRejoin is ready.\n\
-             \n  API      {}\n  key      {}\n  project  {}\n  workers  {}\n\
-             \nAsk something, in another terminal:\n{find}  {rejoin} chat \"Which packages need libssl3, and why?\"\n\
+             \n  chat     {}/#key={}\n  API      {}\n  key      {}\n  project  {}\n  workers  {}\n\
+             \nOpen the chat in a browser (the address signs you in), or ask in another terminal:\n{find}  {rejoin} chat \"Which packages need libssl3, and why?\"\n\
              \nThen ask again, kill the worker in mid-answer, and watch the answer go on:\n  kill -9 {first_worker}\n\
              {model}\nCtrl-C drains and stops everything.",
+            self.url,
+            self.api_key,
             self.url,
             self.api_key,
             self.project_id,

@@ -1,19 +1,19 @@
 //! The end of a turn: the assistant's message, the run's state, `done` (after `error`, where there is one) and the job, in ONE
-//! transaction (invariants I1, I2, I4).
+//! transaction (invariants I1, I2, I4). A sub-agent's end has no message and no `done`; it wakes the parent that waited for it (I12).
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;
-use uuid::Uuid;
 
+use super::ends::RunEnd;
 use super::{Command, FencedError, wire_time};
-use crate::events::kinds::{DoneStatus, Event, Kind, MessageBody};
+use crate::events::kinds::{DoneStatus, Kind, MessageBody};
 use crate::events::log;
 use crate::messages::{self, NewMessage, Role};
 use crate::queue::{self, settle};
-use crate::runs::{Run, RunState};
+use crate::runs::Run;
 use crate::sabotage::{self, Break};
 use crate::wakeup::Wake;
-use crate::{conversations, ids};
+use crate::{conversations, ids, inbox};
 
 /// Why a run failed, as clients are told.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,16 +38,24 @@ pub struct FinishRun<'a> {
     pub usage: &'a Value,
 }
 
+/// What became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finished {
+    Ended(Wake),
+    /// Not ended: it was told something since it gave its answer, which it has to hear first.
+    HasMail,
+}
+
 impl Command for FinishRun<'_> {
-    type Output = Wake;
+    type Output = Finished;
     type Error = FencedError;
 
-    async fn apply(&self, db: &mut PgConnection) -> Result<Wake, FencedError> {
+    async fn apply(&self, db: &mut PgConnection) -> Result<Finished, FencedError> {
         let failed = FencedError::database("finishing the run");
         self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
     }
 
-    async fn happened(&self, db: &mut PgConnection, _: &Wake) -> Result<bool, sqlx::Error> {
+    async fn happened(&self, db: &mut PgConnection, _: &Finished) -> Result<bool, sqlx::Error> {
         let ended = sqlx::query_scalar!(
             r#"select exists (select from kb.agent_runs where id = $1 and attempt = $2 and finished_at is not null) as "ended!""#,
             self.run.id,
@@ -58,24 +66,32 @@ impl Command for FinishRun<'_> {
 }
 
 impl FinishRun<'_> {
-    async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<Wake>, sqlx::Error> {
+    async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<Finished>, sqlx::Error> {
         let run = self.run;
         let Some(job_id) = settle::fence(db, run.id, self.attempt).await? else {
             return Ok(None);
         };
-        let mut events = Vec::new();
-        if let Some(error) = self.error {
-            let kind = Kind::Error {
-                error: error.message.clone(),
-                code: error.code.clone(),
-                retryable: error.retryable,
-            };
-            events.push(Event::of(run.id, kind));
+        if self.status == DoneStatus::Completed {
+            // Who tells it something holds this lock, too.
+            log::lock(db, run.log_id).await?;
+            if inbox::has_mail(db, run.id).await? {
+                return Ok(Some(Finished::HasMail));
+            }
         }
         let message = match run.conversation_id {
-            Some(conversation_id) if !self.text.is_empty() => Some((ids::new(), conversation_id)),
+            Some(conversation_id) if !self.text.is_empty() && !run.is_sub_agent() => {
+                Some((ids::new(), conversation_id))
+            }
             Some(_) | None => None,
         };
+        let end = RunEnd {
+            status: self.status,
+            text: self.text,
+            error: self.error,
+            usage: self.usage,
+            final_message_id: message.map(|(id, _)| id),
+        };
+        let mut events = Vec::from_iter(end.error_event(run));
         let citations = (!self.citations.is_empty()).then(|| json!(self.citations));
         if let Some((id, _)) = message {
             let now = sqlx::query_scalar!(r#"select now() as "now!""#)
@@ -89,18 +105,12 @@ impl FinishRun<'_> {
                 attached_context: None,
                 citations: citations.clone(),
             };
-            events.push(Event::of(run.id, Kind::Message { message }));
+            events.push(run.event(Kind::Message { message }));
         }
-        let final_message_id = message.map(|(id, _)| id);
-        let done = Kind::Done {
-            status: self.status,
-            final_message_id,
-            usage: Some(self.usage.clone()),
-        };
         if sabotage::is(Break::DoneTwice) {
-            events.push(Event::of(run.id, done.clone()));
+            events.push(end.last_event(run));
         }
-        events.push(Event::of(run.id, done));
+        events.push(end.last_event(run));
         let done_seq = log::append(db, run.log_id, Some(run.root_run_id), &events).await?;
 
         if let Some((id, conversation_id)) = message {
@@ -122,38 +132,21 @@ impl FinishRun<'_> {
             messages::insert(db, new_message).await?;
             conversations::touch(db, conversation_id).await?;
         }
-        let (state, job_state) = match self.status {
-            DoneStatus::Completed => (RunState::Completed, "completed"),
-            DoneStatus::Failed => (RunState::Failed, "failed"),
-            DoneStatus::Cancelled => (RunState::Cancelled, "cancelled"),
-            DoneStatus::Paused => (RunState::Paused, "completed"),
+        let mut wake = end.write(db, run, self.attempt, done_seq).await?;
+        let job_state = match self.status {
+            DoneStatus::Completed | DoneStatus::Paused => "completed",
+            DoneStatus::Failed => "failed",
+            DoneStatus::Cancelled => "cancelled",
         };
-        sqlx::query!(
-            "update kb.agent_runs
-             set state = $2, attempt = $3, finished_at = now(), done_seq = $4, safe_seq = $4, final_message_id = $5,
-                 summary = $6, error = $7, error_code = $8, usage = $9
-             where id = $1",
-            run.id,
-            state.as_str(),
-            self.attempt,
-            done_seq,
-            final_message_id as Option<Uuid>,
-            (!self.text.is_empty()).then_some(self.text),
-            self.error.map(|error| error.message.as_str()),
-            self.error.map(|error| error.code.as_str()),
-            self.usage
-        )
-        .execute(&mut *db)
-        .await?;
         let error = self.error.map(|error| error.message.as_str());
         let Some(lets_go) = settle::settle_one(db, job_id, self.attempt, job_state, error).await? else {
             return Ok(None);
         };
-        let mut wake = Wake::log(run.log_id);
+        wake.merge(Wake::log(run.log_id));
         if lets_go {
             // The conversation's next message is claimable now.
             wake.merge(Wake::queue(queue::DEFAULT_QUEUE));
         }
-        Ok(Some(wake))
+        Ok(Some(Finished::Ended(wake)))
     }
 }

@@ -103,7 +103,9 @@ impl Command for PostMessage {
             None => {
                 if let Some(id) = self.agent_definition_id {
                     let known = agents::get(db, self.owner.project_id, id).await?;
-                    known.ok_or(PostError::DefinitionNotFound)?;
+                    known
+                        .filter(agents::AgentDefinition::is_open)
+                        .ok_or(PostError::DefinitionNotFound)?;
                 }
                 let id = ids::new();
                 let title = conversations::title_of(&self.message);
@@ -164,6 +166,7 @@ impl Command for PostMessage {
         messages::insert(db, new_message).await?;
         let run = runs::NewRun {
             id: run_id,
+            spawned: None,
             project_id: self.owner.project_id,
             conversation_id: Some(conversation_id),
             user_id: Some(self.owner.user_id),
@@ -174,6 +177,7 @@ impl Command for PostMessage {
             input: &self.message,
             first_seq: seq - 1,
             timeout_s: None,
+            task_id: None,
         };
         runs::insert(db, run).await?;
         let job = NewJob {

@@ -6,12 +6,12 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{Command, FencedError};
-use crate::events::kinds::{Event, Kind};
+use crate::events::kinds::Kind;
 use crate::events::log;
 use crate::queue::settle;
-use crate::runs::Run;
+use crate::runs::{self, Run, TreeUse};
 use crate::wakeup::Wake;
-use crate::{ids, run_messages, tool_calls};
+use crate::{ids, inbox, run_messages, tool_calls};
 
 /// A call that the model asked for.
 #[derive(Debug)]
@@ -39,18 +39,31 @@ pub struct RecordStep<'a> {
     pub usage: Kind,
     /// The same, as the run stores it.
     pub usage_json: &'a Value,
+    /// Of this step alone.
+    pub tokens: u64,
+    pub cost_usd: f64,
+    /// Messages to the run that are among the injected ones.
+    pub mail: &'a [i64],
+}
+
+/// A step on record.
+#[derive(Debug)]
+pub struct Recorded {
+    /// What the whole tree has used.
+    pub tree: TreeUse,
+    pub wake: Wake,
 }
 
 impl Command for RecordStep<'_> {
-    type Output = Wake;
+    type Output = Recorded;
     type Error = FencedError;
 
-    async fn apply(&self, db: &mut PgConnection) -> Result<Wake, FencedError> {
+    async fn apply(&self, db: &mut PgConnection) -> Result<Recorded, FencedError> {
         let failed = FencedError::database("storing the step");
         self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
     }
 
-    async fn happened(&self, db: &mut PgConnection, _: &Wake) -> Result<bool, sqlx::Error> {
+    async fn happened(&self, db: &mut PgConnection, _: &Recorded) -> Result<bool, sqlx::Error> {
         let known = sqlx::query_scalar!(
             r#"select exists (select from kb.agent_run_messages where id = $1) as "there!""#,
             self.message_id
@@ -60,7 +73,7 @@ impl Command for RecordStep<'_> {
 }
 
 impl RecordStep<'_> {
-    async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<Wake>, sqlx::Error> {
+    async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<Recorded>, sqlx::Error> {
         let run = self.run;
         if settle::fence_progress(db, run.id, self.attempt).await?.is_none() {
             return Ok(None);
@@ -91,24 +104,20 @@ impl RecordStep<'_> {
             )
             .await?;
         }
-        let seq = log::append(
+        let seq = log::append(db, run.log_id, Some(run.root_run_id), &[run.event(self.usage.clone())]).await?;
+        inbox::taken(db, self.mail).await?;
+        let tree = runs::record_step(
             db,
-            run.log_id,
-            Some(run.root_run_id),
-            &[Event::of(run.id, self.usage.clone())],
-        )
-        .await?;
-        sqlx::query!(
-            "update kb.agent_runs
-             set step_count = $2, total_steps = greatest(total_steps, $2), usage = $3, safe_seq = $4
-             where id = $1",
-            run.id,
+            run,
             self.step_number,
             self.usage_json,
-            seq
+            seq,
+            (self.tokens, self.cost_usd),
         )
-        .execute(db)
         .await?;
-        Ok(Some(Wake::log(run.log_id)))
+        Ok(Some(Recorded {
+            tree,
+            wake: Wake::log(run.log_id),
+        }))
     }
 }

@@ -6,7 +6,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{Command, FencedError};
-use crate::events::kinds::{Event, Kind, ToolStatus};
+use crate::events::kinds::{Kind, ToolStatus};
 use crate::events::log;
 use crate::queue::settle;
 use crate::runs::Run;
@@ -93,6 +93,8 @@ pub struct ToolEnded<'a> {
     pub tool: &'a str,
     pub status: CallStatus,
     pub output: Option<&'a Value>,
+    /// Of it, what readers are told.
+    pub told: Option<&'a Value>,
     pub error: Option<&'a str>,
     pub duration_ms: i64,
     /// What the model will read: the stored `tool_result` message.
@@ -165,7 +167,7 @@ impl ToolEnded<'_> {
             tool: self.tool.to_owned(),
             status,
             input: None,
-            result: self.output.cloned(),
+            result: self.told.cloned(),
             error: self.error.map(str::to_owned),
             duration_ms: Some(self.duration_ms),
         };
@@ -175,7 +177,7 @@ impl ToolEnded<'_> {
 }
 
 async fn append_and_move_safe_point(db: &mut PgConnection, run: &Run, kind: Kind) -> Result<(), sqlx::Error> {
-    let seq = log::append(db, run.log_id, Some(run.root_run_id), &[Event::of(run.id, kind)]).await?;
+    let seq = log::append(db, run.log_id, Some(run.root_run_id), &[run.event(kind)]).await?;
     sqlx::query!("update kb.agent_runs set safe_seq = $2 where id = $1", run.id, seq)
         .execute(db)
         .await?;

@@ -1,15 +1,16 @@
 //! An attempt begins. The first one opens the turn with `meta` and stores what the model will be given; a later one tells
-//! readers with `reset` what to forget, and goes on from what is stored.
+//! readers with `reset` what to forget, and goes on from what is stored. A run that was woken after a wait has left nothing half-written:
+//! it says that it thinks again.
 
 use serde_json::Value;
 use sqlx::PgConnection;
 
 use super::{Command, FencedError};
-use crate::events::kinds::{Event, Kind};
+use crate::events::kinds::Kind;
 use crate::events::log;
 use crate::queue::settle;
 use crate::run_messages;
-use crate::runs::Run;
+use crate::runs::{Run, RunState};
 use crate::wakeup::Wake;
 
 /// A message of the run's opening, in order: (role, content).
@@ -34,8 +35,10 @@ pub struct StartRun<'a> {
 pub enum Started {
     /// The turn was opened now.
     Fresh,
-    /// An earlier attempt had opened it.
+    /// An earlier attempt had opened it, and was lost.
     Resumed,
+    /// It had waited.
+    Woken,
 }
 
 /// An attempt that has begun.
@@ -74,13 +77,20 @@ impl StartRun<'_> {
         }
         log::lock(db, run.log_id).await?;
         // Read again under the lock: what the caller saw may be older than the attempt before this one.
-        let safe_seq = sqlx::query_scalar!("select safe_seq from kb.agent_runs where id = $1 for update", run.id)
-            .fetch_one(&mut *db)
-            .await?;
-        let (started, event) = match safe_seq {
+        let before = sqlx::query!(
+            "select safe_seq, state from kb.agent_runs where id = $1 for update",
+            run.id
+        )
+        .fetch_one(&mut *db)
+        .await?;
+        let (started, event) = match before.safe_seq {
             None => {
                 run_messages::append_all(db, run.id, &self.opening, 0).await?;
                 (Started::Fresh, self.meta.clone())
+            }
+            Some(_) if before.state == RunState::Queued.as_str() => {
+                let state = "thinking".to_owned();
+                (Started::Woken, Kind::AgentState { state, details: None })
             }
             Some(safe_seq) => {
                 let reset = Kind::Reset {
@@ -91,7 +101,7 @@ impl StartRun<'_> {
                 (Started::Resumed, reset)
             }
         };
-        let seq = log::append(db, run.log_id, Some(run.root_run_id), &[Event::of(run.id, event)]).await?;
+        let seq = log::append(db, run.log_id, Some(run.root_run_id), &[run.event(event)]).await?;
         let run = sqlx::query_as!(
             Run,
             "update kb.agent_runs

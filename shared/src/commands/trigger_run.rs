@@ -45,6 +45,7 @@ impl Command for TriggerRun<'_> {
         log::create(db, id).await?;
         let run = runs::NewRun {
             id,
+            spawned: None,
             project_id: self.definition.project_id,
             conversation_id: None,
             user_id: self.user_id,
@@ -55,6 +56,7 @@ impl Command for TriggerRun<'_> {
             input: &self.input,
             first_seq: 0,
             timeout_s: None,
+            task_id: None,
         };
         runs::insert(db, run).await?;
         let job = NewJob {

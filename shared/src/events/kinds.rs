@@ -56,6 +56,9 @@ impl Event {
             | Kind::Usage { .. }
             | Kind::Handoff { .. }
             | Kind::Question { .. }
+            | Kind::QuestionAnswered { .. }
+            | Kind::SubAgent { .. }
+            | Kind::Limit { .. }
             | Kind::Error { .. }
             | Kind::Done { .. }
             | Kind::Unknown => return None,
@@ -206,6 +209,36 @@ pub enum Kind {
         options: Vec<Value>,
         interaction_type: String,
     },
+    /// A question was answered, expired or was cancelled.
+    QuestionAnswered {
+        question_id: Uuid,
+        /// `answered`, `expired` or `cancelled`.
+        status: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answer: Option<Value>,
+    },
+    /// A sub-agent was started, or is over: `runId` is the sub-agent's. The turn goes on.
+    SubAgent {
+        /// `started`, `completed`, `failed`, `cancelled` or `paused`.
+        status: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        task: Option<String>,
+        /// What came out of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        summary: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<Value>,
+    },
+    /// A limit has struck.
+    Limit {
+        /// Stable word.
+        limit: String,
+        message: String,
+    },
     /// Always before `done`.
     Error {
         error: String,
@@ -239,6 +272,9 @@ impl Kind {
             Kind::Usage { .. } => "usage",
             Kind::Handoff { .. } => "handoff",
             Kind::Question { .. } => "question",
+            Kind::QuestionAnswered { .. } => "question_answered",
+            Kind::SubAgent { .. } => "sub_agent",
+            Kind::Limit { .. } => "limit",
             Kind::Error { .. } => "error",
             Kind::Done { .. } => "done",
             Kind::Unknown => "unknown",

@@ -38,6 +38,31 @@ pub struct Turn {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reasoning: String,
     pub tool_calls: Vec<TurnToolCall>,
+    /// Its sub-agents, in the order of their start.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<TurnAgent>,
+    /// What people have been asked and have not answered: the `question` events.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<Value>,
+}
+
+/// A sub-agent of the turn.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnAgent {
+    pub run_id: Uuid,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_run_id: Option<Uuid>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// `started`, or how it ended.
+    pub status: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// What it has said so far.
+    pub text: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<TurnToolCall>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -148,8 +173,32 @@ fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Tur
         ..Turn::default()
     };
     for (_, event, data) in kept {
+        let is_own = event.run_id == Some(run_id);
         match event.kind {
-            Kind::Meta { .. } => {
+            Kind::SubAgent { status, task, .. } => {
+                if let Some(run_id) = event.run_id {
+                    turn.agent(TurnAgent {
+                        run_id,
+                        parent_run_id: event.parent_run_id,
+                        agent: event.agent,
+                        status,
+                        task,
+                        text: String::new(),
+                        tool_calls: Vec::new(),
+                    });
+                }
+            }
+            Kind::Question { .. } => turn.questions.extend(serde_json::from_str::<Value>(&data)),
+            Kind::QuestionAnswered { question_id, .. } => {
+                let id = question_id.to_string();
+                turn.questions.retain(|question| question["questionId"] != id.as_str());
+            }
+            Kind::Token { token } if !is_own => {
+                if let Some(agent) = turn.agent_of(event.run_id) {
+                    agent.text.push_str(&token);
+                }
+            }
+            Kind::Meta { .. } if is_own => {
                 // A resumed run begins a new turn.
                 turn = Turn {
                     run_id,
@@ -157,8 +206,8 @@ fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Tur
                     ..Turn::default()
                 };
             }
-            Kind::Token { token } if event.run_id == Some(run_id) => turn.text.push_str(&token),
-            Kind::Reasoning { text } if event.run_id == Some(run_id) => turn.reasoning.push_str(&text),
+            Kind::Token { token } => turn.text.push_str(&token),
+            Kind::Reasoning { text } if is_own => turn.reasoning.push_str(&text),
             Kind::McpTool {
                 call_id,
                 tool,
@@ -167,35 +216,58 @@ fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Tur
                 result,
                 error,
                 ..
-            } => match turn.tool_calls.iter_mut().find(|call| call.call_id == call_id) {
-                Some(call) => {
-                    call.status = status;
-                    call.result = result;
-                    call.error = error;
+            } => {
+                let calls = match turn.agent_of(event.run_id) {
+                    Some(agent) => &mut agent.tool_calls,
+                    None => &mut turn.tool_calls,
+                };
+                match calls.iter_mut().find(|call| call.call_id == call_id) {
+                    Some(call) => {
+                        call.status = status;
+                        call.result = result;
+                        call.error = error;
+                    }
+                    None => calls.push(TurnToolCall {
+                        call_id,
+                        tool,
+                        status,
+                        input,
+                        result,
+                        error,
+                    }),
                 }
-                None => turn.tool_calls.push(TurnToolCall {
-                    call_id,
-                    tool,
-                    status,
-                    input,
-                    result,
-                    error,
-                }),
-            },
-            Kind::Token { .. }
+            }
+            Kind::Meta { .. }
             | Kind::Reasoning { .. }
             | Kind::Message { .. }
             | Kind::Reset { .. }
             | Kind::AgentState { .. }
             | Kind::Usage { .. }
             | Kind::Handoff { .. }
-            | Kind::Question { .. }
+            | Kind::Limit { .. }
             | Kind::Error { .. }
             | Kind::Done { .. }
             | Kind::Unknown => {}
         }
     }
     turn
+}
+
+impl Turn {
+    /// A sub-agent was started, or is over.
+    fn agent(&mut self, news: TurnAgent) {
+        match self.agent_of(Some(news.run_id)) {
+            Some(agent) => {
+                agent.status = news.status;
+                agent.task = news.task.or(agent.task.take());
+            }
+            None => self.agents.push(news),
+        }
+    }
+
+    fn agent_of(&mut self, run_id: Option<Uuid>) -> Option<&mut TurnAgent> {
+        self.agents.iter_mut().find(|agent| Some(agent.run_id) == run_id)
+    }
 }
 
 #[cfg(test)]
@@ -226,5 +298,36 @@ mod tests {
             (seq, event, data)
         });
         assert_eq!(fold(run, events).text, "Hello world");
+    }
+
+    #[test]
+    fn what_sub_agents_say_is_theirs() {
+        let (run, child) = (Uuid::now_v7(), Uuid::now_v7());
+        let sub_agent = |status: &str| Kind::SubAgent {
+            status: status.into(),
+            task: None,
+            summary: None,
+            error: None,
+            code: None,
+            usage: None,
+        };
+        let token = |token: &str| Kind::Token { token: token.into() };
+        let events = [
+            (run, token("Mine. ")),
+            (child, sub_agent("started")),
+            (child, token("Theirs.")),
+            (child, sub_agent("completed")),
+            (run, token("Mine again.")),
+        ];
+        let events = events.into_iter().zip(1..).map(|((of, kind), seq)| {
+            let (event, data) = event(of, kind);
+            (seq, event, data)
+        });
+        let turn = fold(run, events);
+        assert_eq!(turn.text, "Mine. Mine again.");
+        assert_eq!(
+            (turn.agents[0].text.as_str(), turn.agents[0].status.as_str()),
+            ("Theirs.", "completed")
+        );
     }
 }

@@ -71,6 +71,8 @@ pub async fn export(pool: &PgPool, project_id: Uuid, sink: &mut impl Sink) -> Re
                 labels: object.labels,
                 status: object.status,
                 properties: object.properties.as_object().cloned().unwrap_or_default(),
+                // Where it is imported, other packs may be installed.
+                schema_version: None,
             })
         });
         exported.bytes += write(sink, lines).await?;

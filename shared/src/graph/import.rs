@@ -152,18 +152,22 @@ pub async fn import(
     Ok(report)
 }
 
-/// The line, if it keeps the rules of its type.
-fn held(rules: &Rules, parsed: Parsed) -> Result<Parsed, String> {
+/// The line, if it keeps the rules of its type; an object's with the pack that it keeps to.
+fn held(rules: &Rules, mut parsed: Parsed) -> Result<Parsed, String> {
     if rules.is_empty() {
         return Ok(parsed);
     }
-    match &parsed {
+    match &mut parsed {
         Parsed::Object {
             object_type,
             properties,
+            schema_version,
             ..
         } => {
-            rules.object(object_type, properties)?;
+            let pack = rules.object(object_type, properties)?;
+            if schema_version.is_none() {
+                *schema_version = pack.map(str::to_owned);
+            }
         }
         Parsed::Relationship {
             relationship_type,
@@ -337,7 +341,8 @@ const CREATE_STAGING: &str = "
 -- No object is marked by itself: all are, at the end.
 set local rejoin.bulk = on;
 create temporary table import_lines_objects (
-    line bigint, id uuid, file_id uuid, type text, key text, status text, labels jsonb, properties jsonb, content_hash bytea
+    line bigint, id uuid, file_id uuid, type text, key text, status text, labels jsonb, properties jsonb, content_hash bytea,
+    schema_version text
 ) on commit drop;
 create temporary table import_lines_relationships (
     line bigint, id uuid, type text, source_type text, source_key text, source_ref uuid, target_type text, target_key text,
@@ -349,7 +354,8 @@ const PREPARE_OBJECTS: &str = "
 create temporary table import_objects on commit drop as
     select distinct on (type, key)
         first_value(id) over (partition by type, key order by line) as id,
-        type, key, status, array(select jsonb_array_elements_text(labels)) as labels, properties, content_hash
+        type, key, status, array(select jsonb_array_elements_text(labels)) as labels, properties, content_hash,
+        schema_version
     from import_lines_objects
     order by type, key, line desc;
 create index on import_objects (type, key);
@@ -416,20 +422,21 @@ with superseded as (
     from import_objects i
     where o.project_id = $1 and o.type = i.type and o.key = i.key and o.superseded_at is null and o.deleted_at is null
       and o.content_hash <> i.content_hash
-    returning o.canonical_id, o.version, o.schema_version, o.created_at, i.*
+    returning o.canonical_id, o.version, o.schema_version as former_schema, o.created_at, i.*
 )
 insert into kb.graph_objects
     (id, project_id, canonical_id, version, type, key, status, labels, properties, change_summary, content_hash,
      schema_version, actor_type, actor_id, created_at)
 select id, $1, canonical_id, version + 1, type, key, status, labels, properties, 'import', content_hash,
-    schema_version, $2, $3, created_at
+    coalesce(schema_version, former_schema), $2, $3, created_at
 from superseded";
 
 const CREATE_OBJECTS: &str = "
 insert into kb.graph_objects
     (id, project_id, canonical_id, version, type, key, status, labels, properties, change_summary, content_hash,
-     actor_type, actor_id)
-select i.id, $1, i.id, 1, i.type, i.key, i.status, i.labels, i.properties, 'import', i.content_hash, $2, $3
+     schema_version, actor_type, actor_id)
+select i.id, $1, i.id, 1, i.type, i.key, i.status, i.labels, i.properties, 'import', i.content_hash,
+    i.schema_version, $2, $3
 from import_objects i
 where not exists (
     select from kb.graph_objects o

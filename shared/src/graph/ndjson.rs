@@ -42,6 +42,9 @@ pub struct ObjectLine {
     pub status: Option<String>,
     #[serde(default, deserialize_with = "null_as_default")]
     pub properties: Map<String, Value>,
+    /// What the properties keep to, as `pack@version`. Absent: the pack that is installed.
+    #[serde(default, alias = "schemaVersion", skip_serializing_if = "Option::is_none")]
+    pub schema_version: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -104,6 +107,7 @@ pub enum Parsed {
         status: Option<String>,
         labels: Vec<String>,
         properties: Value,
+        schema_version: Option<String>,
     },
     Relationship {
         relationship_type: String,
@@ -139,6 +143,9 @@ fn parse_object(line: ObjectLine) -> Result<Parsed, String> {
     if let Some(status) = &line.status {
         checked_word("status", status, MAX_TYPE_BYTES)?;
     }
+    if let Some(version) = &line.schema_version {
+        checked_word("schema_version", version, MAX_KEY_BYTES)?;
+    }
     let labels = checked_labels(&line.labels)?;
     let mut properties = line.properties;
     if let Some(name) = line.name {
@@ -152,6 +159,7 @@ fn parse_object(line: ObjectLine) -> Result<Parsed, String> {
         status: line.status,
         labels,
         properties: Value::Object(properties),
+        schema_version: line.schema_version,
     })
 }
 
@@ -210,6 +218,7 @@ mod tests {
             status: None,
             labels: vec!["a".to_owned(), "b".to_owned()],
             properties: json!({"name": "N", "x": 1}),
+            schema_version: None,
         };
         assert_eq!(parse(line).unwrap(), expected);
     }

@@ -105,8 +105,6 @@ pub struct Query {
     pub text: String,
     /// The words that count, lower case, in order, each once.
     pub words: Vec<String>,
-    /// For `websearch_to_tsquery`: the text itself where it is quoted, else the words that count.
-    pub websearch: String,
 }
 
 impl Query {
@@ -126,13 +124,12 @@ impl Query {
         if words.is_empty() {
             words = all.into_iter().take(MAX_WORDS).collect();
         }
-        // A minus at a word's start would negate it; words keep none there (see `trimmed`).
-        let websearch = if text.contains('"') {
-            text.clone()
-        } else {
-            words.join(" ")
-        };
-        Query { text, words, websearch }
+        Query { text, words }
+    }
+
+    /// Whether parts of it are to be found as they stand, or not at all (a minus before a word).
+    pub fn is_quoted(&self) -> bool {
+        self.text.contains('"')
     }
 
     pub fn is_empty(&self) -> bool {
@@ -189,10 +186,8 @@ mod tests {
 
     #[test]
     fn quoted_text_is_left_to_the_parser_of_phrases() {
-        assert_eq!(
-            Query::parse("\"secure sockets\" -dev").websearch,
-            "\"secure sockets\" -dev"
-        );
+        assert!(Query::parse("\"secure sockets\" -dev").is_quoted());
+        assert!(!Query::parse("secure sockets -dev").is_quoted());
     }
 
     #[test]

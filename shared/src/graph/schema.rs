@@ -1,6 +1,7 @@
 //! What the graph consists of: types, relationship types and labels, with counts.
 //!
-//! Called by the schema tools and routes; models read it to learn which words a project uses. Counts are of live things.
+//! Called by the schema tools and routes; models read it to learn which words a project uses. Counts are of live things; those of great
+//! graphs may be some minutes old (`kept`).
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
@@ -10,6 +11,10 @@ use uuid::Uuid;
 
 use super::Error;
 use crate::digest;
+
+mod kept;
+
+pub use kept::KEPT;
 
 /// Objects of a type that are looked at for the names of its properties.
 const SAMPLED_OBJECTS: i64 = 20;
@@ -48,6 +53,10 @@ pub struct Version {
 }
 
 pub async fn types(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<TypeCount>, Error> {
+    kept::kept(&kept::TYPES, project_id, count_types(db, project_id)).await
+}
+
+async fn count_types(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<TypeCount>, Error> {
     sqlx::query_as!(
         TypeCount,
         r#"select counted.type as name, counted.count as "count!", sampled.properties as "properties!"
@@ -78,6 +87,15 @@ pub async fn types(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<Type
 }
 
 pub async fn relationship_types(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<RelationshipCount>, Error> {
+    kept::kept(
+        &kept::RELATIONSHIPS,
+        project_id,
+        count_relationship_types(db, project_id),
+    )
+    .await
+}
+
+async fn count_relationship_types(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<RelationshipCount>, Error> {
     sqlx::query_as!(
         RelationshipCount,
         r#"select r.type as relationship_type, s.type as from_type, t.type as to_type, count(*) as "count!"
@@ -97,6 +115,10 @@ pub async fn relationship_types(db: impl PgExecutor<'_>, project_id: Uuid) -> Re
 }
 
 pub async fn labels(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<LabelCount>, Error> {
+    kept::kept(&kept::LABELS, project_id, count_labels(db, project_id)).await
+}
+
+async fn count_labels(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<LabelCount>, Error> {
     sqlx::query_as!(
         LabelCount,
         r#"select label as "label!", count(*) as "count!"

@@ -1,22 +1,27 @@
 //! Lexical search over live objects, and objects like a given one. Called by the search tools and routes.
 //!
 //! Candidates come from four sides: keys and names that are the query or one of its words, full text with every word, full text with any
-//! word (only where the first found too little), and trigrams of key and name for typing errors and parts of names, for words that few
-//! objects have. All are scored by one formula, 0 to 1:
+//! word (only where the first found too little), and full text with words of keys and names that are nearly one which few objects have:
+//! typing errors and parts of names (`terms`). All are scored by one formula, 0 to 1:
 //! 0.8 x the mean of the words' scores + 0.2 x text rank. A word scores 1 where it is the key or name, up to 0.9 where it is
 //! near it, 0.6 where it is in the text. A key or name that is the whole query scores 1. Types and labels filter before any
 //! limit. Without pg_trgm no word is near.
+//!
+//! - `terms`  what words are looked for as; words that very many objects have
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
-use sqlx::{AssertSqlSafe, FromRow as _, PgPool, Row as _};
+use sqlx::{AssertSqlSafe, FromRow as _, PgConnection, PgPool, Row as _};
 use uuid::Uuid;
 
 use super::objects::{self, COLUMNS, Object};
 use super::query::Query;
 use super::vectors::{self, QueryVector};
 use super::{Error, relationships, traverse};
+use terms::{NEAR, Reach, Terms};
+
+mod terms;
 
 /// Objects in an answer.
 pub const MAX_LIMIT: i64 = 100;
@@ -25,8 +30,6 @@ const MIN_CANDIDATES: i64 = 100;
 const MAX_CANDIDATES: i64 = 300;
 /// Objects with a query's words that are ranked. Of words that more have, any of them: their ranks hardly differ.
 const MAX_RANKED: i64 = 2_000;
-/// A word that so many objects have is no typing error: nothing near it is looked for.
-const KNOWN_WORD: i64 = 20;
 /// Edges of an object, in each direction, that [`similar`] looks at.
 const MAX_NEIGHBOURS: i64 = 30;
 /// Edges of it, in each direction, that are put in order for that: a hub has more.
@@ -35,6 +38,11 @@ const ORDERED_EDGES: i64 = 2_000;
 const HUB_EDGES: i64 = 60;
 /// Bytes of a text property that [`similar`] takes words from; longer ones are prose.
 const MAX_SIMILAR_TEXT_BYTES: usize = 300;
+
+/// Live objects of the scope; $1 project, $5 types, $6 labels.
+const LIVE: &str = "o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
+      and (cardinality($5::text[]) = 0 or o.type = any($5))
+      and (cardinality($6::text[]) = 0 or o.labels && $6)";
 
 /// What to look among. Empty lists don't filter.
 #[derive(Debug, Clone, Default)]
@@ -83,15 +91,6 @@ pub async fn search(pool: &PgPool, project_id: Uuid, text: &str, scope: &Scope, 
 /// through the table for them, and in a great graph that takes seconds. Compiling the statement would take longer than running it.
 const PLANNING: &str = "set local enable_seqscan = off; set local enable_indexscan = off; set local jit = off";
 
-/// How far a word reaches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
-    /// Objects that contain it.
-    Words,
-    /// And objects whose key or name is nearly it, or contains it nearly; needs pg_trgm.
-    Near,
-}
-
 async fn run(
     pool: &PgPool,
     project_id: Uuid,
@@ -101,27 +100,45 @@ async fn run(
     reach: Reach,
 ) -> Result<Hits, Error> {
     let limit = limit.clamp(1, MAX_LIMIT);
-    // Built from our own words only.
     let attempted = "search the graph";
     let mut tx = pool.begin().await.map_err(Error::database(attempted))?;
-    sqlx::raw_sql(PLANNING)
+    let settings = format!("{PLANNING}; set local pg_trgm.word_similarity_threshold = {NEAR}");
+    sqlx::raw_sql(AssertSqlSafe(settings))
         .execute(&mut *tx)
         .await
         .map_err(Error::database(attempted))?;
-    let rows = sqlx::query(AssertSqlSafe(statement(reach)))
-        .bind(project_id)
-        .bind(&query.websearch)
-        .bind(&query.words)
-        .bind(&query.text)
-        .bind(&scope.types)
-        .bind(&scope.labels)
-        .bind(limit)
-        .bind((2 * limit).clamp(MIN_CANDIDATES, MAX_CANDIDATES))
-        .bind(MAX_RANKED)
-        .bind(KNOWN_WORD)
-        .fetch_all(&mut *tx)
-        .await
-        .map_err(Error::database(attempted))?;
+    let narrow = !scope.labels.is_empty();
+    let terms = Terms::of(&mut tx, project_id, query, scope, reach).await?;
+    let mut sampled = match terms.among_common() {
+        Some(query) if !narrow => terms::sample(&mut tx, project_id, &query, scope).await?,
+        _ => Vec::new(),
+    };
+    let look = async |db: &mut PgConnection, sampled: &[Uuid]| {
+        // Built from our own words only.
+        sqlx::query(AssertSqlSafe(statement(reach)))
+            .bind(project_id)
+            .bind(terms.every(narrow))
+            .bind(&query.words)
+            .bind(&query.text)
+            .bind(&scope.types)
+            .bind(&scope.labels)
+            .bind(limit)
+            .bind((2 * limit).clamp(MIN_CANDIDATES, MAX_CANDIDATES))
+            .bind(MAX_RANKED)
+            .bind(terms.any(narrow))
+            .bind(terms.own())
+            .bind(sampled)
+            .bind(terms.any_near(narrow))
+            .fetch_all(db)
+            .await
+            .map_err(Error::database(attempted))
+    };
+    let mut rows = look(&mut tx, &sampled).await?;
+    if rows.is_empty() && terms.has_common() && !narrow {
+        // The rarer words lead nowhere.
+        sampled = terms::sample(&mut tx, project_id, &terms.all(), scope).await?;
+        rows = look(&mut tx, &sampled).await?;
+    }
     let mut hits = Vec::with_capacity(rows.len());
     let mut total = 0;
     for row in &rows {
@@ -239,62 +256,34 @@ async fn has_trigrams(pool: &PgPool) -> Result<bool, Error> {
         .map_err(Error::database("look for pg_trgm"))
 }
 
-/// $1 project, $2 websearch text, $3 words, $4 whole text, $5 types, $6 labels, $7 limit, $8 candidates a side, $9 ranked, $10 when a word
-/// is known.
+/// $1 project, $2 every word, as a query of full text, $3 words, $4 whole text, $5 types, $6 labels, $7 limit, $8 candidates a side,
+/// $9 ranked, $10 any word that can be looked for, $11 any word, $12 objects that have been found already, $13 any near word.
 fn statement(reach: Reach) -> String {
-    const LIVE: &str = "o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
-              and (cardinality($5::text[]) = 0 or o.type = any($5))
-              and (cardinality($6::text[]) = 0 or o.labels && $6)";
-    // The index is on this very expression.
-    const NAMES: &str = "(o.key || ' ' || o.name)";
-    let by_trigrams = match reach {
-        Reach::Near => format!(
-            "union
-            (select o.id
-             from (
-                 select word
-                 from unnest($3::text[]) as word
-                 where (select count(*)
-                        from (select from kb.graph_objects o
-                              where {LIVE} and o.fts @@ plainto_tsquery('simple', word)
-                              limit $10) known) < $10
-             ) unknown
-             cross join lateral (
-                 select o.id, similarity(o.key, word) as nearness
-                 from kb.graph_objects o
-                 where {LIVE} and word <% {NAMES}
-                 order by nearness desc, o.id
-                 limit $8
-             ) o
-             order by o.nearness desc, o.id
-             limit $8)"
-        ),
-        Reach::Words => String::new(),
-    };
     // A part of a name is worth a little less than a name that is nearly equal.
     let nearness = match reach {
-        Reach::Near => format!("greatest(similarity(o.key, word), 0.8 * word_similarity(word, {NAMES}))"),
-        Reach::Words => "0.0".to_owned(),
+        Reach::Near => {
+            "greatest(similarity(o.key, given.word), 0.8 * word_similarity(given.word, o.key || ' ' || o.name))"
+        }
+        Reach::Words => "0.0",
     };
     format!(
         "with
-        -- Any of the words; a word of punctuation only has no lexeme and drops out.
-        any_word as materialized (
-            select coalesce(string_agg('(' || lexemes || ')', ' | '), '')::tsquery as query
-            from (select plainto_tsquery('simple', word)::text as lexemes from unnest($3::text[]) as word) parsed
-            where lexemes <> ''
+        given as materialized (
+            select word, plainto_tsquery('simple', word) as query from unnest($3::text[]) as word
         ),
         every_match as materialized (
             select o.id
             from (select o.id, o.fts
                   from kb.graph_objects o
-                  where {LIVE} and o.fts @@ websearch_to_tsquery('simple', $2)
+                  where {LIVE} and $2::text <> '' and o.fts @@ $2::text::tsquery
                   limit $9) o
-            order by ts_rank(o.fts, websearch_to_tsquery('simple', $2)) desc, o.id
+            order by ts_rank(o.fts, $2::text::tsquery) desc, o.id
             limit $8
         ),
         candidates as (
             select id from every_match
+            union
+            select id from unnest($12::uuid[]) as id
             union
             (select o.id from kb.graph_objects o where {LIVE} and lower(o.key) = any($3::text[] || lower($4)) limit $8)
             union
@@ -304,30 +293,38 @@ fn statement(reach: Reach) -> String {
              from (select o.id, o.fts
                    from kb.graph_objects o
                    where {LIVE}
+                     and $10::text <> ''
                      and (select count(*) from every_match) < $7
-                     and o.fts @@ (select query from any_word)
+                     and o.fts @@ $10::text::tsquery
                    limit $9) o
-             order by ts_rank(o.fts, (select query from any_word)) desc, o.id
+             order by ts_rank(o.fts, $10::text::tsquery) desc, o.id
              limit $8)
-            {by_trigrams}
+            union
+            (select o.id
+             from (select o.id, o.fts
+                   from kb.graph_objects o
+                   where {LIVE} and $13::text <> '' and o.fts @@ $13::text::tsquery
+                   limit $9) o
+             order by ts_rank(o.fts, $13::text::tsquery) desc, o.id
+             limit $8)
         )
         select {COLUMNS},
             count(*) over () as total,
             (case
                 when lower(o.key) = lower($4) or lower(o.name) = lower($4) then 1.0
-                else least(0.99, 0.8 * words.score + 0.2 * ts_rank(o.fts, (select query from any_word), 32))
+                else least(0.99, 0.8 * words.score + 0.2 * ts_rank(o.fts, $11::text::tsquery, 32))
             end)::double precision as score
         from candidates
         join kb.graph_objects o on o.id = candidates.id
         cross join lateral (
             select avg(
                 case
-                    when lower(o.key) = word or lower(o.name) = word then 1.0
+                    when lower(o.key) = given.word or lower(o.name) = given.word then 1.0
                     else greatest(
-                        case when o.fts @@ plainto_tsquery('simple', word) then 0.6 else 0.0 end,
+                        case when o.fts @@ given.query then 0.6 else 0.0 end,
                         0.9 * {nearness})
                 end) as score
-            from unnest($3::text[]) as word
+            from given
         ) words
         order by score desc, length(o.name), o.name, o.id
         limit $7"

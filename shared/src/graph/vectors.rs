@@ -1,15 +1,19 @@
 //! What is near in meaning: the nearest vectors of a project's live objects. Called by `hybrid` and `search`.
 //!
-//! Three ways, the first that serves: the index of pgvector, if the database has it; the signs of all vectors of the project, of which the
-//! best are compared exactly; and, where types or labels leave few objects over, all vectors of those. Filters count before any limit:
+//! Three ways, the first that serves: the index of pgvector, if the database has it; the signs of all vectors of the project (of a great one
+//! in this process: `signs`), of which the best are compared exactly; and, where types or labels leave few objects over, all vectors of those. Filters count before any limit:
 //! where the first look finds too few that pass them, the last way looks at all that pass. Vectors have the length 1, so that their
 //! product is the cosine of their angle.
 
+use std::time::Instant;
+
+use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, PgPool, Row as _};
 use uuid::Uuid;
 
 use super::Error;
 use super::search::Scope;
+use super::signs;
 use super::unembedded::signs_of;
 
 /// Neighbours in an answer.
@@ -19,6 +23,8 @@ const RESCORED_EACH: i64 = 4;
 const MIN_RESCORED: i64 = 200;
 /// The same where types or labels filter: those that don't pass drop out afterwards.
 const MIN_RESCORED_FILTERED: i64 = 1_000;
+/// The same for labels where this process has the signs: a look for more costs little.
+const MIN_KEPT_LABELLED: i64 = 5_000;
 /// Sizes of vectors that have an index, as in `migrations/0020_embeddings.up.sql`.
 const INDEXED_DIMENSIONS: [i32; 4] = [384, 768, 1024, 1536];
 /// Candidates that a look into the index holds, and how many it may go through to find enough that pass the filters.
@@ -198,12 +204,23 @@ impl Look<'_> {
         Ok(rows.into_iter().map(|(id, cosine)| Near { id, cosine }).collect())
     }
 
-    /// The vectors whose signs differ least, compared exactly. Goes through an index of the project's signs, some 100 bytes a vector.
+    /// The vectors whose signs differ least, compared exactly. Goes through the signs in this process; where they are not here, through
+    /// an index of the project's, some 100 bytes a vector.
     async fn by_signs(&self, limit: i64) -> Result<Vec<Near>, Error> {
-        let least = if self.filtered {
-            MIN_RESCORED_FILTERED
+        let compared = (limit * RESCORED_EACH).max(MIN_RESCORED);
+        // There, types count before the limit.
+        let kept = if self.scope.labels.is_empty() {
+            compared
         } else {
-            MIN_RESCORED
+            MIN_KEPT_LABELLED
+        };
+        if let Some(ids) = signs::nearest(self.pool, self.project_id, self.query, &self.scope.types, kept).await? {
+            return self.among(&ids, compared).await;
+        }
+        let candidates = if self.filtered {
+            compared.max(MIN_RESCORED_FILTERED)
+        } else {
+            compared
         };
         let sql = format!(
             "with near as materialized (
@@ -218,7 +235,41 @@ impl Look<'_> {
              join kb.graph_embeddings e on e.project_id = $1 and e.model = $2 and e.canonical_id = near.canonical_id
              where exists (select from kb.graph_objects o where o.canonical_id = near.canonical_id and {LIVE})"
         );
-        self.compared(&sql, (limit * RESCORED_EACH).max(least)).await
+        let began = Instant::now();
+        let found = self.compared(&sql, candidates).await?;
+        if began.elapsed() > signs::LONG_LOOK {
+            signs::bring(self.pool, self.project_id, self.query);
+        }
+        Ok(found)
+    }
+
+    /// The first of these objects that pass the filters, compared exactly.
+    async fn among(&self, ids: &[Uuid], candidates: i64) -> Result<Vec<Near>, Error> {
+        let sql = format!(
+            "with near as materialized (
+                 select near.id
+                 from unnest($4::uuid[]) with ordinality as near (id, place)
+                 where exists (select from kb.graph_objects o where o.canonical_id = near.id and {LIVE})
+                 order by near.place
+                 limit $7
+             )
+             select e.canonical_id, e.vector::real[]
+             from near
+             join kb.graph_embeddings e on e.project_id = $1 and e.model = $2 and e.canonical_id = near.id and e.dimensions = $3"
+        );
+        // Built from our own words only.
+        let rows = sqlx::query(AssertSqlSafe(sql))
+            .bind(self.project_id)
+            .bind(&self.query.model.name)
+            .bind(self.query.model.dimensions)
+            .bind(ids)
+            .bind(&self.scope.types)
+            .bind(&self.scope.labels)
+            .bind(candidates)
+            .fetch_all(self.pool)
+            .await
+            .map_err(Error::database("compare near vectors"))?;
+        self.cosines_of(&rows)
     }
 
     /// All vectors of the objects that pass the filters, by signs first.
@@ -252,6 +303,10 @@ impl Look<'_> {
             .fetch_all(self.pool)
             .await
             .map_err(Error::database("look for near vectors"))?;
+        self.cosines_of(&rows)
+    }
+
+    fn cosines_of(&self, rows: &[PgRow]) -> Result<Vec<Near>, Error> {
         rows.iter()
             .map(|row| {
                 Ok(near(

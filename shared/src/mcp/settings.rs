@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::oauth::OAuth;
 use super::template;
 
 /// Variables of a process, or headers of a request.
@@ -67,6 +68,8 @@ pub struct Settings {
     pub url: Option<String>,
     /// http: values may name secrets.
     pub headers: Map<String, Value>,
+    /// http: how a token is got that goes with each request.
+    pub oauth: Option<OAuth>,
     pub enabled: bool,
     /// Globs over the server's own names of its tools.
     pub tools: Vec<String>,
@@ -86,6 +89,7 @@ impl Settings {
             env: Map::new(),
             url: None,
             headers: Map::new(),
+            oauth: None,
             enabled: true,
             tools: vec!["*".to_owned()],
             timeout_s: None,
@@ -103,8 +107,8 @@ impl Settings {
                     "a stdio server needs `command`: the name of a command in the operator's configuration".to_owned(),
                 );
             }
-            Transport::Stdio if self.url.is_some() || !self.headers.is_empty() => {
-                return Err("`url` and `headers` are for http servers".to_owned());
+            Transport::Stdio if self.url.is_some() || !self.headers.is_empty() || self.oauth.is_some() => {
+                return Err("`url`, `headers` and `oauth` are for http servers".to_owned());
             }
             Transport::Http if self.url.is_none() => return Err("an http server needs `url`".to_owned()),
             Transport::Http if self.command.is_some() || !self.env.is_empty() => {
@@ -113,7 +117,7 @@ impl Settings {
             Transport::Stdio | Transport::Http => {}
         }
         if let Some(url) = &self.url {
-            check_url(url)?;
+            check_url("url", url)?;
         }
         for (what, values) in [("env", &self.env), ("headers", &self.headers)] {
             if values.len() > MAX_VALUES {
@@ -137,6 +141,16 @@ impl Settings {
                         "{what}.{name} looks like a credential: put it into a secret of the project, and name that here, as ${{NAME}}"
                     ));
                 }
+            }
+        }
+        if let Some(oauth) = &self.oauth {
+            oauth.check()?;
+            if self
+                .headers
+                .keys()
+                .any(|name| name.eq_ignore_ascii_case("authorization"))
+            {
+                return Err("`oauth` sets the header Authorization: leave it out of `headers`".to_owned());
             }
         }
         if self.tools.len() > MAX_PATTERNS {
@@ -163,6 +177,7 @@ impl Settings {
             env,
             url,
             headers,
+            oauth,
             enabled,
             tools,
             timeout_s,
@@ -176,6 +191,7 @@ impl Settings {
             ("env", *env != other.env),
             ("url", *url != other.url),
             ("headers", *headers != other.headers),
+            ("oauth", *oauth != other.oauth),
             ("enabled", *enabled != other.enabled),
             ("tools", *tools != other.tools),
             ("timeoutS", *timeout_s != other.timeout_s),
@@ -189,8 +205,8 @@ impl Settings {
 
     /// Whether `other` is reached in the same way.
     pub(super) fn is_reached_like(&self, other: &Self) -> bool {
-        (self.transport, &self.command, &self.env, &self.url, &self.headers)
-            == (other.transport, &other.command, &other.env, &other.url, &other.headers)
+        (self.transport, &self.command, &self.env) == (other.transport, &other.command, &other.env)
+            && (&self.url, &self.headers, &self.oauth) == (&other.url, &other.headers, &other.oauth)
     }
 }
 
@@ -225,22 +241,25 @@ fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-fn check_url(url: &str) -> Result<(), String> {
+/// Whether `field` may be this URL.
+pub(super) fn check_url(field: &str, url: &str) -> Result<(), String> {
     if url.len() > VALUE_MAX_BYTES {
-        return Err(format!("`url` is longer than {VALUE_MAX_BYTES} bytes"));
+        return Err(format!("`{field}` is longer than {VALUE_MAX_BYTES} bytes"));
     }
-    template::names(url).map_err(|fault| format!("url: {fault}"))?;
+    template::names(url).map_err(|fault| format!("{field}: {fault}"))?;
     // Where names of secrets stand, anything may stand.
     let shape = template::filled(url, |_| Some("x".to_owned())).unwrap_or_default();
     match url::Url::parse(&shape) {
         Ok(parsed) if matches!(parsed.scheme(), "http" | "https") && parsed.host().is_some() => {
             match parsed.username().is_empty() && parsed.password().is_none() {
                 true => Ok(()),
-                false => Err("`url` holds a password: put it into a secret, and name that in `headers`".to_owned()),
+                false => Err(format!(
+                    "`{field}` holds a password: put it into a secret, and name that in `headers` or `oauth`"
+                )),
             }
         }
-        Ok(_) => Err("`url` is not http:// or https://".to_owned()),
-        Err(error) => Err(format!("`url`: {error}")),
+        Ok(_) => Err(format!("`{field}` is not http:// or https://")),
+        Err(error) => Err(format!("`{field}`: {error}")),
     }
 }
 
@@ -301,6 +320,34 @@ mod tests {
         };
         assert!(with("Bearer abc").unwrap_err().contains("secret"));
         assert_eq!(with("Bearer ${TOKEN}"), Ok(()));
+    }
+
+    #[test]
+    fn a_token_and_a_header_of_the_same_name_do_not_go_together() {
+        let oauth = OAuth {
+            client_id: "rejoin".to_owned(),
+            client_secret: "${SECRET}".to_owned(),
+            scopes: Vec::new(),
+            token_url: None,
+        };
+        let with = |headers: Value| Settings {
+            headers: headers.as_object().unwrap().clone(),
+            oauth: Some(oauth.clone()),
+            ..http("http://x/")
+        };
+        assert_eq!(with(json!({"Accept-Language": "en"})).check(), Ok(()));
+        assert!(with(json!({"authorization": "Bearer ${T}"})).check().is_err());
+        let another = Settings {
+            oauth: None,
+            ..with(json!({}))
+        };
+        assert!(!another.is_reached_like(&with(json!({}))));
+        let stdio = Settings {
+            command: Some("memory".to_owned()),
+            oauth: Some(oauth),
+            ..Settings::new("memory", Transport::Stdio)
+        };
+        assert!(stdio.check().unwrap_err().contains("oauth"));
     }
 
     #[test]

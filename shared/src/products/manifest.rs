@@ -12,7 +12,8 @@ use serde_json::{Map, Value, json};
 
 use crate::agents::{DefinitionContent, ModelChoice};
 use crate::graph::packs::NewPack;
-use crate::mcp::{Approval, Settings, Transport};
+use crate::mcp::{Approval, OAuth, Settings, Transport};
+use crate::schedules::ScheduleContent;
 use crate::schemas;
 
 /// The JSON Schema of manifests.
@@ -133,6 +134,7 @@ struct Server {
     url: Option<String>,
     #[serde(default)]
     headers: Map<String, Value>,
+    oauth: Option<OAuth>,
     enabled: Option<bool>,
     tools: Option<Vec<String>>,
     timeout_s: Option<i32>,
@@ -196,9 +198,7 @@ impl Manifest {
                 .map_err(|fault| format!("MCP server {}: {fault}", server.name))?;
         }
         for job in &self.jobs {
-            let (name, cron) = (words(job, "name"), words(job, "cron"));
-            cron.parse::<croner::Cron>()
-                .map_err(|error| format!("job {name}: the cron expression {cron:?}: {error}"))?;
+            ScheduleContent::of_job(job).map_err(|fault| format!("job {}: {fault}", words(job, "name")))?;
         }
         unique("template pack", self.packs.iter().map(WantedPack::name))?;
         unique("agent", self.agents.iter().map(|agent| agent.name.as_str()))?;
@@ -277,6 +277,7 @@ fn server(server: Server, filter: Option<&[String]>) -> Settings {
         env: server.env,
         url: server.url,
         headers: server.headers,
+        oauth: server.oauth,
         enabled: server.enabled.unwrap_or(blank.enabled),
         tools: server
             .tools
@@ -299,7 +300,8 @@ mod tests {
             "name": "errands", "version": "1.2.0", "min_core_version": "0.1.0",
             "template_packs": [{"name": "errands", "version": "1", "object_types": {"Errand": {"type": "object"}}}],
             "agents": [{"name": "runner", "system_prompt": "Run.", "tools": ["maps_*"], "model": {"name": "openai:x", "max_tokens": 5}}],
-            "mcp": {"servers": [{"name": "maps", "url": "https://maps.example/mcp"}], "tool_filter": ["find_*"]},
+            "mcp": {"servers": [{"name": "maps", "url": "https://maps.example/mcp",
+                                 "oauth": {"client_id": "rejoin", "client_secret": "${MAPS}"}}], "tool_filter": ["find_*"]},
             "jobs": [{"name": "nightly", "cron": "0 3 * * *", "agent": "runner"}],
         }))
         .unwrap();
@@ -309,6 +311,7 @@ mod tests {
             (read.servers[0].transport, &read.servers[0].tools),
             (Transport::Http, &vec!["find_*".to_owned()])
         );
+        assert_eq!(read.servers[0].oauth.as_ref().unwrap().client_secret, "${MAPS}");
         assert!(matches!(&read.packs[0], WantedPack::Whole(pack) if pack.object_types.contains_key("Errand")));
     }
 

@@ -29,6 +29,11 @@ impl Registry {
         Registry::new(graph::tools())
     }
 
+    /// With these besides; of two with the same name the one added counts.
+    pub fn with(&self, more: impl IntoIterator<Item = SharedTool>) -> Registry {
+        Registry::new(self.tools.values().cloned().chain(more))
+    }
+
     pub fn get(&self, name: &str) -> Option<SharedTool> {
         self.tools.get(name).cloned()
     }

@@ -1,5 +1,5 @@
 //! A worker's connection to an MCP server, by itself, for the official conformance tests of clients: connects to the URL that is the last
-//! argument, lists the tools, calls each of those that the tests offer, and ends.
+//! argument, lists the tools, calls each of those that the tests offer, and ends. A client's id and secret come as the tests give them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,9 +7,10 @@ use std::time::Duration;
 use chrono::DateTime;
 use rejoin_shared::mcp::{Server, Settings, Transport};
 use rejoin_worker::mcp::connection::{Connection, Means, Processes};
+use rejoin_worker::mcp::oauth::Grant;
 use rejoin_worker::mcp::secrets::{Filled, Hider};
 use rejoin_worker::net::Hosts;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -37,16 +38,24 @@ async fn main() -> anyhow::Result<()> {
         created_at: DateTime::UNIX_EPOCH,
         updated_at: DateTime::UNIX_EPOCH,
     };
+    let context: Value = std::env::var("MCP_CONFORMANCE_CONTEXT")
+        .map(|context| serde_json::from_str(&context))
+        .unwrap_or(Ok(Value::Null))?;
+    let oauth = context["client_secret"].as_str().map(|secret| Grant {
+        client_id: context["client_id"].as_str().unwrap_or_default().to_owned(),
+        client_secret: secret.to_owned(),
+        scopes: Vec::new(),
+        token_url: None,
+    });
     let filled = Filled {
         url: Some(url),
         headers: Vec::new(),
         env: Vec::new(),
-        hider: Hider::default(),
+        hider: Hider::new(oauth.iter().flat_map(Grant::hidden)),
+        oauth,
     };
     let said = anyhow::Error::msg::<String>;
-    let connection = Connection::open(&means, &server, filled, Arc::new(Notify::new()))
-        .await
-        .map_err(said)?;
+    let connection = Connection::open(&means, &server, filled, Arc::new(Notify::new())).await?;
     for tool in connection.list().await.map_err(said)? {
         let arguments = json!({"a": 5, "b": 3}).as_object().cloned().unwrap_or_default();
         let answer = connection.call(&tool.name, arguments, Duration::from_secs(20)).await;

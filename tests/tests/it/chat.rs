@@ -42,7 +42,7 @@ async fn rows(app: &TestApp, sql: &'static str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a02_b04_b13_a22_a_plain_turn_searches_once_and_streams_its_answer() {
+async fn a02_b04_b13_a22_c63_a_plain_turn_searches_once_and_streams_its_answer() {
     let app = TestApp::start().await;
     graph(&app).await;
     app.model.script([Reply::text("libssl3 is a library.")]);
@@ -449,7 +449,8 @@ async fn an_agent_without_tools_is_offered_none_and_a_glob_grants_only_what_it_m
     let app = TestApp::start().await;
     app.model.script([Reply::text("a"), Reply::text("b")]);
     let builtin = rejoin_shared::tools::registry::Registry::builtin();
-    let lists = builtin.names().filter(|name| name.starts_with("list_")).count();
+    // And list_available_agents, which is the worker's own.
+    let lists = builtin.names().filter(|name| name.starts_with("list_")).count() + 1;
     for (name, tools, offered) in [("none", &[][..], 0), ("lists", &["list_*"][..], lists)] {
         let agent = app.agent(name, tools).await;
         app.client().ask(Some(agent), "hello").await;
@@ -477,9 +478,12 @@ async fn a08_the_stored_list_of_enabled_tools_configures_nothing() {
 #[tokio::test]
 async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
     use rejoin_shared::events::writer::RunStream;
+    use rejoin_shared::runs::TreeUse;
+    use rejoin_shared::tools::registry::Patterns;
     use rejoin_shared::tools::registry::Registry;
     use rejoin_worker::claimer::Signals;
     use rejoin_worker::models::name::ModelSettings;
+    use rejoin_worker::run::limits::TreeLimits;
     use rejoin_worker::run::{End, ExecuteRequest, Execution, Limits};
     use rejoin_worker::{Services, WorkerConfig};
     use std::sync::Arc;
@@ -551,7 +555,16 @@ async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
         provider: services.models.resolve(Some("openai:scripted")).unwrap().1,
         temperature: None,
         max_tokens: None,
-        limits: Limits::new(None, Duration::from_secs(60), Duration::ZERO, Duration::ZERO),
+        limits: Limits::new(
+            None,
+            Duration::from_secs(60),
+            Duration::ZERO,
+            Duration::ZERO,
+            TreeLimits::default(),
+        ),
+        confirm: Arc::new(Patterns::new(&[])),
+        price: None,
+        tree: TreeUse::default(),
         stream: Arc::new(RunStream {
             log_id: run.log_id,
             root_run_id: run.id,

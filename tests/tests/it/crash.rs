@@ -189,7 +189,7 @@ async fn a_call_that_may_be_repeated_is_run_again_and_readers_see_it_begin_and_e
 }
 
 #[tokio::test]
-async fn a_crash_between_a_tools_result_and_the_next_step_repeats_neither() {
+async fn c15_a_crash_between_a_tools_result_and_the_next_step_repeats_neither() {
     let (ledger, gate) = (Ledger::default(), Arc::new(Semaphore::new(10)));
     let tools = Registry::new([Payment::shared(&ledger, &gate, false)]);
     let mut app = TestApp::with(AppOptions {
@@ -227,7 +227,7 @@ async fn a_crash_between_a_tools_result_and_the_next_step_repeats_neither() {
 }
 
 #[tokio::test]
-async fn a_job_whose_every_attempt_is_lost_ends_with_error_and_done() {
+async fn c44_a_job_whose_every_attempt_is_lost_ends_with_error_and_done() {
     let mut app = TestApp::start().await;
     let agent = app.agent("cursed", &[]).await;
     app.model.always("go", Reply::hang());

@@ -113,7 +113,7 @@ async fn definitions_are_listed_in_pages_by_name() {
 }
 
 #[tokio::test]
-async fn a_run_is_triggered_by_its_agents_id_or_name() {
+async fn c01_c54_a_run_is_triggered_by_its_agents_id_or_name() {
     let app = quiet().await;
     let agent = app.agent("nightly", &[]).await;
     let trigger = |of: &str| format!("/api/projects/{}/agents/{of}/trigger", app.db.project_id);

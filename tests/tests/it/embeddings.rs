@@ -4,7 +4,7 @@
 use rejoin_shared::graph::search::Scope;
 use rejoin_shared::graph::unembedded::{self, Made};
 use rejoin_shared::graph::vectors::{self, Model, QueryVector};
-use rejoin_shared::graph::{Actor, ActorKind, import, search};
+use rejoin_shared::graph::{Actor, ActorKind, import, search, signs};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::embedding_server::{DIMENSIONS, EmbeddingServer, Mood, POISON};
 use rejoin_tests::support;
@@ -365,4 +365,66 @@ async fn types_and_labels_filter_before_any_limit_with_and_without_an_index() {
                 .is_empty()
         );
     }
+}
+
+#[tokio::test]
+async fn signs_in_this_process_lead_to_the_same_objects_and_to_those_that_came_since() {
+    let database = support::database().await;
+    let (pool, project) = (&database.pool, database.project_id);
+    let model = Model {
+        name: "test:16".to_owned(),
+        dimensions: DIMENSIONS as i32,
+    };
+    let query = crowd(pool, project, &model).await;
+    let scopes = || {
+        let scope = |types: &[&str], labels: &[&str]| Scope {
+            types: types.iter().map(|name| (*name).to_owned()).collect(),
+            labels: labels.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        [
+            scope(&[], &[]),
+            scope(&["Rare"], &[]),
+            scope(&["Common"], &["even"]),
+            scope(&[], &["odd"]),
+        ]
+    };
+    let mut before = Vec::new();
+    for scope in scopes() {
+        before.push(vectors::nearest(pool, project, &query, &scope, 20).await.expect("near"));
+    }
+    signs::load(pool, project, &query).await;
+    for (scope, before) in scopes().iter().zip(before) {
+        let here = vectors::nearest(pool, project, &query, scope, 20).await.expect("near");
+        assert_eq!(here.len(), before.len(), "{scope:?}");
+        // Where many differ in as few bits, which of them are compared is by chance.
+        assert!(
+            (here[0].cosine - before[0].cosine).abs() < 1e-3,
+            "{scope:?}: {here:?}, {before:?}"
+        );
+    }
+
+    // One that pointed the other way is now what is asked for; one is gone.
+    let rare = vectors::nearest(pool, project, &query, &scopes()[1], 20)
+        .await
+        .expect("near");
+    let (changed, gone) = (rare[0].id, rare[1].id);
+    let content_hash = sqlx::query_scalar("select content_hash from kb.graph_objects where canonical_id = $1")
+        .bind(changed)
+        .fetch_one(pool)
+        .await
+        .expect("a hash");
+    let made = Made {
+        id: changed,
+        content_hash,
+        vector: query.numbers.clone(),
+    };
+    unembedded::put(pool, project, &model, &[made], &[gone], &[])
+        .await
+        .expect("a vector");
+    let now = vectors::nearest(pool, project, &query, &scopes()[1], 20)
+        .await
+        .expect("near");
+    assert_eq!(now.len(), rare.len() - 1);
+    assert_eq!(now[0].id, changed);
+    assert!(now.iter().all(|near| near.id != gone));
 }

@@ -444,3 +444,50 @@ async fn a_walk_goes_the_asked_way_and_its_edges_never_dangle() {
         (traverse::MAX_NODES, traverse::MAX_NODES - 1, true)
     );
 }
+
+#[tokio::test]
+async fn of_words_that_very_many_objects_have_some_are_found_and_with_a_rare_one_those_that_have_both() {
+    let database = crate::support::database().await;
+    let (pool, project) = (&database.pool, database.project_id);
+    // More than a common word has; the few of another type are the last ones.
+    let lines: String = (0..10_400)
+        .map(|n| {
+            let of_type = if n < 10_390 { "Note" } else { "Task" };
+            let name = if n == 10_200 { "library walrus" } else { "library" };
+            format!(
+                "{}\n",
+                json!({"kind": "object", "type": of_type, "key": format!("k{n}"), "properties": {"name": format!("{name} {n}")}})
+            )
+        })
+        .collect();
+    import(pool, project, &lines, OnError::Refuse).await;
+    let everywhere = Scope::default();
+    let tasks = Scope {
+        types: vec!["Task".to_owned()],
+        labels: Vec::new(),
+    };
+    assert_eq!(names(pool, project, "library", &everywhere).await.len(), 10);
+    let found = names(pool, project, "library", &tasks).await;
+    assert_eq!(found.len(), 10, "types count before the limit");
+    assert_eq!(
+        names(pool, project, "library walrus", &everywhere).await[0],
+        "library walrus 10200"
+    );
+    // With typing errors in both words; and written after the import.
+    assert_eq!(
+        names(pool, project, "libary wallrus", &everywhere).await[0],
+        "library walrus 10200"
+    );
+    // A word that nothing has or is near takes nothing away.
+    assert_eq!(names(pool, project, "libary xylophone", &everywhere).await.len(), 10);
+    let mut connection = pool.acquire().await.unwrap();
+    objects::create(&mut connection, project, &package("hippopotamus"), ACTOR)
+        .await
+        .unwrap();
+    assert_eq!(
+        names(pool, project, "hipopotamos", &everywhere).await[0],
+        "hippopotamus"
+    );
+    // The beginning of a code.
+    assert_eq!(names(pool, project, "k1020", &everywhere).await.len(), 10);
+}

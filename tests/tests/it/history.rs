@@ -57,7 +57,7 @@ async fn recorded(app: &TestApp) -> Uuid {
 }
 
 #[tokio::test]
-async fn c29_c30_runs_are_listed_and_told_in_detail() {
+async fn c29_c30_c61_runs_are_listed_and_told_in_detail() {
     let app = quiet().await;
     let run = recorded(&app).await;
     let (_, page) = app.client().get(&runs(&app)).await;
@@ -86,7 +86,7 @@ async fn c29_c30_runs_are_listed_and_told_in_detail() {
 }
 
 #[tokio::test]
-async fn c31_c32_messages_are_listed_short_and_given_in_full() {
+async fn c13_c31_c32_messages_are_listed_short_and_given_in_full() {
     let app = quiet().await;
     let run = recorded(&app).await;
     let (_, page) = app.client().get(&format!("{}/{run}/messages", runs(&app))).await;
@@ -114,7 +114,7 @@ async fn c31_c32_messages_are_listed_short_and_given_in_full() {
 }
 
 #[tokio::test]
-async fn c33_c34_tool_calls_are_listed_and_given_in_full() {
+async fn c14_c33_c34_tool_calls_are_listed_and_given_in_full() {
     let app = quiet().await;
     let run = recorded(&app).await;
     let path = format!("{}/{run}/tool-calls", runs(&app));

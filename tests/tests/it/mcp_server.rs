@@ -435,14 +435,20 @@ async fn the_official_conformance_tests_of_servers_say_what_is_expected() {
     }
 }
 
-/// Those that are about what a worker's client does: the others are about sampling, elicitation and OAuth, which it does not do.
+/// Those that are about what a worker's client does: the others are about sampling, elicitation and a user at a browser, which it does not do.
 #[tokio::test]
 async fn the_official_conformance_tests_of_clients_pass() {
     if !mcp::are_there() {
         return;
     }
     let client = rejoin_tests::app::mcp_client_binary().display().to_string();
-    for scenario in ["initialize", "tools_call", "sse-retry"] {
+    for scenario in [
+        "initialize",
+        "tools_call",
+        "sse-retry",
+        "auth/client-credentials-basic",
+        "auth/resource-mismatch",
+    ] {
         let ran = conformance(&["client", "--command", &client, "--scenario", scenario]).await;
         if let Some((passed, said)) = ran {
             assert!(passed, "{scenario}: {said}");

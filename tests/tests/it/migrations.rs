@@ -99,17 +99,37 @@ async fn fill(app: &TestApp) {
     .await;
     fill_graph(app).await;
     fill_mcp(app).await;
+    fill_waits(app).await;
     app.wait_until_idle().await;
     sqlx::raw_sql(
         "insert into queue.queues (name, paused_at) values ('slow', now());
          select queue.enqueue('later', p_run_at => now() + interval '1 day');
          insert into kb.graph_embeddings (project_id, canonical_id, model, dimensions, content_hash, signs, vector)
              select project_id, canonical_id, 'm', 2, content_hash, b'10', '{1,0}'::real[] from kb.graph_objects limit 1;
+         insert into kb.graph_words (project_id, word) select project_id, 'word' from kb.graph_objects limit 1;
          insert into kb.identities (issuer, subject, user_id) select 'https://id.example', 'somebody', id from kb.users limit 1;",
     )
     .execute(&app.db.pool)
     .await
     .expect("rows of the queue, and an identity");
+}
+
+async fn fill_waits(app: &TestApp) {
+    sqlx::raw_sql(
+        "insert into kb.questions (id, project_id, run_id, tool_call_id, kind, question, interaction_type, status)
+             select gen_random_uuid(), r.project_id, r.id, c.id, 'ask', 'Why?', 'text', 'answered'
+             from kb.agent_runs r join kb.agent_run_tool_calls c on c.run_id = r.id limit 1;
+         insert into kb.run_inbox (run_id, content) select id, 'Hurry.' from kb.agent_runs limit 1;
+         insert into kb.task_dags (id, project_id, name, max_concurrency, on_failure) select gen_random_uuid(), id, 'dag', 1, 'skip' from kb.projects limit 1;
+         insert into kb.tasks (id, dag_id, project_id, ref, title) select gen_random_uuid(), id, project_id, 'a', 'A' from kb.task_dags;
+         insert into kb.schedules (id, project_id, name, cron, agent, input)
+             select gen_random_uuid(), id, 'nightly', '@daily', 'asker', 'Go.' from kb.projects limit 1;
+         insert into kb.model_prices (project_id, model, input_usd, output_usd)
+             select id, 'openai:gpt-4o', 2.5, 10 from kb.projects limit 1;",
+    )
+    .execute(&app.db.pool)
+    .await
+    .expect("a question, mail, a schedule, a price");
 }
 
 async fn fill_mcp(app: &TestApp) {
@@ -178,7 +198,7 @@ async fn fill_graph(app: &TestApp) {
 }
 
 #[tokio::test]
-async fn the_schema_goes_up_down_to_nothing_and_up_again_with_rows_in_every_table() {
+async fn c52_the_schema_goes_up_down_to_nothing_and_up_again_with_rows_in_every_table() {
     let mut app = TestApp::start().await;
     fill(&app).await;
     let url = app.db.url.clone();
@@ -257,7 +277,7 @@ async fn an_owner_who_may_make_no_roles_migrates_and_serves_once_an_administrato
 }
 
 #[tokio::test]
-async fn each_migration_can_be_taken_back_and_applied_again_by_itself() {
+async fn c53_c55_each_migration_can_be_taken_back_and_applied_again_by_itself() {
     let url = support::empty_database().await;
     let mut connection = PgConnection::connect(&url).await.expect("a connection");
     migrate::up(&url).await.expect("up");

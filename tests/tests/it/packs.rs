@@ -196,3 +196,63 @@ async fn a_deleted_relationship_comes_back_unless_another_took_its_place() {
     graph.make("relationships", new).await;
     assert_eq!(graph.client.post(&restore, json!({})).await.0, StatusCode::CONFLICT);
 }
+
+#[tokio::test]
+async fn what_is_imported_is_of_the_version_of_its_pack_unless_its_line_says_otherwise() {
+    let graph = Graph::start().await;
+    let import = async |lines: &str| {
+        let request = graph
+            .client
+            .request(Method::POST, &graph.path("import"))
+            .header("content-type", "application/x-ndjson");
+        let (status, report) = answer(request.body(lines.to_owned()).send().await.unwrap()).await;
+        assert_eq!(status, StatusCode::OK, "{report}");
+        report
+    };
+    let versions = async || {
+        let listed = graph.get("objects?limit=100").await;
+        let items = listed["items"].as_array().unwrap().iter();
+        let mut versions: Vec<(String, Value)> = items
+            .map(|item| (item["key"].as_str().unwrap().to_owned(), item["schemaVersion"].clone()))
+            .collect();
+        versions.sort_by(|a, b| a.0.cmp(&b.0));
+        versions
+    };
+    let is = |key: &str, version: Value| (key.to_owned(), version);
+    import(r#"{"kind":"object","type":"Errand","key":"before","properties":{"title":"a"}}"#).await;
+    let pack = graph.make("packs", errands("1")).await;
+    let (status, _) = put(&graph, &format!("installed-packs/{}", id(&pack)), json!({})).await;
+    assert_eq!(status, StatusCode::OK);
+    let lines = r#"{"kind":"object","type":"Errand","key":"before","properties":{"title":"a"}}
+{"kind":"object","type":"Errand","key":"milk","properties":{"title":"b"}}
+{"kind":"object","type":"Errand","key":"tea","schema_version":"errands@0","properties":{"title":"c"}}
+{"kind":"object","type":"Free","key":"x"}
+{"kind":"object","type":"Free","key":"y","schemaVersion":"other@7"}
+"#;
+    let report = import(lines).await;
+    assert_eq!(
+        (&report["created"], &report["unchanged"]),
+        (&json!(4), &json!(1)),
+        "{report}"
+    );
+    let mut expected = [
+        is("before", Value::Null),
+        is("milk", json!("errands@1")),
+        is("tea", json!("errands@0")),
+        is("x", Value::Null),
+        is("y", json!("other@7")),
+    ];
+    assert_eq!(versions().await, expected);
+    // A new version of an object keeps the schema that there is now; one of a type that no pack knows what its line last said.
+    import(
+        &lines
+            .replace("\"a\"", "\"A\"")
+            .replace("\"c\"", "\"C\"")
+            .replace("\"schema_version\":\"errands@0\",", ""),
+    )
+    .await;
+    import(r#"{"kind":"object","type":"Free","key":"y","status":"new"}"#).await;
+    expected[0].1 = json!("errands@1");
+    expected[2].1 = json!("errands@1");
+    assert_eq!(versions().await, expected);
+}

@@ -8,6 +8,14 @@ use rejoin_shared::mcp::offers::Found;
 /// Of the words in an error [characters].
 const ERROR_MAX_CHARS: usize = 4_000;
 
+/// Words of an error, as many as are told. Secrets are hidden before: no half of one is left.
+pub fn cut(words: String) -> String {
+    match words.char_indices().nth(ERROR_MAX_CHARS) {
+        Some((end, _)) => words[..end].to_owned(),
+        None => words,
+    }
+}
+
 /// Err: the tool says that it failed, in its words.
 pub fn of(result: CallToolResult) -> Result<Value, String> {
     if result.is_error == Some(true) {
@@ -16,7 +24,7 @@ pub fn of(result: CallToolResult) -> Result<Value, String> {
             true => "the tool failed and did not say why".to_owned(),
             false => words.join("\n"),
         };
-        return Err(words.chars().take(ERROR_MAX_CHARS).collect());
+        return Err(words);
     }
     // What is structured is said again in words, for clients that know no better.
     if let Some(structured) = result.structured_content {
@@ -115,5 +123,7 @@ mod tests {
         let failed = json!({"content": [{"type": "text", "text": "no such file"}], "isError": true});
         assert_eq!(of(result(failed)), Err("no such file".to_owned()));
         assert!(of(result(json!({"content": [], "isError": true}))).is_err());
+        assert_eq!(cut("é".repeat(ERROR_MAX_CHARS + 1)), "é".repeat(ERROR_MAX_CHARS));
+        assert_eq!(cut("short".to_owned()), "short");
     }
 }

@@ -49,6 +49,16 @@ impl Breaker {
         Ok(Admitted { breaker: self, tries })
     }
 
+    /// Lets a call of a person's through, who may have put the server right.
+    pub fn admit_anyway(&self) -> Admitted<'_> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let tries = matches!(*state, State::Open(_));
+        if tries {
+            *state = State::Trying;
+        }
+        Admitted { breaker: self, tries }
+    }
+
     pub fn is_open(&self) -> bool {
         matches!(
             *self.state.lock().unwrap_or_else(PoisonError::into_inner),
@@ -122,6 +132,18 @@ mod tests {
         let later = later + PAUSE;
         breaker.admit(later).ok().unwrap().succeeded();
         assert!(breaker.admit(later).is_ok() && !breaker.is_open());
+    }
+
+    #[test]
+    fn a_person_tries_at_once() {
+        let breaker = Breaker::new(PAUSE);
+        let now = Instant::now();
+        for _ in 0..FAILURES {
+            breaker.admit(now).ok().unwrap().failed(now);
+        }
+        assert!(breaker.admit_anyway().failed(now) && breaker.admit(now).is_err());
+        breaker.admit_anyway().succeeded();
+        assert!(breaker.admit(now).is_ok());
     }
 
     #[test]

@@ -3,7 +3,6 @@
 //! Invariants: a task of its own owns the protocol, so that nobody who gives up waiting takes it down; a process is ended with its whole
 //! group when the connection is over, when the worker drains, and (by the watchdog) when the worker dies.
 
-use std::collections::HashMap;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,14 +12,11 @@ use process_wrap::tokio::{CommandWrap, ProcessGroup};
 use rejoin_shared::mcp::commands::Commands;
 use rejoin_shared::mcp::{Server, Transport, offers};
 use rejoin_shared::watchdog::Watchdog;
-use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation, ProtocolVersion,
 };
 use rmcp::service::{NotificationContext, Peer, RoleClient, RunningService, ServiceError, ServiceExt};
-use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::child_process::TokioChildProcess;
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::{ClientHandler, model};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
@@ -30,9 +26,9 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, info, warn};
-use url::Url;
 
 use super::answer;
+use super::http;
 use super::secrets::{Filled, Hider};
 use crate::net::Hosts;
 
@@ -105,11 +101,32 @@ pub enum CallError {
     Failed(String),
 }
 
+/// Why there is no connection: words without any secret.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The next try would end alike.
+    #[error("{0}")]
+    Hopeless(String),
+    #[error("{0}")]
+    Again(String),
+}
+
+impl OpenError {
+    fn map(self, change: impl FnOnce(String) -> String) -> Self {
+        match self {
+            OpenError::Hopeless(words) => OpenError::Hopeless(change(words)),
+            OpenError::Again(words) => OpenError::Again(change(words)),
+        }
+    }
+}
+
 pub struct Connection {
     peer: Peer<RoleClient>,
     /// Of the server's settings.
     pub revision: i32,
     server: String,
+    /// Has tokens: what comes back of a refusal tells of them.
+    is_authorized: bool,
     hider: Hider,
     max_result_bytes: usize,
     /// Somebody asks for its end.
@@ -123,7 +140,7 @@ pub struct Connection {
 }
 
 /// Hears what a server says unasked.
-struct Ears {
+pub(super) struct Ears {
     server: String,
     list_changed: Arc<Notify>,
     hider: Hider,
@@ -168,22 +185,24 @@ impl Connection {
         server: &Server,
         filled: Filled,
         list_changed: Arc<Notify>,
-    ) -> Result<Arc<Self>, String> {
+    ) -> Result<Arc<Self>, OpenError> {
         let hider = filled.hider.clone();
+        let is_authorized = filled.oauth.is_some();
         let ears = Ears {
             server: server.settings.name.clone(),
             list_changed,
             hider: hider.clone(),
         };
         let opened = match server.settings.transport {
-            Transport::Stdio => start(means, server, filled, ears).await,
-            Transport::Http => reach(means, filled, ears).await.map(|running| (running, None)),
+            Transport::Stdio => start(means, server, filled, ears).await.map_err(OpenError::Again),
+            Transport::Http => http::reach(means, filled, ears).await.map(|running| (running, None)),
         };
-        let (running, guarded) = opened.map_err(|error| hider.text(error))?;
+        let (running, guarded) = opened.map_err(|error| error.map(|words| hider.text(words)))?;
         let connection = Arc::new(Self {
             peer: running.peer().clone(),
             revision: server.revision,
             server: server.settings.name.clone(),
+            is_authorized,
             hider,
             max_result_bytes: means.max_result_bytes,
             close: CancellationToken::new(),
@@ -240,12 +259,12 @@ impl Connection {
     /// What the server says of itself.
     pub fn about(&self) -> Value {
         match self.peer.peer_info() {
-            Some(info) => json!({
+            Some(info) => self.hider.value(json!({
                 "name": info.server_info.as_ref().map(|server| &server.name),
                 "version": info.server_info.as_ref().map(|server| &server.version),
                 "protocolVersion": info.protocol_version,
                 "instructions": info.instructions,
-            }),
+            })),
             None => json!({}),
         }
     }
@@ -256,13 +275,17 @@ impl Connection {
         let listed = timeout(LIST_LIMIT, self.peer.list_all_tools()).await;
         let tools = match listed {
             Err(_) => return Err(format!("it did not list its tools within {} s", LIST_LIMIT.as_secs())),
-            Ok(Err(error)) => return Err(self.hider.text(format!("listing its tools failed: {error}"))),
+            Ok(Err(error)) => return Err(format!("listing its tools failed: {}", self.words(&error))),
             Ok(Ok(tools)) => tools,
         };
         let offered = tools.len();
         let mut found: Vec<_> = tools
             .into_iter()
             .map(answer::found)
+            .map(|tool| offers::Found {
+                definition: self.hider.value(tool.definition),
+                ..tool
+            })
             .filter(|tool| tool.definition.to_string().len() <= offers::DEFINITION_MAX_BYTES)
             .take(offers::MAX_TOOLS)
             .collect();
@@ -277,6 +300,12 @@ impl Connection {
             );
         }
         Ok(found)
+    }
+
+    /// An error as it is told.
+    fn words(&self, error: &ServiceError) -> String {
+        let words = http::refusal(error.auth_challenge(), self.is_authorized).unwrap_or_else(|| error.to_string());
+        self.hider.text(words)
     }
 
     /// Calls a tool. Dropping the future tells the server that nobody waits any more.
@@ -316,12 +345,13 @@ impl Connection {
                 )));
             }
             Ok(Err(error)) => {
-                return Err(CallError::Failed(
-                    self.hider.text(format!("the MCP server {server}: {error}")),
-                ));
+                return Err(CallError::Failed(format!(
+                    "the MCP server {server}: {}",
+                    self.words(&error)
+                )));
             }
         };
-        let value = answer::of(result).map_err(|words| CallError::Told(self.hider.text(words)))?;
+        let value = answer::of(result).map_err(|words| CallError::Told(answer::cut(self.hider.text(words))))?;
         let bytes = value.to_string().len();
         match bytes <= self.max_result_bytes {
             true => Ok(self.hider.value(value)),
@@ -405,41 +435,4 @@ async fn tell(stderr: impl AsyncRead + Unpin, server: String, hider: Hider) {
             }
         }
     }
-}
-
-async fn reach(means: &Means, filled: Filled, ears: Ears) -> Result<RunningService<RoleClient, Ears>, String> {
-    let url = Url::parse(filled.url.as_deref().unwrap_or_default()).map_err(|error| format!("its URL: {error}"))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err("its URL is not http:// or https://".to_owned());
-    }
-    means.hosts.judge(&url)?;
-    let mut headers = HashMap::new();
-    for (name, value) in filled.headers {
-        let header = HeaderName::try_from(&name).map_err(|_| format!("{name} is not the name of a header"))?;
-        let mut value =
-            HeaderValue::try_from(&value).map_err(|_| format!("the header {name} can't have this value"))?;
-        value.set_sensitive(true);
-        headers.insert(header, value);
-    }
-    let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
-        .custom_headers(headers)
-        .max_json_response_size(means.max_result_bytes)
-        .max_sse_event_size(means.max_result_bytes);
-    let transport = StreamableHttpClientTransport::with_client(means.http.clone(), config);
-    ears.serve(transport).await.map_err(|error| told(&error))
-}
-
-/// An error with its causes: what went wrong is at their end.
-fn told(error: &dyn std::error::Error) -> String {
-    let mut told = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let words = error.to_string();
-        if !told.contains(&words) {
-            told.push_str(": ");
-            told.push_str(&words);
-        }
-        cause = error.source();
-    }
-    told
 }

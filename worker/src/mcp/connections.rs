@@ -19,8 +19,8 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 use uuid::Uuid;
 
-use super::breaker::Breaker;
-use super::connection::{CallError, Connection, Means};
+use super::breaker::{Admitted, Breaker};
+use super::connection::{CallError, Connection, Means, OpenError};
 use super::secrets;
 
 /// Tries of one call to connect, and the pause after the first.
@@ -132,7 +132,23 @@ impl Connections {
             .breaker
             .admit(Instant::now())
             .map_err(|wait| rest(&server.settings.name, wait))?;
-        let listed = match self.connected(&slot, server).await {
+        self.look_by(&slot, admitted, server).await
+    }
+
+    /// The same for a person, who gets an answer of the server's even where it is left alone.
+    pub async fn test(&self, server: &Server) -> Result<Vec<offers::Found>, String> {
+        let slot = self.slot(server);
+        let admitted = slot.breaker.admit_anyway();
+        self.look_by(&slot, admitted, server).await
+    }
+
+    async fn look_by(
+        &self,
+        slot: &Slot,
+        admitted: Admitted<'_>,
+        server: &Server,
+    ) -> Result<Vec<offers::Found>, String> {
+        let listed = match self.connected(slot, server).await {
             Ok(connection) => connection.list().await.map(|found| (connection, found)),
             Err(error) => Err(error),
         };
@@ -145,7 +161,7 @@ impl Connections {
                 Ok(found)
             }
             Err(error) => {
-                self.failed(admitted, &slot, server).await;
+                self.failed(admitted, slot, server).await;
                 if let Err(error) = offers::record_failure(&self.db, server, &error).await {
                     warn!(%error, "storing that an MCP server failed did not work");
                 }
@@ -154,7 +170,7 @@ impl Connections {
         }
     }
 
-    async fn failed(&self, admitted: super::breaker::Admitted<'_>, slot: &Slot, server: &Server) {
+    async fn failed(&self, admitted: Admitted<'_>, slot: &Slot, server: &Server) {
         if admitted.failed(Instant::now()) {
             let name = &server.settings.name;
             warn!(
@@ -197,14 +213,12 @@ impl Connections {
         let connect = || async {
             let filled = secrets::fill(&self.db, self.keys.as_deref(), server)
                 .await
-                .map_err(Hopeless)?;
+                .map_err(OpenError::Hopeless)?;
             let list_changed = Arc::new(Notify::new());
             let opening = Connection::open(&self.means, server, filled, list_changed.clone());
             let opened = timeout(self.limits.connect, opening).await;
             let limit = self.limits.connect.as_secs();
-            let connection = opened
-                .map_err(|_| Again(format!("it did not greet within {limit} s")))?
-                .map_err(Again)?;
+            let connection = opened.map_err(|_| OpenError::Again(format!("it did not greet within {limit} s")))??;
             Ok((connection, list_changed))
         };
         let tries = ExponentialBuilder::default()
@@ -212,11 +226,9 @@ impl Connections {
             .with_max_times(CONNECT_TRIES - 1);
         let (connection, list_changed) = connect
             .retry(tries)
-            .when(|error| matches!(error, Again(_)))
+            .when(|error| matches!(error, OpenError::Again(_)))
             .await
-            .map_err(|error: Trouble| match error {
-                Hopeless(words) | Again(words) => words,
-            })?;
+            .map_err(|error: OpenError| error.to_string())?;
         info!(server = server.settings.name, project = %server.project_id, "connected to an MCP server");
         tokio::spawn(follow(
             self.me.clone(),
@@ -296,14 +308,6 @@ fn rest(server: &str, wait: Duration) -> String {
         wait.as_secs().max(1)
     )
 }
-
-/// Why there is no connection.
-enum Trouble {
-    /// The next try would end alike.
-    Hopeless(String),
-    Again(String),
-}
-use Trouble::{Again, Hopeless};
 
 /// Lists a server's tools again whenever it says that they have changed.
 async fn follow(

@@ -38,7 +38,7 @@ impl Handler for Probe {
             }
         };
         tokio::select! {
-            looked = services.pools.connections().look(&server) => {
+            looked = services.pools.connections().test(&server) => {
                 if let Err(error) = looked {
                     // Told by the server's row; trying again would tell nobody more.
                     info!(server = server.settings.name, error, "an MCP server was tested, and failed");

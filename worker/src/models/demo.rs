@@ -8,10 +8,12 @@
 //! - `question`  what is asked: names, search words, direction
 //! - `findings`  the tools' JSON, read into types
 //! - `answer`    the text
+//! - `split`     a question as tasks, and their join
 
 mod answer;
 mod findings;
 mod question;
+mod split;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -113,12 +115,35 @@ fn next_move(request: &ModelRequest) -> Move {
             Message::Assistant { .. } | Message::ToolResult { .. } => None,
         })
         .collect();
+    if let Some(joined) = questions.last().and_then(|message| split::joined(message)) {
+        return Move::Answer(joined);
+    }
+    let questions: Vec<&str> = questions
+        .into_iter()
+        .map(|message| split::heading(message).unwrap_or(message))
+        .collect();
     let question = Question::read(&questions);
     let search_tool = SEARCH_TOOLS
         .into_iter()
         .find_map(|name| offered(request, name).map(|spec| (name, spec)));
     let turn = Turn::read(&request.messages);
 
+    if let Some(spec) = offered(request, split::TOOL).filter(|_| search_tool.is_none()) {
+        return match turn.result_of(&[split::TOOL]) {
+            Some(Ok(result)) => Move::Answer(split::answer(result)),
+            Some(Err(error)) => Move::Answer(answer::tool_failed("split into tasks", error)),
+            None => Move::Call {
+                tool: split::TOOL,
+                arguments: arguments(
+                    spec,
+                    &[
+                        ("name", json!(question.query())),
+                        ("tasks", split::tasks(question.query())),
+                    ],
+                ),
+            },
+        };
+    }
     let Some(found) = turn.result_of(&SEARCH_TOOLS) else {
         return match search_tool {
             Some((tool, spec)) if !question.query().is_empty() => Move::Call {

@@ -11,17 +11,16 @@ use rejoin_shared::sabotage::{self, Break};
 use rejoin_shared::tool_calls::{CallStatus, ToolCallRow};
 use rejoin_shared::wakeup::Wake;
 use serde_json::{Value, json};
-use tracing::{error, warn};
 
-use super::limits::{Limits, REPEATS_STOPPED, Verdict};
+use super::act::{Doing, Ended};
+use super::limits::{REPEATS_STOPPED, Verdict};
 use super::{End, Execution, Interrupt, Next};
-use crate::claimer::Signals;
 use crate::models::{Message, ToolCall};
 use crate::publish::StreamEvent;
-use rejoin_shared::tools::{SharedTool, ToolContext, ToolError, arguments};
+use rejoin_shared::tools::{SharedTool, ToolContext, arguments};
 
-/// Characters of a result that the model is given; the whole is stored with the call.
-const RESULT_MAX_CHARS: usize = 60_000;
+/// Bytes of a result that readers are sent; of a longer one they are told that it is there, and where.
+const TOLD_MAX_BYTES: usize = 256 * 1024;
 
 /// Calls of one step that run side by side.
 const SIDE_BY_SIDE: usize = 8;
@@ -44,142 +43,35 @@ pub(super) fn bounded(mut call: ToolCall) -> ToolCall {
     call
 }
 
-/// How a call ended.
-struct Ended {
-    status: CallStatus,
-    output: Option<Value>,
-    error: Option<String>,
-    duration_ms: i64,
-    /// It never acted: nobody has told of its start.
-    unannounced: bool,
-}
-
-impl Ended {
-    /// It did not act.
-    fn refused(error: String) -> Self {
-        Self {
-            status: CallStatus::Error,
-            output: None,
-            error: Some(error),
-            duration_ms: 0,
-            unannounced: true,
-        }
-    }
-
-    /// Whether readers saw it begin, in an earlier attempt.
-    fn announced(self, is_announced: bool) -> Self {
-        Self {
-            unannounced: !is_announced,
-            ..self
-        }
-    }
-
-    /// It acted, and did not succeed.
-    fn failed(error: String, duration_ms: i64) -> Self {
-        Self {
-            status: CallStatus::Error,
-            output: None,
-            error: Some(error),
-            duration_ms,
-            unannounced: false,
-        }
-    }
-
-    /// It may have acted, and will not be repeated.
-    fn unknown() -> Self {
-        Self {
-            status: CallStatus::OutcomeUnknown,
-            output: None,
-            error: Some(
-                "outcome unknown: the worker died while this call may have been acting. It was not repeated. Check \
-                 whether it took effect before you call it again."
-                    .to_owned(),
-            ),
-            duration_ms: 0,
-            unannounced: false,
-        }
-    }
-
-    /// What the model reads.
-    fn content(&self) -> String {
-        let text = match (&self.output, &self.error) {
-            (_, Some(error)) => format!("Error: {error}"),
-            (Some(output), None) => output.to_string(),
-            (None, None) => "null".to_owned(),
-        };
-        match text.char_indices().nth(RESULT_MAX_CHARS) {
-            None => text,
-            Some((at, _)) => format!(
-                "{}\n[cut: {} of {} characters are shown; narrow the call down or page through the result]",
-                &text[..at],
-                RESULT_MAX_CHARS,
-                text.chars().count()
-            ),
-        }
-    }
-}
-
-/// A call that is on record as running.
-struct Doing {
-    tool: SharedTool,
-    context: ToolContext,
-    arguments: Value,
-    signals: Signals,
-    limits: Limits,
-    /// Of the call.
-    limit: Duration,
-}
-
-impl Doing {
-    /// Runs it, raced against everything that may stop it.
-    async fn done(self) -> Result<Ended, Interrupt> {
-        let spec = self.tool.spec();
-        let repeatable = spec.read_only || spec.idempotent;
-        let began = Instant::now();
-        let outcome = tokio::select! {
-            biased;
-            interrupt = Execution::interrupt(&self.signals, &self.limits, repeatable) => return Err(interrupt),
-            result = tokio::time::timeout(self.limit, self.tool.call(&self.context, self.arguments)) => result,
-        };
-        let duration_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
-        metrics::histogram!("rejoin_tool_call_seconds", "tool" => spec.name.clone())
-            .record(began.elapsed().as_secs_f64());
-        let error = match outcome {
-            Ok(Ok(output)) => {
-                return Ok(Ended {
-                    status: CallStatus::Completed,
-                    output: Some(output),
-                    error: None,
-                    duration_ms,
-                    unannounced: false,
-                });
-            }
-            Ok(Err(ToolError::RespondToModel(message))) => message,
-            Ok(Err(ToolError::Internal { attempted, source })) => {
-                error!(tool = spec.name, attempted, error = source.to_string(), "a tool failed");
-                format!("{attempted} failed; the cause is in the server's log. It may work later.")
-            }
-            Err(_) => {
-                let limit_s = self.limit.as_secs();
-                warn!(tool = spec.name, limit_s, "a tool call took too long");
-                format!("{} gave no answer within {limit_s} s", spec.name)
-            }
-        };
-        Ok(Ended::failed(error, duration_ms))
-    }
+/// What readers are told of a result that is too long for them.
+fn told_instead(output: &Value, call: &ToolCallRow) -> Option<Value> {
+    let text = output.to_string();
+    (text.len() > TOLD_MAX_BYTES).then(|| {
+        let shown: String = text.chars().take(ARGUMENTS_SHOWN_CHARS).collect();
+        json!({ "cut": true, "bytes": text.len(), "toolCallId": call.id, "beginning": shown })
+    })
 }
 
 impl Execution {
     /// Answers all open calls; then it is the model's turn again.
     pub(super) async fn answer_calls(&mut self) -> Next {
         let calls = std::mem::take(&mut self.open_calls);
-        let answered = match self.side_by_side(&calls) {
-            Some(tools) => self.answer_together(calls, tools).await,
-            None => self.answer_in_turn(calls).await,
-        };
-        match answered {
+        match self.answer_all(calls).await {
             Ok(()) => Next::Step,
             Err(end) => Next::End(end),
+        }
+    }
+
+    /// Calls that somebody else answers come last: nothing else of the step is under way while the run waits.
+    async fn answer_all(&mut self, calls: Vec<ToolCallRow>) -> Result<(), End> {
+        let (deferred, calls): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| self.is_deferred(call));
+        match self.side_by_side(&calls) {
+            Some(tools) => self.answer_together(calls, tools).await?,
+            None => self.answer_in_turn(calls).await?,
+        }
+        match deferred.is_empty() {
+            true => Ok(()),
+            false => self.answer_deferred(deferred).await,
         }
     }
 
@@ -255,7 +147,7 @@ impl Execution {
         Ok(())
     }
 
-    fn tool(&self, name: &str) -> Option<SharedTool> {
+    pub(super) fn tool(&self, name: &str) -> Option<SharedTool> {
         self.request.tools.iter().find(|tool| tool.spec().name == name).cloned()
     }
 
@@ -303,11 +195,11 @@ impl Execution {
         }
         self.record_end(&call, &ended).await?;
         if verdict == Verdict::Stop {
-            metrics::counter!("rejoin_limits_total", "limit" => "doom_loop").increment(1);
             let message = format!(
                 "the run was stopped: {} identical calls of {} in a row",
                 REPEATS_STOPPED, call.tool_name
             );
+            self.limit("doom_loop", &message).await?;
             let error = RunError {
                 code: "doom_loop".to_owned(),
                 message,
@@ -333,7 +225,13 @@ impl Execution {
     }
 
     /// Runs the call to its end.
-    async fn act(&mut self, call: &ToolCallRow, tool: SharedTool, arguments: Value, again: bool) -> Result<Ended, End> {
+    pub(super) async fn act(
+        &mut self,
+        call: &ToolCallRow,
+        tool: SharedTool,
+        arguments: Value,
+        again: bool,
+    ) -> Result<Ended, End> {
         self.start(call, again).await?;
         let began = Instant::now();
         match self.doing(call, tool, arguments).done().await {
@@ -409,13 +307,14 @@ impl Execution {
     }
 
     /// Stores the call's end with the message that the model will read.
-    async fn record_end(&mut self, call: &ToolCallRow, ended: &Ended) -> Result<(), End> {
+    pub(super) async fn record_end(&mut self, call: &ToolCallRow, ended: &Ended) -> Result<(), End> {
         let message = Message::ToolResult {
             call_id: call.call_id.clone(),
             tool: call.tool_name.clone(),
             content: ended.content(),
             is_error: ended.error.is_some(),
         };
+        let cut = ended.output.as_ref().and_then(|output| told_instead(output, call));
         let command = ToolEnded {
             run: &self.request.run,
             attempt: self.request.attempt,
@@ -425,6 +324,7 @@ impl Execution {
             tool: &call.tool_name,
             status: ended.status,
             output: ended.output.as_ref(),
+            told: cut.as_ref().or(ended.output.as_ref()),
             error: ended.error.as_deref(),
             duration_ms: ended.duration_ms,
             result_message: &json!(message),

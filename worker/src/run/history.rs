@@ -178,7 +178,8 @@ impl Stored {
             }
             let message: Message = serde_json::from_value(content)?;
             match &message {
-                Message::Assistant { text, .. } if step_number > 0 && !text.is_empty() => {
+                // Of this turn: a resumed run's reply begins anew.
+                Message::Assistant { text, .. } if step_number > run.turn_step && !text.is_empty() => {
                     if !stored.reply.is_empty() {
                         stored.reply.push_str(STEP_SEPARATOR);
                     }

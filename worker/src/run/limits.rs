@@ -1,40 +1,86 @@
-//! The limits of a run: steps, time, and the same call over and over.
+//! The limits of a run: steps, time, and the same call over and over; and of the tree that it belongs to: tokens, money, time.
 
 use std::time::Duration;
 
+use rejoin_shared::commands::{MAX_TOTAL_STEPS, SpawnLimits};
+use rejoin_shared::runs::TreeUse;
 use serde_json::Value;
 use tokio::time::Instant;
 
-/// Steps over all resumes of a run (requirement C43).
-pub const MAX_TOTAL_STEPS: i32 = 500;
+/// Steps of a sub-agent whose definition sets no limit (requirement C18).
+pub const SUB_AGENT_MAX_STEPS: i32 = 50;
 /// The same call with the same result: from this one in a row on it is not executed, and the model is told.
 pub const REPEATS_REFUSED: u32 = 3;
 /// And with this one the run fails.
 pub const REPEATS_STOPPED: u32 = 5;
 
-/// Steps and time of one run.
+/// What a whole tree may use.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TreeLimits {
+    pub tokens: u64,
+    pub cost_usd: f64,
+    /// Sub-agents of the tree, and of the project at the same time.
+    pub spawning: SpawnLimits,
+    /// Until its wall clock stops it.
+    pub left: Duration,
+}
+
+/// As good as none: for programs that execute runs by themselves.
+impl Default for TreeLimits {
+    fn default() -> Self {
+        Self {
+            tokens: u64::MAX,
+            cost_usd: f64::INFINITY,
+            spawning: SpawnLimits {
+                tree: i32::MAX,
+                project: i64::MAX,
+            },
+            left: Duration::from_secs(86_400 * 365),
+        }
+    }
+}
+
+/// Steps and time of one run, and of its tree.
 #[derive(Debug, Clone)]
 pub struct Limits {
     max_steps: Option<i32>,
     soft_end: Instant,
     hard_end: Instant,
+    tree_end: Instant,
+    tree: TreeLimits,
 }
 
 /// Which limit ends the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
     Steps,
+    /// Over all of its resumes.
+    TotalSteps,
     Time,
+    TreeTime,
+    TreeTokens,
+    TreeCost,
 }
 
 impl StopReason {
-    pub const ALL: [StopReason; 2] = [StopReason::Steps, StopReason::Time];
+    pub const ALL: [StopReason; 6] = [
+        StopReason::Steps,
+        StopReason::TotalSteps,
+        StopReason::Time,
+        StopReason::TreeTime,
+        StopReason::TreeTokens,
+        StopReason::TreeCost,
+    ];
 
     /// Stable word: the error's code, the metric's label.
     pub fn name(self) -> &'static str {
         match self {
             StopReason::Steps => "step_limit",
+            StopReason::TotalSteps => "total_step_limit",
             StopReason::Time => "timeout",
+            StopReason::TreeTime => "tree_timeout",
+            StopReason::TreeTokens => "token_budget",
+            StopReason::TreeCost => "cost_budget",
         }
     }
 
@@ -42,7 +88,11 @@ impl StopReason {
     pub fn instruction(self) -> String {
         let limit = match self {
             StopReason::Steps => "You have used all the steps that you may take.",
+            StopReason::TotalSteps => "You have used all the steps that you may ever take.",
             StopReason::Time => "Your time is over.",
+            StopReason::TreeTime => "The time of this whole job is over.",
+            StopReason::TreeTokens => "The tokens for this whole job are used up.",
+            StopReason::TreeCost => "The money for this whole job is used up.",
         };
         format!(
             "{limit} Tools are off now. Summarize what you have found so far, say what is still open, and stop. \
@@ -54,30 +104,54 @@ impl StopReason {
     pub fn explanation(self) -> String {
         match self {
             StopReason::Steps => "the run was paused at its limit of steps".to_owned(),
+            StopReason::TotalSteps => {
+                format!("the run was paused: it has taken {MAX_TOTAL_STEPS} steps over all its turns")
+            }
             StopReason::Time => "the run was paused at its timeout".to_owned(),
+            StopReason::TreeTime => "the run was paused: the time of its whole tree is over".to_owned(),
+            StopReason::TreeTokens => "the run was paused: its tree has used up its tokens".to_owned(),
+            StopReason::TreeCost => "the run was paused: its tree has used up its money".to_owned(),
         }
     }
 }
 
 impl Limits {
     /// For a run that started `age` ago.
-    pub fn new(max_steps: Option<i32>, timeout: Duration, grace: Duration, age: Duration) -> Self {
+    pub fn new(max_steps: Option<i32>, timeout: Duration, grace: Duration, age: Duration, tree: TreeLimits) -> Self {
         let soft_end = Instant::now() + timeout.saturating_sub(age);
         let late = age.saturating_sub(timeout);
+        let tree_end = Instant::now() + tree.left;
         Self {
             max_steps,
             soft_end,
-            hard_end: soft_end + grace.saturating_sub(late),
+            hard_end: (soft_end + grace.saturating_sub(late)).min(tree_end + grace),
+            tree_end,
+            tree,
         }
     }
 
-    /// Whether the step after `steps` must be the last one.
-    pub fn reached(&self, steps: i32, total_steps: i32) -> Option<StopReason> {
-        if Instant::now() >= self.soft_end {
-            return Some(StopReason::Time);
+    /// Whether the step after `steps` of this turn, and `total_steps` of the run, must be the last one.
+    pub fn reached(&self, steps: i32, total_steps: i32, used: TreeUse) -> Option<StopReason> {
+        let now = Instant::now();
+        if now >= self.tree_end {
+            Some(StopReason::TreeTime)
+        } else if now >= self.soft_end {
+            Some(StopReason::Time)
+        } else if total_steps >= MAX_TOTAL_STEPS {
+            Some(StopReason::TotalSteps)
+        } else if self.max_steps.is_some_and(|max| steps >= max) {
+            Some(StopReason::Steps)
+        } else if u64::try_from(used.tokens).unwrap_or_default() >= self.tree.tokens {
+            Some(StopReason::TreeTokens)
+        } else if used.cost_usd >= self.tree.cost_usd {
+            Some(StopReason::TreeCost)
+        } else {
+            None
         }
-        let reached = self.max_steps.is_some_and(|max| steps >= max) || total_steps.max(steps) >= MAX_TOTAL_STEPS;
-        reached.then_some(StopReason::Steps)
+    }
+
+    pub fn spawning(&self) -> SpawnLimits {
+        self.tree.spawning
     }
 
     /// Everything is given up then.
@@ -179,13 +253,40 @@ mod tests {
         assert_eq!(repeats.ask("a", &json!({})), Verdict::Go);
     }
 
+    fn tree() -> TreeLimits {
+        TreeLimits {
+            tokens: 100,
+            cost_usd: 1.0,
+            spawning: SpawnLimits { tree: 10, project: 10 },
+            left: Duration::from_secs(20),
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn the_step_after_the_limit_is_the_last_one() {
-        let limits = Limits::new(Some(2), Duration::from_secs(10), Duration::from_secs(5), Duration::ZERO);
-        assert_eq!(limits.reached(1, 1), None);
-        assert_eq!(limits.reached(2, 2), Some(StopReason::Steps));
-        assert_eq!(limits.reached(0, MAX_TOTAL_STEPS), Some(StopReason::Steps));
+        let limits = Limits::new(
+            Some(2),
+            Duration::from_secs(10),
+            Duration::from_secs(5),
+            Duration::ZERO,
+            tree(),
+        );
+        let none = TreeUse::default();
+        assert_eq!(limits.reached(1, 1, none), None);
+        assert_eq!(limits.reached(2, 2, none), Some(StopReason::Steps));
+        assert_eq!(limits.reached(0, MAX_TOTAL_STEPS, none), Some(StopReason::TotalSteps));
         tokio::time::advance(Duration::from_secs(11)).await;
-        assert_eq!(limits.reached(0, 0), Some(StopReason::Time));
+        assert_eq!(limits.reached(0, 0, none), Some(StopReason::Time));
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert_eq!(limits.reached(0, 0, none), Some(StopReason::TreeTime));
+    }
+
+    #[tokio::test]
+    async fn a_tree_has_a_budget() {
+        let limits = Limits::new(None, Duration::from_secs(10), Duration::ZERO, Duration::ZERO, tree());
+        let used = |tokens, cost_usd| TreeUse { tokens, cost_usd };
+        assert_eq!(limits.reached(0, 0, used(99, 0.9)), None);
+        assert_eq!(limits.reached(0, 0, used(100, 0.9)), Some(StopReason::TreeTokens));
+        assert_eq!(limits.reached(0, 0, used(99, 1.0)), Some(StopReason::TreeCost));
     }
 }

@@ -28,6 +28,7 @@ impl Staging {
                 status,
                 labels,
                 properties,
+                schema_version,
             } => {
                 let hash = object_hash(object_type, key, status.as_deref(), labels, properties);
                 let mut row = Row::new(&mut self.objects, line);
@@ -39,6 +40,7 @@ impl Staging {
                 row.text(Some(&serde_json::Value::from(labels.as_slice()).to_string()));
                 row.text(Some(&properties.to_string()));
                 row.bytes(&hash);
+                row.text(schema_version.as_deref());
                 row.end();
             }
             Parsed::Relationship {

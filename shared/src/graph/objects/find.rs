@@ -87,20 +87,21 @@ pub async fn query(
     limit: i64,
     offset: i64,
 ) -> Result<(Vec<Object>, i64), Error> {
-    let column = match sort.0 {
-        SortBy::CreatedAt => "o.created_at",
-        SortBy::UpdatedAt => "o.updated_at",
-        SortBy::Name => "lower(o.name)",
-    };
     let order = match sort.1 {
         SortOrder::Asc => "asc",
         SortOrder::Desc => "desc",
+    };
+    let first = match sort.0 {
+        // Ids sort by age, and have an index.
+        SortBy::CreatedAt => String::new(),
+        SortBy::UpdatedAt => format!("o.updated_at {order}, "),
+        SortBy::Name => format!("lower(o.name) {order}, "),
     };
     let sql = format!(
         "select {COLUMNS}
          from kb.graph_objects o
          where o.project_id = $1 and o.type = $2 and o.superseded_at is null and o.deleted_at is null
-         order by {column} {order}, o.canonical_id {order}
+         order by {first}o.canonical_id {order}
          limit $3 offset $4"
     );
     // Built from our own words only.

@@ -83,7 +83,7 @@ pub(super) const TOOLS: &[Definition] = &[
 ];
 
 /// How long a client may keep what it knows of the schema.
-const CACHE_HINT_TTL_S: u32 = 300;
+const CACHE_HINT_TTL_S: u64 = schema::KEPT.as_secs();
 /// The farthest that `query_entities` pages.
 const MAX_OFFSET: i64 = 1_000_000;
 

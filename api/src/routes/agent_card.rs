@@ -1,0 +1,175 @@
+//! `/.well-known/agent-card.json`: the project's agents that are meant for programs outside, as the card by which the A2A protocol
+//! (version 1.0) finds agents. Calls of that protocol are not answered: what the card leads to is `/mcp`.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::header::HOST;
+use rejoin_shared::agents::{self, AgentDefinition};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::caller::Caller;
+use crate::extract::Params;
+use crate::mcp;
+use crate::problem::{Problem, Refused};
+use crate::state::AppState;
+
+/// Agents that one card names.
+const MAX_SKILLS: i64 = 200;
+/// How the card calls what it leads to: of the protocol's own bindings none is spoken.
+const BINDING: &str = "https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http";
+const BINDING_VERSION: &str = "2025-11-25";
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(card))
+}
+
+/// An agent card of the A2A protocol
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentCard {
+    pub name: String,
+    pub description: String,
+    pub version: String,
+    /// Where it is, and what is spoken there
+    pub supported_interfaces: Vec<AgentInterface>,
+    pub capabilities: Capabilities,
+    #[schema(value_type = Object)]
+    pub security_schemes: Value,
+    #[schema(value_type = Vec<Object>)]
+    pub security_requirements: Value,
+    pub default_input_modes: Vec<String>,
+    pub default_output_modes: Vec<String>,
+    /// One for each agent
+    pub skills: Vec<Skill>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentInterface {
+    pub url: String,
+    pub protocol_binding: String,
+    pub protocol_version: String,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Capabilities {
+    pub streaming: bool,
+    pub push_notifications: bool,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Skill {
+    pub id: String,
+    pub name: String,
+    pub description: String,
+    pub tags: Vec<String>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Which {
+    /// The card of this agent alone
+    pub agent: Option<String>,
+}
+
+/// The agents that are meant for programs outside
+///
+/// Those of the visibility `external`, as a card of the A2A protocol.
+#[utoipa::path(get, path = "/.well-known/agent-card.json", tag = "agents", params(Which),
+    responses((status = 200, description = "The card", body = AgentCard), Refused))]
+async fn card(
+    State(state): State<AppState>,
+    caller: Caller,
+    headers: HeaderMap,
+    Params(which): Params<Which>,
+) -> Result<Json<AgentCard>, Problem> {
+    let mut db = caller.walled(&state).await?;
+    let external = match &which.agent {
+        None => agents::list_visible(&mut *db, caller.project_id, &[agents::EXTERNAL], None, MAX_SKILLS).await?,
+        Some(name) => agents::find_by_name(&mut *db, caller.project_id, name)
+            .await?
+            .into_iter()
+            .filter(|agent| agent.visibility == agents::EXTERNAL)
+            .collect(),
+    };
+    let (name, description, query) = match (&which.agent, external.as_slice()) {
+        (None, _) => (
+            "Rejoin".to_owned(),
+            "Agents whose answers outlive readers and workers".to_owned(),
+            String::new(),
+        ),
+        (Some(_), [agent]) => {
+            let mut query = url::form_urlencoded::Serializer::new(String::new());
+            query.append_pair("agent", &agent.name);
+            (
+                agent.name.clone(),
+                agent.description.clone(),
+                format!("?{}", query.finish()),
+            )
+        }
+        (Some(_), _) => return Err(Problem::not_found("agent_not_found", "The agent")),
+    };
+    Ok(Json(AgentCard {
+        name,
+        description,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        supported_interfaces: vec![AgentInterface {
+            url: format!("{}{}{query}", origin(&headers), mcp::PATH),
+            protocol_binding: BINDING.to_owned(),
+            protocol_version: BINDING_VERSION.to_owned(),
+        }],
+        capabilities: Capabilities {
+            streaming: true,
+            push_notifications: false,
+        },
+        security_schemes: json!({"key": {"httpAuthSecurityScheme": {
+            "scheme": "Bearer", "description": "An API key of the project, or a token of its identity provider",
+        }}}),
+        security_requirements: json!([{"schemes": {"key": {"list": []}}}]),
+        default_input_modes: vec!["text/plain".to_owned()],
+        default_output_modes: vec!["text/plain".to_owned()],
+        skills: external.into_iter().map(skill).collect(),
+    }))
+}
+
+fn skill(agent: AgentDefinition) -> Skill {
+    Skill {
+        id: agent.id.to_string(),
+        name: agent.name,
+        description: agent.description,
+        tags: vec![agent.flow_type],
+    }
+}
+
+/// How the caller reaches us: what it said, or what a proxy says that it said.
+fn origin(headers: &HeaderMap) -> String {
+    let told = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let first = |value: &str| value.split(',').next().unwrap_or_default().trim().to_owned();
+    let scheme = match told("x-forwarded-proto").map(first).as_deref() {
+        Some("https") => "https",
+        Some(_) | None => "http",
+    };
+    let host = told("x-forwarded-host").or_else(|| told(HOST.as_str())).map(first);
+    format!("{scheme}://{}", host.as_deref().unwrap_or("localhost"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_card_leads_where_the_caller_came_from() {
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, "127.0.0.1:7420".parse().unwrap());
+        assert_eq!(origin(&headers), "http://127.0.0.1:7420");
+        headers.insert("x-forwarded-proto", "https, http".parse().unwrap());
+        headers.insert("x-forwarded-host", "chat.example".parse().unwrap());
+        assert_eq!(origin(&headers), "https://chat.example");
+    }
+}

@@ -1,0 +1,76 @@
+//! The project's agents, for whoever chooses one: names and what they are for. Their prompts and limits are for admins
+//! (`agent_definitions`).
+
+use axum::Json;
+use axum::extract::State;
+use rejoin_shared::agents::{self, AgentDefinition};
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::extract::{PageParams, Params, Segments, page};
+use crate::problem::{Problem, Refused};
+use crate::state::AppState;
+
+/// Visibilities of agents that callers from outside may choose.
+const CHOOSABLE: [&str; 2] = [agents::EXTERNAL, agents::PROJECT];
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(list))
+}
+
+/// An agent that may be chosen
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentItem {
+    pub id: Uuid,
+    pub name: String,
+    pub description: String,
+    /// `single`, `sequential`, `loop`, `parallel` or `discussion`
+    pub flow_type: String,
+    /// Whether it is the project's default
+    pub is_default: bool,
+}
+
+impl From<AgentDefinition> for AgentItem {
+    fn from(agent: AgentDefinition) -> Self {
+        Self {
+            id: agent.id,
+            name: agent.name,
+            description: agent.description,
+            flow_type: agent.flow_type,
+            is_default: agent.is_default,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentPage {
+    pub items: Vec<AgentItem>,
+    pub next_cursor: Option<String>,
+}
+
+/// The agents that the caller may choose, by name
+///
+/// Not those of the visibility `internal`.
+#[utoipa::path(get, path = "/api/projects/{p}/agents", tag = "agents",
+    params(PageParams, ("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "A page", body = AgentPage), Refused))]
+async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Params(params): Params<PageParams>,
+) -> Result<Json<AgentPage>, Problem> {
+    caller.in_project(project_id)?;
+    let limit = params.limit(&state)?;
+    let after: Option<String> = params.after()?;
+    let mut db = caller.walled(&state).await?;
+    let rows = agents::list_visible(&mut *db, project_id, &CHOOSABLE, after.as_deref(), limit + 1).await?;
+    let (items, next_cursor) = page(rows, limit, |row| row.name.clone(), AgentItem::from);
+    Ok(Json(AgentPage { items, next_cursor }))
+}

@@ -1,0 +1,160 @@
+//! What models cost in a project, where it knows better than the list that is built in. Budgets of trees count by it.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use rejoin_shared::audit::Action;
+use rejoin_shared::prices::{self, ModelPrice};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::audit::record;
+use crate::caller::Caller;
+use crate::extract::{Body, Params, Segments};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(list, put, delete))
+}
+
+/// What a model costs
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PriceBody {
+    /// `provider:model`, or a glob
+    pub model: String,
+    /// Dollars for a million tokens of input
+    pub input_usd: f64,
+    /// Dollars for a million tokens of output
+    pub output_usd: f64,
+    /// Whether it comes with Rejoin; a project's own go before these
+    pub built_in: bool,
+}
+
+impl PriceBody {
+    fn of(price: ModelPrice, built_in: bool) -> Self {
+        Self {
+            model: price.model,
+            input_usd: price.input_usd,
+            output_usd: price.output_usd,
+            built_in,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Prices {
+    pub items: Vec<PriceBody>,
+}
+
+/// A price to set
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PriceRequest {
+    /// `provider:model`, as in the `meta` of its runs, or a glob such as `openai:gpt-4o*`
+    #[schema(max_length = 200, min_length = 1)]
+    pub model: String,
+    /// Dollars for a million tokens of input
+    pub input_usd: f64,
+    /// Dollars for a million tokens of output
+    pub output_usd: f64,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Which {
+    /// The model, as the price was set
+    pub model: String,
+}
+
+/// What models cost in the project
+///
+/// Its own first, then those that come with Rejoin. Of several that fit a model, the longest name of the first kind counts.
+#[utoipa::path(get, path = "/api/admin/projects/{p}/model-prices", tag = "model prices",
+    params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "All of them", body = Prices), Refused))]
+async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+) -> Result<Json<Prices>, Problem> {
+    caller.in_project(project_id)?;
+    let own = prices::list(&mut *caller.walled(&state).await?, project_id).await?;
+    let own = own.into_iter().map(|price| PriceBody::of(price, false));
+    let built_in = prices::built_in().into_iter().map(|price| PriceBody::of(price, true));
+    Ok(Json(Prices {
+        items: own.chain(built_in).collect(),
+    }))
+}
+
+/// Set what a model costs
+///
+/// It counts for runs that begin, or go on after a wait, from now on; what was used before keeps its cost.
+#[utoipa::path(put, path = "/api/admin/projects/{p}/model-prices", tag = "model prices", request_body = PriceRequest,
+    params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "As it is now", body = PriceBody),
+        (status = 409, description = "The project has too many", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn put(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Body(request): Body<PriceRequest>,
+) -> Result<Json<PriceBody>, Problem> {
+    caller.in_project(project_id)?;
+    let price = ModelPrice {
+        model: request.model,
+        input_usd: request.input_usd,
+        output_usd: request.output_usd,
+    };
+    price
+        .check()
+        .map_err(|fault| Problem::bad_request("invalid_model_price", fault))?;
+    let mut db = caller.walled(&state).await?;
+    let there = prices::list(&mut *db, project_id).await?;
+    if there.len() >= prices::MAX_PRICES && there.iter().all(|other| other.model != price.model) {
+        let detail = format!("a project has at most {} prices", prices::MAX_PRICES);
+        return Err(Problem::conflict("too_many_model_prices", detail));
+    }
+    prices::put(&mut *db, project_id, &price).await?;
+    let detail = json!({ "inputUsd": price.input_usd, "outputUsd": price.output_usd });
+    record(&mut db, &caller, Action::ModelPriceSet, target(&price.model), detail).await?;
+    db.commit().await?;
+    Ok(Json(PriceBody::of(price, false)))
+}
+
+/// Remove a price of the project's own
+#[utoipa::path(delete, path = "/api/admin/projects/{p}/model-prices", tag = "model prices",
+    params(Which, ("p" = Uuid, Path, description = "The project")),
+    responses((status = 204, description = "Gone"), Refused))]
+async fn delete(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Params(which): Params<Which>,
+) -> Result<StatusCode, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = caller.walled(&state).await?;
+    if !prices::remove(&mut *db, project_id, &which.model).await? {
+        return Err(Problem::not_found("model_price_not_found", "The price"));
+    }
+    record(
+        &mut db,
+        &caller,
+        Action::ModelPriceRemoved,
+        target(&which.model),
+        json!({}),
+    )
+    .await?;
+    db.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn target(model: &str) -> String {
+    format!("model_price:{model}")
+}

@@ -1,0 +1,191 @@
+//! What runs ask people: questions of agents, and calls that have to be confirmed. A question is seen where its run is.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use chrono::{DateTime, Utc};
+use rejoin_shared::commands::{self, AnswerError, CloseQuestion, Closing};
+use rejoin_shared::questions::{self, Question};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::extract::{Body, Limit, PageParams, Params, Segments, page};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(get))
+        .routes(routes!(answer))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QuestionBody {
+    pub id: Uuid,
+    pub run_id: Uuid,
+    /// `ask`: an agent's question; `confirm`: whether a call may act
+    pub kind: String,
+    pub question: String,
+    /// `{label, value, description?}`
+    pub options: Value,
+    /// `buttons`, `select`, `multi_select`, `text` or `confirm`
+    pub interaction_type: String,
+    pub placeholder: Option<String>,
+    pub max_length: Option<i32>,
+    /// `pending`, `answered`, `expired` or `cancelled`
+    pub status: String,
+    pub answer: Option<Value>,
+    pub created_at: DateTime<Utc>,
+    pub answered_at: Option<DateTime<Utc>>,
+}
+
+impl From<Question> for QuestionBody {
+    fn from(question: Question) -> Self {
+        Self {
+            id: question.id,
+            run_id: question.run_id,
+            kind: question.kind,
+            question: question.question,
+            options: question.options,
+            interaction_type: question.interaction_type,
+            placeholder: question.placeholder,
+            max_length: question.max_length,
+            status: question.status,
+            answer: question.answer,
+            created_at: question.created_at,
+            answered_at: question.answered_at,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QuestionPage {
+    pub items: Vec<QuestionBody>,
+    pub next_cursor: Option<String>,
+}
+
+/// Which questions, and which page of them.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub struct QuestionParams {
+    /// Items of the page
+    #[param(value_type = Option<i32>, minimum = 1)]
+    pub limit: Option<Limit>,
+    /// `nextCursor` of the page before
+    pub cursor: Option<String>,
+    /// Only those that stand so
+    #[param(pattern = "^(pending|answered|expired|cancelled)$")]
+    pub status: Option<String>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AnswerRequest {
+    /// A text, the value of an option, a list of such values, or `approve`, `edit`, `refuse`
+    pub answer: Value,
+    /// With `edit`: the arguments of the call instead of its own
+    #[serde(default)]
+    pub input: Option<Value>,
+}
+
+/// Questions of the runs that the caller may see, oldest first
+#[utoipa::path(get, path = "/api/questions", tag = "questions", params(QuestionParams),
+    responses((status = 200, description = "A page", body = QuestionPage), Refused))]
+async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    Params(params): Params<QuestionParams>,
+) -> Result<Json<QuestionPage>, Problem> {
+    const KNOWN: [&str; 4] = ["pending", "answered", "expired", "cancelled"];
+    if let Some(status) = params.status.as_deref().filter(|status| !KNOWN.contains(status)) {
+        return Err(Problem::bad_request(
+            "invalid_query",
+            format!("status={status} is not known; it may be {}", KNOWN.join(", ")),
+        ));
+    }
+    let paging = PageParams {
+        limit: params.limit,
+        cursor: params.cursor,
+    };
+    let limit = paging.limit(&state)?;
+    let rows = questions::list_visible(
+        &mut *caller.walled(&state).await?,
+        caller.owner(),
+        params.status.as_deref(),
+        paging.after()?,
+        limit + 1,
+    )
+    .await?;
+    let (items, next_cursor) = page(rows, limit, |row| (row.created_at, row.id), QuestionBody::from);
+    Ok(Json(QuestionPage { items, next_cursor }))
+}
+
+/// One question
+#[utoipa::path(get, path = "/api/questions/{id}", tag = "questions", params(("id" = Uuid, Path, description = "The question")),
+    responses((status = 200, description = "It", body = QuestionBody), Refused))]
+async fn get(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+) -> Result<Json<QuestionBody>, Problem> {
+    Ok(Json(visible(&state, &caller, id).await?.into()))
+}
+
+/// Answer a question: its run goes on, once all that it waits for is there
+#[utoipa::path(post, path = "/api/questions/{id}/answer", tag = "questions", request_body = AnswerRequest,
+    params(("id" = Uuid, Path, description = "The question")),
+    responses((status = 200, description = "Stored", body = QuestionBody),
+        (status = 409, description = "It is not open any more", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn answer(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+    Body(request): Body<AnswerRequest>,
+) -> Result<(StatusCode, Json<QuestionBody>), Problem> {
+    visible(&state, &caller, id).await?;
+    let command = CloseQuestion {
+        id,
+        closing: Closing::Answer {
+            answer: &request.answer,
+            input: request.input.as_ref(),
+            user_id: Some(caller.user_id),
+        },
+    };
+    let wake = commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
+    state.bus.publish(wake);
+    Ok((StatusCode::OK, Json(visible(&state, &caller, id).await?.into())))
+}
+
+async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<Question, Problem> {
+    questions::get_visible(&mut *caller.walled(state).await?, caller.owner(), id)
+        .await?
+        .ok_or_else(not_found)
+}
+
+fn not_found() -> Problem {
+    Problem::not_found("question_not_found", "The question")
+}
+
+impl From<AnswerError> for Problem {
+    fn from(error: AnswerError) -> Self {
+        match error {
+            AnswerError::NotFound => not_found(),
+            AnswerError::Closed { status } => {
+                Self::conflict("question_closed", format!("the question is {status} already"))
+                    .with("status", json!(status))
+            }
+            AnswerError::Unfit(why) => Self::bad_request("answer_unfit", why),
+            AnswerError::Database(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Runs as wholes: the tree that a run has started, all of it in one document, and forks.
+
+use std::collections::HashMap;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderName, StatusCode};
+use rejoin_shared::commands::{self, ForkError, ForkRun, PostError};
+use rejoin_shared::runs::{self, Run};
+use rejoin_shared::{questions, run_messages, tool_calls};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::chat::check_message;
+use super::history::{RunMessageDetail, ToolCallDetail};
+use super::questions::QuestionBody;
+use super::runs::{RunBody, RunDetail, describe, not_found, visible};
+use super::trigger::Triggered;
+use crate::caller::Caller;
+use crate::extract::{Body, Segments};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+/// Runs that a tree or an export shows.
+const MAX_RUNS: usize = 1_000;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(tree))
+        .routes(routes!(export))
+        .routes(routes!(fork))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunTree {
+    /// Each run before those that it started; `parentRunId` and `depth` say where it belongs
+    pub items: Vec<RunBody>,
+    /// There are more than 1,000: the deepest and newest are left out
+    pub truncated: bool,
+}
+
+/// A run with everything that is stored of it.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunExport {
+    pub run: RunDetail,
+    /// As the model saw them
+    pub messages: Vec<RunMessageDetail>,
+    pub tool_calls: Vec<ToolCallDetail>,
+    /// What it asked people
+    pub questions: Vec<QuestionBody>,
+    /// The runs that it started, likewise
+    #[schema(no_recursion)]
+    pub children: Vec<RunExport>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ForkRequest {
+    /// The last step of the run that the fork has behind it; 0: none
+    #[schema(minimum = 0)]
+    pub step: u16,
+    /// Put behind that step; with step 0, in the place of what the run was asked
+    #[serde(default)]
+    pub message: Option<String>,
+}
+
+impl From<ForkError> for Problem {
+    fn from(error: ForkError) -> Self {
+        match error {
+            ForkError::NotFound => not_found(),
+            ForkError::Unfit(why) => Self::conflict("run_fork_unfit", why),
+            ForkError::Exhausted(exhausted) => PostError::Exhausted(exhausted).into(),
+            ForkError::Database(error) => error.into(),
+        }
+    }
+}
+
+/// The run and all that it has started, each before its children; and whether there are more.
+async fn tree_of(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<(Vec<Run>, bool), Problem> {
+    caller.in_project(project_id)?;
+    visible(state, caller, id).await?;
+    let mut rows = runs::tree(&mut *caller.walled(state).await?, id, MAX_RUNS as i64 + 1).await?;
+    let truncated = rows.len() > MAX_RUNS;
+    rows.truncate(MAX_RUNS);
+    let mut children: HashMap<Option<Uuid>, Vec<Run>> = HashMap::new();
+    let mut open = Vec::new();
+    for row in rows {
+        if row.id == id {
+            open.push(row);
+        } else {
+            children.entry(row.parent_run_id).or_default().push(row);
+        }
+    }
+    let mut ordered = Vec::new();
+    while let Some(run) = open.pop() {
+        let below = children.remove(&Some(run.id)).unwrap_or_default();
+        ordered.push(run);
+        open.extend(below.into_iter().rev());
+    }
+    Ok((ordered, truncated))
+}
+
+/// A run and all that it has started
+#[utoipa::path(get, path = "/api/projects/{p}/agent-runs/{run}/tree", tag = "history",
+    params(("p" = Uuid, Path, description = "The project"), ("run" = Uuid, Path, description = "The run")),
+    responses((status = 200, description = "Them", body = RunTree), Refused))]
+async fn tree(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, run)): Segments<(Uuid, Uuid)>,
+) -> Result<Json<RunTree>, Problem> {
+    let (rows, truncated) = tree_of(&state, &caller, project_id, run).await?;
+    Ok(Json(RunTree {
+        items: rows.into_iter().map(RunBody::from).collect(),
+        truncated,
+    }))
+}
+
+/// All that is stored of a run, and of what it started, as one document
+#[utoipa::path(get, path = "/api/projects/{p}/agent-runs/{run}/export", tag = "history",
+    params(("p" = Uuid, Path, description = "The project"), ("run" = Uuid, Path, description = "The run")),
+    responses((status = 200, description = "It", body = RunExport),
+        (status = 409, description = "It has started more than 1,000 runs", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused))]
+async fn export(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<Json<RunExport>, Problem> {
+    let (rows, truncated) = tree_of(&state, &caller, project_id, id).await?;
+    if truncated {
+        let detail = format!("the run has started more than {MAX_RUNS} others: export those one by one");
+        return Err(Problem::conflict("run_tree_too_large", detail));
+    }
+    // One transaction: all of it as it was at one moment, or nearly so.
+    let mut db = caller.walled(&state).await?;
+    let mut below: HashMap<Uuid, Vec<RunExport>> = HashMap::new();
+    // Children come after their parents: from the end, each finds its own complete.
+    for run in rows.into_iter().rev() {
+        let messages = run_messages::all(&mut *db, run.id).await?;
+        let calls = tool_calls::all(&mut *db, run.id).await?;
+        let asked = questions::of_run(&mut *db, run.id).await?;
+        let mut children = below.remove(&run.id).unwrap_or_default();
+        children.reverse();
+        let (run_id, parent) = (run.id, run.parent_run_id);
+        let whole = RunExport {
+            run: describe(run, children.iter().map(|child| child.run.run.id).collect()),
+            messages: messages.into_iter().map(RunMessageDetail::from).collect(),
+            tool_calls: calls.into_iter().map(ToolCallDetail::from).collect(),
+            questions: asked.into_iter().map(QuestionBody::from).collect(),
+            children,
+        };
+        match parent.filter(|_| run_id != id) {
+            Some(parent) => below.entry(parent).or_default().push(whole),
+            None => return Ok(Json(whole)),
+        }
+    }
+    Err(not_found())
+}
+
+/// Begin a new run where another one stood after a step
+///
+/// The same agent, with the exact messages and results of calls that the run had then; the run itself is not touched. The new one has a log of
+/// its own and belongs to no conversation: like any run outside of one, everybody in the project may see it.
+#[utoipa::path(post, path = "/api/runs/{id}/fork", tag = "runs", request_body = ForkRequest,
+    params(("id" = Uuid, Path, description = "The run")),
+    responses((status = 202, description = "Accepted", body = Triggered),
+        (status = 409, description = "It has fewer steps, or nothing to go on from there", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn fork(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+    Body(request): Body<ForkRequest>,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Triggered>), Problem> {
+    visible(&state, &caller, id).await?;
+    if let Some(message) = &request.message {
+        check_message(message, state.config.max_message_chars)?;
+    }
+    let command = ForkRun {
+        run_id: id,
+        step: i32::from(request.step),
+        message: request.message.as_deref(),
+        user_id: Some(caller.user_id),
+        exhausted: state.quotas.exhausted(&state.db.sql, &caller).await?,
+    };
+    let (run_id, wake) = commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
+    state.bus.publish(wake);
+    Ok((
+        StatusCode::ACCEPTED,
+        [(LOCATION, format!("/api/runs/{run_id}/events"))],
+        Json(Triggered { run_id, cursor: 0 }),
+    ))
+}

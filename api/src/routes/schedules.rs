@@ -1,0 +1,344 @@
+//! Schedules: agents and DAGs of tasks that are started by the clock.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use chrono::{DateTime, Utc};
+use rejoin_shared::agents;
+use rejoin_shared::audit::Action;
+use rejoin_shared::schedules::{self, Missed, Schedule, ScheduleContent, Target, UTC, When};
+use rejoin_shared::walls::{self, Asking};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::audit::record;
+use crate::caller::Caller;
+use crate::extract::{Body, PageParams, Params, Segments, page};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(create, list))
+        .routes(routes!(get, change, delete))
+}
+
+/// A schedule.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ScheduleBody {
+    pub id: Uuid,
+    pub name: String,
+    /// Five fields: minute hour day month weekday
+    pub cron: Option<String>,
+    /// Once, at this moment
+    pub at: Option<DateTime<Utc>>,
+    /// Whose clocks `cron` means
+    pub time_zone: String,
+    pub agent: Option<String>,
+    /// What the agent is asked
+    pub input: Option<String>,
+    /// The DAG of tasks that is made, as it was written
+    #[schema(value_type = Option<Object>)]
+    pub tasks: Option<Value>,
+    /// `skip`, `once` or `all`: what becomes of firings that no worker was there for
+    pub missed: String,
+    pub enabled: bool,
+    /// The next firing; none: it is switched off, or over
+    pub next_at: Option<DateTime<Utc>>,
+    /// When the newest firing was due
+    pub last_at: Option<DateTime<Utc>>,
+    /// The run that it started
+    pub last_run_id: Option<Uuid>,
+    /// The DAG that it made
+    pub last_task_dag_id: Option<Uuid>,
+    /// Why it started nothing
+    pub last_error: Option<String>,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+impl From<Schedule> for ScheduleBody {
+    fn from(schedule: Schedule) -> Self {
+        Self {
+            id: schedule.id,
+            name: schedule.name,
+            cron: schedule.cron,
+            at: schedule.at,
+            time_zone: schedule.time_zone,
+            agent: schedule.agent,
+            input: schedule.input,
+            tasks: schedule.dag,
+            missed: schedule.missed,
+            enabled: schedule.enabled,
+            next_at: schedule.next_at,
+            last_at: schedule.last_at,
+            last_run_id: schedule.last_run_id,
+            last_task_dag_id: schedule.last_dag_id,
+            last_error: schedule.last_error,
+            created_at: schedule.created_at,
+            updated_at: schedule.updated_at,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SchedulePage {
+    pub items: Vec<ScheduleBody>,
+    pub next_cursor: Option<String>,
+}
+
+/// A schedule to make: `cron` or `at`, and `agent` with `input` or `tasks`. To change one: whatever is to be different.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ScheduleRequest {
+    /// Unique in the project
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Five fields: minute hour day month weekday; or `@hourly`, `@daily`, `@weekly`, `@monthly`
+    #[serde(default)]
+    pub cron: Option<String>,
+    /// Instead of `cron`: once, at this moment
+    #[serde(default)]
+    pub at: Option<DateTime<Utc>>,
+    /// Whose clocks `cron` means (UTC), such as `Europe/Berlin`
+    #[serde(default)]
+    pub time_zone: Option<String>,
+    /// The agent to start, by name
+    #[serde(default)]
+    pub agent: Option<String>,
+    /// What it is asked: text, or any JSON, which it is given as text
+    #[serde(default)]
+    pub input: Option<Value>,
+    /// Instead of `agent`: a DAG of tasks to make
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub tasks: Option<Value>,
+    /// `skip`, `once` (default) or `all`: what becomes of firings that no worker was there for
+    #[serde(default)]
+    #[schema(value_type = Option<String>, pattern = "^(skip|once|all)$")]
+    pub missed: Option<Missed>,
+    /// Switched on (default) or off
+    #[serde(default)]
+    pub enabled: Option<bool>,
+}
+
+impl ScheduleRequest {
+    /// With what there was before in the place of what is not said.
+    fn over(self, before: Option<&ScheduleContent>) -> Result<ScheduleContent, Problem> {
+        let when = match (self.cron, self.at) {
+            (Some(_), Some(_)) => return Err(invalid("give cron or at, not both")),
+            (Some(cron), None) => When::Cron(cron),
+            (None, Some(at)) => When::At(at),
+            (None, None) => before
+                .map(|before| before.when.clone())
+                .ok_or_else(|| invalid("cron or at is missing: when is it to fire?"))?,
+        };
+        let input = self.input.as_ref().map(schedules::input_text);
+        let target = match (self.agent, self.tasks, before.map(|before| before.target.clone())) {
+            (Some(_), Some(_), _) => return Err(invalid("give agent or tasks, not both")),
+            (None, Some(tasks), _) if input.is_none() => Target::Dag(tasks),
+            (Some(name), None, before) => {
+                let before = before.and_then(|before| before.input().map(str::to_owned));
+                Target::Agent {
+                    name,
+                    input: input.or(before).unwrap_or_default(),
+                }
+            }
+            (None, None, Some(Target::Agent { name, input: before })) => Target::Agent {
+                name,
+                input: input.unwrap_or(before),
+            },
+            (None, None, Some(dag @ Target::Dag(_))) if input.is_none() => dag,
+            (None, None, None) => return Err(invalid("agent or tasks is missing: what is it to start?")),
+            (None, _, _) => return Err(invalid("input is for an agent: a DAG of tasks takes none")),
+        };
+        let content = ScheduleContent {
+            name: self
+                .name
+                .or_else(|| before.map(|before| before.name.clone()))
+                .unwrap_or_default(),
+            when,
+            time_zone: self
+                .time_zone
+                .or_else(|| before.map(|before| before.time_zone.clone()))
+                .unwrap_or_else(|| UTC.to_owned()),
+            target,
+            missed: self.missed.or(before.map(|before| before.missed)).unwrap_or_default(),
+            enabled: self.enabled.or(before.map(|before| before.enabled)).unwrap_or(true),
+        };
+        content.check().map_err(|fault| invalid(&fault))?;
+        Ok(content)
+    }
+}
+
+fn invalid(fault: &str) -> Problem {
+    Problem::bad_request("invalid_schedule", fault)
+}
+
+fn not_found() -> Problem {
+    Problem::not_found("schedule_not_found", "The schedule")
+}
+
+fn name_taken(name: &str) -> Problem {
+    Problem::conflict(
+        "schedule_name_taken",
+        format!("there is already a schedule named {name}"),
+    )
+}
+
+/// What only the database knows: whether the agent is there, and whether the moment is still to come.
+async fn check(db: &mut PgConnection, project_id: Uuid, content: &ScheduleContent) -> Result<(), Problem> {
+    if let Some(name) = content.target.agent()
+        && agents::find_by_name(&mut *db, project_id, name).await?.is_none()
+    {
+        return Err(invalid(&format!("there is no agent {name}")));
+    }
+    if content.enabled && content.next_after(schedules::now(db).await?).is_none() {
+        return Err(invalid("at has passed: name a moment that is still to come"));
+    }
+    Ok(())
+}
+
+/// Make a schedule
+#[utoipa::path(post, path = "/api/projects/{p}/schedules", tag = "schedules", request_body = ScheduleRequest,
+    params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 201, description = "It", body = ScheduleBody),
+        (status = 409, description = "The name is taken, or there are too many", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn create(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Body(request): Body<ScheduleRequest>,
+) -> Result<(StatusCode, Json<ScheduleBody>), Problem> {
+    caller.in_project(project_id)?;
+    let content = request.over(None)?;
+    let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
+    check(&mut db, project_id, &content).await?;
+    if schedules::count(&mut *db, project_id).await? >= schedules::MAX_SCHEDULES {
+        let detail = format!("a project has at most {} schedules", schedules::MAX_SCHEDULES);
+        return Err(Problem::conflict("too_many_schedules", detail));
+    }
+    let schedule = schedules::insert(&mut db, project_id, Some(caller.user_id), &content)
+        .await?
+        .ok_or_else(|| name_taken(&content.name))?;
+    let target = format!("schedule:{}", schedule.id);
+    let detail = json!({ "name": content.name });
+    record(&mut db, &caller, Action::ScheduleCreated, target, detail).await?;
+    db.commit().await?;
+    Ok((StatusCode::CREATED, Json(schedule.into())))
+}
+
+/// The project's schedules, by name
+#[utoipa::path(get, path = "/api/projects/{p}/schedules", tag = "schedules",
+    params(PageParams, ("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "A page", body = SchedulePage), Refused))]
+async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Params(params): Params<PageParams>,
+) -> Result<Json<SchedulePage>, Problem> {
+    caller.in_project(project_id)?;
+    let limit = params.limit(&state)?;
+    let after: Option<String> = params.after()?;
+    let rows = schedules::list(
+        &mut *caller.walled(&state).await?,
+        project_id,
+        after.as_deref(),
+        limit + 1,
+    )
+    .await?;
+    let (items, next_cursor) = page(rows, limit, |row| row.name.clone(), ScheduleBody::from);
+    Ok(Json(SchedulePage { items, next_cursor }))
+}
+
+/// One schedule
+#[utoipa::path(get, path = "/api/projects/{p}/schedules/{id}", tag = "schedules",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The schedule")),
+    responses((status = 200, description = "It", body = ScheduleBody), Refused))]
+async fn get(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<Json<ScheduleBody>, Problem> {
+    caller.in_project(project_id)?;
+    let schedule = schedules::get(&mut *caller.walled(&state).await?, project_id, id)
+        .await?
+        .ok_or_else(not_found)?;
+    Ok(Json(schedule.into()))
+}
+
+/// Change a schedule, or switch it on or off
+///
+/// Its next firing is the first one from now on: what it missed while it was switched off is not made up for.
+#[utoipa::path(patch, path = "/api/projects/{p}/schedules/{id}", tag = "schedules", request_body = ScheduleRequest,
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The schedule")),
+    responses((status = 200, description = "It, as it is now", body = ScheduleBody),
+        (status = 409, description = "The name is taken", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn change(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Body(request): Body<ScheduleRequest>,
+) -> Result<Json<ScheduleBody>, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
+    let before = schedules::lock(&mut db, project_id, id).await?.ok_or_else(not_found)?;
+    let before = ScheduleContent::from(&before);
+    let content = request.over(Some(&before))?;
+    check(&mut db, project_id, &content).await?;
+    let schedule = match schedules::update(&mut db, id, &content).await {
+        Ok(schedule) => schedule,
+        Err(sqlx::Error::Database(error)) if error.is_unique_violation() => return Err(name_taken(&content.name)),
+        Err(error) => return Err(error.into()),
+    };
+    let mut fields = before.changed_fields(&content);
+    fields.extend((before.name != content.name).then_some("name"));
+    fields.extend((before.enabled != content.enabled).then_some("enabled"));
+    let detail = json!({ "name": content.name, "fields": fields });
+    record(
+        &mut db,
+        &caller,
+        Action::ScheduleChanged,
+        format!("schedule:{id}"),
+        detail,
+    )
+    .await?;
+    db.commit().await?;
+    Ok(Json(schedule.into()))
+}
+
+/// Remove a schedule; the runs that it has started go on
+#[utoipa::path(delete, path = "/api/projects/{p}/schedules/{id}", tag = "schedules",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The schedule")),
+    responses((status = 204, description = "Gone"), Refused))]
+async fn delete(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<StatusCode, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
+    if !schedules::delete(&mut *db, project_id, id).await? {
+        return Err(not_found());
+    }
+    record(
+        &mut db,
+        &caller,
+        Action::ScheduleDeleted,
+        format!("schedule:{id}"),
+        json!({}),
+    )
+    .await?;
+    db.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,150 @@
+//! What people say to a run after it has begun: a message while it is at work, and "go on" once it has paused.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderName, StatusCode};
+use rejoin_shared::commands::{self, ResumeError, ResumeRun, SteerError, SteerRun};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::chat::check_message;
+use super::runs::{not_found, visible};
+use crate::caller::Caller;
+use crate::extract::{Body, Segments};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(resume)).routes(routes!(steer))
+}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ResumeRequest {
+    /// What it is told with it
+    #[serde(default)]
+    pub message: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResumedBody {
+    pub run_id: Uuid,
+    /// A reader of the run that starts after this number sees the whole new turn
+    pub cursor: i64,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SteerRequest {
+    pub message: String,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SteeredBody {
+    pub run_id: Uuid,
+    pub message_id: Uuid,
+    /// The number of its `message` event
+    pub seq: i64,
+}
+
+/// Let a paused run go on
+///
+/// A new turn of the same run, with its own `meta` and `done`: it has the messages that it had, fresh limits of steps and time, and
+/// counters that go on.
+#[utoipa::path(post, path = "/api/runs/{id}/resume", tag = "runs", request_body = ResumeRequest,
+    params(("id" = Uuid, Path, description = "The run")),
+    responses((status = 202, description = "It goes on", body = ResumedBody),
+        (status = 409, description = "It is not paused, or has used up its steps", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn resume(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+    Body(request): Body<ResumeRequest>,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<ResumedBody>), Problem> {
+    visible(&state, &caller, id).await?;
+    if let Some(message) = &request.message {
+        check_message(message, state.config.max_message_chars)?;
+    }
+    if let Some(exhausted) = state.quotas.exhausted(&state.db.sql, &caller).await? {
+        return Err(commands::PostError::Exhausted(exhausted).into());
+    }
+    let command = ResumeRun {
+        run_id: id,
+        message: request.message.as_deref(),
+        user_id: Some(caller.user_id),
+    };
+    let resumed = commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
+    state.bus.publish(resumed.wake);
+    Ok((
+        StatusCode::ACCEPTED,
+        [(LOCATION, format!("/api/runs/{id}/events?after={}", resumed.cursor))],
+        Json(ResumedBody {
+            run_id: id,
+            cursor: resumed.cursor,
+        }),
+    ))
+}
+
+/// Tell a run something while it is at work
+///
+/// It takes the message with its next step; one that has just given its answer goes on for it.
+#[utoipa::path(post, path = "/api/runs/{id}/messages", tag = "runs", request_body = SteerRequest,
+    params(("id" = Uuid, Path, description = "The run")),
+    responses((status = 202, description = "Stored", body = SteeredBody),
+        (status = 409, description = "The run has ended", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn steer(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+    Body(request): Body<SteerRequest>,
+) -> Result<(StatusCode, Json<SteeredBody>), Problem> {
+    visible(&state, &caller, id).await?;
+    check_message(&request.message, state.config.max_message_chars)?;
+    let command = SteerRun {
+        run_id: id,
+        message: &request.message,
+        user_id: Some(caller.user_id),
+    };
+    let steered = commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
+    state.bus.publish(steered.wake);
+    Ok((
+        StatusCode::ACCEPTED,
+        Json(SteeredBody {
+            run_id: id,
+            message_id: steered.message_id,
+            seq: steered.seq,
+        }),
+    ))
+}
+
+impl From<ResumeError> for Problem {
+    fn from(error: ResumeError) -> Self {
+        match error {
+            ResumeError::NotFound => not_found(),
+            ResumeError::NotPaused(why) => Self::conflict("run_not_paused", why),
+            ResumeError::SubAgent => Self::conflict("run_is_sub_agent", error.to_string()),
+            ResumeError::Database(error) => error.into(),
+        }
+    }
+}
+
+impl From<SteerError> for Problem {
+    fn from(error: SteerError) -> Self {
+        match error {
+            SteerError::NotFound => not_found(),
+            SteerError::Ended { state } => {
+                let detail = format!("the run takes no more messages: it is {state}, or being cancelled");
+                Self::conflict("run_ended", detail)
+            }
+            SteerError::Database(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! DAGs of tasks: made, looked at, drawn, paused, let go on, cancelled.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use chrono::{DateTime, Utc};
+use rejoin_shared::commands::{self, ChangeDag, CreateDag, DagChange, DagError};
+use rejoin_shared::ids;
+use rejoin_shared::tasks::spec::DagSpec;
+use rejoin_shared::tasks::{self, Dag, Task};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::extract::{Body, PageParams, Params, Segments, page};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+/// Tasks that a picture shows.
+const DRAWN: usize = 500;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(create, list))
+        .routes(routes!(get))
+        .routes(routes!(diagram))
+        .routes(routes!(pause))
+        .routes(routes!(resume))
+        .routes(routes!(cancel))
+}
+
+/// A DAG of tasks.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DagBody {
+    pub id: Uuid,
+    pub name: String,
+    /// `active`, `paused`, `completed`, `failed` or `cancelled`
+    pub state: String,
+    pub max_concurrency: i32,
+    /// `skip` or `stop`
+    pub on_failure: String,
+    /// Tasks by state
+    pub counts: BTreeMap<String, i64>,
+    pub created_at: DateTime<Utc>,
+    pub finished_at: Option<DateTime<Utc>>,
+}
+
+/// A DAG with its tasks.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DagDetail {
+    #[serde(flatten)]
+    pub dag: DagBody,
+    pub tasks: Vec<TaskBody>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskBody {
+    /// Its name in the DAG
+    pub id: String,
+    /// Its object in the graph
+    pub object_id: Uuid,
+    pub title: String,
+    /// `pending`, `in_progress`, `completed`, `failed` or `skipped`
+    pub state: String,
+    /// Tasks that must be over before it
+    pub after: Vec<String>,
+    pub agent: Option<String>,
+    /// Why it got this agent
+    pub agent_because: Option<String>,
+    /// The run that works on it, or decides about it
+    pub run_id: Option<Uuid>,
+    pub retry_count: i32,
+    pub max_retries: i32,
+    pub summary: Option<String>,
+    pub failure_context: Option<String>,
+    pub started_at: Option<DateTime<Utc>>,
+    pub finished_at: Option<DateTime<Utc>>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DagPage {
+    pub items: Vec<DagBody>,
+    pub next_cursor: Option<String>,
+}
+
+/// How a DAG is drawn.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct DiagramParams {
+    /// `mermaid` or `text`
+    #[param(pattern = "^(mermaid|text)$")]
+    pub format: Option<String>,
+}
+
+impl From<DagError> for Problem {
+    fn from(error: DagError) -> Self {
+        match error {
+            DagError::NotFound => not_found(),
+            DagError::Stands(state) => Self::conflict("task_dag_state", format!("the DAG is {state}")),
+            DagError::Graph(error) => error.into(),
+            DagError::Database(error) => error.into(),
+        }
+    }
+}
+
+fn not_found() -> Problem {
+    Problem::not_found("task_dag_not_found", "The DAG of tasks")
+}
+
+async fn body(state: &AppState, caller: &Caller, dag: Dag) -> Result<DagBody, Problem> {
+    let counts = tasks::counts(&mut *caller.walled(state).await?, dag.id).await?;
+    Ok(DagBody {
+        id: dag.id,
+        name: dag.name,
+        state: dag.state,
+        max_concurrency: dag.max_concurrency,
+        on_failure: dag.on_failure,
+        counts: counts.into_iter().collect(),
+        created_at: dag.created_at,
+        finished_at: dag.finished_at,
+    })
+}
+
+async fn found(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<Dag, Problem> {
+    caller.in_project(project_id)?;
+    tasks::get_dag(&mut *caller.walled(state).await?, project_id, id)
+        .await?
+        .ok_or_else(not_found)
+}
+
+async fn detailed(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<DagDetail, Problem> {
+    let dag = found(state, caller, project_id, id).await?;
+    let (rows, edges) = {
+        let mut db = caller.walled(state).await?;
+        let rows = tasks::of_dag(&mut *db, id).await?;
+        (rows, tasks::edges(&mut *db, project_id, id).await?)
+    };
+    let names: BTreeMap<Uuid, &str> = rows.iter().map(|task| (task.id, task.r#ref.as_str())).collect();
+    let mut after: BTreeMap<Uuid, Vec<String>> = BTreeMap::new();
+    for (before, task) in &edges {
+        if let Some(name) = names.get(before) {
+            after.entry(*task).or_default().push((*name).to_owned());
+        }
+    }
+    let tasks = rows
+        .iter()
+        .map(|task| task_body(task, after.remove(&task.id).unwrap_or_default()))
+        .collect();
+    Ok(DagDetail {
+        dag: body(state, caller, dag).await?,
+        tasks,
+    })
+}
+
+fn task_body(task: &Task, after: Vec<String>) -> TaskBody {
+    TaskBody {
+        id: task.r#ref.clone(),
+        object_id: task.id,
+        title: task.title.clone(),
+        state: task.state.clone(),
+        after,
+        agent: task.assigned_agent.clone().or_else(|| task.wanted_agent.clone()),
+        agent_because: task.assigned_because.clone(),
+        run_id: task.run_id,
+        retry_count: task.retry_count,
+        max_retries: task.max_retries,
+        summary: task.summary.clone(),
+        failure_context: task.failure_context.clone(),
+        started_at: task.started_at,
+        finished_at: task.finished_at,
+    }
+}
+
+/// Make a DAG of tasks; what waits for nothing starts at once
+///
+/// `{name, tasks: [{id, title?, description?, after?, agent?, priority?, complexity?, maxRetries?}], maxConcurrency?, onFailure?, rules?,
+/// selectorAgent?, judgeAgent?, triageAgent?}`. A cycle is refused, with its tasks.
+#[utoipa::path(post, path = "/api/projects/{p}/task-dags", tag = "task dags", request_body = serde_json::Value,
+    params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 201, description = "It", body = DagDetail), Refused, BodyRefused))]
+async fn create(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Body(spec): Body<DagSpec>,
+) -> Result<(StatusCode, Json<DagDetail>), Problem> {
+    caller.in_project(project_id)?;
+    let ordered = spec
+        .check()
+        .map_err(|fault| Problem::bad_request("invalid_task_dag", fault))?;
+    if let Some(exhausted) = state.quotas.exhausted(&state.db.sql, &caller).await? {
+        return Err(commands::PostError::Exhausted(exhausted).into());
+    }
+    let id = ids::new();
+    let command = CreateDag {
+        id,
+        project_id,
+        user_id: Some(caller.user_id),
+        spec: &spec,
+        ordered: &ordered,
+        made_by: None,
+    };
+    let wake = commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
+    state.bus.publish(wake);
+    let detail = detailed(&state, &caller, project_id, id).await?;
+    Ok((StatusCode::CREATED, Json(detail)))
+}
+
+/// The project's DAGs of tasks, newest first
+#[utoipa::path(get, path = "/api/projects/{p}/task-dags", tag = "task dags",
+    params(PageParams, ("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "A page", body = DagPage), Refused))]
+async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Params(params): Params<PageParams>,
+) -> Result<Json<DagPage>, Problem> {
+    caller.in_project(project_id)?;
+    let limit = params.limit(&state)?;
+    let rows = tasks::list_dags(
+        &mut *caller.walled(&state).await?,
+        project_id,
+        params.after()?,
+        limit + 1,
+    )
+    .await?;
+    let (dags, next_cursor) = page(rows, limit, |row| (row.created_at, row.id), |row| row);
+    let mut items = Vec::with_capacity(dags.len());
+    for dag in dags {
+        items.push(body(&state, &caller, dag).await?);
+    }
+    Ok(Json(DagPage { items, next_cursor }))
+}
+
+/// One DAG with its tasks
+#[utoipa::path(get, path = "/api/projects/{p}/task-dags/{id}", tag = "task dags",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The DAG")),
+    responses((status = 200, description = "It", body = DagDetail), Refused))]
+async fn get(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<Json<DagDetail>, Problem> {
+    Ok(Json(detailed(&state, &caller, project_id, id).await?))
+}
+
+/// A picture of a DAG: Mermaid, or text
+#[utoipa::path(get, path = "/api/projects/{p}/task-dags/{id}/diagram", tag = "task dags",
+    params(DiagramParams, ("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The DAG")),
+    responses((status = 200, description = "It", body = String, content_type = "text/plain"), Refused))]
+async fn diagram(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Params(params): Params<DiagramParams>,
+) -> Result<Response, Problem> {
+    let detail = detailed(&state, &caller, project_id, id).await?;
+    let drawn = match params.format.as_deref() {
+        None | Some("mermaid") => mermaid(&detail.tasks),
+        Some("text") => text(&detail.tasks),
+        Some(other) => {
+            return Err(Problem::bad_request(
+                "invalid_query",
+                format!("format={other} is not known; it may be mermaid or text"),
+            ));
+        }
+    };
+    Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8")], drawn).into_response())
+}
+
+/// Start no more tasks of a DAG; those that run go on
+#[utoipa::path(post, path = "/api/projects/{p}/task-dags/{id}/pause", tag = "task dags",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The DAG")),
+    responses((status = 200, description = "It", body = DagDetail),
+        (status = 409, description = "It is not active", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
+async fn pause(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<Json<DagDetail>, Problem> {
+    change(&state, &caller, project_id, id, DagChange::Pause).await
+}
+
+/// Let a paused DAG go on
+#[utoipa::path(post, path = "/api/projects/{p}/task-dags/{id}/resume", tag = "task dags",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The DAG")),
+    responses((status = 200, description = "It", body = DagDetail),
+        (status = 409, description = "It is not paused", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
+async fn resume(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<Json<DagDetail>, Problem> {
+    change(&state, &caller, project_id, id, DagChange::Resume).await
+}
+
+/// Stop a DAG: its runs are cancelled, what has not begun is skipped. Idempotent
+#[utoipa::path(post, path = "/api/projects/{p}/task-dags/{id}/cancel", tag = "task dags",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The DAG")),
+    responses((status = 202, description = "It", body = DagDetail),
+        (status = 409, description = "It is over", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
+async fn cancel(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<(StatusCode, Json<DagDetail>), Problem> {
+    found(&state, &caller, project_id, id).await?;
+    let wake = commands::cancel_dag(&state.db.sql, caller.asking(), id).await?;
+    state.bus.publish(wake);
+    Ok((
+        StatusCode::ACCEPTED,
+        Json(detailed(&state, &caller, project_id, id).await?),
+    ))
+}
+
+async fn change(
+    state: &AppState,
+    caller: &Caller,
+    project_id: Uuid,
+    id: Uuid,
+    change: DagChange,
+) -> Result<Json<DagDetail>, Problem> {
+    found(state, caller, project_id, id).await?;
+    let wake = commands::execute_for(&state.db.sql, caller.asking(), &ChangeDag { id, change }).await?;
+    state.bus.publish(wake);
+    Ok(Json(detailed(state, caller, project_id, id).await?))
+}
+
+/// A flowchart; each task in the colour of its state.
+fn mermaid(tasks: &[TaskBody]) -> String {
+    let mut out = String::from("flowchart TD\n");
+    let shown = &tasks[..tasks.len().min(DRAWN)];
+    let number: BTreeMap<&str, usize> = shown
+        .iter()
+        .enumerate()
+        .map(|(n, task)| (task.id.as_str(), n))
+        .collect();
+    for (n, task) in shown.iter().enumerate() {
+        let title = task.title.replace('"', "'").replace('\n', " ");
+        let _ = writeln!(out, "  t{n}[\"{title}\"]:::{}", task.state);
+    }
+    for (n, task) in shown.iter().enumerate() {
+        for before in task.after.iter().filter_map(|before| number.get(before.as_str())) {
+            let _ = writeln!(out, "  t{before} --> t{n}");
+        }
+    }
+    if tasks.len() > shown.len() {
+        let _ = writeln!(out, "  %% {} more tasks are not drawn", tasks.len() - shown.len());
+    }
+    for (state, colour) in [
+        ("pending", "#eee"),
+        ("in_progress", "#bdf"),
+        ("completed", "#bfb"),
+        ("failed", "#fbb"),
+        ("skipped", "#ddd"),
+    ] {
+        let _ = writeln!(out, "  classDef {state} fill:{colour}");
+    }
+    out
+}
+
+/// A line a task, behind those that it waits for, as far in as its longest way from a beginning.
+fn text(tasks: &[TaskBody]) -> String {
+    let mut depth: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut out = String::new();
+    // In the order of their making, which is one in which they may run.
+    for task in tasks {
+        let level = task.after.iter().filter_map(|before| depth.get(before.as_str())).max();
+        let level = level.map_or(0, |level| level + 1);
+        depth.insert(&task.id, level);
+        let mark = match task.state.as_str() {
+            "completed" => 'x',
+            "in_progress" => '>',
+            "failed" => '!',
+            "skipped" => '-',
+            _ => ' ',
+        };
+        let after = match task.after.is_empty() {
+            true => String::new(),
+            false => format!("  (after {})", task.after.join(", ")),
+        };
+        let _ = writeln!(out, "{}[{mark}] {}: {}{after}", "  ".repeat(level), task.id, task.title);
+    }
+    out
+}

@@ -1,0 +1,163 @@
+//! `tasks`: DAGs of tasks of three sizes: what dispatching costs a task, and whether that grows with the DAG.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use async_trait::async_trait;
+use rejoin_shared::commands::{self, CreateDag};
+use rejoin_shared::tasks::spec::DagSpec;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::model::Script;
+use crate::product::Fleet;
+use crate::results::{Better, Column, Of, PlotKind, Table};
+use crate::scenario::{Context, Recorder, Scenario};
+
+pub struct Tasks;
+
+const TABLE: &str = "tasks";
+/// Tasks of a layer; each waits for two of the layer before.
+const WIDTH: usize = 50;
+/// Tasks that run at the same time.
+const CONCURRENCY: i32 = 50;
+const LIMIT: Duration = Duration::from_secs(900);
+
+#[async_trait]
+impl Scenario for Tasks {
+    fn name(&self) -> &'static str {
+        "tasks"
+    }
+
+    fn about(&self) -> &'static str {
+        "DAGs of 100, 1,000 and 10,000 tasks with a model that answers at once: the whole cost of a task"
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        let column = |key: &str, title: &str| Column::new(key, title, "ms", Better::Lower, Of::Rejoin);
+        let columns = vec![
+            column("make", "making it, a task"),
+            column("run", "from the first to the last, a task").ratio_to("plain"),
+            column("plain", "the same runs without a DAG, a run"),
+        ];
+        let table = Table::new(TABLE, "Milliseconds per task of a DAG", "tasks", columns);
+        vec![table.plot(PlotKind::Bars, &["run", "plain"], false)]
+    }
+
+    async fn measure(&self, context: &Context, out: &mut Recorder) -> Result<()> {
+        let fleet = Fleet::of(context, 2, 1, &[("REJOIN_SLOTS", "50")]).await?;
+        let agent = fleet.agent().await?;
+        let database = &fleet.database;
+        sqlx::query("update kb.projects set parallel_tasks = $1")
+            .bind(CONCURRENCY)
+            .execute(&database.db.sql)
+            .await?;
+        let name: String = sqlx::query_scalar("select name from kb.agent_definitions where id = $1")
+            .bind(agent)
+            .fetch_one(&database.db.sql)
+            .await?;
+        let script = Script {
+            calls: 0,
+            tokens: 1,
+            ..Script::default()
+        };
+        for (row, count) in context.sized(
+            vec![("100", 100), ("1,000", 1_000), ("10,000", 10_000)],
+            vec![("few", 20)],
+        ) {
+            let spec = layered(count, &name, script)?;
+            let ordered = spec.check().map_err(anyhow::Error::msg)?;
+            let began = Instant::now();
+            let dag = CreateDag {
+                id: Uuid::now_v7(),
+                project_id: database.project_id,
+                user_id: Some(database.user_id),
+                spec: &spec,
+                ordered: &ordered,
+                made_by: None,
+            };
+            commands::execute(&database.db.sql, &dag)
+                .await
+                .context("making the DAG")?;
+            out.record(TABLE, row, "make", ms_each(began.elapsed(), count));
+            let state = wait_for_dag(&fleet, dag.id).await?;
+            out.record(TABLE, row, "run", ms_each(began.elapsed(), count));
+            ensure!(state == "completed", "the DAG is {state}");
+            let plain = context.sized(1_000, 20);
+            if count >= plain || context.is_last() {
+                out.record(TABLE, row, "plain", plain_runs(&fleet, agent, script, plain).await?);
+            }
+        }
+        out.note(format!(
+            "Layers of {WIDTH}, each task behind two of the layer before; {CONCURRENCY} at a time on 2 workers. A task's cost is all of it: \
+             its run, its object's versions in the graph, finding what is ready. \"Without a DAG\": as many triggered runs."
+        ));
+        fleet.stop(context).await
+    }
+}
+
+fn layered(count: usize, agent: &str, script: Script) -> Result<DagSpec> {
+    let tasks: Vec<Value> = (0..count)
+        .map(|nth| {
+            let (layer, place) = (nth / WIDTH, nth % WIDTH);
+            let after: Vec<String> = match layer {
+                0 => Vec::new(),
+                _ => [place, (place + 1) % WIDTH]
+                    .map(|before| format!("t{}", (layer - 1) * WIDTH + before))
+                    .to_vec(),
+            };
+            json!({"id": format!("t{nth}"), "title": script.message(), "agent": agent, "after": after})
+        })
+        .collect();
+    Ok(serde_json::from_value(
+        json!({"name": "bench", "maxConcurrency": CONCURRENCY, "tasks": tasks}),
+    )?)
+}
+
+async fn wait_for_dag(fleet: &Fleet, id: Uuid) -> Result<String> {
+    let began = Instant::now();
+    loop {
+        let state: Option<String> =
+            sqlx::query_scalar("select state from kb.task_dags where id = $1 and finished_at is not null")
+                .bind(id)
+                .fetch_optional(&fleet.database.db.sql)
+                .await?;
+        if let Some(state) = state {
+            return Ok(state);
+        }
+        ensure!(began.elapsed() < LIMIT, "the DAG does not end");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// As many runs, without a DAG [ms each].
+async fn plain_runs(fleet: &Fleet, agent: Uuid, script: Script, count: usize) -> Result<f64> {
+    let database = &fleet.database;
+    let definition = rejoin_shared::agents::get(&mut *database.db.sql.acquire().await?, database.project_id, agent)
+        .await?
+        .context("the agent is there")?;
+    let began = Instant::now();
+    for _ in 0..count {
+        let command = commands::TriggerRun {
+            definition: &definition,
+            user_id: Some(database.user_id),
+            input: script.message(),
+            idempotency: None,
+            exhausted: None,
+        };
+        commands::execute(&database.db.sql, &command).await?;
+    }
+    loop {
+        let left: i64 = sqlx::query_scalar("select count(*) from queue.jobs where run_id is not null")
+            .fetch_one(&database.db.sql)
+            .await?;
+        if left == 0 {
+            return Ok(ms_each(began.elapsed(), count));
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn ms_each(took: Duration, count: usize) -> f64 {
+    took.as_secs_f64() * 1_000.0 / count as f64
+}

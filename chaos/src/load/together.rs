@@ -1,0 +1,101 @@
+//! Agents that work together: trees of sub-agents, DAGs of tasks, questions to people, and all of these within each other. Whatever dies,
+//! each parent goes on once, each task runs once, and each answer is heard.
+
+use anyhow::Result;
+use async_trait::async_trait;
+use rand::RngExt as _;
+use reqwest::Method;
+use serde_json::json;
+use tokio::time::{Duration, sleep};
+use uuid::Uuid;
+
+use super::{Actor, Load, conversation, run};
+use crate::client::{Client, Message};
+use crate::evidence::Target;
+use crate::plan::Plan;
+
+pub struct Together;
+
+/// Sub-agents of a call, or tasks of a DAG, at most.
+const CHILDREN: usize = 4;
+/// Between two looks for questions.
+const LOOK: Duration = Duration::from_millis(300);
+
+#[async_trait]
+impl Load for Together {
+    fn name(&self) -> &'static str {
+        "together"
+    }
+
+    fn weight(&self) -> usize {
+        2
+    }
+
+    async fn play(&self, actor: &mut Actor) -> Result<()> {
+        let mut plan = actor.plan();
+        for _ in 0..actor.dice.random_range(1..=2) {
+            plan = with_others(actor, plan, 0);
+        }
+        let message = Message {
+            with_agent: true,
+            ..Message::new(self.name(), &plan)
+        };
+        let post = actor.client.post(message).await;
+        actor.keep(&post);
+        if let (Some(conversation), Some(run)) = (conversation(&post), run(&post)) {
+            actor.read(Target::Conversation(conversation));
+            actor.read(Target::Run(run));
+            answer_until_done(&actor.client, run).await;
+        }
+        Ok(())
+    }
+}
+
+/// With a step before it that asks others: sub-agents, tasks, or a person.
+fn with_others(actor: &mut Actor, plan: Plan, depth: usize) -> Plan {
+    let words = actor.dice.random_range(0..10);
+    match actor.dice.random_range(0..3) {
+        0 => plan.after_asking(words),
+        which => {
+            let children = actor.dice.random_range(1..=CHILDREN);
+            let children = (0..children)
+                .map(|_| {
+                    let child = actor.plan();
+                    match depth == 0 && actor.dice.random_bool(0.3) {
+                        true => with_others(actor, child, 1),
+                        false => child,
+                    }
+                })
+                .collect();
+            match which {
+                1 => plan.after_spawning(words, children),
+                _ => plan.after_tasks(words, children),
+            }
+        }
+    }
+}
+
+/// Answers whatever is asked of this user until a run has ended.
+async fn answer_until_done(client: &Client, run_id: Uuid) {
+    let done = client.wait_until_done(run_id);
+    tokio::pin!(done);
+    loop {
+        tokio::select! {
+            () = &mut done => return,
+            () = sleep(LOOK) => {}
+        }
+        let Some((_, page)) = client.get("/api/questions?status=pending&limit=100").await else {
+            continue;
+        };
+        for question in page["items"].as_array().into_iter().flatten() {
+            let path = format!("/api/questions/{}/answer", question["id"].as_str().unwrap_or_default());
+            // Somebody else may be faster, or an answer may be lost: it is asked for again.
+            let _ = client
+                .request(Method::POST, &path)
+                .json(&json!({ "answer": "go on" }))
+                .timeout(Duration::from_secs(5))
+                .send()
+                .await;
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! `rejoin prices`: what models cost in a project; through the API.
+use anyhow::Result;
+use clap::Subcommand;
+use reqwest::Method;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::{args::Global, client::Client, current, exit::Exit, out::Out};
+
+/// See and set what models cost: budgets of runs count by it.
+///
+/// Examples:
+///   rejoin prices list
+///   rejoin prices set 'openai:gpt-4o*' --input 2.5 --output 10
+///   rejoin prices remove 'openai:gpt-4o*'
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(subcommand)]
+    pub action: Action,
+    /// The project; needed unless `rejoin dev` runs on this machine.
+    #[arg(long, global = true, env = "REJOIN_PROJECT_ID", value_name = "ID")]
+    pub project: Option<Uuid>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// The project's own prices, and those that come with Rejoin.
+    List,
+    /// Set a price of the project's own.
+    Set {
+        /// provider:model, or a glob.
+        model: String,
+        /// Dollars for a million tokens of input.
+        #[arg(long, value_name = "USD")]
+        input: f64,
+        /// Dollars for a million tokens of output.
+        #[arg(long, value_name = "USD")]
+        output: f64,
+    },
+    /// Remove a price of the project's own.
+    Remove { model: String },
+}
+
+/// # Errors
+/// The API can't be reached, or refuses.
+pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
+    let client = Client::new(current::access(global)?)?;
+    let prices = format!(
+        "/api/admin/projects/{}/model-prices",
+        client.project(args.project).await?
+    );
+    match args.action {
+        Action::List => list(&client.get(&prices).await?, out)?,
+        Action::Set { model, input, output } => {
+            let body = json!({ "model": model, "inputUsd": input, "outputUsd": output });
+            let set = client.change(Method::PUT, &prices, &body).await?;
+            out.either(&set, || {
+                format!("{model} costs {input} dollars for a million tokens of input, {output} of output")
+            })?;
+        }
+        Action::Remove { model } => {
+            let mut query = url::form_urlencoded::Serializer::new(String::new());
+            query.append_pair("model", &model);
+            client.delete(&format!("{prices}?{}", query.finish())).await?;
+            out.either(&json!({ "removed": model }), || {
+                format!("the price of {model} is removed")
+            })?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn list(prices: &Value, out: Out) -> Result<()> {
+    if out.is_json() {
+        return out.json(prices);
+    }
+    let items = prices["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let rows: Vec<[String; 4]> = items
+        .iter()
+        .map(|price| {
+            let origin = match price["builtIn"] == true {
+                true => "built in",
+                false => "the project's own",
+            };
+            [
+                price["model"].as_str().unwrap_or_default().to_owned(),
+                price["inputUsd"].to_string(),
+                price["outputUsd"].to_string(),
+                origin.to_owned(),
+            ]
+        })
+        .collect();
+    out.table(["MODEL", "INPUT $/M", "OUTPUT $/M", "FROM"], &rows)
+}

@@ -1,0 +1,262 @@
+//! `rejoin schedules`: agents and DAGs of tasks that are started by the clock; through the API.
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, anyhow};
+use clap::Subcommand;
+use reqwest::Method;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::{args::Global, client::Client, current, exit::Exit, out::Out};
+
+/// Start agents, or DAGs of tasks, by the clock.
+///
+/// Examples:
+///   rejoin schedules add nightly --cron "0 3 * * *" --time-zone Europe/Berlin --agent tidier --input "Tidy up."
+///   rejoin schedules add launch --at 2027-01-01T09:00:00Z --tasks launch.yaml
+///   rejoin schedules list
+///   rejoin schedules disable nightly
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(subcommand)]
+    pub action: Action,
+    /// The project; needed unless `rejoin dev` runs on this machine.
+    #[arg(long, global = true, env = "REJOIN_PROJECT_ID", value_name = "ID")]
+    pub project: Option<Uuid>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Make a schedule.
+    Add {
+        name: String,
+        #[command(flatten)]
+        when: When,
+        /// Whose clocks --cron means.
+        #[arg(long, default_value = "UTC", value_name = "NAME")]
+        time_zone: String,
+        #[command(flatten)]
+        what: What,
+        /// What becomes of firings that no worker was there for.
+        #[arg(long, default_value = "once", value_parser = ["skip", "once", "all"])]
+        missed: String,
+        /// Make it, but switched off.
+        #[arg(long)]
+        disabled: bool,
+    },
+    /// The project's schedules.
+    List {
+        /// At most this many.
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=100))]
+        limit: u16,
+        /// Go on where a page ended (`nextCursor`).
+        #[arg(long)]
+        cursor: Option<String>,
+    },
+    /// One schedule, by name or id.
+    Show { schedule: String },
+    /// Switch one on: it fires from now on.
+    Enable { schedule: String },
+    /// Switch one off.
+    Disable { schedule: String },
+    /// Remove one; runs that it has started go on.
+    Remove { schedule: String },
+}
+
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+pub struct When {
+    /// Five fields: minute hour day month weekday.
+    #[arg(long, value_name = "FIELDS")]
+    cron: Option<String>,
+    /// Once, at this moment (RFC 3339).
+    #[arg(long, value_name = "TIME")]
+    at: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct What {
+    /// The agent to start, by name.
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "input",
+        conflicts_with = "tasks",
+        required_unless_present = "tasks"
+    )]
+    agent: Option<String>,
+    /// What the agent is asked.
+    #[arg(long, value_name = "TEXT", requires = "agent")]
+    input: Option<String>,
+    /// Instead of an agent: a DAG of tasks to make, of a file as `rejoin tasks apply` takes it.
+    #[arg(long, value_name = "FILE")]
+    tasks: Option<PathBuf>,
+}
+
+/// # Errors
+/// The file can't be read, or the API can't be reached, or refuses.
+pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
+    let client = Client::new(current::access(global)?)?;
+    let schedules = format!("/api/projects/{}/schedules", client.project(args.project).await?);
+    match args.action {
+        Action::Add {
+            name,
+            when,
+            time_zone,
+            what,
+            missed,
+            disabled,
+        } => {
+            let mut body = Map::from_iter([
+                ("name".to_owned(), json!(name)),
+                ("timeZone".to_owned(), json!(time_zone)),
+                ("missed".to_owned(), json!(missed)),
+                ("enabled".to_owned(), json!(!disabled)),
+            ]);
+            let tasks = what.tasks.as_ref().map(crate::tasks::read).transpose()?;
+            for (field, value) in [
+                ("cron", when.cron.map(Value::from)),
+                ("at", when.at.map(Value::from)),
+                ("agent", what.agent.map(Value::from)),
+                ("input", what.input.map(Value::from)),
+                ("tasks", tasks),
+            ] {
+                if let Some(value) = value {
+                    body.insert(field.to_owned(), value);
+                }
+            }
+            show(&client.post(&schedules, &Value::Object(body)).await?, out)?;
+        }
+        Action::List { limit, cursor } => {
+            let mut query = url::form_urlencoded::Serializer::new(String::new());
+            query.append_pair("limit", &limit.to_string());
+            if let Some(cursor) = cursor {
+                query.append_pair("cursor", &cursor);
+            }
+            list(&client.get(&format!("{schedules}?{}", query.finish())).await?, out)?;
+        }
+        Action::Show { schedule } => show(&find(&client, &schedules, &schedule).await?, out)?,
+        Action::Enable { schedule } => switch(&client, &schedules, &schedule, true, out).await?,
+        Action::Disable { schedule } => switch(&client, &schedules, &schedule, false, out).await?,
+        Action::Remove { schedule } => {
+            let found = find(&client, &schedules, &schedule).await?;
+            client.delete(&format!("{schedules}/{}", words(&found, "id"))).await?;
+            out.either(&json!({ "removed": found["id"] }), || {
+                format!("the schedule {} is removed", words(&found, "name"))
+            })?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+async fn switch(client: &Client, schedules: &str, schedule: &str, enabled: bool, out: Out) -> Result<()> {
+    let found = find(client, schedules, schedule).await?;
+    let path = format!("{schedules}/{}", words(&found, "id"));
+    show(
+        &client
+            .change(Method::PATCH, &path, &json!({ "enabled": enabled }))
+            .await?,
+        out,
+    )
+}
+
+/// By id or, failing that, by name.
+async fn find(client: &Client, schedules: &str, wanted: &str) -> Result<Value> {
+    if wanted.parse::<Uuid>().is_ok() {
+        return client.get(&format!("{schedules}/{wanted}")).await;
+    }
+    let mut cursor = None;
+    loop {
+        let after = cursor
+            .map(|cursor: String| format!("&cursor={cursor}"))
+            .unwrap_or_default();
+        let page = client.get(&format!("{schedules}?limit=100{after}")).await?;
+        let found = items(&page).iter().find(|schedule| schedule["name"] == wanted);
+        if let Some(found) = found {
+            return Ok(found.clone());
+        }
+        cursor = page["nextCursor"].as_str().map(str::to_owned);
+        if cursor.is_none() {
+            return Err(anyhow!(
+                "there is no schedule {wanted}: `rejoin schedules list` shows all"
+            ))
+            .context("looking for the schedule");
+        }
+    }
+}
+
+fn list(page: &Value, out: Out) -> Result<()> {
+    if out.is_json() {
+        return out.json(page);
+    }
+    let rows: Vec<[String; 6]> = items(page)
+        .iter()
+        .map(|schedule| {
+            [
+                words(schedule, "name"),
+                when(schedule),
+                what(schedule),
+                words(schedule, "nextAt"),
+                words(schedule, "lastAt"),
+                words(schedule, "lastError"),
+            ]
+        })
+        .collect();
+    out.table(["NAME", "WHEN", "STARTS", "NEXT", "LAST", "ERROR"], &rows)?;
+    if let Some(cursor) = page["nextCursor"].as_str() {
+        out.note(&format!("there are more: --cursor {cursor}"));
+    }
+    Ok(())
+}
+
+fn show(schedule: &Value, out: Out) -> Result<()> {
+    if out.is_json() {
+        return out.json(schedule);
+    }
+    let state = match schedule["enabled"].as_bool() {
+        Some(true) => "on",
+        Some(false) | None => "off",
+    };
+    for (name, value) in [
+        ("schedule", words(schedule, "id")),
+        ("name", words(schedule, "name")),
+        ("is", state.to_owned()),
+        ("when", when(schedule)),
+        ("starts", what(schedule)),
+        ("input", words(schedule, "input")),
+        ("missed", words(schedule, "missed")),
+        ("next", words(schedule, "nextAt")),
+        ("last", words(schedule, "lastAt")),
+        ("last run", words(schedule, "lastRunId")),
+        ("last tasks", words(schedule, "lastTaskDagId")),
+        ("error", words(schedule, "lastError")),
+    ] {
+        if !value.is_empty() {
+            out.line(&format!("{name:10} {value}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn when(schedule: &Value) -> String {
+    match schedule["cron"].as_str() {
+        Some(cron) => format!("{cron} {}", words(schedule, "timeZone")),
+        None => words(schedule, "at"),
+    }
+}
+
+fn what(schedule: &Value) -> String {
+    match schedule["agent"].as_str() {
+        Some(agent) => agent.to_owned(),
+        None => format!("tasks {}", words(&schedule["tasks"], "name")),
+    }
+}
+
+fn items(page: &Value) -> &[Value] {
+    page["items"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn words(value: &Value, field: &str) -> String {
+    value[field].as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,158 @@
+//! `rejoin tasks`: DAGs of tasks that agents do; through the API.
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::{Subcommand, ValueEnum};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::{args::Global, client::Client, current, exit::Exit, out::Out};
+
+/// Let agents do tasks that wait for each other: a DAG in a file, YAML or JSON.
+///
+/// Examples:
+///   rejoin tasks apply research.yaml
+///   rejoin tasks apply research.yaml --dry-run
+///   rejoin tasks show 0192f0c1-… --diagram mermaid
+///   rejoin tasks cancel 0192f0c1-…
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(subcommand)]
+    pub action: Action,
+    /// The project; needed unless `rejoin dev` runs on this machine.
+    #[arg(long, global = true, env = "REJOIN_PROJECT_ID", value_name = "ID")]
+    pub project: Option<Uuid>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Make a DAG of what a file says, and start it.
+    Apply {
+        /// name, tasks (id, title, description, after, agent, priority …), maxConcurrency, rules.
+        file: PathBuf,
+        /// Store nothing; say what is wrong with it.
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// The newest DAGs.
+    List {
+        /// At most this many.
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=100))]
+        limit: u16,
+    },
+    /// One DAG with its tasks, or a picture of it.
+    Show {
+        dag: Uuid,
+        /// A picture.
+        #[arg(long, value_enum)]
+        diagram: Option<Diagram>,
+    },
+    /// Start no more tasks; those that run go on.
+    Pause { dag: Uuid },
+    /// Let a paused DAG go on.
+    Resume { dag: Uuid },
+    /// Stop it: runs are cancelled, what has not begun is skipped.
+    Cancel { dag: Uuid },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Diagram {
+    Mermaid,
+    Text,
+}
+
+/// # Errors
+/// The file can't be read, or the API can't be reached, or refuses.
+pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
+    if let Action::Apply { file, dry_run: true } = &args.action {
+        let spec: rejoin_shared::tasks::spec::DagSpec =
+            serde_json::from_value(read(file)?).context("the file is no DAG of tasks")?;
+        spec.check().map_err(anyhow::Error::msg)?;
+        out.either(&json!({"tasks": spec.tasks.len()}), || {
+            format!("{} tasks, in order; nothing was stored", spec.tasks.len())
+        })?;
+        return Ok(Exit::Done);
+    }
+    let client = Client::new(current::access(global)?)?;
+    let dags = format!("/api/projects/{}/task-dags", client.project(args.project).await?);
+    match args.action {
+        Action::Apply { file, .. } => show(&client.post(&dags, &read(&file)?).await?, out)?,
+        Action::List { limit } => {
+            let page = client.get(&format!("{dags}?limit={limit}")).await?;
+            if out.is_json() {
+                out.json(&page)?;
+            } else {
+                let rows: Vec<[String; 4]> = items(&page["items"])
+                    .iter()
+                    .map(|dag| [words(dag, "id"), words(dag, "state"), counted(dag), words(dag, "name")])
+                    .collect();
+                out.table(["DAG", "STATE", "TASKS", "NAME"], &rows)?;
+            }
+        }
+        Action::Show { dag, diagram: None } => show(&client.get(&format!("{dags}/{dag}")).await?, out)?,
+        Action::Show {
+            dag,
+            diagram: Some(diagram),
+        } => {
+            let format = match diagram {
+                Diagram::Mermaid => "mermaid",
+                Diagram::Text => "text",
+            };
+            let drawn = client.text(&format!("{dags}/{dag}/diagram?format={format}")).await?;
+            out.either(&json!({ "diagram": drawn }), || drawn.trim_end().to_owned())?;
+        }
+        Action::Pause { dag } => show(&client.post(&format!("{dags}/{dag}/pause"), &json!({})).await?, out)?,
+        Action::Resume { dag } => show(&client.post(&format!("{dags}/{dag}/resume"), &json!({})).await?, out)?,
+        Action::Cancel { dag } => show(&client.post(&format!("{dags}/{dag}/cancel"), &json!({})).await?, out)?,
+    }
+    Ok(Exit::Done)
+}
+
+/// YAML, of which JSON is a part.
+pub fn read(file: &PathBuf) -> Result<Value> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("can't read {}", file.display()))?;
+    serde_norway::from_str(&text).with_context(|| format!("{} is neither YAML nor JSON", file.display()))
+}
+
+fn show(dag: &Value, out: Out) -> Result<()> {
+    if out.is_json() {
+        return out.json(dag);
+    }
+    out.line(&format!(
+        "{} {}: {}, {}",
+        words(dag, "id"),
+        words(dag, "name"),
+        words(dag, "state"),
+        counted(dag)
+    ))?;
+    let rows: Vec<[String; 5]> = items(&dag["tasks"])
+        .iter()
+        .map(|task| {
+            let after: Vec<&str> = items(&task["after"]).iter().filter_map(Value::as_str).collect();
+            [
+                words(task, "id"),
+                words(task, "state"),
+                words(task, "agent"),
+                after.join(", "),
+                words(task, "title"),
+            ]
+        })
+        .collect();
+    out.table(["TASK", "STATE", "AGENT", "AFTER", "TITLE"], &rows)
+}
+
+/// `3 completed, 1 pending`.
+fn counted(dag: &Value) -> String {
+    let counts = dag["counts"].as_object().into_iter().flatten();
+    let counts: Vec<String> = counts.map(|(state, count)| format!("{count} {state}")).collect();
+    counts.join(", ")
+}
+
+fn items(list: &Value) -> &[Value] {
+    list.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn words(value: &Value, field: &str) -> String {
+    value[field].as_str().unwrap_or_default().to_owned()
+}

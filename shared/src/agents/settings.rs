@@ -1,0 +1,132 @@
+//! What a definition's `config` may hold that runs heed: calls that a person confirms, the agents of a flow, limits of the tree that a
+//! run of it begins. Other entries are the owner's own.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Sub-agents that a flow may name.
+const FLOW_MAX_AGENTS: usize = 20;
+/// Rounds of a `loop` that sets no limit.
+pub const LOOP_ITERATIONS: u32 = 5;
+/// Rounds that one may ask for.
+const LOOP_MAX_ITERATIONS: u32 = 100;
+/// Share of the votes that settles a discussion which sets none.
+pub const DISCUSSION_THRESHOLD: f64 = 0.7;
+/// Rounds of arguments of a discussion that sets none.
+pub const DISCUSSION_ROUNDS: u32 = 1;
+const DISCUSSION_MAX_ROUNDS: u32 = 10;
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// Tools, with globs, whose calls a person approves before they act.
+    pub confirm: Vec<String>,
+    pub flow: Flow,
+    pub limits: TreeSettings,
+}
+
+/// Of the flows sequential, loop, parallel and discussion.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct Flow {
+    /// By name, in order.
+    pub agents: Vec<String>,
+    /// Rounds of a loop.
+    #[serde(alias = "max_iterations")]
+    pub max_iterations: Option<u32>,
+    /// A loop ends when the last agent's answer holds this.
+    #[serde(alias = "exit_when")]
+    pub exit_when: Option<String>,
+    /// Of a discussion: the share of the votes that settles it, above 0 and at most 1.
+    pub threshold: Option<f64>,
+    /// Of a discussion: rounds of arguments between proposals and votes.
+    pub rounds: Option<u32>,
+}
+
+/// Limits of a whole tree of runs, where they differ from the deployment's; the smaller one counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct TreeSettings {
+    /// Input and output tokens of all runs.
+    pub tokens: Option<u64>,
+    #[serde(alias = "cost_usd")]
+    pub cost_usd: Option<f64>,
+    /// Sub-agents that are started from its beginning to its end.
+    pub runs: Option<i32>,
+    /// Wall clock, without the time in which a person was asked.
+    pub seconds: Option<u64>,
+}
+
+impl Settings {
+    /// Err: what is wrong, for whoever wrote it.
+    pub fn of(config: &Value) -> Result<Self, String> {
+        let settings = Self::deserialize(config).map_err(|error| format!("config: {error}"))?;
+        let flow = &settings.flow;
+        if flow.agents.len() > FLOW_MAX_AGENTS || flow.agents.iter().any(|name| name.trim().is_empty()) {
+            return Err(format!(
+                "config.flow.agents must be at most {FLOW_MAX_AGENTS} names, none of them empty"
+            ));
+        }
+        if flow
+            .max_iterations
+            .is_some_and(|rounds| !(1..=LOOP_MAX_ITERATIONS).contains(&rounds))
+        {
+            return Err(format!(
+                "config.flow.maxIterations must be between 1 and {LOOP_MAX_ITERATIONS}"
+            ));
+        }
+        if flow
+            .threshold
+            .is_some_and(|threshold| !(threshold > 0.0 && threshold <= 1.0))
+        {
+            return Err("config.flow.threshold must be greater than 0 and at most 1".to_owned());
+        }
+        if flow.rounds.is_some_and(|rounds| rounds > DISCUSSION_MAX_ROUNDS) {
+            return Err(format!("config.flow.rounds must be at most {DISCUSSION_MAX_ROUNDS}"));
+        }
+        if settings
+            .limits
+            .cost_usd
+            .is_some_and(|usd| !usd.is_finite() || usd <= 0.0)
+        {
+            return Err("config.limits.costUsd must be greater than 0".to_owned());
+        }
+        Ok(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_runs_heed_is_read_and_the_rest_is_the_owners() {
+        let config = json!({
+            "confirm": ["delete_*"], "flow": {"agents": ["a", "b"], "max_iterations": 3, "exitWhen": "DONE"},
+            "limits": {"tokens": 1000}, "colour": "green",
+        });
+        let settings = Settings::of(&config).unwrap();
+        assert_eq!(settings.confirm, ["delete_*"]);
+        assert_eq!(settings.flow.max_iterations, Some(3));
+        assert_eq!(settings.limits.tokens, Some(1000));
+        assert_eq!(Settings::of(&json!({})), Ok(Settings::default()));
+    }
+
+    #[test]
+    fn a_mistake_is_named() {
+        for (config, word) in [
+            (json!({"flow": {"agent": ["a"]}}), "agent"),
+            (json!({"flow": {"agents": [" "]}}), "agents"),
+            (json!({"flow": {"maxIterations": 0}}), "maxIterations"),
+            (json!({"flow": {"threshold": 1.1}}), "threshold"),
+            (json!({"flow": {"rounds": 11}}), "rounds"),
+            (json!({"limits": {"costUsd": 0}}), "costUsd"),
+            (json!({"confirm": "delete_*"}), "config"),
+        ] {
+            let error = Settings::of(&config).unwrap_err();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! A question comes to its end: a person answers it, or its time is over. Whichever run waited for it alone goes on.
+
+use serde_json::Value;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::{Command, CommandError, dispatch};
+use crate::events::kinds::Kind;
+use crate::events::log;
+use crate::questions::{self, Question};
+use crate::runs::Run;
+use crate::waits;
+use crate::wakeup::Wake;
+
+/// What ends a question.
+#[derive(Debug)]
+pub enum Closing<'a> {
+    Answer {
+        answer: &'a Value,
+        /// The arguments of a call that is approved with changes.
+        input: Option<&'a Value>,
+        user_id: Option<Uuid>,
+    },
+    Expire,
+}
+
+#[derive(Debug)]
+pub struct CloseQuestion<'a> {
+    pub id: Uuid,
+    pub closing: Closing<'a>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum AnswerError {
+    #[error("there is no such question")]
+    NotFound,
+    #[error("the question is {status} already")]
+    Closed { status: String },
+    #[error("{0}")]
+    Unfit(String),
+    #[error("storing the answer failed")]
+    Database(#[from] sqlx::Error),
+}
+
+impl CommandError for AnswerError {
+    fn database(&self) -> Option<&sqlx::Error> {
+        match self {
+            AnswerError::Database(error) => Some(error),
+            AnswerError::NotFound | AnswerError::Closed { .. } | AnswerError::Unfit(_) => None,
+        }
+    }
+}
+
+impl Command for CloseQuestion<'_> {
+    type Output = Wake;
+    type Error = AnswerError;
+
+    async fn apply(&self, db: &mut PgConnection) -> Result<Wake, AnswerError> {
+        let run_id = sqlx::query_scalar!("select run_id from kb.questions where id = $1", self.id)
+            .fetch_optional(&mut *db)
+            .await?
+            .ok_or(AnswerError::NotFound)?;
+        let run = sqlx::query_as!(Run, "select * from kb.agent_runs where id = $1", run_id)
+            .fetch_optional(&mut *db)
+            .await?
+            .ok_or(AnswerError::NotFound)?;
+        log::lock(db, run.log_id).await?;
+        let question = sqlx::query_as!(Question, "select * from kb.questions where id = $1 for update", self.id)
+            .fetch_one(&mut *db)
+            .await?;
+        if !question.is_pending() {
+            return Err(AnswerError::Closed {
+                status: question.status,
+            });
+        }
+        let (status, answer, by) = match &self.closing {
+            Closing::Answer { answer, input, user_id } => {
+                let answer = question.check(answer, *input).map_err(AnswerError::Unfit)?;
+                ("answered", Some(answer), *user_id)
+            }
+            Closing::Expire => ("expired", None, None),
+        };
+        if question.kind == "task" {
+            // Its run has ended: nothing of a turn follows its `done`.
+            questions::close(db, self.id, run.root_run_id, status, answer.as_ref(), by).await?;
+            let decision = answer.as_ref().and_then(Value::as_str);
+            return Ok(dispatch::decided(db, &run, decision).await?);
+        }
+        Ok(close(db, &run, self.id, status, answer.as_ref(), by).await?)
+    }
+
+    async fn happened(&self, db: &mut PgConnection, _: &Wake) -> Result<bool, sqlx::Error> {
+        let closed = sqlx::query_scalar!(
+            r#"select exists (select from kb.questions where id = $1 and status <> 'pending') as "closed!""#,
+            self.id
+        );
+        closed.fetch_one(db).await
+    }
+}
+
+/// Ends a question of `run`, tells of it, and wakes the run if it was the last thing that it waited for.
+pub(super) async fn close(
+    db: &mut PgConnection,
+    run: &Run,
+    id: Uuid,
+    status: &str,
+    answer: Option<&Value>,
+    by: Option<Uuid>,
+) -> Result<Wake, sqlx::Error> {
+    if !questions::close(db, id, run.root_run_id, status, answer, by).await? {
+        return Ok(Wake::default());
+    }
+    let told = run.event(Kind::QuestionAnswered {
+        question_id: id,
+        status: status.to_owned(),
+        answer: answer.cloned(),
+    });
+    let seq = log::append(db, run.log_id, Some(run.root_run_id), &[told]).await?;
+    sqlx::query!("update kb.agent_runs set safe_seq = $2 where id = $1", run.id, seq)
+        .execute(&mut *db)
+        .await?;
+    let mut wake = waits::wake_if_over(db, run.id).await?;
+    wake.merge(Wake::log(run.log_id));
+    Ok(wake)
+}

@@ -1,0 +1,465 @@
+//! The dispatcher of task DAGs: no loop with a state in memory, but what happens in the transaction in which a task's run ends. It settles
+//! the task, starts what became ready, and ends the DAG with its last task. A sweep calls the same [`dispatch`] for what had to wait.
+//!
+//! All of it under the lock of the DAG's row: of two tasks that finish at the same moment the later one finds the other finished, and
+//! starts what comes after both, once (invariant I12). Agents that decide (which agent, is it good, what becomes of a failure) are runs of
+//! the task like the one that does its work.
+//!
+//! Order of locks: a run's log, the DAG's row, the log of the run that waits for the DAG.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::ends::RunEnd;
+use crate::agents::{self, AgentDefinition};
+use crate::events::kinds::DoneStatus;
+use crate::events::log;
+use crate::graph::{Actor, ActorKind};
+use crate::questions::{self, AnswerOption, NewQuestion};
+use crate::queue::{self, NewJob};
+use crate::runs::{self, NewRun, Run};
+use crate::tasks::select::{self, Choice};
+use crate::tasks::{self, Dag, Role, Task, mirror};
+use crate::wakeup::Wake;
+use crate::{ids, waits};
+
+/// Agents that are chosen among.
+const AGENTS: i64 = 500;
+/// Characters of one predecessor's summary that a task is given.
+const INPUT_MAX_CHARS: usize = 8_000;
+/// Of all of them.
+const INPUTS_MAX_CHARS: usize = 60_000;
+/// Of an output that an agent judges.
+const OUTPUT_MAX_CHARS: usize = 40_000;
+
+/// What becomes of a task that was tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Verdict {
+    Accept,
+    /// Once more, with this in mind.
+    Retry(String),
+    Skip,
+    Fail(String),
+    /// A person decides.
+    Escalate(String),
+}
+
+/// Starts what may start. The caller holds the DAG's lock.
+pub(super) async fn dispatch(db: &mut PgConnection, dag: &Dag) -> Result<Wake, sqlx::Error> {
+    let mut wake = Wake::default();
+    let mut known = Known::default();
+    let may_start = dag.state == "active";
+    loop {
+        let free = match may_start {
+            true => tasks::free_slots(db, dag).await?,
+            false => 0,
+        };
+        let ready = match free {
+            0 => Vec::new(),
+            free => tasks::ready(db, dag.id, free).await?,
+        };
+        if ready.is_empty() {
+            break;
+        }
+        for task in ready {
+            let agents = agents_for(db, dag, &task, &mut known).await?;
+            wake.merge(match select::choose(dag, &task, &agents) {
+                Choice::Agent { name, because } => {
+                    let input = work_input(db, &task).await?;
+                    start(db, dag, &task, &agents, &name, &because, Role::Work, &input).await?
+                }
+                Choice::Ask { selector } => {
+                    let input = select_input(&task, &agents, &selector);
+                    start(db, dag, &task, &agents, &selector, "", Role::Select, &input).await?
+                }
+                Choice::Nobody(why) => fail(db, dag, &task, &why, None).await?,
+            });
+        }
+    }
+    wake.merge(end_if_over(db, dag).await?);
+    Ok(wake)
+}
+
+/// The agents that were read in this transaction.
+#[derive(Default)]
+struct Known {
+    all: Option<Arc<[AgentDefinition]>>,
+    /// Of tasks that name theirs: there may be very many agents.
+    named: HashMap<String, Arc<[AgentDefinition]>>,
+}
+
+/// Those among which a task's is.
+async fn agents_for(
+    db: &mut PgConnection,
+    dag: &Dag,
+    task: &Task,
+    known: &mut Known,
+) -> Result<Arc<[AgentDefinition]>, sqlx::Error> {
+    if let Some(name) = &task.wanted_agent {
+        if let Some(found) = known.named.get(name) {
+            return Ok(found.clone());
+        }
+        let found = agents::find_by_name(&mut *db, dag.project_id, name).await?;
+        let found: Arc<[AgentDefinition]> = found.into_iter().collect();
+        known.named.insert(name.clone(), found.clone());
+        return Ok(found);
+    }
+    if let Some(all) = &known.all {
+        return Ok(all.clone());
+    }
+    let all: Arc<[AgentDefinition]> = agents::list(&mut *db, dag.project_id, None, AGENTS).await?.into();
+    known.all = Some(all.clone());
+    Ok(all)
+}
+
+/// A run that was about a task has ended.
+pub(super) async fn settled(db: &mut PgConnection, run: &Run, end: &RunEnd<'_>) -> Result<Wake, sqlx::Error> {
+    let Some(task) = (match run.task_id {
+        Some(id) => tasks::get(&mut *db, id).await?,
+        None => None,
+    }) else {
+        return Ok(Wake::default());
+    };
+    let Some(dag) = tasks::lock(db, task.dag_id).await? else {
+        return Ok(Wake::default());
+    };
+    // Read again under the lock.
+    let Some(task) = tasks::get(&mut *db, task.id)
+        .await?
+        .filter(|task| task.run_id == Some(run.id))
+    else {
+        return Ok(Wake::default());
+    };
+    let mut wake = match task.role.as_deref().and_then(Role::parse) {
+        Some(Role::Select) => selected(db, &dag, &task, end).await?,
+        Some(Role::Work) => worked(db, &dag, &task, end).await?,
+        Some(role @ (Role::Judge | Role::Triage)) => {
+            let verdict = verdict_of(role, &task, end);
+            conclude(db, &dag, &task, verdict, run).await?
+        }
+        None => Wake::default(),
+    };
+    wake.merge(dispatch(db, &dag).await?);
+    Ok(wake)
+}
+
+/// A person has decided about a task that an agent could not decide about.
+pub(super) async fn decided(db: &mut PgConnection, run: &Run, decision: Option<&str>) -> Result<Wake, sqlx::Error> {
+    let Some(task) = (match run.task_id {
+        Some(id) => tasks::get(&mut *db, id).await?,
+        None => None,
+    }) else {
+        return Ok(Wake::default());
+    };
+    let Some(dag) = tasks::lock(db, task.dag_id).await? else {
+        return Ok(Wake::default());
+    };
+    let verdict = match decision {
+        Some("accept") => Verdict::Accept,
+        Some("retry") => Verdict::Retry("a person asked for another try".to_owned()),
+        Some("skip") => Verdict::Skip,
+        Some(_) => Verdict::Fail("a person gave it up".to_owned()),
+        None => Verdict::Fail("nobody decided in time".to_owned()),
+    };
+    let mut wake = conclude(db, &dag, &task, verdict, run).await?;
+    wake.merge(dispatch(db, &dag).await?);
+    Ok(wake)
+}
+
+async fn selected(db: &mut PgConnection, dag: &Dag, task: &Task, end: &RunEnd<'_>) -> Result<Wake, sqlx::Error> {
+    let agents = agents::list(&mut *db, dag.project_id, None, AGENTS).await?;
+    let selector = dag.selector_agent.as_deref().unwrap_or_default();
+    let name = match end.status {
+        DoneStatus::Completed => select::answered(end.text, &agents),
+        DoneStatus::Failed | DoneStatus::Cancelled | DoneStatus::Paused => None,
+    };
+    match name.filter(|name| name != selector) {
+        Some(name) => {
+            let input = work_input(db, task).await?;
+            let because = format!("{selector} chose it");
+            start(db, dag, task, &agents, &name, &because, Role::Work, &input).await
+        }
+        None => {
+            let why = format!(
+                "{selector}, which was to choose an agent, named none: {}",
+                shortened(end.text, 500)
+            );
+            fail(db, dag, task, &why, None).await
+        }
+    }
+}
+
+async fn worked(db: &mut PgConnection, dag: &Dag, task: &Task, end: &RunEnd<'_>) -> Result<Wake, sqlx::Error> {
+    if end.status == DoneStatus::Completed {
+        let Some(judge) = &dag.judge_agent else {
+            return complete(db, dag, task, end.text).await;
+        };
+        let agents = agents::list(&mut *db, dag.project_id, None, AGENTS).await?;
+        tasks::note(db, task.id, Some(end.text), None).await?;
+        let input = format!(
+            "Judge whether this output fulfils its task. Answer with JSON alone: {{\"verdict\": \"accept\" | \"retry\" | \"escalate\", \
+             \"feedback\": \"…\"}}.\n\n# Task: {}\n{}\n\n# Output\n{}",
+            task.title,
+            task.description,
+            shortened(end.text, OUTPUT_MAX_CHARS)
+        );
+        return start(db, dag, task, &agents, judge, "", Role::Judge, &input).await;
+    }
+    let mut failure = match (end.status, end.error) {
+        (DoneStatus::Cancelled, _) => return fail(db, dag, task, "its run was cancelled", None).await,
+        (_, Some(error)) => error.message.clone(),
+        (_, None) => "its run ended without a result".to_owned(),
+    };
+    if !end.text.is_empty() {
+        let _ = write!(failure, "\nSo far it had: {}", shortened(end.text, 2_000));
+    }
+    match &dag.triage_agent {
+        None => retry_or_fail(db, dag, task, &failure).await,
+        Some(triage) => {
+            let agents = agents::list(&mut *db, dag.project_id, None, AGENTS).await?;
+            tasks::note(db, task.id, None, Some(&failure)).await?;
+            let input = format!(
+                "A task failed. Say what becomes of it. Answer with JSON alone: {{\"verdict\": \"retry\" | \"skip\" | \"fail\" | \"escalate\", \
+                 \"feedback\": \"…\"}}.\n\n# Task: {}\n{}\n\n# Failure\n{failure}\n\nTries so far: {} of {}.",
+                task.title,
+                task.description,
+                task.retry_count + 1,
+                task.max_retries + 1
+            );
+            start(db, dag, task, &agents, triage, "", Role::Triage, &input).await
+        }
+    }
+}
+
+/// What an agent that decides has said. One that says nothing that can be read leaves it to the rule.
+fn verdict_of(role: Role, task: &Task, end: &RunEnd<'_>) -> Verdict {
+    let said: Value = serde_json::from_str(select::json_in(end.text)).unwrap_or_default();
+    let feedback = said["feedback"].as_str().unwrap_or_default().to_owned();
+    let failure = || task.failure_context.clone().unwrap_or_default();
+    match (role, said["verdict"].as_str()) {
+        (_, Some("escalate")) => Verdict::Escalate(feedback),
+        (Role::Judge, Some("accept")) => Verdict::Accept,
+        (Role::Triage, Some("skip")) => Verdict::Skip,
+        (Role::Triage, Some("fail")) => Verdict::Fail(failure()),
+        (_, Some("retry")) if !feedback.is_empty() => Verdict::Retry(feedback),
+        (Role::Judge, _) => Verdict::Escalate("the judge gave no verdict that could be read".to_owned()),
+        (_, _) => Verdict::Retry(failure()),
+    }
+}
+
+async fn conclude(
+    db: &mut PgConnection,
+    dag: &Dag,
+    task: &Task,
+    verdict: Verdict,
+    run: &Run,
+) -> Result<Wake, sqlx::Error> {
+    match verdict {
+        Verdict::Accept => complete(db, dag, task, task.summary.as_deref().unwrap_or_default()).await,
+        Verdict::Retry(feedback) => retry_or_fail(db, dag, task, &feedback).await,
+        Verdict::Skip => skip(db, dag, task, "it was skipped after a failure").await,
+        Verdict::Fail(why) => fail(db, dag, task, &why, task.summary.as_deref()).await,
+        Verdict::Escalate(why) => {
+            let option = |value: &str, label: &str| AnswerOption {
+                label: label.to_owned(),
+                value: value.to_owned(),
+                description: None,
+            };
+            let question = NewQuestion {
+                id: ids::new(),
+                kind: "task",
+                question: format!("What becomes of the task \"{}\"? {why}", task.title),
+                options: vec![
+                    option("accept", "Accept its output"),
+                    option("retry", "Try again"),
+                    option("skip", "Skip it"),
+                    option("fail", "Give it up"),
+                ],
+                interaction_type: "buttons".to_owned(),
+                placeholder: None,
+                max_length: None,
+            };
+            questions::insert(db, dag.project_id, run.id, None, &question).await?;
+            Ok(Wake::default())
+        }
+    }
+}
+
+async fn complete(db: &mut PgConnection, dag: &Dag, task: &Task, summary: &str) -> Result<Wake, sqlx::Error> {
+    tasks::end(db, task.id, "completed", Some(summary), None).await?;
+    follow(db, task.id).await?;
+    tasks::let_go(db, dag.project_id, task.id).await?;
+    Ok(Wake::default())
+}
+
+/// What waits for a skipped task goes on without it.
+async fn skip(db: &mut PgConnection, dag: &Dag, task: &Task, why: &str) -> Result<Wake, sqlx::Error> {
+    tasks::end(db, task.id, "skipped", None, Some(why)).await?;
+    follow(db, task.id).await?;
+    tasks::let_go(db, dag.project_id, task.id).await?;
+    Ok(Wake::default())
+}
+
+async fn retry_or_fail(db: &mut PgConnection, dag: &Dag, task: &Task, failure: &str) -> Result<Wake, sqlx::Error> {
+    if task.retry_count >= task.max_retries || dag.state == "cancelled" {
+        return fail(db, dag, task, failure, task.summary.as_deref()).await;
+    }
+    tasks::again(db, task.id, Some(failure), true).await?;
+    follow(db, task.id).await?;
+    Ok(Wake::default())
+}
+
+/// The task has failed for good: those behind it are skipped, or all that have not begun.
+async fn fail(
+    db: &mut PgConnection,
+    dag: &Dag,
+    task: &Task,
+    why: &str,
+    summary: Option<&str>,
+) -> Result<Wake, sqlx::Error> {
+    tasks::end(db, task.id, "failed", summary, Some(why)).await?;
+    follow(db, task.id).await?;
+    let skipped = match dag.on_failure.as_str() {
+        "stop" => tasks::pending(db, dag.id).await?,
+        _ => tasks::behind(db, dag.project_id, task.id).await?,
+    };
+    let because = format!("the task {} failed", task.r#ref);
+    for id in skipped {
+        tasks::end(db, id, "skipped", None, Some(&because)).await?;
+        follow(db, id).await?;
+    }
+    Ok(Wake::default())
+}
+
+/// With its last task a DAG ends, and the run that waited for it goes on.
+async fn end_if_over(db: &mut PgConnection, dag: &Dag) -> Result<Wake, sqlx::Error> {
+    let (is_open, has_failed) = tasks::standing(db, dag.id).await?;
+    if is_open || dag.finished_at.is_some() {
+        return Ok(Wake::default());
+    }
+    let state = match (dag.state.as_str(), has_failed) {
+        ("cancelled", _) => "cancelled",
+        (_, true) => "failed",
+        (_, false) => "completed",
+    };
+    tasks::set_state(db, dag.id, state).await?;
+    wake_waiting(db, dag).await
+}
+
+pub(super) async fn wake_waiting(db: &mut PgConnection, dag: &Dag) -> Result<Wake, sqlx::Error> {
+    let Some(waiting) = (match dag.waiting_run_id {
+        Some(id) => runs::get(&mut *db, id).await?,
+        None => None,
+    }) else {
+        return Ok(Wake::default());
+    };
+    log::lock(db, waiting.log_id).await?;
+    waits::wake_if_over(db, waiting.id).await
+}
+
+/// Starts a run that is about a task, with a log of its own.
+#[expect(clippy::too_many_arguments, reason = "the dispatcher's own state, passed once")]
+async fn start(
+    db: &mut PgConnection,
+    dag: &Dag,
+    task: &Task,
+    agents: &[AgentDefinition],
+    agent: &str,
+    because: &str,
+    role: Role,
+    input: &str,
+) -> Result<Wake, sqlx::Error> {
+    let Some(definition) = agents.iter().find(|known| known.name == agent) else {
+        return fail(
+            db,
+            dag,
+            task,
+            &format!("there is no agent {agent}"),
+            task.summary.as_deref(),
+        )
+        .await;
+    };
+    let id = ids::new();
+    log::create(db, id).await?;
+    let run = NewRun {
+        id,
+        spawned: None,
+        project_id: dag.project_id,
+        conversation_id: None,
+        user_id: dag.user_id,
+        agent_definition_id: Some(definition.id),
+        agent_name: Some(&definition.name),
+        log_id: id,
+        message_id: None,
+        input,
+        first_seq: 0,
+        timeout_s: None,
+        task_id: Some(task.id),
+    };
+    runs::insert(db, run).await?;
+    let job = NewJob {
+        project_id: dag.project_id,
+        run_id: Some(id),
+        priority: task.priority,
+        max_attempts: queue::RUN_MAX_ATTEMPTS,
+        ..NewJob::new(queue::KIND_RUN, json!({}))
+    };
+    queue::enqueue(db, &job).await?;
+    tasks::assign(db, task.id, id, role, agent, because).await?;
+    if role == Role::Work {
+        follow(db, task.id).await?;
+    }
+    Ok(Wake::queue(queue::DEFAULT_QUEUE))
+}
+
+pub(super) async fn follow(db: &mut PgConnection, task: Uuid) -> Result<(), sqlx::Error> {
+    let actor = Actor {
+        kind: ActorKind::System,
+        id: None,
+    };
+    match tasks::get(&mut *db, task).await? {
+        Some(task) => mirror::follow(db, &task, actor).await,
+        None => Ok(()),
+    }
+}
+
+/// What the agent of a task is asked.
+async fn work_input(db: &mut PgConnection, task: &Task) -> Result<String, sqlx::Error> {
+    let mut input = format!("# {}\n{}\n", task.title, task.description);
+    let before = tasks::inputs(db, task.project_id, task.id).await?;
+    if !before.is_empty() {
+        let share = (INPUTS_MAX_CHARS / before.len()).min(INPUT_MAX_CHARS);
+        input.push_str("\n## What came before\n");
+        for (name, title, summary) in before {
+            let summary = summary.unwrap_or_else(|| "(it was skipped)".to_owned());
+            let _ = write!(input, "### {name}: {title}\n{}\n", shortened(&summary, share));
+        }
+    }
+    if let Some(failure) = task.failure_context.as_deref().filter(|_| task.retry_count > 0) {
+        let _ = write!(input, "\n## An earlier try was no good\n{failure}\n");
+    }
+    Ok(input)
+}
+
+fn select_input(task: &Task, agents: &[AgentDefinition], selector: &str) -> String {
+    let mut input = format!(
+        "Say which agent is to do this task. Answer with JSON alone: {{\"agent\": \"name\", \"reason\": \"…\"}}.\n\n# Task: {}\n{}\n\n# Agents\n",
+        task.title, task.description
+    );
+    for agent in agents.iter().filter(|agent| agent.name != selector) {
+        let _ = writeln!(input, "- {}: {}", agent.name, agent.description);
+    }
+    input
+}
+
+fn shortened(text: &str, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
+        None => text.to_owned(),
+        Some((at, _)) => format!("{} [cut]", &text[..at]),
+    }
+}

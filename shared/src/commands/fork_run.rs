@@ -1,0 +1,195 @@
+//! A fork: a new run of the same agent that begins where another one stood after one of its steps, with that one's records copied
+//! exactly, and, if somebody says so, with another message of the user's. The run that it is made of is not touched.
+
+use serde_json::json;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::suspend_run::MAX_TOTAL_STEPS;
+use super::{Command, CommandError, steer_run};
+use crate::agents;
+use crate::conversations::{self, Owner};
+use crate::events::log;
+use crate::ids;
+use crate::projects::Exhausted;
+use crate::queue::{self, NewJob};
+use crate::run_messages::{self, RunMessage};
+use crate::runs::{self, Run};
+use crate::tool_calls::{self, CallStatus, ToolCallRow};
+use crate::wakeup::Wake;
+
+#[derive(Debug)]
+pub struct ForkRun<'a> {
+    pub run_id: Uuid,
+    /// The last of the run's steps that the fork has behind it. 0: it begins anew.
+    pub step: i32,
+    /// Put behind that step; of step 0, in the place of what the run was asked.
+    pub message: Option<&'a str>,
+    pub user_id: Option<Uuid>,
+    /// What the project has used up: nothing new is begun then.
+    pub exhausted: Option<Exhausted>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ForkError {
+    #[error("there is no such run")]
+    NotFound,
+    /// There is nothing at that step to go on from.
+    #[error("{0}")]
+    Unfit(String),
+    #[error("the project has used up its quota")]
+    Exhausted(Exhausted),
+    #[error("forking the run failed")]
+    Database(#[from] sqlx::Error),
+}
+
+impl CommandError for ForkError {
+    fn database(&self) -> Option<&sqlx::Error> {
+        match self {
+            ForkError::Database(error) => Some(error),
+            ForkError::NotFound | ForkError::Unfit(_) | ForkError::Exhausted(_) => None,
+        }
+    }
+}
+
+impl Command for ForkRun<'_> {
+    type Output = (Uuid, Wake);
+    type Error = ForkError;
+
+    /// Returns the new run's id and what to wake after the commit. Its cursor is 0: it has a log of its own.
+    async fn apply(&self, db: &mut PgConnection) -> Result<(Uuid, Wake), ForkError> {
+        if let Some(exhausted) = self.exhausted {
+            return Err(ForkError::Exhausted(exhausted));
+        }
+        let source = runs::get(&mut *db, self.run_id).await?.ok_or(ForkError::NotFound)?;
+        // Whoever records a step of it waits: what is copied is whole.
+        log::lock(db, source.log_id).await?;
+        let messages = run_messages::all(&mut *db, source.id).await?;
+        let calls = tool_calls::all(&mut *db, source.id).await?;
+        let messages: Vec<RunMessage> = messages
+            .into_iter()
+            .filter(|row| row.step_number <= self.step)
+            .collect();
+        let calls: Vec<ToolCallRow> = calls.into_iter().filter(|row| row.step_number <= self.step).collect();
+        self.check_agent(db, &source).await?;
+        self.check(&source, &messages, &calls).map_err(ForkError::Unfit)?;
+
+        let id = ids::new();
+        let conversation_id = conversation_for(db, &source).await?;
+        let log_id = conversation_id.unwrap_or(id);
+        if conversation_id.is_none() {
+            log::create(db, id).await?;
+        }
+        let instead = self.message.filter(|_| self.step == 0);
+        let run = runs::NewRun {
+            id,
+            spawned: None,
+            project_id: source.project_id,
+            conversation_id,
+            user_id: self.user_id,
+            agent_definition_id: source.agent_definition_id,
+            agent_name: source.agent_name.as_deref(),
+            log_id,
+            message_id: None,
+            input: instead.unwrap_or(&source.input),
+            first_seq: 0,
+            timeout_s: source.timeout_s,
+            task_id: None,
+        };
+        runs::insert(db, run).await?;
+        runs::set_fork(db, id, source.id, self.step).await?;
+        if let Some(fork) = runs::get(&mut *db, id)
+            .await?
+            .filter(|fork| fork.conversation_id.is_some())
+        {
+            steer_run::tell(db, &fork, self.message.unwrap_or(&source.input)).await?;
+        }
+        run_messages::copy(db, id, &messages).await?;
+        tool_calls::copy(db, source.id, id, self.step).await?;
+        if let Some(message) = self.message {
+            let content = json!({ "kind": "user", "text": message });
+            match self.step {
+                0 => run_messages::replace_last(db, id, "user", &content).await?,
+                step => run_messages::append(db, id, ids::new(), "user", &content, step).await?,
+            }
+        }
+        let job = NewJob {
+            project_id: source.project_id,
+            run_id: Some(id),
+            concurrency_key: conversation_id.map(queue::conversation_key),
+            max_attempts: queue::RUN_MAX_ATTEMPTS,
+            ..NewJob::new(queue::KIND_RUN, json!({}))
+        };
+        queue::enqueue(db, &job).await?;
+        Ok((id, Wake::queue(queue::DEFAULT_QUEUE).and(Wake::log(log_id))))
+    }
+
+    async fn happened(&self, db: &mut PgConnection, (run_id, _): &(Uuid, Wake)) -> Result<bool, sqlx::Error> {
+        Ok(runs::get(db, *run_id).await?.is_some())
+    }
+}
+
+/// What was said in somebody's conversation stays theirs: the fork of its run has a conversation of its own, of the same owner.
+async fn conversation_for(db: &mut PgConnection, source: &Run) -> Result<Option<Uuid>, sqlx::Error> {
+    let Some(of) = source.conversation_id else {
+        return Ok(None);
+    };
+    let known = sqlx::query!(
+        "select owner_user_id, title from kb.chat_conversations where id = $1",
+        of
+    )
+    .fetch_one(&mut *db)
+    .await?;
+    let owner = Owner {
+        project_id: source.project_id,
+        user_id: known.owner_user_id,
+    };
+    let id = ids::new();
+    let metadata = json!({ "forkedFrom": source.id });
+    conversations::create(db, id, owner, &known.title, source.agent_definition_id, &metadata).await?;
+    Ok(Some(id))
+}
+
+impl ForkRun<'_> {
+    async fn check_agent(&self, db: &mut PgConnection, source: &Run) -> Result<(), ForkError> {
+        let definition = match source.agent_definition_id {
+            Some(id) => agents::get(db, source.project_id, id).await?,
+            None => None,
+        };
+        let why = match definition {
+            None if source.agent_name.is_some() => "the agent definition of the run has been deleted",
+            Some(definition) if !definition.is_open() => {
+                "the run's agent is internal: other agents start it, and tasks"
+            }
+            Some(_) | None => return Ok(()),
+        };
+        Err(ForkError::Unfit(why.to_owned()))
+    }
+
+    /// Err: why there is nothing to go on from.
+    fn check(&self, source: &Run, messages: &[RunMessage], calls: &[ToolCallRow]) -> Result<(), String> {
+        let step = self.step;
+        if step > source.step_count {
+            return Err(format!("the run has taken {} steps, and not {step}", source.step_count));
+        }
+        if step >= MAX_TOTAL_STEPS {
+            return Err(format!(
+                "a run takes at most {MAX_TOTAL_STEPS} steps: fork from an earlier one"
+            ));
+        }
+        let is_open = |call: &ToolCallRow| match call.status() {
+            CallStatus::Pending | CallStatus::Running => true,
+            CallStatus::Completed | CallStatus::Error | CallStatus::OutcomeUnknown => false,
+        };
+        if calls.iter().any(is_open) {
+            return Err(format!("the calls of step {step} are not over yet"));
+        }
+        match messages.last() {
+            None => Err("the run has not begun yet".to_owned()),
+            Some(last) if last.role == "assistant" && self.message.is_none() => Err(format!(
+                "with step {step} it has answered: say with message what is to be answered, or fork from an earlier step"
+            )),
+            Some(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! A message to a run that is at work: it takes it with its next step, or, where it has just given its answer, goes on for it.
+
+use serde_json::json;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::{Command, CommandError, wire_time};
+use crate::events::kinds::{Kind, MessageBody};
+use crate::events::log;
+use crate::messages::{self, NewMessage, Role};
+use crate::runs::Run;
+use crate::wakeup::Wake;
+use crate::{conversations, ids, inbox};
+
+#[derive(Debug)]
+pub struct SteerRun<'a> {
+    pub run_id: Uuid,
+    pub message: &'a str,
+    pub user_id: Option<Uuid>,
+}
+
+/// A message that is on its way to its run.
+#[derive(Debug)]
+pub struct Steered {
+    pub message_id: Uuid,
+    /// The number of its `message` event.
+    pub seq: i64,
+    pub wake: Wake,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SteerError {
+    #[error("there is no such run")]
+    NotFound,
+    #[error("the run has ended: {state}")]
+    Ended { state: String },
+    #[error("storing the message failed")]
+    Database(#[from] sqlx::Error),
+}
+
+impl CommandError for SteerError {
+    fn database(&self) -> Option<&sqlx::Error> {
+        match self {
+            SteerError::Database(error) => Some(error),
+            SteerError::NotFound | SteerError::Ended { .. } => None,
+        }
+    }
+}
+
+impl Command for SteerRun<'_> {
+    type Output = Steered;
+    type Error = SteerError;
+
+    async fn apply(&self, db: &mut PgConnection) -> Result<Steered, SteerError> {
+        let log_id = sqlx::query_scalar!("select log_id from kb.agent_runs where id = $1", self.run_id)
+            .fetch_optional(&mut *db)
+            .await?
+            .ok_or(SteerError::NotFound)?;
+        // A run completes under this lock, and not while it has mail.
+        log::lock(db, log_id).await?;
+        let run = sqlx::query_as!(Run, "select * from kb.agent_runs where id = $1", self.run_id)
+            .fetch_one(&mut *db)
+            .await?;
+        if run.state().has_ended() || run.cancel_requested_at.is_some() {
+            return Err(SteerError::Ended { state: run.state });
+        }
+        let (message_id, seq) = tell(db, &run, self.message).await?;
+        inbox::put(db, run.id, self.message, self.user_id).await?;
+        Ok(Steered {
+            message_id,
+            seq,
+            wake: Wake::log(log_id),
+        })
+    }
+
+    async fn happened(&self, db: &mut PgConnection, steered: &Steered) -> Result<bool, sqlx::Error> {
+        // By its event: the inbox may have been emptied since.
+        sqlx::query_scalar!(
+            r#"select exists (select from stream.events e join kb.agent_runs r on r.log_id = e.log_id
+                              where r.id = $1 and e.seq = $2 and strpos(e.data, $3) > 0) as "there!""#,
+            self.run_id,
+            steered.seq,
+            steered.message_id.to_string()
+        )
+        .fetch_one(db)
+        .await
+    }
+}
+
+/// Tells readers of a user's message to a run, and stores it with its conversation. Returns its id, and its event's number.
+pub(super) async fn tell(db: &mut PgConnection, run: &Run, text: &str) -> Result<(Uuid, i64), sqlx::Error> {
+    let id = ids::new();
+    let now = sqlx::query_scalar!(r#"select now() as "now!""#)
+        .fetch_one(&mut *db)
+        .await?;
+    let message = MessageBody {
+        id,
+        role: Role::User.as_str().to_owned(),
+        content: text.to_owned(),
+        created_at: wire_time(now),
+        attached_context: None,
+        citations: None,
+    };
+    let seq = log::append(
+        db,
+        run.log_id,
+        Some(run.root_run_id),
+        &[run.event(Kind::Message { message })],
+    )
+    .await?;
+    if let Some(conversation_id) = run.conversation_id.filter(|_| !run.is_sub_agent()) {
+        let metadata = json!({ "toRun": run.id });
+        let new_message = NewMessage {
+            id,
+            conversation_id,
+            role: Role::User,
+            content: text,
+            citations: None,
+            retrieval_context: None,
+            metadata: &metadata,
+            seq,
+        };
+        messages::insert(db, new_message).await?;
+        conversations::touch(db, conversation_id).await?;
+    }
+    Ok((id, seq))
+}

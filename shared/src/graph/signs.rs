@@ -1,0 +1,353 @@
+//! The signs of great projects' vectors, in this process: counting in which bits a million of them differ from a query's takes the database a
+//! fifth of a second, and a loop some milliseconds. Called by `vectors`, which compares the best exactly and asks the database which of them
+//! live.
+//!
+//! A project comes in, in the background, after a look through the database's signs took long; what was embedded since is
+//! read before each look. Invariant: it only says where to look: a vector that is gone, or not here yet, makes no answer wrong.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+use sqlx::PgPool;
+use tracing::warn;
+use uuid::Uuid;
+
+use super::Error;
+use super::vectors::QueryVector;
+
+/// A look through the database that took so long makes a project's signs come in.
+pub const LONG_LOOK: Duration = Duration::from_millis(20);
+/// All signs here, at most; the projects that nobody asked for longest go [bytes]. Two million vectors of 384 numbers.
+const MAX_BYTES: usize = 128 * 1024 * 1024;
+/// Rows that are read at once: each time, all objects may have to be gone through for their types.
+const PAGE: i64 = 250_000;
+/// What is this old is read anew: of vectors that changed since, both the old and the new signs are here.
+const MAX_AGE: Duration = Duration::from_secs(1_800);
+/// So many vectors that came later make it old, too: they are read again and again for a while.
+const MAX_LATER: usize = 20_000;
+/// Types of objects that are told apart.
+const MAX_TYPES: usize = 1_000;
+/// A transaction that stores vectors is over after this; later ones could be missed [s].
+const OVERLAP_S: f64 = 10.0;
+
+type Key = (Uuid, String, i32);
+
+#[derive(Debug, Clone)]
+enum Place {
+    Coming,
+    Here {
+        signs: Arc<Signs>,
+        asked: Instant,
+        /// Being read anew; these serve until then.
+        renewing: bool,
+    },
+    /// There are too many of them.
+    TooGreat,
+}
+
+static KNOWN: LazyLock<Mutex<HashMap<Key, Place>>> = LazyLock::new(Mutex::default);
+
+fn known() -> MutexGuard<'static, HashMap<Key, Place>> {
+    // Nothing awaits while it is held.
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Signs of many vectors, one after the other.
+#[derive(Debug)]
+struct Signs {
+    ids: Vec<Uuid>,
+    /// Of each object, its type's place in `type_names`. An object's type never changes.
+    types: Vec<u16>,
+    type_names: Vec<String>,
+    bits: Vec<u64>,
+    /// Of one vector.
+    words: usize,
+    /// By the database's clock, before the first was read.
+    read_at: DateTime<Utc>,
+    read: Instant,
+}
+
+impl Signs {
+    fn new(dimensions: i32, read_at: DateTime<Utc>) -> Self {
+        Self {
+            ids: Vec::new(),
+            types: Vec::new(),
+            type_names: Vec::new(),
+            bits: Vec::new(),
+            words: (dimensions as usize).div_ceil(64),
+            read_at,
+            read: Instant::now(),
+        }
+    }
+
+    fn push(&mut self, row: &Row) {
+        let named = self.type_names.iter().position(|name| *name == row.object_type);
+        let place = named.unwrap_or_else(|| {
+            self.type_names.push(row.object_type.clone());
+            self.type_names.len() - 1
+        });
+        // A type beyond that many shares the last place: its objects drop out where they don't belong when they are compared.
+        self.types.push(place.min(MAX_TYPES) as u16);
+        self.type_names.truncate(MAX_TYPES + 1);
+        self.ids.push(row.id);
+        self.bits.extend(packed(&row.signs));
+        self.bits.resize(self.ids.len() * self.words, 0);
+    }
+
+    fn bytes(&self) -> usize {
+        self.ids.len() * (size_of::<Uuid>() + size_of::<u16>() + 8 * self.words)
+    }
+
+    /// Which places of types pass; None: all.
+    fn passing(&self, types: &[String]) -> Option<Vec<bool>> {
+        if types.is_empty() {
+            return None;
+        }
+        let passes = |(place, name)| place == MAX_TYPES || types.contains(name);
+        Some(self.type_names.iter().enumerate().map(passes).collect())
+    }
+
+    /// Those of these types (none: all) that differ in the fewest bits, the nearest first.
+    fn nearest(&self, query: &[u64], types: &[String], count: usize) -> Vec<(u16, Uuid)> {
+        let passing = self.passing(types);
+        let differ = |bits: &[u64]| -> u32 { bits.iter().zip(query).map(|(a, b)| (a ^ b).count_ones()).sum() };
+        let passes = |at: usize| {
+            let place = usize::from(self.types[at]);
+            passing.as_ref().is_none_or(|passing| passing[place])
+        };
+        // Two bytes a vector: what is allocated for each look costs more than the counting.
+        let mut differences = vec![u16::MAX; self.ids.len()];
+        let mut histogram = vec![0; 64 * self.words + 1];
+        for (at, bits) in self.bits.chunks_exact(self.words).enumerate() {
+            if passes(at) {
+                differences[at] = differ(bits) as u16;
+                histogram[usize::from(differences[at])] += 1;
+            }
+        }
+        // So many bits may differ at most to have enough.
+        let mut enough = 0;
+        let bound = histogram.iter().position(|vectors| {
+            enough += vectors;
+            enough >= count
+        });
+        let bound = bound.unwrap_or(histogram.len()) as u16;
+        let mut near: Vec<(u16, Uuid)> = differences
+            .into_iter()
+            .zip(&self.ids)
+            .filter(|(difference, _)| *difference <= bound)
+            .map(|(difference, id)| (difference, *id))
+            .collect();
+        near.sort_unstable();
+        near.truncate(count);
+        near
+    }
+}
+
+/// A vector's signs as the database sends them.
+#[derive(Debug, sqlx::FromRow)]
+struct Row {
+    id: Uuid,
+    object_type: String,
+    signs: Vec<u8>,
+}
+
+/// Bits as the database sends them, the first one highest.
+fn packed(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    bytes.chunks(8).map(|some| {
+        let mut word = [0; 8];
+        word[..some.len()].copy_from_slice(some);
+        u64::from_be_bytes(word)
+    })
+}
+
+/// The same of a vector's own numbers.
+fn signs_of(numbers: &[f32]) -> Vec<u64> {
+    let word = |some: &[f32]| {
+        let bits = some.iter().enumerate().filter(|(_, x)| **x > 0.0);
+        bits.fold(0, |word, (at, _)| word | 1 << (63 - at))
+    };
+    numbers.chunks(64).map(word).collect()
+}
+
+fn key(project_id: Uuid, query: &QueryVector) -> Key {
+    (project_id, query.model.name.clone(), query.model.dimensions)
+}
+
+/// The objects of these types (none: all) whose signs differ least from the query's, the nearest first. None: the project's signs are not here.
+pub async fn nearest(
+    pool: &PgPool,
+    project_id: Uuid,
+    query: &QueryVector,
+    types: &[String],
+    count: i64,
+) -> Result<Option<Vec<Uuid>>, Error> {
+    let key = key(project_id, query);
+    let signs = match known().get_mut(&key) {
+        Some(Place::Here { signs, asked, .. }) => {
+            *asked = Instant::now();
+            signs.clone()
+        }
+        Some(Place::Coming | Place::TooGreat) | None => return Ok(None),
+    };
+    let mut later = Signs::new(query.model.dimensions, signs.read_at);
+    let rows: Vec<Row> = sqlx::query_as(
+        "select e.canonical_id as id, o.type as object_type, substring(varbit_send(e.signs) from 5) as signs
+         from kb.graph_embeddings e
+         join kb.graph_objects o on o.canonical_id = e.canonical_id and o.superseded_at is null
+         where e.project_id = $1 and e.model = $2 and e.dimensions = $3 and e.embedded_at > $4
+         limit $5",
+    )
+    .bind(project_id)
+    .bind(&key.1)
+    .bind(key.2)
+    .bind(signs.read_at)
+    .bind(MAX_LATER as i64)
+    .fetch_all(pool)
+    .await
+    .map_err(Error::database("read signs of new vectors"))?;
+    for row in &rows {
+        later.push(row);
+    }
+    if later.ids.len() >= MAX_LATER || signs.read.elapsed() > MAX_AGE {
+        bring(pool, project_id, query);
+    }
+    let query = signs_of(&query.numbers);
+    let (types, count) = (types.to_vec(), count as usize);
+    let looked = tokio::task::spawn_blocking(move || {
+        let mut near = signs.nearest(&query, &types, count);
+        near.extend(later.nearest(&query, &types, count));
+        near.sort_unstable();
+        let mut seen = HashSet::new();
+        near.retain(|(_, id)| seen.insert(*id));
+        near.truncate(count);
+        near.into_iter().map(|(_, id)| id).collect()
+    });
+    Ok(looked.await.ok())
+}
+
+/// Reads a project's signs in the background, unless that is going on, or was in vain.
+pub fn bring(pool: &PgPool, project_id: Uuid, query: &QueryVector) {
+    let (pool, query) = (pool.clone(), query.clone());
+    tokio::spawn(async move { load(&pool, project_id, &query).await });
+}
+
+/// The same, waiting for it.
+pub async fn load(pool: &PgPool, project_id: Uuid, query: &QueryVector) {
+    let key = key(project_id, query);
+    match known().entry(key.clone()) {
+        Entry::Vacant(vacant) => {
+            vacant.insert(Place::Coming);
+        }
+        Entry::Occupied(mut occupied) => match occupied.get_mut() {
+            Place::Here { renewing, .. } if !*renewing => *renewing = true,
+            Place::Here { .. } | Place::Coming | Place::TooGreat => return,
+        },
+    }
+    let place = match read(pool, &key).await {
+        Ok(Some(signs)) => Place::Here {
+            signs: Arc::new(signs),
+            asked: Instant::now(),
+            renewing: false,
+        },
+        Ok(None) => Place::TooGreat,
+        Err(error) => {
+            warn!(project = %key.0, %error, "signs of vectors can't be read: looks go through the database");
+            known().remove(&key);
+            return;
+        }
+    };
+    keep(key, place);
+}
+
+fn keep(key: Key, place: Place) {
+    let mut known = known();
+    known.insert(key, place);
+    let bytes = |place: &Place| match place {
+        Place::Here { signs, .. } => signs.bytes(),
+        Place::Coming | Place::TooGreat => 0,
+    };
+    while known.values().map(bytes).sum::<usize>() > MAX_BYTES {
+        let longest_ago = known.iter().filter_map(|(key, place)| match place {
+            Place::Here { asked, .. } => Some((*asked, key.clone())),
+            Place::Coming | Place::TooGreat => None,
+        });
+        let Some((_, oldest)) = longest_ago.min() else { return };
+        known.remove(&oldest);
+    }
+}
+
+/// All signs of a project; None: too many.
+async fn read(pool: &PgPool, key: &Key) -> Result<Option<Signs>, sqlx::Error> {
+    let began = sqlx::query_scalar("select now() - make_interval(secs => $1)")
+        .bind(OVERLAP_S)
+        .fetch_one(pool)
+        .await?;
+    let mut signs = Signs::new(key.2, began);
+    let mut after = Uuid::nil();
+    loop {
+        let rows: Vec<Row> = sqlx::query_as(
+            "select e.id, o.type as object_type, substring(varbit_send(e.signs) from 5) as signs
+             from (select canonical_id as id, signs
+                   from kb.graph_embeddings
+                   where project_id = $1 and model = $2 and dimensions = $3 and canonical_id > $4
+                   order by canonical_id
+                   limit $5) e
+             join kb.graph_objects o on o.canonical_id = e.id and o.superseded_at is null
+             order by e.id",
+        )
+        .bind(key.0)
+        .bind(&key.1)
+        .bind(key.2)
+        .bind(after)
+        .bind(PAGE)
+        .fetch_all(pool)
+        .await?;
+        for row in &rows {
+            signs.push(row);
+        }
+        if signs.bytes() > MAX_BYTES {
+            return Ok(None);
+        }
+        // A page may have fewer: of vectors whose objects are gone.
+        match rows.last() {
+            Some(last) => after = last.id,
+            None => return Ok(Some(signs)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_of_the_database_and_of_numbers_are_the_same() {
+        let mut numbers = vec![-1.0; 70];
+        numbers[0] = 1.0;
+        numbers[63] = 1.0;
+        numbers[64] = 1.0;
+        let sent: Vec<u64> = packed(&[0x80, 0, 0, 0, 0, 0, 0, 1, 0x80]).collect();
+        assert_eq!(signs_of(&numbers), sent);
+    }
+
+    #[test]
+    fn the_nearest_are_those_that_differ_in_the_fewest_bits() {
+        let mut signs = Signs::new(8, DateTime::UNIX_EPOCH);
+        let ids: Vec<Uuid> = (0..4).map(Uuid::from_u128).collect();
+        for (id, bits) in ids.iter().zip([0b0000_1111, 0b1111_1111, 0b0000_0111, 0]) {
+            signs.push(&Row {
+                id: *id,
+                object_type: if bits == 0b0000_1111 { "Note" } else { "Task" }.to_owned(),
+                signs: vec![bits],
+            });
+        }
+        let query: Vec<u64> = packed(&[0b0000_1111]).collect();
+        assert_eq!(signs.nearest(&query, &[], 2), [(0, ids[0]), (1, ids[2])]);
+        assert_eq!(signs.nearest(&query, &[], 9).len(), 4);
+        let tasks = ["Task".to_owned(), "Person".to_owned()];
+        assert_eq!(signs.nearest(&query, &tasks, 2), [(1, ids[2]), (4, ids[1])]);
+    }
+}

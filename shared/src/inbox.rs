@@ -1,0 +1,54 @@
+//! Messages for a run that is at work: they wait here until its next step takes them, and a run does not complete before it has.
+
+use sqlx::{PgConnection, PgExecutor};
+use uuid::Uuid;
+
+/// What somebody told a run.
+#[derive(Debug, Clone)]
+pub struct Mail {
+    pub id: i64,
+    pub content: String,
+}
+
+/// Adds a message. The caller holds the log's lock, and has seen that the run has not ended.
+pub async fn put(db: &mut PgConnection, run_id: Uuid, content: &str, user_id: Option<Uuid>) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into kb.run_inbox (run_id, content, user_id) values ($1, $2, $3)",
+        run_id,
+        content,
+        user_id
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+pub async fn has_mail(db: &mut PgConnection, run_id: Uuid) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select exists (select from kb.run_inbox where run_id = $1) as "has!""#,
+        run_id
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// What is there, oldest first.
+pub async fn of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<Mail>, sqlx::Error> {
+    sqlx::query_as!(
+        Mail,
+        "select id, content from kb.run_inbox where run_id = $1 order by id",
+        run_id
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Removes what a step has taken.
+pub async fn taken(db: &mut PgConnection, ids: &[i64]) -> Result<(), sqlx::Error> {
+    if !ids.is_empty() {
+        sqlx::query!("delete from kb.run_inbox where id = any($1)", ids)
+            .execute(db)
+            .await?;
+    }
+    Ok(())
+}

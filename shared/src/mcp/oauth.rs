@@ -1,0 +1,120 @@
+//! How a token for an HTTP server is got: what is set of it, and what may be. The grant is that of programs (client credentials, RFC 6749
+//! section 4.4): nobody sits at a browser where workers run. Called by `settings`; workers fetch the tokens (`mcp/oauth` there).
+
+use serde::{Deserialize, Serialize};
+
+use super::{settings, template};
+
+/// Of a client's name or its secret's template [bytes].
+const VALUE_MAX_BYTES: usize = 1024;
+/// Scopes that are asked for.
+const MAX_SCOPES: usize = 50;
+
+/// What is set of a server's tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OAuth {
+    /// What the authorization server knows us as; may name secrets.
+    #[serde(alias = "client_id")]
+    pub client_id: String,
+    /// Names a secret.
+    #[serde(alias = "client_secret")]
+    pub client_secret: String,
+    /// Empty: those that the server says it needs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<String>,
+    /// Where tokens are given out; may name secrets. Absent: where the server says.
+    #[serde(default, alias = "token_url", skip_serializing_if = "Option::is_none")]
+    pub token_url: Option<String>,
+}
+
+impl OAuth {
+    /// Err: what is wrong, for whoever wrote it.
+    pub(super) fn check(&self) -> Result<(), String> {
+        for (what, value) in [("clientId", &self.client_id), ("clientSecret", &self.client_secret)] {
+            if value.is_empty() || value.len() > VALUE_MAX_BYTES || value.contains(|c: char| c.is_control()) {
+                return Err(format!(
+                    "oauth.{what} is empty, longer than {VALUE_MAX_BYTES} bytes, or has a control character in it"
+                ));
+            }
+            template::names(value).map_err(|fault| format!("oauth.{what}: {fault}"))?;
+        }
+        if template::names(&self.client_secret)?.is_empty() {
+            return Err(
+                "oauth.clientSecret is a credential: put it into a secret of the project, and name that here, as ${NAME}"
+                    .to_owned(),
+            );
+        }
+        // RFC 6749, section 3.3.
+        let is_scope = |scope: &String| {
+            !scope.is_empty()
+                && scope.len() <= VALUE_MAX_BYTES
+                && scope
+                    .bytes()
+                    .all(|byte| matches!(byte, 0x21 | 0x23..=0x5b | 0x5d..=0x7e))
+        };
+        if self.scopes.len() > MAX_SCOPES || !self.scopes.iter().all(is_scope) {
+            return Err(format!(
+                "oauth.scopes has at most {MAX_SCOPES} scopes; each is visible ASCII without spaces, quotes and backslashes"
+            ));
+        }
+        match &self.token_url {
+            Some(url) => settings::check_url("oauth.tokenUrl", url),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_secret_is_named_and_the_rest_has_its_shape() {
+        let good = OAuth {
+            client_id: "rejoin".to_owned(),
+            client_secret: "${SECRET}".to_owned(),
+            scopes: vec!["mcp:tools".to_owned()],
+            token_url: Some("https://login.example/token".to_owned()),
+        };
+        assert_eq!(good.check(), Ok(()));
+        let secret = |secret: &str| OAuth {
+            client_secret: secret.to_owned(),
+            ..good.clone()
+        };
+        assert!(secret("s3cret").check().unwrap_err().contains("name that here"));
+        assert!(secret("").check().is_err());
+        for (wrong, words) in [
+            (
+                OAuth {
+                    client_id: "a\nb".to_owned(),
+                    ..good.clone()
+                },
+                "oauth.clientId",
+            ),
+            (
+                OAuth {
+                    scopes: vec!["two scopes".to_owned()],
+                    ..good.clone()
+                },
+                "oauth.scopes",
+            ),
+            (
+                OAuth {
+                    token_url: Some("ftp://login.example/".to_owned()),
+                    ..good.clone()
+                },
+                "oauth.tokenUrl",
+            ),
+            (
+                OAuth {
+                    token_url: Some("https://a:b@login.example/".to_owned()),
+                    ..good.clone()
+                },
+                "oauth.tokenUrl",
+            ),
+        ] {
+            assert!(wrong.check().unwrap_err().contains(words), "{words}");
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! Tasks and their DAGs: types and SQL of `kb.task_dags` and `kb.tasks`. What dispatches them is `commands::dispatch`.
+//!
+//! - `spec`   a DAG as it is written, and what may be wrong with it
+//! - `mirror` its objects in the graph, which follow each change
+//! - `select` which agent a task gets
+//!
+//! States of a task: pending -> in_progress -> completed | failed | skipped, and back to pending for another try. Invariant (I12):
+//! whoever changes a task or starts one holds the lock of its DAG's row.
+
+pub mod mirror;
+pub mod select;
+pub mod spec;
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+use sqlx::{PgConnection, PgExecutor};
+use uuid::Uuid;
+
+/// A DAG as stored.
+#[derive(Debug, Clone)]
+pub struct Dag {
+    pub id: Uuid,
+    pub project_id: Uuid,
+    pub user_id: Option<Uuid>,
+    pub name: String,
+    pub state: String,
+    pub max_concurrency: i32,
+    pub on_failure: String,
+    pub rules: Value,
+    pub selector_agent: Option<String>,
+    pub judge_agent: Option<String>,
+    pub triage_agent: Option<String>,
+    pub waiting_run_id: Option<Uuid>,
+    pub waiting_call_id: Option<Uuid>,
+    pub created_at: DateTime<Utc>,
+    pub finished_at: Option<DateTime<Utc>>,
+}
+
+/// A task as stored.
+#[derive(Debug, Clone)]
+pub struct Task {
+    pub id: Uuid,
+    pub dag_id: Uuid,
+    pub project_id: Uuid,
+    pub r#ref: String,
+    pub title: String,
+    pub description: String,
+    pub state: String,
+    pub priority: i16,
+    pub waits_for: i32,
+    pub wanted_agent: Option<String>,
+    pub assigned_agent: Option<String>,
+    pub assigned_because: Option<String>,
+    pub run_id: Option<Uuid>,
+    pub role: Option<String>,
+    pub retry_count: i32,
+    pub max_retries: i32,
+    pub failure_context: Option<String>,
+    pub summary: Option<String>,
+    pub created_at: DateTime<Utc>,
+    pub started_at: Option<DateTime<Utc>>,
+    pub finished_at: Option<DateTime<Utc>>,
+}
+
+/// What a run does for a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Says which agent it gets.
+    Select,
+    Work,
+    /// Says whether its output is good.
+    Judge,
+    /// Says what becomes of its failure.
+    Triage,
+}
+
+impl Role {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Role::Select => "select",
+            Role::Work => "work",
+            Role::Judge => "judge",
+            Role::Triage => "triage",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Role::Select, Role::Work, Role::Judge, Role::Triage]
+            .into_iter()
+            .find(|role| role.as_str() == text)
+    }
+}
+
+/// Locks a DAG until the caller's transaction ends.
+pub async fn lock(db: &mut PgConnection, dag_id: Uuid) -> Result<Option<Dag>, sqlx::Error> {
+    sqlx::query_as!(Dag, "select * from kb.task_dags where id = $1 for update", dag_id)
+        .fetch_optional(db)
+        .await
+}
+
+pub async fn get_dag(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<Option<Dag>, sqlx::Error> {
+    sqlx::query_as!(
+        Dag,
+        "select * from kb.task_dags where id = $1 and project_id = $2",
+        id,
+        project_id
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// The DAG that a call has made.
+pub async fn of_call(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<Option<Dag>, sqlx::Error> {
+    sqlx::query_as!(Dag, "select * from kb.task_dags where waiting_call_id = $1", call_id)
+        .fetch_optional(db)
+        .await
+}
+
+/// A page of a project's DAGs, newest first, after the cursor (created_at, id).
+pub async fn list_dags(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    after: Option<(DateTime<Utc>, Uuid)>,
+    limit: i64,
+) -> Result<Vec<Dag>, sqlx::Error> {
+    let (at, id) = after.unzip();
+    sqlx::query_as!(
+        Dag,
+        "select * from kb.task_dags where project_id = $1 and ($2::timestamptz is null or (created_at, id) < ($2, $3))
+         order by created_at desc, id desc limit $4",
+        project_id,
+        at,
+        id,
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Tasks by state: (state, how many).
+pub async fn counts(db: impl PgExecutor<'_>, dag_id: Uuid) -> Result<Vec<(String, i64)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"select state, count(*) as "n!" from kb.tasks where dag_id = $1 group by state order by state"#,
+        dag_id
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.state, row.n)).collect())
+}
+
+/// A task, without a lock.
+pub async fn get(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<Task>, sqlx::Error> {
+    sqlx::query_as!(Task, "select * from kb.tasks where id = $1", id)
+        .fetch_optional(db)
+        .await
+}
+
+/// All tasks of a DAG, in the order of their making.
+pub async fn of_dag(db: impl PgExecutor<'_>, dag_id: Uuid) -> Result<Vec<Task>, sqlx::Error> {
+    sqlx::query_as!(Task, "select * from kb.tasks where dag_id = $1 order by id", dag_id)
+        .fetch_all(db)
+        .await
+}
+
+/// Which task blocks which: (before, after).
+pub async fn edges(db: impl PgExecutor<'_>, project_id: Uuid, dag_id: Uuid) -> Result<Vec<(Uuid, Uuid)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        "select r.source_id, r.target_id
+         from kb.tasks t join kb.graph_relationships r on r.project_id = $2 and r.source_id = t.id and r.type = 'blocks'
+         where t.dag_id = $1 and r.superseded_at is null and r.deleted_at is null
+         order by r.source_id, r.target_id",
+        dag_id,
+        project_id
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.source_id, row.target_id)).collect())
+}
+
+/// How many more tasks may start: of the DAG, and of its project.
+pub async fn free_slots(db: &mut PgConnection, dag: &Dag) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select greatest(least($3 - count(*) filter (where dag_id = $2), kb.parallel_tasks($1) - count(*)), 0) as "free!"
+           from kb.tasks where project_id = $1 and state = 'in_progress'"#,
+        dag.project_id,
+        dag.id,
+        i64::from(dag.max_concurrency)
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// Tasks that may start, the most urgent first.
+pub async fn ready(db: &mut PgConnection, dag_id: Uuid, limit: i64) -> Result<Vec<Task>, sqlx::Error> {
+    sqlx::query_as!(
+        Task,
+        "select * from kb.tasks where dag_id = $1 and state = 'pending' and waits_for = 0 order by priority, id limit $2",
+        dag_id,
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Active DAGs that have something ready: what the sweep looks at.
+pub async fn with_ready_tasks(db: impl PgExecutor<'_>, limit: i64) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select d.id from kb.task_dags d
+         where d.state = 'active'
+           and exists (select from kb.tasks t where t.dag_id = d.id and t.state = 'pending' and t.waits_for = 0)
+           and (select count(*) from kb.tasks t where t.project_id = d.project_id and t.dag_id = d.id and t.state = 'in_progress')
+               < d.max_concurrency
+         order by random() limit $1",
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// What a run is for: the task's row says which run that is now.
+///
+/// The times of tasks are those of the clock, under the lock of their DAG: a transaction that waited for the lock began before what it
+/// found there.
+pub async fn assign(
+    db: &mut PgConnection,
+    task: Uuid,
+    run_id: Uuid,
+    role: Role,
+    agent: &str,
+    because: &str,
+) -> Result<(), sqlx::Error> {
+    let works = role == Role::Work;
+    sqlx::query!(
+        "update kb.tasks
+         set state = 'in_progress', run_id = $2, role = $3, started_at = coalesce(started_at, clock_timestamp()),
+             assigned_agent = case when $4 then $5 else assigned_agent end,
+             assigned_because = case when $4 then $6 else assigned_because end
+         where id = $1",
+        task,
+        run_id,
+        role.as_str(),
+        works,
+        agent,
+        because
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// What is known of a task while an agent decides about it.
+pub async fn note(
+    db: &mut PgConnection,
+    task: Uuid,
+    summary: Option<&str>,
+    failure: Option<&str>,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.tasks set summary = coalesce($2, summary), failure_context = coalesce($3, failure_context) where id = $1",
+        task,
+        summary,
+        failure
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// The task is over, in this state.
+pub async fn end(
+    db: &mut PgConnection,
+    task: Uuid,
+    state: &str,
+    summary: Option<&str>,
+    failure: Option<&str>,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.tasks set state = $2, summary = $3, failure_context = coalesce($4, failure_context), finished_at = clock_timestamp(), role = null
+         where id = $1",
+        task,
+        state,
+        summary,
+        failure
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// The task starts anew: because it failed (`failure`), or to find another agent.
+pub async fn again(db: &mut PgConnection, task: Uuid, failure: Option<&str>, counts: bool) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.tasks
+         set state = 'pending', run_id = null, role = null, retry_count = retry_count + case when $3 then 1 else 0 end,
+             failure_context = coalesce($2, failure_context), assigned_agent = null, assigned_because = null
+         where id = $1",
+        task,
+        failure,
+        counts
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// One task less to wait for, for those behind this one.
+pub async fn let_go(db: &mut PgConnection, project_id: Uuid, task: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.tasks set waits_for = waits_for - 1
+         where waits_for > 0 and id in (
+             select target_id from kb.graph_relationships
+             where project_id = $1 and source_id = $2 and type = 'blocks' and superseded_at is null and deleted_at is null)",
+        project_id,
+        task
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// All tasks behind this one that have not begun, however far.
+pub async fn behind(db: &mut PgConnection, project_id: Uuid, task: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"with recursive behind(id) as (
+               select target_id from kb.graph_relationships
+               where project_id = $1 and source_id = $2 and type = 'blocks' and superseded_at is null and deleted_at is null
+               union
+               select r.target_id from behind b join kb.graph_relationships r
+                 on r.project_id = $1 and r.source_id = b.id and r.type = 'blocks' and r.superseded_at is null and r.deleted_at is null)
+           select t.id as "id!" from behind b join kb.tasks t on t.id = b.id where t.state = 'pending' order by t.id"#,
+        project_id,
+        task
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Those of a DAG that have not begun.
+pub async fn pending(db: &mut PgConnection, dag_id: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select id from kb.tasks where dag_id = $1 and state = 'pending' order by id",
+        dag_id
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Runs of a DAG's tasks that have not ended.
+pub async fn live_runs(db: impl PgExecutor<'_>, dag_id: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select r.id from kb.tasks t join kb.agent_runs r on r.id = t.run_id
+           where t.dag_id = $1 and t.state = 'in_progress' and r.state in ('queued', 'running', 'waiting')"#,
+        dag_id
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// What came out of the tasks right before this one: (ref, title, summary).
+pub async fn inputs(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    task: Uuid,
+) -> Result<Vec<(String, String, Option<String>)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        "select t.ref, t.title, t.summary
+         from kb.graph_relationships r join kb.tasks t on t.id = r.source_id
+         where r.project_id = $1 and r.target_id = $2 and r.type = 'blocks' and r.superseded_at is null and r.deleted_at is null
+         order by t.id",
+        project_id,
+        task
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| (row.r#ref, row.title, row.summary))
+        .collect())
+}
+
+/// Changes a DAG's state; its end has a time.
+pub async fn set_state(db: &mut PgConnection, dag_id: Uuid, state: &str) -> Result<(), sqlx::Error> {
+    let is_over = ["completed", "failed", "cancelled"].contains(&state);
+    sqlx::query!(
+        "update kb.task_dags set state = $2, finished_at = case when $3 then clock_timestamp() end where id = $1",
+        dag_id,
+        state,
+        is_over
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Whether a DAG has tasks that are not over, and whether one failed.
+pub async fn standing(db: &mut PgConnection, dag_id: Uuid) -> Result<(bool, bool), sqlx::Error> {
+    let row = sqlx::query!(
+        r#"select exists (select from kb.tasks where dag_id = $1 and state in ('pending', 'in_progress')) as "open!",
+                  exists (select from kb.tasks where dag_id = $1 and state = 'failed') as "failed!""#,
+        dag_id
+    )
+    .fetch_one(db)
+    .await?;
+    Ok((row.open, row.failed))
+}

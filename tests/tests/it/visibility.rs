@@ -1,0 +1,120 @@
+//! Which agents callers from outside may choose (requirements C26 to C28). That agents see each other whatever their visibility is told in
+//! `spawning`.
+
+use rejoin_shared::agents::DefinitionContent;
+use rejoin_tests::app::TestApp;
+use rejoin_tests::model_server::Reply;
+use rejoin_tests::support;
+use reqwest::StatusCode;
+use serde_json::json;
+
+#[tokio::test]
+async fn c26_c28_an_internal_agent_is_not_there_for_callers_from_outside() {
+    let app = TestApp::start().await;
+    let client = app.client();
+    app.model.always("", Reply::text("done"));
+    for (visibility, is_open) in [("external", true), ("project", true), ("internal", false)] {
+        let change = |content: &mut DefinitionContent| content.visibility = visibility.to_owned();
+        let id = app.agent_with(visibility, &["schema_version"], change).await;
+        for named in [visibility.to_owned(), id.to_string()] {
+            let path = format!("/api/projects/{}/agents/{named}/trigger", app.db.project_id);
+            let (status, _) = client.post(&path, json!({"input": "go"})).await;
+            let wanted = match is_open {
+                true => StatusCode::ACCEPTED,
+                false => StatusCode::NOT_FOUND,
+            };
+            assert_eq!(status, wanted, "{named}");
+        }
+        let (status, answer) = client
+            .post("/api/conversations", json!({"agentDefinitionId": id}))
+            .await;
+        assert_eq!(status == StatusCode::CREATED, is_open, "{answer}");
+        let request = client
+            .request(reqwest::Method::POST, "/api/chat/stream")
+            .header("accept", "application/json")
+            .json(&json!({"message": "go", "agentDefinitionId": id}));
+        let (status, answer) = rejoin_tests::client::answer(request.send().await.unwrap()).await;
+        match is_open {
+            true => assert_eq!(status, StatusCode::ACCEPTED, "{answer}"),
+            false => assert_eq!(
+                (status, &answer["code"]),
+                (StatusCode::BAD_REQUEST, &json!("agent_definition_not_found"))
+            ),
+        }
+    }
+    let conversations: i64 = sqlx::query_scalar("select count(*) from kb.chat_conversations")
+        .fetch_one(&app.db.pool)
+        .await
+        .unwrap();
+    assert_eq!(conversations, 4, "none for the internal one");
+}
+
+#[tokio::test]
+async fn c27_tasks_reach_an_internal_agent_and_nobody_forks_its_runs() {
+    let app = TestApp::start().await;
+    let client = app.client();
+    app.agent_with("hidden", &[], |content| content.visibility = "internal".to_owned())
+        .await;
+    app.model.always("", Reply::text("done"));
+    let spec = json!({"name": "one", "tasks": [{"id": "a", "title": "A", "agent": "hidden"}]});
+    let path = format!("/api/projects/{}/task-dags", app.db.project_id);
+    let (_, dag) = client.post(&path, spec).await;
+    let dag = support::wait_for("the DAG to end", async || {
+        let (_, dag) = client.get(&format!("{path}/{}", dag["id"].as_str().unwrap())).await;
+        (dag["state"] == "completed").then_some(dag)
+    })
+    .await;
+    let run = dag["tasks"][0]["runId"].as_str().unwrap();
+    let (status, problem) = client
+        .post(
+            &format!("/api/runs/{run}/fork"),
+            json!({"step": 0, "message": "for me"}),
+        )
+        .await;
+    assert_eq!(status, StatusCode::CONFLICT, "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains("internal"), "{problem}");
+}
+
+#[tokio::test]
+async fn c26_agents_for_programs_outside_are_on_the_projects_card() {
+    let app = TestApp::start().await;
+    let client = app.client();
+    for visibility in ["external", "project", "internal"] {
+        let change = |content: &mut DefinitionContent| {
+            content.visibility = visibility.to_owned();
+            content.description = format!("Is {visibility}.");
+        };
+        app.agent_with(&format!("an {visibility} one"), &[], change).await;
+    }
+    let path = "/.well-known/agent-card.json";
+    let (status, card) = client.get(path).await;
+    assert_eq!(status, StatusCode::OK, "{card}");
+    let skills = card["skills"].as_array().unwrap();
+    assert_eq!(skills.len(), 1, "{skills:?}");
+    assert_eq!(
+        (&skills[0]["name"], &skills[0]["description"]),
+        (&json!("an external one"), &json!("Is external."))
+    );
+    // What a card of the protocol's version 1.0 must have.
+    for field in [
+        "name",
+        "description",
+        "version",
+        "capabilities",
+        "defaultInputModes",
+        "defaultOutputModes",
+    ] {
+        assert!(!card[field].is_null(), "{field}");
+    }
+    let url = |card: &serde_json::Value| card["supportedInterfaces"][0]["url"].as_str().unwrap().to_owned();
+    assert_eq!(url(&card), format!("{}/mcp", app.url()));
+    let (_, one) = client.get(&format!("{path}?agent=an+external+one")).await;
+    assert_eq!(one["name"], "an external one");
+    assert_eq!(url(&one), format!("{}/mcp?agent=an+external+one", app.url()));
+    for hidden in ["an+internal+one", "nobody"] {
+        let (status, _) = client.get(&format!("{path}?agent={hidden}")).await;
+        assert_eq!(status, StatusCode::NOT_FOUND);
+    }
+    let stranger = rejoin_tests::client::Client::new(app.url(), "rj_nobody");
+    assert_eq!(stranger.get(path).await.0, StatusCode::UNAUTHORIZED);
+}

@@ -1,0 +1,410 @@
+//! Tools by which agents work together and with people: find agents, start them, ask a person. They are part of every project's pool,
+//! and granted by whitelists like all others; below the top of a tree only where a whitelist names them ([`keeps`]).
+//!
+//! - `discussions` what discussions write into the graph; for flows only
+//!
+//! `spawn_agents`, `create_tasks` and `ask_user` are answered by the step loop (`run/deferred.rs`): their run waits without a worker.
+
+pub mod discussions;
+
+use std::sync::{Arc, LazyLock};
+
+use async_trait::async_trait;
+use rejoin_shared::agents;
+use rejoin_shared::commands::{NewTasks, SpawnItem, SpawnWhat};
+use rejoin_shared::ids;
+use rejoin_shared::questions::{ANSWER_MAX_CHARS, AnswerOption, NewQuestion};
+use rejoin_shared::tasks::spec::{DagSpec, MAX_CONCURRENCY, OnFailure, TaskSpec};
+use rejoin_shared::tools::arguments::{Arguments, Kind, Parameter, schema};
+use rejoin_shared::tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+pub const LIST_AVAILABLE_AGENTS: &str = "list_available_agents";
+pub const SPAWN_AGENTS: &str = "spawn_agents";
+pub const ASK_USER: &str = "ask_user";
+pub const CREATE_TASKS: &str = "create_tasks";
+
+/// A run at this depth starts no sub-agents, whatever its definition says (requirement C24).
+pub const MAX_DEPTH: i32 = 2;
+/// Sub-agents that one call starts.
+const SPAWN_MAX: usize = 20;
+/// Tasks that one call makes.
+const CREATE_TASKS_MAX: usize = 200;
+/// Agents that one list names.
+const LIST_MAX: i64 = 200;
+/// Of a sub-agent's task [characters].
+const TASK_MAX_CHARS: usize = 100_000;
+/// Of a sub-agent [seconds].
+const TIMEOUT_MAX_S: i64 = 86_400;
+/// Of a question [characters].
+pub const QUESTION_MAX_CHARS: usize = 4_000;
+pub const OPTIONS_MAX: usize = 50;
+const INTERACTION_TYPES: [&str; 4] = ["buttons", "select", "multi_select", "text"];
+
+const SPAWN_FIELDS: &[Parameter] = &[
+    Parameter::new(
+        "agent_name",
+        Kind::Text,
+        "the agent, by a name that list_available_agents gives",
+    ),
+    Parameter::new(
+        "task",
+        Kind::Text,
+        "what it is to do, with all that it has to know: it sees nothing of this conversation",
+    ),
+    Parameter::new(
+        "timeout",
+        Kind::OptionalInteger,
+        "seconds until it has to sum up; null: its own default",
+    ),
+    Parameter::new(
+        "resume_run_id",
+        Kind::OptionalText,
+        "a paused run of this agent that is to go on, in the place of a new one; null: a new run",
+    ),
+];
+
+const OPTION_FIELDS: &[Parameter] = &[
+    Parameter::new("label", Kind::Text, "what the person reads"),
+    Parameter::new("value", Kind::Text, "what you get back"),
+    Parameter::new("description", Kind::OptionalText, "more about it; null: nothing"),
+];
+
+const TASK_FIELDS: &[Parameter] = &[
+    Parameter::new("id", Kind::Text, "its name among the tasks"),
+    Parameter::new("title", Kind::Text, "what it is, in a line"),
+    Parameter::new(
+        "description",
+        Kind::OptionalText,
+        "what is to be done, with all that its agent has to know",
+    ),
+    Parameter::new(
+        "after",
+        Kind::OptionalTexts,
+        "ids of the tasks that must be over before it",
+    ),
+    Parameter::new(
+        "agent",
+        Kind::OptionalText,
+        "the agent that does it; null: whoever fits best",
+    ),
+    Parameter::new(
+        "priority",
+        Kind::OptionalChoice(&["low", "medium", "high", "critical"]),
+        "null: medium",
+    ),
+];
+
+struct Coordination {
+    spec: ToolSpec,
+}
+
+/// A tool of this file, whose arguments are these.
+fn tool(name: &str, description: &str, parameters: &[Parameter], read_only: bool) -> SharedTool {
+    Arc::new(Coordination {
+        spec: ToolSpec {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            parameters: schema(parameters),
+            read_only,
+            idempotent: read_only,
+            destructive: false,
+        },
+    })
+}
+
+static TOOLS: LazyLock<Vec<SharedTool>> = LazyLock::new(|| {
+    vec![
+        tool(
+            LIST_AVAILABLE_AGENTS,
+            "Lists the agents that you can start with spawn_agents: names, and what each is for.",
+            &[],
+            true,
+        ),
+        tool(
+            SPAWN_AGENTS,
+            "Starts sub-agents side by side and waits for all of them. Gives for each: agent_name, run_id, status (completed, paused, \
+             failed or cancelled), summary, steps, and error where there is one. A paused one can go on with resume_run_id.",
+            &[Parameter::new(
+                "agents",
+                Kind::Objects(SPAWN_FIELDS),
+                "the agents to start",
+            )],
+            false,
+        ),
+        tool(
+            CREATE_TASKS,
+            "Splits work into tasks that agents do, side by side as far as their order allows, and waits for all of them. Each is given what \
+             those before it found. Gives dag_id, state and for each task: id, status, agent, summary, error.",
+            &[
+                Parameter::new("name", Kind::Text, "what the whole is"),
+                Parameter::new("tasks", Kind::Objects(TASK_FIELDS), "the tasks"),
+                Parameter::new(
+                    "max_concurrency",
+                    Kind::OptionalInteger,
+                    "tasks that run at the same time; null: 5",
+                ),
+                Parameter::new(
+                    "wait",
+                    Kind::OptionalBoolean,
+                    "false: don't wait for the end; null: wait",
+                ),
+            ],
+            false,
+        ),
+        tool(
+            ASK_USER,
+            "Asks the person whom you work for, and waits for the answer, however long it takes. Ask only what you can't find out yourself.",
+            &[
+                Parameter::new("question", Kind::Text, "the question"),
+                Parameter::new(
+                    "options",
+                    Kind::Objects(OPTION_FIELDS),
+                    "answers to choose from; empty for an answer in words",
+                ),
+                Parameter::new(
+                    "interaction_type",
+                    Kind::OptionalChoice(&INTERACTION_TYPES),
+                    "how it is answered; null: buttons where there are options, else text",
+                ),
+                Parameter::new("placeholder", Kind::OptionalText, "what an empty text field shows"),
+                Parameter::new("max_length", Kind::OptionalInteger, "characters of an answer in words"),
+            ],
+            false,
+        ),
+    ]
+});
+
+/// All of them.
+pub fn tools() -> Vec<SharedTool> {
+    TOOLS.clone()
+}
+
+/// The tool that starts sub-agents: flows use it whatever their whitelist says.
+pub fn spawn_agents() -> SharedTool {
+    // In the order of the list above.
+    TOOLS[1].clone()
+}
+
+/// The tool that asks a person; likewise.
+pub fn ask_user() -> SharedTool {
+    TOOLS[3].clone()
+}
+
+/// Whether a run at this depth keeps a tool that its whitelist grants: below the top, agents are started only by those whose whitelist
+/// names that tool (a glob is no name), and at [`MAX_DEPTH`] by none.
+pub fn keeps(tool: &str, whitelist: &[String], depth: i32, max_depth: Option<i32>) -> bool {
+    if ![SPAWN_AGENTS, LIST_AVAILABLE_AGENTS, CREATE_TASKS].contains(&tool) {
+        return true;
+    }
+    let deepest = max_depth.unwrap_or(MAX_DEPTH).min(MAX_DEPTH);
+    depth < deepest && (depth == 0 || whitelist.iter().any(|name| name == tool))
+}
+
+#[async_trait]
+impl Tool for Coordination {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn call(&self, context: &ToolContext, _: Value) -> Result<Value, ToolError> {
+        if self.spec.name != LIST_AVAILABLE_AGENTS {
+            let message = format!("{} can be called within a run only", self.spec.name);
+            return Err(ToolError::RespondToModel(message));
+        }
+        let found = agents::list(&context.db, context.project_id, None, LIST_MAX).await;
+        let agents = found.map_err(|source| ToolError::Internal {
+            attempted: "listing the agents".to_owned(),
+            source: Box::new(source),
+        })?;
+        let listed: Vec<Value> = agents
+            .iter()
+            .map(|agent| json!({"name": agent.name, "description": agent.description, "flow_type": agent.flow_type}))
+            .collect();
+        Ok(json!({"total": listed.len(), "agents": listed}))
+    }
+}
+
+/// The sub-agents that a call asks for. A bad item is refused by itself; an outer Err concerns the whole call. Both are for the model.
+pub async fn spawn_items(
+    db: &sqlx::PgPool,
+    project_id: Uuid,
+    arguments: Value,
+) -> Result<Result<Vec<SpawnItem>, String>, sqlx::Error> {
+    let asked = Arguments::of(arguments).objects("agents");
+    if asked.is_empty() || asked.len() > SPAWN_MAX {
+        return Ok(Err(format!(
+            "agents must have 1 to {SPAWN_MAX} items; it has {}",
+            asked.len()
+        )));
+    }
+    let mut items = Vec::with_capacity(asked.len());
+    for item in &asked {
+        let agent_name = item.text("agent_name").unwrap_or_default().to_owned();
+        let task = item.text("task").unwrap_or_default().to_owned();
+        let timeout_s = item
+            .has("timeout")
+            .then(|| item.integer("timeout", 1, (1, TIMEOUT_MAX_S)))
+            .and_then(|seconds| i32::try_from(seconds).ok());
+        let what = match (
+            item.text("resume_run_id"),
+            agents::find_by_name(db, project_id, &agent_name).await?,
+        ) {
+            (_, None) => {
+                let known = agents::list(db, project_id, None, LIST_MAX).await?;
+                let names: Vec<&str> = known.iter().map(|agent| agent.name.as_str()).collect();
+                SpawnWhat::Refused(format!(
+                    "there is no agent {agent_name}; the agents are: {}",
+                    names.join(", ")
+                ))
+            }
+            _ if task.is_empty() || task.chars().count() > TASK_MAX_CHARS => {
+                SpawnWhat::Refused(format!("task must have 1 to {TASK_MAX_CHARS} characters"))
+            }
+            (Some(run), Some(_)) => match Uuid::parse_str(run) {
+                Ok(run_id) => SpawnWhat::Resume { run_id, timeout_s },
+                Err(_) => SpawnWhat::Refused(format!("resume_run_id: {run} is no id of a run")),
+            },
+            (None, Some(definition)) => SpawnWhat::New {
+                definition_id: definition.id,
+                timeout_s,
+            },
+        };
+        items.push(SpawnItem { agent_name, task, what });
+    }
+    Ok(Ok(items))
+}
+
+/// The DAG that a call makes. Err: what is wrong with it, for the model.
+pub fn new_tasks(arguments: Value) -> Result<NewTasks, String> {
+    let arguments = Arguments::of(arguments);
+    let tasks = arguments.objects("tasks");
+    let tasks = tasks.iter().map(|task| {
+        let priority = task.text("priority").unwrap_or("medium");
+        TaskSpec {
+            id: task.text("id").unwrap_or_default().to_owned(),
+            title: task.text("title").map(str::to_owned),
+            description: task.text("description").unwrap_or_default().to_owned(),
+            after: task.texts("after"),
+            agent: task.text("agent").map(str::to_owned),
+            priority: serde_json::from_value(priority.into()).unwrap_or_default(),
+            complexity: None,
+            max_retries: None,
+            requires_collaboration: false,
+        }
+    });
+    let concurrency = i64::from(MAX_CONCURRENCY);
+    let spec = DagSpec {
+        name: arguments.text("name").unwrap_or_default().to_owned(),
+        tasks: tasks.collect(),
+        max_concurrency: i32::try_from(arguments.integer("max_concurrency", concurrency, (1, 1_000))).ok(),
+        on_failure: OnFailure::default(),
+        rules: Vec::new(),
+        selector_agent: None,
+        judge_agent: None,
+        triage_agent: None,
+    };
+    if spec.tasks.len() > CREATE_TASKS_MAX {
+        return Err(format!("tasks must have 1 to {CREATE_TASKS_MAX} items"));
+    }
+    let ordered = spec.check()?;
+    Ok(NewTasks {
+        spec,
+        ordered,
+        waits: !arguments.has("wait") || arguments.flag("wait"),
+    })
+}
+
+/// The question that a call asks. Err: what is wrong with it, for the model.
+pub fn question(arguments: Value) -> Result<NewQuestion, String> {
+    let arguments = Arguments::of(arguments);
+    let question = arguments.text("question").unwrap_or_default().to_owned();
+    if question.is_empty() || question.chars().count() > QUESTION_MAX_CHARS {
+        return Err(format!("question must have 1 to {QUESTION_MAX_CHARS} characters"));
+    }
+    let options: Vec<AnswerOption> = arguments
+        .objects("options")
+        .iter()
+        .map(|option| AnswerOption {
+            label: option.text("label").unwrap_or_default().to_owned(),
+            value: option.text("value").unwrap_or_default().to_owned(),
+            description: option.text("description").map(str::to_owned),
+        })
+        .collect();
+    let is_broken = |option: &AnswerOption| option.label.is_empty() || option.value.is_empty();
+    if options.len() > OPTIONS_MAX || options.iter().any(is_broken) {
+        return Err(format!(
+            "options must be at most {OPTIONS_MAX}, each with a label and a value"
+        ));
+    }
+    let usual = if options.is_empty() { "text" } else { "buttons" };
+    let interaction_type = arguments.text("interaction_type").unwrap_or(usual).to_owned();
+    if (interaction_type == "text") != options.is_empty() {
+        return Err("options go with buttons, select and multi_select, and these need some".to_owned());
+    }
+    let most = i64::try_from(ANSWER_MAX_CHARS).unwrap_or(i64::MAX);
+    let max_length = arguments
+        .has("max_length")
+        .then(|| arguments.integer("max_length", most, (1, most)))
+        .and_then(|length| i32::try_from(length).ok());
+    Ok(NewQuestion {
+        id: ids::new(),
+        kind: "ask",
+        question,
+        options,
+        interaction_type,
+        placeholder: arguments.text("placeholder").map(str::to_owned),
+        max_length,
+    })
+}
+
+/// Whether a call may act.
+pub fn confirmation(tool: &str, input: &Value) -> NewQuestion {
+    let option = |label: &str, value: &str| AnswerOption {
+        label: label.to_owned(),
+        value: value.to_owned(),
+        description: None,
+    };
+    let shown: String = input.to_string().chars().take(QUESTION_MAX_CHARS).collect();
+    NewQuestion {
+        id: ids::new(),
+        kind: "confirm",
+        question: format!("May {tool} be called with {shown}?"),
+        options: vec![
+            option("Approve", "approve"),
+            option("Edit", "edit"),
+            option("Refuse", "refuse"),
+        ],
+        interaction_type: "confirm".to_owned(),
+        placeholder: None,
+        max_length: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn below_the_top_only_a_name_grants_coordination() {
+        let named = vec![SPAWN_AGENTS.to_owned()];
+        let glob = vec!["*".to_owned()];
+        assert!(keeps(SPAWN_AGENTS, &glob, 0, None));
+        assert!(!keeps(SPAWN_AGENTS, &glob, 1, None));
+        assert!(keeps(SPAWN_AGENTS, &named, 1, None));
+        assert!(!keeps(LIST_AVAILABLE_AGENTS, &named, 1, None));
+        assert!(!keeps(SPAWN_AGENTS, &named, 2, Some(9)), "two is the hard cap");
+        assert!(!keeps(SPAWN_AGENTS, &named, 0, Some(0)), "a definition may want less");
+        assert!(keeps("hybrid_search", &glob, 2, None));
+    }
+
+    #[test]
+    fn a_question_is_what_a_person_can_answer() {
+        let asked = question(json!({"question": "Which?", "options": [{"label": "A", "value": "a"}]})).unwrap();
+        assert_eq!(asked.interaction_type, "buttons");
+        assert_eq!(question(json!({"question": "Why?"})).unwrap().interaction_type, "text");
+        assert!(question(json!({"question": " "})).is_err());
+        assert!(question(json!({"question": "Which?", "interaction_type": "select"})).is_err());
+    }
+}

@@ -1,0 +1,90 @@
+//! An MCP server over HTTP: how it is connected to. Called by `connection`.
+//!
+//! Invariant: the URL is judged, and so are the addresses that its name resolves to.
+
+use std::collections::HashMap;
+use std::error::Error;
+
+use reqwest::header::{HeaderName, HeaderValue};
+use rmcp::service::{ClientInitializeError, RoleClient, RunningService, ServiceExt};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use url::Url;
+
+use super::authorized::Authorized;
+use super::connection::{Ears, Means, OpenError};
+use super::oauth::Tokens;
+use super::secrets::Filled;
+
+/// Connects. What goes wrong may still hold secrets.
+pub(super) async fn reach(
+    means: &Means,
+    filled: Filled,
+    ears: Ears,
+) -> Result<RunningService<RoleClient, Ears>, OpenError> {
+    let url = Url::parse(filled.url.as_deref().unwrap_or_default())
+        .map_err(|error| OpenError::Again(format!("its URL: {error}")))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(OpenError::Again("its URL is not http:// or https://".to_owned()));
+    }
+    means.hosts.judge(&url).map_err(OpenError::Again)?;
+    let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
+        .custom_headers(headers(filled.headers).map_err(OpenError::Again)?)
+        .max_json_response_size(means.max_result_bytes)
+        .max_sse_event_size(means.max_result_bytes);
+    let Some(grant) = filled.oauth else {
+        let transport = StreamableHttpClientTransport::with_client(means.http.clone(), config);
+        let running = ears.serve(transport).await;
+        return running.map_err(|error| OpenError::Again(words(&error, false)));
+    };
+    let tokens = Tokens::new(means.http.clone(), means.hosts.clone(), filled.hider, grant, url);
+    let client = Authorized::new(means.http.clone(), tokens.clone());
+    let running = ears
+        .serve(StreamableHttpClientTransport::with_client(client, config))
+        .await;
+    running.map_err(|error| match tokens.is_hopeless() {
+        true => OpenError::Hopeless(words(&error, true)),
+        false => OpenError::Again(words(&error, true)),
+    })
+}
+
+fn headers(filled: Vec<(String, String)>) -> Result<HashMap<HeaderName, HeaderValue>, String> {
+    let mut headers = HashMap::new();
+    for (name, value) in filled {
+        let header = HeaderName::try_from(&name).map_err(|_| format!("{name} is not the name of a header"))?;
+        let mut value =
+            HeaderValue::try_from(&value).map_err(|_| format!("the header {name} can't have this value"))?;
+        value.set_sensitive(true);
+        headers.insert(header, value);
+    }
+    Ok(headers)
+}
+
+fn words(error: &ClientInitializeError, is_authorized: bool) -> String {
+    refusal(error.auth_challenge(), is_authorized).unwrap_or_else(|| told(error))
+}
+
+/// What to tell of a server that wants to know who asks. Of one that gets tokens the challenge is in our words (`authorized`).
+pub(super) fn refusal(challenge: Option<&str>, is_authorized: bool) -> Option<String> {
+    match is_authorized {
+        true => challenge.map(str::to_owned),
+        false => challenge.map(|_| {
+            "it does not let us in: its settings give it no token, or one that it does not accept (`headers`, `oauth`)".to_owned()
+        }),
+    }
+}
+
+/// An error with its causes: what went wrong is at their end.
+pub(super) fn told(error: &dyn Error) -> String {
+    let mut told = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let words = error.to_string();
+        if !told.contains(&words) {
+            told.push_str(": ");
+            told.push_str(&words);
+        }
+        cause = error.source();
+    }
+    told
+}

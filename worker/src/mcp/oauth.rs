@@ -1,0 +1,372 @@
+//! Tokens for a connection to an MCP server, by the client-credentials grant (RFC 6749, section 4.4). Called by `authorized`, which puts
+//! them into requests.
+//!
+//! - `discovery`  where tokens for a server are given out
+//! - `asking`     requests to URLs that others name
+//!
+//! rmcp has an OAuth client, too: it is made for a user at a browser, and replaces a token that the server refused by a refresh token
+//! only, which this grant has none of.
+//!
+//! Invariants: all addresses that are asked are judged; a token is in the hider before anybody has it; one task fetches, the others wait.
+
+mod asking;
+mod discovery;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use reqwest::RequestBuilder;
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use serde_json::Value;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use tracing::debug;
+use url::{Url, form_urlencoded};
+
+use super::secrets::Hider;
+use crate::net::Hosts;
+use asking::Asking;
+use discovery::Endpoint;
+
+/// A token is not used any more so long before it expires: a request takes a while to be read.
+const MARGIN: Duration = Duration::from_secs(30);
+/// A longer token fits into no header [bytes].
+const TOKEN_MAX_BYTES: usize = 16 * 1024;
+/// A token whose expiry is further away is fetched anew after this; so no sum overflows.
+const LONGEST: Duration = Duration::from_secs(30 * 24 * 3_600);
+
+/// The settings of a server's tokens, with secrets' values filled in.
+pub struct Grant {
+    /// What the authorization server knows us as.
+    pub client_id: String,
+    /// By what it knows us.
+    pub client_secret: String,
+    /// Empty: those that the server says it needs.
+    pub scopes: Vec<String>,
+    /// None: where the server says.
+    pub token_url: Option<String>,
+}
+
+impl Grant {
+    /// What proves who we are, as RFC 6749, section 2.3.1 has it.
+    fn basic(&self) -> String {
+        let encoded = |part: &str| form_urlencoded::byte_serialize(part.as_bytes()).collect::<String>();
+        STANDARD.encode(format!("{}:{}", encoded(&self.client_id), encoded(&self.client_secret)))
+    }
+
+    /// The forms in which the secret travels.
+    pub fn hidden(&self) -> Vec<String> {
+        let encoded = form_urlencoded::byte_serialize(self.client_secret.as_bytes()).collect();
+        vec![self.client_secret.clone(), encoded, self.basic()]
+    }
+}
+
+/// Why there is no token, or why it does not help: words without any secret.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What to tell.
+    pub words: String,
+    /// The next try would end alike.
+    pub is_final: bool,
+}
+
+impl Refusal {
+    fn hopeless(words: impl Into<String>) -> Self {
+        Self {
+            words: words.into(),
+            is_final: true,
+        }
+    }
+
+    fn passing(words: impl Into<String>) -> Self {
+        Self {
+            words: words.into(),
+            is_final: false,
+        }
+    }
+}
+
+/// What is held of a connection's tokens.
+#[derive(Default)]
+struct Held {
+    /// Found, if the settings name none.
+    endpoint: Option<Endpoint>,
+    token: Option<Token>,
+}
+
+struct Token {
+    value: String,
+    /// From then on it is not used any more; none: until the server refuses it.
+    until: Option<Instant>,
+}
+
+impl Token {
+    fn is_fresh(&self) -> bool {
+        self.until.is_none_or(|until| Instant::now() < until)
+    }
+}
+
+/// The tokens of one connection.
+pub struct Tokens {
+    asking: Asking,
+    grant: Grant,
+    /// The server's URL.
+    server: Url,
+    held: Mutex<Held>,
+    /// What was refused last will be refused again.
+    is_hopeless: AtomicBool,
+}
+
+impl Tokens {
+    pub fn new(http: reqwest::Client, hosts: Hosts, hider: Hider, grant: Grant, server: Url) -> Arc<Self> {
+        Arc::new(Self {
+            asking: Asking { http, hosts, hider },
+            grant,
+            server,
+            held: Mutex::default(),
+            is_hopeless: AtomicBool::new(false),
+        })
+    }
+
+    /// A token, fetched anew if the one that is there is about to expire. None: where to fetch one is not known before the server refuses
+    /// a request.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn current(&self) -> Result<Option<String>, Refusal> {
+        let mut held = self.held.lock().await;
+        if let Some(token) = held.token.as_ref().filter(|token| token.is_fresh()) {
+            return Ok(Some(token.value.clone()));
+        }
+        match held.endpoint.is_some() || self.grant.token_url.is_some() {
+            true => self.replace(&mut held, None).await.map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Another token than `refused`, which the server has answered with this challenge.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn another(&self, refused: Option<&str>, challenge: Option<&str>) -> Result<String, Refusal> {
+        let mut held = self.held.lock().await;
+        // Somebody else may have been refused, too, and has fetched it.
+        if let Some(token) = &held.token
+            && token.is_fresh()
+            && refused != Some(token.value.as_str())
+        {
+            return Ok(token.value.clone());
+        }
+        self.replace(&mut held, challenge).await
+    }
+
+    /// The token that is there, however old.
+    pub async fn last(&self) -> Option<String> {
+        self.held.lock().await.token.as_ref().map(|token| token.value.clone())
+    }
+
+    /// Whether what was refused last will be refused again.
+    pub fn is_hopeless(&self) -> bool {
+        self.is_hopeless.load(Ordering::Relaxed)
+    }
+
+    /// What to tell of a request that the server refuses with a new token, too.
+    pub fn useless(&self, challenge: Option<&str>) -> Refusal {
+        let parameter = |name: &str| challenge.and_then(|challenge| discovery::parameter(challenge, name));
+        let (error, description) = (parameter("error"), parameter("error_description"));
+        self.noted(Refusal::hopeless(format!(
+            "{} answered 401 Unauthorized to a new token{}",
+            shown(&self.server),
+            self.asking.because(error.as_deref(), description.as_deref())
+        )))
+    }
+
+    /// What to tell of a request that the server refuses because the token is good for too little.
+    pub fn too_narrow(&self, scope: Option<&str>) -> Refusal {
+        let needed = match scope {
+            Some(scope) => format!("it needs the scope {scope}: name it in oauth.scopes"),
+            None => "name the scopes that it needs in oauth.scopes".to_owned(),
+        };
+        self.noted(Refusal::hopeless(format!(
+            "{} answered 403 Forbidden to the token; {needed}",
+            shown(&self.server)
+        )))
+    }
+
+    /// Takes secrets out of what the server said.
+    pub fn hide(&self, text: String) -> String {
+        self.asking.hider.text(text)
+    }
+
+    async fn replace(&self, held: &mut Held, challenge: Option<&str>) -> Result<String, Refusal> {
+        let fetched = self.fetch(held, challenge).await;
+        match fetched {
+            Ok(token) => {
+                self.is_hopeless.store(false, Ordering::Relaxed);
+                let value = token.value.clone();
+                held.token = Some(token);
+                Ok(value)
+            }
+            Err(refusal) => {
+                // It may have moved: it is looked for again.
+                *held = Held::default();
+                Err(self.noted(refusal))
+            }
+        }
+    }
+
+    fn noted(&self, refusal: Refusal) -> Refusal {
+        self.is_hopeless.store(refusal.is_final, Ordering::Relaxed);
+        Refusal {
+            words: self.asking.hider.text(refusal.words),
+            ..refusal
+        }
+    }
+
+    async fn fetch(&self, held: &mut Held, challenge: Option<&str>) -> Result<Token, Refusal> {
+        let endpoint = match (held.endpoint.take(), &self.grant.token_url) {
+            (Some(endpoint), _) => endpoint.challenged(challenge),
+            (None, Some(url)) => Endpoint::named(url, &self.server)?.challenged(challenge),
+            (None, None) => discovery::find(&self.asking, &self.server, challenge).await?,
+        };
+        let endpoint = held.endpoint.insert(endpoint);
+        let url = &endpoint.url;
+        self.asking
+            .may_be_told_secrets(url)
+            .map_err(|words| Refusal::hopeless(format!("the token endpoint {}: {words}", shown(url))))?;
+        let request = self.request(endpoint)?;
+        let answer = self.asking.send(request, url, "the token endpoint").await?;
+        if !answer.status.is_success() {
+            return Err(self.asking.refusal(&answer, "the token endpoint", url));
+        }
+        let token = granted(&answer.json, url)?;
+        self.asking.hider.also(token.value.clone());
+        debug!(endpoint = shown(url), "fetched a token for an MCP server");
+        Ok(token)
+    }
+
+    fn request(&self, endpoint: &Endpoint) -> Result<RequestBuilder, Refusal> {
+        let request = self.asking.http.post(endpoint.url.clone());
+        let mut request = request
+            .header(ACCEPT, "application/json")
+            .header(CONTENT_TYPE, "application/x-www-form-urlencoded");
+        let mut form = form_urlencoded::Serializer::new(String::new());
+        form.append_pair("grant_type", "client_credentials");
+        let scopes = match self.grant.scopes.is_empty() {
+            true => endpoint.scope.clone(),
+            false => Some(self.grant.scopes.join(" ")),
+        };
+        if let Some(scopes) = &scopes {
+            form.append_pair("scope", scopes);
+        }
+        form.append_pair("resource", &endpoint.resource);
+        if endpoint.secret_in_body {
+            form.append_pair("client_id", &self.grant.client_id);
+            form.append_pair("client_secret", &self.grant.client_secret);
+        } else {
+            let mut basic = HeaderValue::try_from(format!("Basic {}", self.grant.basic()))
+                .map_err(|_| Refusal::hopeless("the client's id or secret fits into no header"))?;
+            basic.set_sensitive(true);
+            request = request.header(AUTHORIZATION, basic);
+        }
+        Ok(request.body(form.finish()))
+    }
+}
+
+/// The token in an endpoint's answer. Nothing of the answer is told: it may be a token.
+fn granted(answer: &Value, url: &Url) -> Result<Token, Refusal> {
+    let wrong = |what: &str| Refusal::hopeless(format!("the token endpoint {} {what}", shown(url)));
+    let value = answer["access_token"].as_str().unwrap_or_default();
+    if value.is_empty() {
+        return Err(wrong("gave an answer without an access_token"));
+    }
+    if value.len() > TOKEN_MAX_BYTES || !value.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(wrong("gave a token that fits into no header"));
+    }
+    if !answer["token_type"]
+        .as_str()
+        .is_none_or(|kind| kind.eq_ignore_ascii_case("bearer"))
+    {
+        return Err(wrong("gave a token that is no bearer token"));
+    }
+    // Some give the number as text.
+    let seconds = match &answer["expires_in"] {
+        Value::Number(seconds) => seconds.as_f64(),
+        Value::String(seconds) => seconds.trim().parse().ok(),
+        _ => None,
+    };
+    let life = seconds
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok())
+        .map(|life| life.min(LONGEST));
+    Ok(Token {
+        value: value.to_owned(),
+        // Of a life that is hardly longer than the margin at least the half is used.
+        until: life.map(|life| Instant::now() + life.saturating_sub(MARGIN.min(life / 2))),
+    })
+}
+
+/// A URL as it is told: without what may hold secrets.
+fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    url.set_query(None);
+    url.set_fragment(None);
+    url.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_is_used_until_shortly_before_it_expires() {
+        let url = Url::parse("https://login.example/token?tenant=a").unwrap();
+        let until = |answer: Value| {
+            granted(&answer, &url)
+                .unwrap()
+                .until
+                .map(|until| until - Instant::now())
+        };
+        let token =
+            |expires_in: Value| json!({"access_token": "abc", "token_type": "bearer", "expires_in": expires_in});
+        assert_eq!(until(token(json!(3600))), Some(Duration::from_secs(3570)));
+        assert_eq!(until(token(json!("3600"))), Some(Duration::from_secs(3570)));
+        assert_eq!(until(token(json!(20))), Some(Duration::from_secs(10)));
+        assert_eq!(until(token(json!(-5))), Some(Duration::ZERO));
+        assert_eq!(until(token(json!(1e300))), None, "none that anybody will see");
+        assert_eq!(until(token(Value::Null)), None);
+    }
+
+    #[test]
+    fn what_is_no_bearer_token_is_refused_without_being_told() {
+        let url = Url::parse("https://login.example/token?key=s3cret").unwrap();
+        for answer in [
+            json!({}),
+            json!({"access_token": ""}),
+            json!({"access_token": "two words"}),
+            json!({"access_token": "s3cret", "token_type": "mac"}),
+            json!("s3cret"),
+        ] {
+            let words = granted(&answer, &url).err().unwrap().words;
+            assert!(
+                words.starts_with("the token endpoint https://login.example/token gave") && !words.contains("s3cret"),
+                "{words}"
+            );
+        }
+    }
+
+    #[test]
+    fn id_and_secret_are_encoded_before_they_are_joined() {
+        let grant = Grant {
+            client_id: "a:b".to_owned(),
+            client_secret: "c d%".to_owned(),
+            scopes: Vec::new(),
+            token_url: None,
+        };
+        assert_eq!(STANDARD.decode(grant.basic()).unwrap(), b"a%3Ab:c+d%25");
+    }
+}

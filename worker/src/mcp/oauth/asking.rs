@@ -1,0 +1,135 @@
+//! Requests to URLs that others name: judged, bounded in time and size, and with answers that are told in words. Called by `oauth` and
+//! `discovery`.
+
+use std::time::Duration;
+
+use reqwest::header::ACCEPT;
+use reqwest::{RequestBuilder, StatusCode};
+use serde_json::Value;
+use tokio::time::timeout;
+use url::Url;
+
+use super::{Refusal, shown};
+use crate::mcp::http::told;
+use crate::mcp::secrets::Hider;
+use crate::net::Hosts;
+
+/// Until an answer is read.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+/// Of an answer [bytes].
+const ANSWER_MAX_BYTES: usize = 256 * 1024;
+/// Of what an error says of itself [characters].
+const WORDS_MAX_CHARS: usize = 300;
+
+/// How authorization servers are asked. The client must be one that judges names, and follows no redirects.
+pub(super) struct Asking {
+    pub(super) http: reqwest::Client,
+    pub(super) hosts: Hosts,
+    pub(super) hider: Hider,
+}
+
+/// What came back.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    /// Null: it was not JSON.
+    pub(super) json: Value,
+}
+
+impl Asking {
+    /// Err: why this URL is told no secret.
+    pub(super) fn may_be_told_secrets(&self, url: &Url) -> Result<(), String> {
+        self.judge(url)?;
+        match url.scheme() == "https" || self.hosts.name(url) {
+            true => Ok(()),
+            false => Err("it is not https://".to_owned()),
+        }
+    }
+
+    fn judge(&self, url: &Url) -> Result<(), String> {
+        match url.scheme() {
+            "http" | "https" => self.hosts.judge(url),
+            _ => Err("it is not http:// or https://".to_owned()),
+        }
+    }
+
+    /// A document that a server publishes.
+    pub(super) async fn get(&self, url: &Url, what: &str) -> Result<Answer, Refusal> {
+        self.judge(url)
+            .map_err(|words| Refusal::hopeless(format!("{what} {}: {words}", shown(url))))?;
+        let request = self.http.get(url.clone()).header(ACCEPT, "application/json");
+        self.send(request, url, what).await
+    }
+
+    /// Of an answer that says no, with the `error` of RFC 6749, section 5.2.
+    pub(super) fn refusal(&self, answer: &Answer, what: &str, url: &Url) -> Refusal {
+        let said = |name: &str| answer.json[name].as_str();
+        let moved = match answer.status.is_redirection() {
+            true => " (redirects are not followed)",
+            false => "",
+        };
+        let why = self.because(said("error"), said("error_description"));
+        let words = format!("{what} {} answered {}{moved}{why}", shown(url), answer.status);
+        // Whoever is told to wait, or that the server is broken, may try again.
+        let is_passing = answer.status.is_server_error()
+            || matches!(
+                answer.status,
+                StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY
+            );
+        Refusal {
+            words,
+            is_final: !is_passing,
+        }
+    }
+
+    /// `: invalid_client (the client is not known)`, or nothing.
+    pub(super) fn because(&self, error: Option<&str>, description: Option<&str>) -> String {
+        // Hidden before it is cut: no half of a secret is left.
+        let clean = |words: &str| {
+            let words = self.hider.text(words.to_owned());
+            let words = words.chars().filter(|c| !c.is_control());
+            words.take(WORDS_MAX_CHARS).collect::<String>()
+        };
+        match (error.map(clean), description.map(clean)) {
+            (Some(error), Some(description)) => format!(": {error} ({description})"),
+            (Some(words), None) | (None, Some(words)) => format!(": {words}"),
+            (None, None) => String::new(),
+        }
+    }
+
+    /// Sends a request to a URL that was judged.
+    pub(super) async fn send(&self, request: RequestBuilder, url: &Url, what: &str) -> Result<Answer, Refusal> {
+        let asked = async {
+            let mut response = request.send().await?;
+            let mut body = Vec::new();
+            while let Some(chunk) = response.chunk().await? {
+                // What is cut is no JSON any more.
+                let room = ANSWER_MAX_BYTES - body.len();
+                body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+                if body.len() == ANSWER_MAX_BYTES {
+                    break;
+                }
+            }
+            Ok::<_, reqwest::Error>((response.status(), body))
+        };
+        let (status, body) = timeout(ANSWER_LIMIT, asked)
+            .await
+            .map_err(|_| {
+                Refusal::passing(format!(
+                    "{what} {} gave no answer within {} s",
+                    shown(url),
+                    ANSWER_LIMIT.as_secs()
+                ))
+            })?
+            .map_err(|error| {
+                Refusal::passing(format!(
+                    "{what} {} can't be asked: {}",
+                    shown(url),
+                    told(&error.without_url())
+                ))
+            })?;
+        Ok(Answer {
+            status,
+            json: serde_json::from_slice(&body).unwrap_or_default(),
+        })
+    }
+}

@@ -1,0 +1,96 @@
+//! A question about something, split into tasks: what an agent that has `create_tasks` does with it here; and what the last of those tasks
+//! makes of what the others found.
+
+use serde_json::{Value, json};
+
+use super::OPENING;
+
+pub const TOOL: &str = "create_tasks";
+/// How a task's input names what those before it found.
+const BEFORE: &str = "## What came before\n";
+/// The agent that every project has.
+const AGENT: &str = "graph-query-agent";
+
+/// Four questions side by side, and one that waits for them.
+pub fn tasks(subject: &str) -> Value {
+    let parts = [
+        ("what", format!("What is {subject}?")),
+        ("needs", format!("What does {subject} depend on?")),
+        ("users", format!("What depends on {subject}?")),
+        ("keeper", format!("Who maintains {subject}?")),
+    ];
+    let ids: Vec<&str> = parts.iter().map(|(id, _)| *id).collect();
+    let join = json!({"id": "join", "title": format!("All about {subject}"), "description": "Put together what was found.",
+        "after": ids, "agent": AGENT, "priority": null});
+    let mut tasks: Vec<Value> = parts
+        .iter()
+        .map(|(id, title)| {
+            json!({"id": id, "title": title, "description": null, "after": null, "agent": AGENT, "priority": null})
+        })
+        .collect();
+    tasks.push(join);
+    json!(tasks)
+}
+
+/// What the tasks came to.
+pub fn answer(result: &str) -> String {
+    let result: Value = serde_json::from_str(result).unwrap_or_default();
+    let tasks = result["tasks"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let found = tasks
+        .iter()
+        .find(|task| task["id"] == "join")
+        .and_then(|task| task["summary"].as_str());
+    match found {
+        Some(found) => plain(found).to_owned(),
+        None => format!("the tasks are {}", result["state"].as_str().unwrap_or("not there")),
+    }
+}
+
+/// The line that says what a task is about, if this is one's input.
+pub fn heading(message: &str) -> Option<&str> {
+    message.strip_prefix("# ")?.lines().next()
+}
+
+/// What the tasks before this one found, put together.
+pub fn joined(message: &str) -> Option<String> {
+    heading(message)?;
+    let before = &message[message.find(BEFORE)? + BEFORE.len()..];
+    let found: Vec<String> = before
+        .split("### ")
+        .filter_map(|part| {
+            let (title, found) = part.split_once('\n')?;
+            let title = title.split_once(": ").map_or(title, |(_, title)| title);
+            Some(format!("**{title}** {}", plain(found.trim())))
+        })
+        .collect();
+    Some(found.join("\n\n"))
+}
+
+/// Without the words that say what this model is: they stand before the whole.
+fn plain(text: &str) -> &str {
+    text.strip_prefix(OPENING).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn five_tasks_with_a_join() {
+        let tasks = tasks("apt");
+        assert_eq!(tasks.as_array().unwrap().len(), 5);
+        assert_eq!(tasks[4]["after"], json!(["what", "needs", "users", "keeper"]));
+    }
+
+    #[test]
+    fn a_tasks_input_is_told_from_a_question() {
+        let input = "# All about apt\nPut together.\n\n## What came before\n### what: What is apt?\nIt is a tool.\n### users: Who?\nMany.\n";
+        assert_eq!(heading(input), Some("All about apt"));
+        assert_eq!(
+            joined(input).as_deref(),
+            Some("**What is apt?** It is a tool.\n\n**Who?** Many.")
+        );
+        assert_eq!(heading("What is apt?"), None);
+        assert_eq!(joined("# What is apt?\n\n"), None);
+    }
+}

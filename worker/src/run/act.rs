@@ -1,0 +1,171 @@
+//! One tool call: acting, raced against whatever may stop it, and how it ended.
+
+use std::panic::AssertUnwindSafe;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt as _;
+use rejoin_shared::tool_calls::CallStatus;
+use rejoin_shared::tools::{SharedTool, ToolContext, ToolError};
+use serde_json::Value;
+use tracing::{error, warn};
+
+use super::limits::Limits;
+use super::{Execution, Interrupt};
+use crate::claimer::Signals;
+
+/// Characters of a result that the model is given; the whole is stored with the call.
+const RESULT_MAX_CHARS: usize = 60_000;
+
+/// Bytes of a result as JSON that is kept at all: it is a row, and a message to PostgreSQL.
+const OUTPUT_MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// How a call ended.
+pub(super) struct Ended {
+    pub status: CallStatus,
+    pub output: Option<Value>,
+    pub error: Option<String>,
+    pub duration_ms: i64,
+    /// It never acted: nobody has told of its start.
+    pub unannounced: bool,
+}
+
+impl Ended {
+    pub fn completed(output: Value, duration_ms: i64) -> Self {
+        Self {
+            status: CallStatus::Completed,
+            output: Some(output),
+            error: None,
+            duration_ms,
+            unannounced: false,
+        }
+    }
+
+    /// What a tool has returned, if it can be kept.
+    fn bounded(tool: &str, output: Value, duration_ms: i64) -> Self {
+        let bytes = output.to_string().len();
+        match bytes > OUTPUT_MAX_BYTES {
+            false => Self::completed(output, duration_ms),
+            true => {
+                let most = OUTPUT_MAX_BYTES / (1024 * 1024);
+                let message = format!("{tool} returned {bytes} bytes, and may return {most} MiB: narrow the call down");
+                Self::failed(message, duration_ms)
+            }
+        }
+    }
+
+    /// It did not act.
+    pub fn refused(error: String) -> Self {
+        Self {
+            status: CallStatus::Error,
+            output: None,
+            error: Some(error),
+            duration_ms: 0,
+            unannounced: true,
+        }
+    }
+
+    /// Whether readers saw it begin, in an earlier attempt.
+    pub fn announced(self, is_announced: bool) -> Self {
+        Self {
+            unannounced: !is_announced,
+            ..self
+        }
+    }
+
+    /// It acted, and did not succeed.
+    pub fn failed(error: String, duration_ms: i64) -> Self {
+        Self {
+            status: CallStatus::Error,
+            output: None,
+            error: Some(error),
+            duration_ms,
+            unannounced: false,
+        }
+    }
+
+    /// It may have acted, and will not be repeated.
+    pub fn unknown() -> Self {
+        Self {
+            status: CallStatus::OutcomeUnknown,
+            output: None,
+            error: Some(
+                "outcome unknown: the worker died while this call may have been acting. It was not repeated. Check \
+                 whether it took effect before you call it again."
+                    .to_owned(),
+            ),
+            duration_ms: 0,
+            unannounced: false,
+        }
+    }
+
+    /// What the model reads.
+    pub fn content(&self) -> String {
+        let text = match (&self.output, &self.error) {
+            (_, Some(error)) => format!("Error: {error}"),
+            (Some(output), None) => output.to_string(),
+            (None, None) => "null".to_owned(),
+        };
+        match text.char_indices().nth(RESULT_MAX_CHARS) {
+            None => text,
+            Some((at, _)) => format!(
+                "{}\n[cut: {} of {} characters are shown; narrow the call down or page through the result]",
+                &text[..at],
+                RESULT_MAX_CHARS,
+                text.chars().count()
+            ),
+        }
+    }
+}
+
+/// A call that is on record as running.
+pub(super) struct Doing {
+    pub tool: SharedTool,
+    pub context: ToolContext,
+    pub arguments: Value,
+    pub signals: Signals,
+    pub limits: Limits,
+    /// Of the call.
+    pub limit: Duration,
+}
+
+impl Doing {
+    /// Runs it, raced against everything that may stop it.
+    pub async fn done(self) -> Result<Ended, Interrupt> {
+        let spec = self.tool.spec();
+        let repeatable = spec.read_only || spec.idempotent;
+        let began = Instant::now();
+        // A fault in a tool's code is a failed call, and nothing more.
+        let acting = AssertUnwindSafe(self.tool.call(&self.context, self.arguments)).catch_unwind();
+        let outcome = tokio::select! {
+            biased;
+            interrupt = Execution::interrupt(&self.signals, &self.limits, repeatable) => return Err(interrupt),
+            result = tokio::time::timeout(self.limit, acting) => result,
+        };
+        let duration_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
+        metrics::histogram!("rejoin_tool_call_seconds", "tool" => spec.name.clone())
+            .record(began.elapsed().as_secs_f64());
+        let error = match outcome {
+            Ok(Ok(Ok(output))) => {
+                return Ok(Ended::bounded(&spec.name, output, duration_ms));
+            }
+            Ok(Ok(Err(ToolError::RespondToModel(message)))) => message,
+            Ok(Ok(Err(ToolError::Internal { attempted, source }))) => {
+                error!(tool = spec.name, attempted, error = source.to_string(), "a tool failed");
+                format!("{attempted} failed; the cause is in the server's log. It may work later.")
+            }
+            Ok(Err(_)) => {
+                error!(tool = spec.name, "a tool's code broke");
+                format!(
+                    "{} broke; the cause is in the server's log. Whether it acted is not known.",
+                    spec.name
+                )
+            }
+            Err(_) => {
+                let limit_s = self.limit.as_secs();
+                warn!(tool = spec.name, limit_s, "a tool call took too long");
+                format!("{} gave no answer within {limit_s} s", spec.name)
+            }
+        };
+        Ok(Ended::failed(error, duration_ms))
+    }
+}

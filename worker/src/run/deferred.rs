@@ -1,0 +1,342 @@
+//! Calls that somebody else answers: sub-agents (`spawn_agents`), a person (`ask_user`, and calls that have to be confirmed). They are
+//! begun after all other calls of their step, together, and the run waits without a worker until all of them are answered. Then
+//! another attempt comes here again and finds the answers.
+
+use rejoin_shared::commands::{DagError, Deferred, DeferredWhat, SuspendRun, Suspended, cancel_dag};
+use rejoin_shared::questions::{self, Question};
+use rejoin_shared::runs;
+use rejoin_shared::tool_calls::{CallStatus, ToolCallRow};
+use rejoin_shared::tools::{SharedTool, arguments};
+use rejoin_shared::walls::Asking;
+use rejoin_shared::{tasks, waits};
+use serde_json::{Value, json};
+
+use super::act::Ended;
+use super::{End, Execution, Interrupt};
+use crate::coordination::{self, ASK_USER, CREATE_TASKS, SPAWN_AGENTS};
+
+/// Characters of all summaries that one call gives: they are read whole, and stay below what a result may have.
+const SUMMARIES_MAX_CHARS: usize = 50_000;
+/// Of one of them.
+const SUMMARY_MAX_CHARS: usize = 20_000;
+
+/// Tools that are always answered so.
+const OURS: [&str; 3] = [SPAWN_AGENTS, CREATE_TASKS, ASK_USER];
+
+/// How a call is answered.
+enum Answer {
+    /// Somebody else has to, first.
+    Awaited(DeferredWhat),
+    /// It is over.
+    Ended(Ended),
+    /// It acts now, with these arguments.
+    Acts(SharedTool, Value),
+}
+
+impl Execution {
+    /// Whether a call is answered by somebody else.
+    pub(super) fn is_deferred(&self, call: &ToolCallRow) -> bool {
+        if self.tool(&call.tool_name).is_none() {
+            return false;
+        }
+        match call.status() {
+            CallStatus::Pending => {
+                OURS.contains(&call.tool_name.as_str()) || self.request.confirm.is_match(&call.tool_name)
+            }
+            CallStatus::Running => OURS.contains(&call.tool_name.as_str()),
+            CallStatus::Completed | CallStatus::Error | CallStatus::OutcomeUnknown => false,
+        }
+    }
+
+    /// Answers these calls, or lets the run wait for whoever does.
+    pub(super) async fn answer_deferred(&mut self, calls: Vec<ToolCallRow>) -> Result<(), End> {
+        let mut open = calls;
+        loop {
+            if let Some(interrupt) = self.interrupted_already() {
+                return Err(self.stop_deferred(&open, interrupt).await);
+            }
+            let mut awaited = Vec::new();
+            for call in std::mem::take(&mut open) {
+                match self.deferred_answer(&call).await? {
+                    Answer::Awaited(what) => awaited.push((call, what)),
+                    Answer::Ended(ended) => self.conclude(&call, &ended).await?,
+                    Answer::Acts(tool, arguments) => {
+                        let ended = self.act(&call, tool, arguments, false).await?;
+                        self.conclude(&call, &ended).await?;
+                    }
+                }
+            }
+            if awaited.is_empty() {
+                return Ok(());
+            }
+            let deferred: Vec<Deferred<'_>> = awaited
+                .iter()
+                .map(|(call, what)| Deferred {
+                    id: call.id,
+                    call_id: &call.call_id,
+                    tool: &call.tool_name,
+                    input: &call.input,
+                    what: what.clone(),
+                })
+                .collect();
+            let suspend = SuspendRun {
+                run: &self.request.run,
+                attempt: self.request.attempt,
+                calls: &deferred,
+                limits: self.request.limits.spawning(),
+                publish: self.request.callback.is_some(),
+            };
+            // What this run has streamed comes before what its sub-agents will.
+            if self.request.services.writer.flush(&self.request.stream).await.is_err() {
+                return Err(End::LeaseLost);
+            }
+            let suspended = self.request.services.execute(&suspend).await;
+            match suspended.map_err(|error| self.infrastructure(error))? {
+                Suspended::Parked(_) => return Err(End::Parked),
+                Suspended::Cancelled => {
+                    let calls: Vec<ToolCallRow> = awaited.into_iter().map(|(call, _)| call).collect();
+                    return Err(self.stop_deferred(&calls, Interrupt::Cancelled).await);
+                }
+                Suspended::Answered(_) => {
+                    // Begun, and answered at once: none of them is asked again.
+                    open = awaited
+                        .into_iter()
+                        .map(|(mut call, what)| {
+                            if !matches!(what, DeferredWhat::Confirm(_)) {
+                                call.status = CallStatus::Running.as_str().to_owned();
+                            }
+                            call
+                        })
+                        .collect();
+                }
+            }
+        }
+    }
+
+    async fn conclude(&mut self, call: &ToolCallRow, ended: &Ended) -> Result<(), End> {
+        self.repeats.ask(&call.tool_name, &call.input);
+        self.repeats.answered(&ended.content());
+        self.record_end(call, ended).await
+    }
+
+    /// The run ends while these are open: those that readers saw begin also end.
+    async fn stop_deferred(&mut self, calls: &[ToolCallRow], interrupt: Interrupt) -> End {
+        if interrupt == Interrupt::Cancelled {
+            for call in calls.iter().filter(|call| call.status() == CallStatus::Running) {
+                if let Err(error) = self.cancel_tasks(call).await {
+                    return error;
+                }
+                let ended = Ended::failed("the run was cancelled while it waited".to_owned(), waited_ms(call));
+                if let Err(end) = self.record_end(call, &ended).await {
+                    return end;
+                }
+            }
+        }
+        self.interrupted(interrupt)
+    }
+
+    /// The tasks of a call whose run is cancelled are, too.
+    async fn cancel_tasks(&self, call: &ToolCallRow) -> Result<(), End> {
+        if call.tool_name != CREATE_TASKS {
+            return Ok(());
+        }
+        let services = &self.request.services;
+        let failed = |error| End::database("cancelling the tasks", error);
+        let Some(dag) = tasks::of_call(&services.db.sql, call.id).await.map_err(failed)? else {
+            return Ok(());
+        };
+        match cancel_dag(&services.db.sql, Asking::Everybody, dag.id).await {
+            Ok(wake) => services.bus.publish(wake),
+            Err(DagError::Database(error)) => return Err(failed(error)),
+            // It is over.
+            Err(DagError::Stands(_) | DagError::NotFound | DagError::Graph(_)) => {}
+        }
+        Ok(())
+    }
+
+    async fn deferred_answer(&mut self, call: &ToolCallRow) -> Result<Answer, End> {
+        let has_begun = call.status() == CallStatus::Running;
+        if has_begun && call.tool_name == SPAWN_AGENTS {
+            return self.spawned(call).await;
+        }
+        if has_begun && call.tool_name == CREATE_TASKS {
+            return self.tasks_done(call).await;
+        }
+        let asked = questions::of_call(&self.request.services.db.sql, call.id)
+            .await
+            .map_err(|error| End::database("reading a question", error))?;
+        if let Some(question) = asked {
+            return Ok(self.answered(call, &question));
+        }
+        let Some(tool) = self.tool(&call.tool_name) else {
+            return Ok(Answer::Ended(Ended::refused(format!(
+                "there is no tool {} any more",
+                call.tool_name
+            ))));
+        };
+        let admitted = match arguments::admit(tool.spec(), &call.input) {
+            Ok(admitted) => admitted,
+            Err(fault) => return Ok(Answer::Ended(Ended::refused(fault))),
+        };
+        if call.tool_name == SPAWN_AGENTS {
+            let services = &self.request.services;
+            let items = coordination::spawn_items(&services.db.sql, self.request.run.project_id, admitted).await;
+            let items = items.map_err(|error| End::database("looking for agents", error))?;
+            return Ok(match items {
+                Ok(items) => Answer::Awaited(DeferredWhat::Spawn(items)),
+                Err(fault) => Answer::Ended(Ended::refused(fault)),
+            });
+        }
+        if call.tool_name == CREATE_TASKS {
+            return Ok(match coordination::new_tasks(admitted) {
+                Ok(tasks) => Answer::Awaited(DeferredWhat::Tasks(Box::new(tasks))),
+                Err(fault) => Answer::Ended(Ended::refused(fault)),
+            });
+        }
+        if call.tool_name == ASK_USER {
+            return Ok(match coordination::question(admitted) {
+                Ok(question) => Answer::Awaited(DeferredWhat::Ask(question)),
+                Err(fault) => Answer::Ended(Ended::refused(fault)),
+            });
+        }
+        let question = coordination::confirmation(&call.tool_name, &admitted);
+        Ok(Answer::Awaited(DeferredWhat::Confirm(question)))
+    }
+
+    /// What came of a call's sub-agents.
+    async fn spawned(&self, call: &ToolCallRow) -> Result<Answer, End> {
+        let db = &self.request.services.db.sql;
+        let failed = |error| End::database("reading the sub-agents", error);
+        let mut connection = db.acquire().await.map_err(failed)?;
+        let waits = waits::of_run(&mut connection, self.request.run.id)
+            .await
+            .map_err(failed)?;
+        if waits.agents > 0 {
+            return Ok(Answer::Awaited(DeferredWhat::Begun));
+        }
+        let children = runs::spawned_by(&mut *connection, call.id).await.map_err(failed)?;
+        // Those that were not started are on record with the call, as the model is told of them.
+        let stored = rejoin_shared::tool_calls::get(&mut *connection, self.request.run.id, call.id)
+            .await
+            .map_err(failed)?;
+        let refused = stored.and_then(|stored| stored.output).unwrap_or_default();
+        let refused = refused["refused"].as_array().cloned().unwrap_or_default();
+        let share = (SUMMARIES_MAX_CHARS / (children.len() + refused.len()).max(1)).min(SUMMARY_MAX_CHARS);
+        let mut results: Vec<(i64, Value)> = refused
+            .into_iter()
+            .map(|mut item| {
+                let position = item.as_object_mut().and_then(|item| item.remove("position"));
+                (
+                    position.and_then(|position| position.as_i64()).unwrap_or_default(),
+                    item,
+                )
+            })
+            .collect();
+        for child in children {
+            let mut result = json!({
+                "agent_name": child.agent_name,
+                "run_id": child.id,
+                "status": child.state,
+                "summary": child.summary.as_deref().map(|summary| shortened(summary, share)),
+                "steps": child.total_steps,
+            });
+            if let Some(error) = child.error {
+                result["error"] = error.into();
+            }
+            results.push((i64::from(child.spawn_position.unwrap_or_default()), result));
+        }
+        results.sort_by_key(|(position, _)| *position);
+        let results: Vec<Value> = results.into_iter().map(|(_, result)| result).collect();
+        Ok(Answer::Ended(Ended::completed(
+            json!({ "results": results }),
+            waited_ms(call),
+        )))
+    }
+
+    /// What came of a call's tasks.
+    async fn tasks_done(&self, call: &ToolCallRow) -> Result<Answer, End> {
+        let db = &self.request.services.db.sql;
+        let failed = |error| End::database("reading the tasks", error);
+        let Some(dag) = tasks::of_call(db, call.id).await.map_err(failed)? else {
+            let stored = rejoin_shared::tool_calls::get(db, self.request.run.id, call.id)
+                .await
+                .map_err(failed)?;
+            let why = stored.and_then(|stored| stored.output).unwrap_or_default();
+            let why = why["refused"]
+                .as_str()
+                .unwrap_or("the tasks could not be made")
+                .to_owned();
+            return Ok(Answer::Ended(Ended::failed(why, waited_ms(call))));
+        };
+        if dag.waiting_run_id.is_some() && dag.finished_at.is_none() {
+            return Ok(Answer::Awaited(DeferredWhat::Begun));
+        }
+        let done = tasks::of_dag(db, dag.id).await.map_err(failed)?;
+        let share = (SUMMARIES_MAX_CHARS / done.len().max(1)).min(SUMMARY_MAX_CHARS);
+        let done: Vec<Value> = done
+            .iter()
+            .map(|task| {
+                let mut result = json!({
+                    "id": task.r#ref, "title": task.title, "status": task.state, "agent": task.assigned_agent, "run_id": task.run_id,
+                    "summary": task.summary.as_deref().map(|summary| shortened(summary, share)),
+                });
+                if task.state != "completed" && let Some(failure) = &task.failure_context {
+                    result["error"] = shortened(failure, share).into();
+                }
+                result
+            })
+            .collect();
+        let output = json!({"dag_id": dag.id, "name": dag.name, "state": dag.state, "tasks": done});
+        Ok(Answer::Ended(Ended::completed(output, waited_ms(call))))
+    }
+
+    /// What came of a question.
+    fn answered(&self, call: &ToolCallRow, question: &Question) -> Answer {
+        let answer = question.answer.clone().unwrap_or_default();
+        match (question.kind.as_str(), question.status.as_str()) {
+            (_, "pending") => Answer::Awaited(DeferredWhat::Begun),
+            ("ask", "answered") => Answer::Ended(Ended::completed(json!({ "answer": answer }), waited_ms(call))),
+            ("ask", _) => Answer::Ended(Ended::failed(
+                "nobody answered in time; go on without the answer, and say what it would have changed".to_owned(),
+                waited_ms(call),
+            )),
+            (_, "answered") => match answer["decision"].as_str() {
+                Some(decision @ ("approve" | "edit")) => {
+                    let input = if decision == "edit" { &answer["input"] } else { &call.input };
+                    let Some(tool) = self.tool(&call.tool_name) else {
+                        return Answer::Ended(Ended::refused(format!("there is no tool {} any more", call.tool_name)));
+                    };
+                    match arguments::admit(tool.spec(), input) {
+                        Ok(admitted) => Answer::Acts(tool, admitted),
+                        Err(fault) => Answer::Ended(Ended::refused(fault)),
+                    }
+                }
+                _ => Answer::Ended(Ended::refused(
+                    "a person refused this call; it was not executed. Don't ask for it again: go another way, or say why you can't"
+                        .to_owned(),
+                )),
+            },
+            (_, _) => Answer::Ended(Ended::refused(
+                "nobody approved this call in time; it was not executed".to_owned(),
+            )),
+        }
+    }
+}
+
+/// How long a call has been on its way.
+fn waited_ms(call: &ToolCallRow) -> i64 {
+    call.started_at
+        .map(|at| {
+            (chrono::DateTime::<chrono::Utc>::from(std::time::SystemTime::now()) - at)
+                .num_milliseconds()
+                .max(0)
+        })
+        .unwrap_or_default()
+}
+
+fn shortened(summary: &str, max_chars: usize) -> String {
+    match summary.char_indices().nth(max_chars) {
+        None => summary.to_owned(),
+        Some((at, _)) => format!("{} [cut: the whole is in the run's record]", &summary[..at]),
+    }
+}
