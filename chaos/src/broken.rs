@@ -24,7 +24,8 @@ const AT_ONCE: usize = 2;
 /// Of what the checker says, so many violations, each with so many letters.
 const TOLD: usize = 5;
 const TOLD_CHARS: usize = 160;
-const SEED: u64 = 1;
+/// Some breaks show only when a fault meets the right moment: what one seed does not show, the next may.
+const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
 
 /// What shows that a promise is broken.
 struct Scene {
@@ -141,9 +142,20 @@ enum Caught {
 }
 
 async fn play(scene: &Scene) -> Result<Caught> {
+    let mut found = Vec::new();
+    for seed in SEEDS {
+        match play_once(scene, seed).await? {
+            Caught::Not(instead) => found.extend(instead),
+            caught => return Ok(caught),
+        }
+    }
+    Ok(Caught::Not(found))
+}
+
+async fn play_once(scene: &Scene, seed: u64) -> Result<Caught> {
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let options = Options {
-        seed: SEED,
+        seed,
         span: Duration::from_secs(scene.span_s),
         every: EVERY,
         users: USERS,

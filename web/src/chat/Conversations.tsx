@@ -1,8 +1,9 @@
 // The user's conversations: find, rename, delete.
-import { useInfiniteQuery, useMutation, useQueryClient } from '@tanstack/react-query';
+import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
-import { api, query, type Schemas } from '../api/http';
+import { api, type Schemas } from '../api/http';
+import { More, usePages } from '../api/pages';
 import { Ago, ErrorNote } from '../ui/parts';
 
 type Conversation = Schemas['ConversationBody'];
@@ -11,13 +12,7 @@ export function Conversations({ current }: { current: string | null }) {
   const [words, setWords] = useState('');
   const queries = useQueryClient();
   const navigate = useNavigate();
-  const pages = useInfiniteQuery({
-    queryKey: ['conversations'],
-    queryFn: ({ pageParam }) => api<Schemas['ConversationPage']>(`/api/conversations${query({ limit: 50, cursor: pageParam })}`),
-    initialPageParam: null as string | null,
-    getNextPageParam: (page) => page.nextCursor ?? null,
-    refetchInterval: 15_000,
-  });
+  const all = usePages<Conversation>(['conversations'], '/api/conversations', { refetchMs: 15_000 });
   const changed = () => queries.invalidateQueries({ queryKey: ['conversations'] });
   const rename = useMutation({
     mutationFn: ({ id, title }: { id: string; title: string }) => api(`/api/conversations/${id}`, { method: 'PATCH', body: { title } }),
@@ -30,9 +25,8 @@ export function Conversations({ current }: { current: string | null }) {
       await changed();
     },
   });
-  const all = pages.data?.pages.flatMap((page) => page.items) ?? [];
-  const shown = all.filter((one) => one.title.toLowerCase().includes(words.toLowerCase()));
-  const failed = pages.error ?? rename.error ?? remove.error;
+  const shown = all.items.filter((one) => one.title.toLowerCase().includes(words.toLowerCase()));
+  const failed = all.reading.error ?? rename.error ?? remove.error;
   return (
     <aside className="conversations" aria-label="Conversations">
       <Link to="/" className="button new">
@@ -51,11 +45,7 @@ export function Conversations({ current }: { current: string | null }) {
           />
         ))}
       </ul>
-      {pages.hasNextPage ? (
-        <button type="button" className="plain small" onClick={() => void pages.fetchNextPage()}>
-          Older ones
-        </button>
-      ) : null}
+      <More of={all} label="Older ones" />
     </aside>
   );
 }

@@ -1,8 +1,8 @@
 // Runs of the project, newest first, narrowed by state and agent.
-import { useInfiniteQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
-import { api, query, type Schemas } from '../api/http';
+import type { Schemas } from '../api/http';
 import { useMe } from '../api/me';
+import { More, usePages } from '../api/pages';
 import { Ago, duration, ErrorNote, State, Waiting } from '../ui/parts';
 
 const STATES = ['', 'queued', 'running', 'waiting', 'completed', 'failed', 'cancelled', 'paused'];
@@ -11,17 +11,10 @@ export function RunList() {
   const me = useMe();
   const { state, agent } = useSearch({ from: '/runs' });
   const navigate = useNavigate({ from: '/runs' });
-  const pages = useInfiniteQuery({
-    queryKey: ['runs', state, agent],
-    queryFn: ({ pageParam }) =>
-      api<Schemas['RunPage']>(
-        `/api/projects/${me.projectId}/agent-runs${query({ state, agent, topLevel: 'true', limit: 50, cursor: pageParam })}`,
-      ),
-    initialPageParam: null as string | null,
-    getNextPageParam: (page) => page.nextCursor ?? null,
-    refetchInterval: 5_000,
+  const runs = usePages<Schemas['RunPage']['items'][number]>(['runs', state, agent], `/api/projects/${me.projectId}/agent-runs`, {
+    narrowedBy: { state, agent, topLevel: 'true' },
+    refetchMs: 5_000,
   });
-  const runs = pages.data?.pages.flatMap((page) => page.items) ?? [];
   return (
     <main id="main" className="page">
       <div className="title">
@@ -47,10 +40,10 @@ export function RunList() {
           />
         </label>
       </div>
-      {pages.isError ? <ErrorNote error={pages.error} /> : null}
-      {pages.isPending ? <Waiting what="runs" /> : null}
-      {pages.isSuccess && runs.length === 0 ? <p className="note quiet">No run fits.</p> : null}
-      {runs.length > 0 ? (
+      {runs.reading.isError ? <ErrorNote error={runs.reading.error} /> : null}
+      {runs.reading.isPending ? <Waiting what="runs" /> : null}
+      {runs.reading.isSuccess && runs.items.length === 0 ? <p className="note quiet">No run fits.</p> : null}
+      {runs.items.length > 0 ? (
         <table>
           <thead>
             <tr>
@@ -63,7 +56,7 @@ export function RunList() {
             </tr>
           </thead>
           <tbody>
-            {runs.map((run) => (
+            {runs.items.map((run) => (
               <tr key={run.id}>
                 <td>
                   <Link to="/runs/$id" params={{ id: run.id }}>
@@ -84,11 +77,7 @@ export function RunList() {
           </tbody>
         </table>
       ) : null}
-      {pages.hasNextPage ? (
-        <button type="button" onClick={() => void pages.fetchNextPage()} disabled={pages.isFetchingNextPage}>
-          More
-        </button>
-      ) : null}
+      <More of={runs} />
     </main>
   );
 }

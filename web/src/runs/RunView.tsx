@@ -1,9 +1,10 @@
 // One run, with all that it started: a waterfall of runs and calls, and its messages and calls in full, loaded when somebody looks.
-import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate, useParams } from '@tanstack/react-router';
 import { useState } from 'react';
-import { api, query, type Schemas } from '../api/http';
+import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
+import { More, usePages } from '../api/pages';
 import { Ago, duration, ErrorNote, Folded, Payload, State, Waiting } from '../ui/parts';
 
 type Run = Schemas['RunBody'];
@@ -182,20 +183,16 @@ function Waterfall({ runs, truncated }: { runs: Run[]; truncated: boolean }) {
 }
 
 function Messages({ path, id, isLive }: { path: string; id: string; isLive: boolean }) {
-  const pages = useInfiniteQuery({
-    queryKey: ['run', id, 'messages'],
-    queryFn: ({ pageParam }) => api<Schemas['RunMessagePage']>(`${path}/messages${query({ limit: 100, cursor: pageParam })}`),
-    initialPageParam: null as string | null,
-    getNextPageParam: (page) => page.nextCursor ?? null,
-    refetchInterval: isLive ? LIVE_MS : false,
+  const messages = usePages<Schemas['RunMessagePage']['items'][number]>(['run', id, 'messages'], `${path}/messages`, {
+    limit: 100,
+    refetchMs: isLive && LIVE_MS,
   });
-  const messages = pages.data?.pages.flatMap((page) => page.items) ?? [];
   return (
     <section>
       <h2>Messages</h2>
-      {pages.isError ? <ErrorNote error={pages.error} /> : null}
+      {messages.reading.isError ? <ErrorNote error={messages.reading.error} /> : null}
       <ol className="records">
-        {messages.map((message) => (
+        {messages.items.map((message) => (
           <li key={message.id}>
             <Folded
               label={
@@ -209,31 +206,23 @@ function Messages({ path, id, isLive }: { path: string; id: string; isLive: bool
           </li>
         ))}
       </ol>
-      {pages.hasNextPage ? (
-        <button type="button" onClick={() => void pages.fetchNextPage()}>
-          More
-        </button>
-      ) : null}
+      <More of={messages} />
     </section>
   );
 }
 
 function Calls({ path, id, isLive }: { path: string; id: string; isLive: boolean }) {
-  const pages = useInfiniteQuery({
-    queryKey: ['run', id, 'calls'],
-    queryFn: ({ pageParam }) => api<Schemas['ToolCallPage']>(`${path}/tool-calls${query({ limit: 100, cursor: pageParam })}`),
-    initialPageParam: null as string | null,
-    getNextPageParam: (page) => page.nextCursor ?? null,
-    refetchInterval: isLive ? LIVE_MS : false,
+  const calls = usePages<Schemas['ToolCallPage']['items'][number]>(['run', id, 'calls'], `${path}/tool-calls`, {
+    limit: 100,
+    refetchMs: isLive && LIVE_MS,
   });
-  const calls = pages.data?.pages.flatMap((page) => page.items) ?? [];
-  if (pages.isSuccess && calls.length === 0) return null;
+  if (calls.reading.isSuccess && calls.items.length === 0) return null;
   return (
     <section>
       <h2>Tool calls</h2>
-      {pages.isError ? <ErrorNote error={pages.error} /> : null}
+      {calls.reading.isError ? <ErrorNote error={calls.reading.error} /> : null}
       <ol className="records">
-        {calls.map((call) => (
+        {calls.items.map((call) => (
           <li key={call.id}>
             <Folded
               label={
@@ -254,11 +243,7 @@ function Calls({ path, id, isLive }: { path: string; id: string; isLive: boolean
           </li>
         ))}
       </ol>
-      {pages.hasNextPage ? (
-        <button type="button" onClick={() => void pages.fetchNextPage()}>
-          More
-        </button>
-      ) : null}
+      <More of={calls} />
     </section>
   );
 }

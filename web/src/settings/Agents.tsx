@@ -1,8 +1,9 @@
 // Definitions of agents: what they are told, what they may do, how far they may go.
-import { useInfiniteQuery, useMutation, useQueryClient } from '@tanstack/react-query';
+import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
-import { api, query, type Schemas } from '../api/http';
+import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
+import { More, usePages } from '../api/pages';
 import { ErrorNote, Waiting } from '../ui/parts';
 
 type Definition = Schemas['DefinitionBody'];
@@ -15,21 +16,15 @@ export function Agents() {
   const me = useMe();
   const path = `/api/admin/projects/${me.projectId}/agent-definitions`;
   const [chosen, choose] = useState<string | null>(null);
-  const pages = useInfiniteQuery({
-    queryKey: ['definitions'],
-    queryFn: ({ pageParam }) => api<Schemas['DefinitionPage']>(`${path}${query({ limit: 100, cursor: pageParam })}`),
-    initialPageParam: null as string | null,
-    getNextPageParam: (page) => page.nextCursor ?? null,
-  });
-  if (pages.isPending) return <Waiting what="agents" />;
-  if (pages.isError) return <ErrorNote error={pages.error} />;
-  const all = pages.data.pages.flatMap((page) => page.items);
-  const definition = all.find((one) => one.id === chosen) ?? null;
+  const all = usePages<Definition>(['definitions'], path, { limit: 100 });
+  if (all.reading.isPending) return <Waiting what="agents" />;
+  if (all.reading.isError) return <ErrorNote error={all.reading.error} />;
+  const definition = all.items.find((one) => one.id === chosen) ?? null;
   return (
     <div className="split">
       <div>
         <ul className="choices">
-          {all.map((one) => (
+          {all.items.map((one) => (
             <li key={one.id}>
               <button type="button" className="plain" aria-pressed={one.id === chosen} onClick={() => choose(one.id)}>
                 {one.name} {one.isDefault ? <span className="quiet">default</span> : null}
@@ -37,11 +32,7 @@ export function Agents() {
             </li>
           ))}
         </ul>
-        {pages.hasNextPage ? (
-          <button type="button" className="plain small" onClick={() => void pages.fetchNextPage()}>
-            More
-          </button>
-        ) : null}
+        <More of={all} />
         <button type="button" onClick={() => choose('')}>
           New agent
         </button>

@@ -1,32 +1,24 @@
 // DAGs of tasks, newest first.
-import { useInfiniteQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
-import { api, query, type Schemas } from '../api/http';
+import type { Schemas } from '../api/http';
 import { useMe } from '../api/me';
+import { More, usePages } from '../api/pages';
 import { Ago, ErrorNote, State, Waiting } from '../ui/parts';
 
 export function DagList() {
   const me = useMe();
-  const pages = useInfiniteQuery({
-    queryKey: ['dags'],
-    queryFn: ({ pageParam }) =>
-      api<Schemas['DagPage']>(`/api/projects/${me.projectId}/task-dags${query({ limit: 50, cursor: pageParam })}`),
-    initialPageParam: null as string | null,
-    getNextPageParam: (page) => page.nextCursor ?? null,
-    refetchInterval: 5_000,
-  });
-  const dags = pages.data?.pages.flatMap((page) => page.items) ?? [];
+  const dags = usePages<Schemas['DagPage']['items'][number]>(['dags'], `/api/projects/${me.projectId}/task-dags`, { refetchMs: 5_000 });
   return (
     <main id="main" className="page">
       <h1>Tasks</h1>
-      {pages.isError ? <ErrorNote error={pages.error} /> : null}
-      {pages.isPending ? <Waiting what="tasks" /> : null}
-      {pages.isSuccess && dags.length === 0 ? (
+      {dags.reading.isError ? <ErrorNote error={dags.reading.error} /> : null}
+      {dags.reading.isPending ? <Waiting what="tasks" /> : null}
+      {dags.reading.isSuccess && dags.items.length === 0 ? (
         <p className="note quiet">
           No tasks yet. An agent makes them with <code>create_tasks</code>, you with <code>rejoin tasks apply FILE.yaml</code>.
         </p>
       ) : null}
-      {dags.length > 0 ? (
+      {dags.items.length > 0 ? (
         <table>
           <thead>
             <tr>
@@ -37,7 +29,7 @@ export function DagList() {
             </tr>
           </thead>
           <tbody>
-            {dags.map((dag) => (
+            {dags.items.map((dag) => (
               <tr key={dag.id}>
                 <td>
                   <Link to="/tasks/$id" params={{ id: dag.id }}>
@@ -60,11 +52,7 @@ export function DagList() {
           </tbody>
         </table>
       ) : null}
-      {pages.hasNextPage ? (
-        <button type="button" onClick={() => void pages.fetchNextPage()}>
-          More
-        </button>
-      ) : null}
+      <More of={dags} />
     </main>
   );
 }
