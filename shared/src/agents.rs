@@ -401,6 +401,23 @@ pub async fn find_by_name(
     Ok(row.map(Into::into))
 }
 
+/// Those of these names that the project has.
+pub async fn named(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    names: &[String],
+) -> Result<Vec<AgentDefinition>, sqlx::Error> {
+    let rows = sqlx::query_as!(
+        Row,
+        "select * from kb.agent_definitions where project_id = $1 and name = any($2)",
+        project_id,
+        names
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows.into_iter().map(Into::into).collect())
+}
+
 /// The `config` of the definition that a run follows; null where there is none.
 pub async fn config_of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Value, sqlx::Error> {
     let config = sqlx::query_scalar!(

@@ -9,6 +9,7 @@
 //! - `start_run`      an attempt begins: `meta`, or `reset`           (worker)
 //! - `record_step`    a model's answer and the calls it asked for     (worker)
 //! - `record_tool`    a call is about to act; a call is over          (worker)
+//! - `transfer_run`   another agent goes on with the run              (worker)
 //! - `suspend_run`    sub-agents are started, people asked; the run waits (worker)
 //! - `answer_question` what a run waited for: an answer, or no more time (API, worker)
 //! - `steer_run`      a message to a run that is at work              (API)
@@ -47,6 +48,7 @@ pub mod start_run;
 pub mod steer_run;
 pub mod suspend_run;
 pub mod task_dag;
+pub mod transfer_run;
 pub mod trigger_run;
 
 pub use answer_question::{AnswerError, CloseQuestion, Closing};
@@ -65,6 +67,7 @@ pub use steer_run::{SteerError, SteerRun, Steered};
 pub use suspend_run::{Deferred, DeferredWhat, SpawnItem, SpawnLimits, SpawnWhat, SuspendRun, Suspended};
 pub use suspend_run::{MAX_TOTAL_STEPS, NewTasks};
 pub use task_dag::{ChangeDag, CreateDag, DagChange, DagError, cancel_dag};
+pub use transfer_run::TransferRun;
 pub use trigger_run::TriggerRun;
 
 /// A verb. Applying it joins the caller's transaction; [`execute`] gives it one of its own.

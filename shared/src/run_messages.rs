@@ -1,7 +1,7 @@
 //! The messages of a run as the model saw them: the audit trail, and what a new attempt rebuilds the conversation from.
 
 use chrono::{DateTime, Utc};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
@@ -17,6 +17,17 @@ pub struct RunMessage {
     pub content: Value,
     pub step_number: i32,
     pub created_at: DateTime<Utc>,
+}
+
+/// The content of a `system` message: what the model is told, and whose prompt that is. Of several, the last one counts.
+pub fn system_prompt(text: &str, agent_definition_id: Option<Uuid>) -> Value {
+    json!({ "kind": "system", "text": text, "agentDefinitionId": agent_definition_id })
+}
+
+/// The agent that these messages end with.
+pub fn agent_of(messages: &[RunMessage]) -> Option<Uuid> {
+    let last = messages.iter().rfind(|message| message.role == "system")?;
+    last.content["agentDefinitionId"].as_str()?.parse().ok()
 }
 
 /// Adds a message at the end of the run and returns its id.

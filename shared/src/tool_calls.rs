@@ -66,6 +66,25 @@ impl ToolCallRow {
     }
 }
 
+/// What a run's completed calls of tools whose names begin with `prefix` gave, of those after a step, in their order.
+pub async fn outputs_of(
+    db: impl PgExecutor<'_>,
+    run_id: Uuid,
+    prefix: &str,
+    after_step: i32,
+) -> Result<Vec<Value>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select output as "output!" from kb.agent_run_tool_calls
+           where run_id = $1 and starts_with(tool_name, $2) and step_number > $3 and status = 'completed' and output is not null
+           order by step_number, position"#,
+        run_id,
+        prefix,
+        after_step
+    )
+    .fetch_all(db)
+    .await
+}
+
 /// Records a call that the model asked for, as `pending`.
 #[expect(clippy::too_many_arguments, reason = "a row's columns")]
 pub async fn insert(

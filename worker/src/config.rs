@@ -52,6 +52,14 @@ pub struct WorkerConfig {
     #[arg(long, env = "REJOIN_RUN_TIMEOUT_S", default_value_t = 300)]
     pub run_timeout_s: u64,
 
+    /// Model calls of a turn in which agents may hand over, where their definitions give no maxSteps
+    #[arg(long, env = "REJOIN_HANDOFF_STEPS", default_value_t = 20, value_parser = clap::value_parser!(i32).range(1..))]
+    pub handoff_steps: i32,
+
+    /// Times that a run may change hands in one turn
+    #[arg(long, env = "REJOIN_HANDOFFS", default_value_t = 5)]
+    pub handoffs: usize,
+
     /// From the timeout until the hard stop: time to sum up [seconds]
     #[arg(long, env = "REJOIN_RUN_GRACE_S", default_value_t = 30)]
     pub run_grace_s: u64,
@@ -141,6 +149,8 @@ impl WorkerConfig {
             history_messages: 10,
             search_hits: 8,
             run_timeout_s: 300,
+            handoff_steps: 20,
+            handoffs: 5,
             run_grace_s: 30,
             tree_timeout_s: 3600,
             tree_tokens: 5_000_000,

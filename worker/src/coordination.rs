@@ -2,10 +2,12 @@
 //! and granted by whitelists like all others; below the top of a tree only where a whitelist names them ([`keeps`]).
 //!
 //! - `discussions` what discussions write into the graph; for flows only
+//! - `handoffs`    agents that may take a run over
 //!
 //! `spawn_agents`, `create_tasks` and `ask_user` are answered by the step loop (`run/deferred.rs`): their run waits without a worker.
 
 pub mod discussions;
+pub mod handoffs;
 
 use std::sync::{Arc, LazyLock};
 

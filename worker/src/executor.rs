@@ -17,12 +17,13 @@ use rejoin_shared::prices;
 use rejoin_shared::queue::{ClaimedJob, KIND_RUN, Outcome};
 use rejoin_shared::runs::{self, Clocks, Run};
 use rejoin_shared::sabotage::{self, Break};
+use rejoin_shared::tool_calls;
 use rejoin_shared::tools::registry::Patterns;
 use serde_json::Value;
 use tracing::{Instrument, info_span, warn};
 
 use crate::claimer::Signals;
-use crate::coordination;
+use crate::coordination::{self, handoffs};
 use crate::models::flow::FlowModel;
 use crate::models::{ModelError, Provider};
 use crate::publish;
@@ -126,31 +127,15 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
         // Its end was committed, and the answer to that lost.
         return Ok(Some(Outcome::Complete));
     }
-    let definition = match run.agent_definition_id {
-        Some(id) => {
-            let mut connection = services.db.sql.acquire().await?;
-            agents::get(&mut connection, run.project_id, id).await?
-        }
-        None => None,
-    };
-    let choice = definition.as_ref().and_then(|definition| definition.model.as_ref());
-    let wanted = choice.map(|choice| choice.name.as_str());
-    let resolved = match definition.as_ref().and_then(FlowModel::of) {
-        Some(flow) => Ok((flow.name(), Arc::new(flow) as Arc<dyn Provider>)),
-        None => services.models.resolve(wanted),
-    };
-
+    let mut agent = Agent::of(services, &run).await?;
     let opening = match run.safe_seq {
         // An earlier attempt, an earlier turn, or a fork has stored it.
         Some(_) => Opening::default(),
         None if run.turn_step > 0 || run.total_steps > 0 || run.forked_from_run_id.is_some() => Opening::default(),
-        None => history::open(services, &run, definition.as_ref()).await?,
+        None => history::open(services, &run, agent.definition.as_ref()).await?,
     };
-    let model = match &resolved {
-        Ok((name, _)) => name.clone(),
-        Err(_) => wanted.unwrap_or("unknown").to_owned(),
-    };
-    let agent_name = definition.as_ref().map(|definition| definition.name.clone());
+    let model = agent.model_name();
+    let agent_name = agent.definition.as_ref().map(|definition| definition.name.clone());
     let start = StartRun {
         run: &run,
         attempt: job.attempt,
@@ -167,7 +152,7 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
         opening: opening.messages,
         reason: job.last_error.as_deref().unwrap_or("the worker handed the run over"),
     };
-    let Begun { started, run, .. } = services.execute(&start).await?;
+    let Begun { started, mut run, .. } = services.execute(&start).await?;
     let fresh = match started {
         // A new turn of a resumed run goes on from its records.
         Started::Fresh if start.opening.is_empty() => None,
@@ -186,31 +171,81 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
         // Asked while nobody was at work on it.
         signals.cancel.cancel();
     }
-    let orphaned = definition.is_none() && (run.agent_definition_id.is_some() || run.agent_name.is_some());
-    let end = match resolved {
-        _ if orphaned => {
-            let message = "the agent definition of this run has been deleted".to_owned();
-            End::failed(RunError {
-                code: "agent_definition_gone".to_owned(),
-                message,
-                retryable: false,
-            })
-        }
-        Err(error) => End::failed(run_error(&error)),
-        Ok((_, provider)) => {
-            go(
-                services,
-                job,
-                signals,
-                &run,
-                definition.as_ref(),
-                provider,
-                fresh.as_ref(),
-            )
-            .await?
+    let mut opening = fresh.as_ref();
+    let end = loop {
+        match work(services, job, signals, &run, &agent, opening).await? {
+            End::Transferred => {
+                run = runs::get(&services.db.sql, run.id).await?.ok_or(Trouble::LeaseLost)?;
+                agent = Agent::of(services, &run).await?;
+                opening = None;
+            }
+            end => break end,
         }
     };
     finish(services, job, &run, end, fresh).await
+}
+
+/// Whoever works on a run.
+struct Agent {
+    /// None: a plain conversation's run, or its definition has been deleted.
+    definition: Option<AgentDefinition>,
+    /// The model, and its name; or why it can't be asked.
+    model: Result<(String, Arc<dyn Provider>), ModelError>,
+}
+
+impl Agent {
+    async fn of(services: &Services, run: &Run) -> Result<Self, sqlx::Error> {
+        let definition = match run.agent_definition_id {
+            Some(id) => {
+                let mut connection = services.db.sql.acquire().await?;
+                agents::get(&mut connection, run.project_id, id).await?
+            }
+            None => None,
+        };
+        let model = match definition.as_ref().and_then(FlowModel::of) {
+            Some(flow) => Ok((flow.name(), Arc::new(flow) as Arc<dyn Provider>)),
+            None => services.models.resolve(wanted(definition.as_ref())),
+        };
+        Ok(Self { definition, model })
+    }
+
+    fn model_name(&self) -> String {
+        match &self.model {
+            Ok((name, _)) => name.clone(),
+            Err(_) => wanted(self.definition.as_ref()).unwrap_or("unknown").to_owned(),
+        }
+    }
+}
+
+/// The model that a definition asks for.
+fn wanted(definition: Option<&AgentDefinition>) -> Option<&str> {
+    definition
+        .and_then(|definition| definition.model.as_ref())
+        .map(|model| model.name.as_str())
+}
+
+/// One agent's part of the run.
+async fn work(
+    services: &Services,
+    job: &ClaimedJob,
+    signals: &Signals,
+    run: &Run,
+    agent: &Agent,
+    fresh: Option<&Opening>,
+) -> Result<End, Trouble> {
+    let definition = agent.definition.as_ref();
+    if definition.is_none() && (run.agent_definition_id.is_some() || run.agent_name.is_some()) {
+        let message = "the agent definition of this run has been deleted".to_owned();
+        return Ok(End::failed(RunError {
+            code: "agent_definition_gone".to_owned(),
+            message,
+            retryable: false,
+        }));
+    }
+    match &agent.model {
+        Err(error) => Ok(End::failed(run_error(error))),
+        Ok((_, provider)) => go(services, job, signals, run, definition, provider.clone(), fresh).await,
+    }
 }
 
 /// The step loop, with its events going to the log.
@@ -253,6 +288,17 @@ async fn go(
     let flow = definition.and_then(FlowModel::of);
     let is_flow = flow.is_some();
     let max_depth = definition.and_then(|definition| definition.max_depth);
+    let handoffs = match is_flow {
+        // What a flow does next is in its definition.
+        true => Vec::new(),
+        false => handoffs::targets(&services.db.sql, run.project_id, &settings.handoffs).await?,
+    };
+    // A run that changes hands is bounded, whoever has it.
+    let changes_hands = !handoffs.is_empty()
+        || fresh.is_none()
+            && !tool_calls::outputs_of(&services.db.sql, run.id, handoffs::PREFIX, run.turn_step)
+                .await?
+                .is_empty();
     let (tools, named) = match flow {
         // A flow has what it works with, whatever the whitelist says.
         Some(flow) => (flow.tools(), vec![coordination::SPAWN_AGENTS.to_owned()]),
@@ -268,7 +314,9 @@ async fn go(
         tools: tools
             .into_iter()
             .filter(|tool| coordination::keeps(&tool.spec().name, &named, run.depth, max_depth))
+            .chain(handoffs.iter().map(|target| target.tool.clone()))
             .collect(),
+        handoffs,
         confirm: Arc::new(Patterns::new(&settings.confirm)),
         price,
         tree: clocks.used,
@@ -282,7 +330,8 @@ async fn go(
         limits: Limits::new(
             definition
                 .and_then(|definition| definition.max_steps)
-                .or((run.is_sub_agent() && !is_flow).then_some(SUB_AGENT_MAX_STEPS)),
+                .or((run.is_sub_agent() && !is_flow).then_some(SUB_AGENT_MAX_STEPS))
+                .or(changes_hands.then_some(services.config.handoff_steps)),
             Duration::from_secs(timeout_s),
             Duration::from_secs(services.config.run_grace_s),
             Duration::from_secs_f64(clocks.age_s.max(0.0)),
@@ -348,6 +397,7 @@ async fn finish(
         End::LeaseLost => return Err(Trouble::LeaseLost),
         // Its job waits, and is nobody's.
         End::Parked => return Ok(None),
+        End::Transferred => return Ok(Some(Outcome::HandOver)),
         End::Database { attempted, error } => return Err(Trouble::of(attempted, &error)),
     };
     let citations = match fresh {

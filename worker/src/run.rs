@@ -3,6 +3,7 @@
 //! - `answer`   one model call, streamed
 //! - `calls`    the tool calls of a step, on record before they act
 //! - `act`      one call: acting, and how it ended
+//! - `transfer` calls that hand the run over to another agent
 //! - `deferred` calls that sub-agents or people answer: the run waits without a worker
 //! - `limits`   steps, time, the same call over and over
 //! - `history`  what the model is given at first; what a new attempt rebuilds
@@ -16,6 +17,7 @@ pub mod calls;
 mod deferred;
 pub mod history;
 pub mod limits;
+mod transfer;
 
 use std::sync::Arc;
 
@@ -33,6 +35,7 @@ use rejoin_shared::tools::registry::Patterns;
 use serde_json::{Value, json};
 
 use crate::claimer::Signals;
+use crate::coordination::handoffs::Target;
 use crate::models::{Message, Provider, ToolCall, Usage};
 use crate::publish::{StreamCallback, StreamEvent};
 use crate::services::Services;
@@ -56,6 +59,8 @@ pub struct ExecuteRequest {
     pub limits: Limits,
     /// Tools whose calls a person approves before they act.
     pub confirm: Arc<Patterns>,
+    /// Agents that may take the run over; their tools are among `tools`.
+    pub handoffs: Vec<Target>,
     /// What the model costs, where that is known.
     pub price: Option<Price>,
     /// What the run's tree has used so far.
@@ -81,6 +86,8 @@ pub enum End {
     LeaseLost,
     /// It waits for others; whoever ends the wait lets it go on.
     Parked,
+    /// Another agent goes on with it, at once.
+    Transferred,
     /// The database failed; another attempt may succeed.
     Database {
         attempted: &'static str,
@@ -213,7 +220,7 @@ impl Execution {
                 Ok(()) => end,
                 Err(LeaseLost) => End::LeaseLost,
             },
-            End::HandOver | End::LeaseLost | End::Parked | End::Database { .. } => end,
+            End::HandOver | End::LeaseLost | End::Parked | End::Transferred | End::Database { .. } => end,
         }
     }
 

@@ -1,5 +1,5 @@
-//! What a definition's `config` may hold that runs heed: calls that a person confirms, the agents of a flow, limits of the tree that a
-//! run of it begins. Other entries are the owner's own.
+//! What a definition's `config` may hold that runs heed: calls that a person confirms, the agents of a flow, those that a run may be handed
+//! over to, limits of the tree that a run of it begins. Other entries are the owner's own.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -15,6 +15,10 @@ pub const DISCUSSION_THRESHOLD: f64 = 0.7;
 /// Rounds of arguments of a discussion that sets none.
 pub const DISCUSSION_ROUNDS: u32 = 1;
 const DISCUSSION_MAX_ROUNDS: u32 = 10;
+/// Agents that a definition may hand over to.
+const HANDOFFS_MAX: usize = 20;
+/// Of the word behind `transfer_to_`: providers take names of 64 characters.
+const HANDOFF_WORD_MAX_CHARS: usize = 48;
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -23,6 +27,53 @@ pub struct Settings {
     pub confirm: Vec<String>,
     pub flow: Flow,
     pub limits: TreeSettings,
+    /// Agents that may take a run over from one of this definition.
+    pub handoffs: Vec<Handoff>,
+}
+
+/// An agent that may take a run over: its name, or `{"agent": name, "as": word}` for a tool of another name.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(from = "HandoffForm")]
+pub struct Handoff {
+    pub agent: String,
+    /// The tool is called `transfer_to_` and this.
+    pub word: String,
+}
+
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a handoff is an agent's name, or {\"agent\": name, \"as\": word}"
+)]
+enum HandoffForm {
+    Name(String),
+    Named { agent: String, r#as: Option<String> },
+}
+
+impl From<HandoffForm> for Handoff {
+    fn from(form: HandoffForm) -> Self {
+        let (agent, word) = match form {
+            HandoffForm::Name(agent) => (agent, None),
+            HandoffForm::Named { agent, r#as } => (agent, r#as),
+        };
+        let word = word.unwrap_or_else(|| word_of(&agent));
+        Self { agent, word }
+    }
+}
+
+/// An agent's name as part of a tool's.
+fn word_of(agent: &str) -> String {
+    let word: String = agent
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() {
+                c.to_ascii_lowercase()
+            } else {
+                '_'
+            }
+        })
+        .collect();
+    word.chars().take(HANDOFF_WORD_MAX_CHARS).collect()
 }
 
 /// Of the flows sequential, loop, parallel and discussion.
@@ -84,6 +135,7 @@ impl Settings {
         if flow.rounds.is_some_and(|rounds| rounds > DISCUSSION_MAX_ROUNDS) {
             return Err(format!("config.flow.rounds must be at most {DISCUSSION_MAX_ROUNDS}"));
         }
+        check_handoffs(&settings.handoffs)?;
         if settings
             .limits
             .cost_usd
@@ -93,6 +145,34 @@ impl Settings {
         }
         Ok(settings)
     }
+}
+
+fn check_handoffs(handoffs: &[Handoff]) -> Result<(), String> {
+    if handoffs.len() > HANDOFFS_MAX || handoffs.iter().any(|handoff| handoff.agent.trim().is_empty()) {
+        return Err(format!(
+            "config.handoffs must be at most {HANDOFFS_MAX} agents, none of them without a name"
+        ));
+    }
+    let is_word = |word: &str| {
+        (1..=HANDOFF_WORD_MAX_CHARS).contains(&word.len())
+            && word
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+    };
+    for (at, handoff) in handoffs.iter().enumerate() {
+        let (agent, word) = (&handoff.agent, &handoff.word);
+        if !is_word(word) {
+            return Err(format!(
+                "config.handoffs: the word for {agent} must be 1 to {HANDOFF_WORD_MAX_CHARS} of a-z, 0-9 and _; it is {word:?}"
+            ));
+        }
+        if handoffs[..at].iter().any(|earlier| earlier.word == *word) {
+            return Err(format!(
+                "config.handoffs: two agents would be transfer_to_{word}; give one of them another word with \"as\""
+            ));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -115,6 +195,18 @@ mod tests {
     }
 
     #[test]
+    fn d17_a_handoff_is_named_by_its_agent_or_by_a_word_of_its_own() {
+        let config = json!({"handoffs": ["Postgres Analyst", {"agent": "mongodb-analyst", "as": "mongodb"}]});
+        let words: Vec<_> = Settings::of(&config)
+            .unwrap()
+            .handoffs
+            .into_iter()
+            .map(|h| h.word)
+            .collect();
+        assert_eq!(words, ["postgres_analyst", "mongodb"]);
+    }
+
+    #[test]
     fn a_mistake_is_named() {
         for (config, word) in [
             (json!({"flow": {"agent": ["a"]}}), "agent"),
@@ -123,6 +215,10 @@ mod tests {
             (json!({"flow": {"threshold": 1.1}}), "threshold"),
             (json!({"flow": {"rounds": 11}}), "rounds"),
             (json!({"limits": {"costUsd": 0}}), "costUsd"),
+            (json!({"handoffs": [7]}), "a handoff is"),
+            (json!({"handoffs": [" "]}), "handoffs"),
+            (json!({"handoffs": ["a-b", "a b"]}), "transfer_to_a_b"),
+            (json!({"handoffs": [{"agent": "a", "as": "Ü"}]}), "a-z"),
             (json!({"confirm": "delete_*"}), "config"),
         ] {
             let error = Settings::of(&config).unwrap_err();

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::suspend_run::MAX_TOTAL_STEPS;
 use super::{Command, CommandError, steer_run};
-use crate::agents;
+use crate::agents::{self, AgentDefinition};
 use crate::conversations::{self, Owner};
 use crate::events::log;
 use crate::ids;
@@ -71,11 +71,14 @@ impl Command for ForkRun<'_> {
             .filter(|row| row.step_number <= self.step)
             .collect();
         let calls: Vec<ToolCallRow> = calls.into_iter().filter(|row| row.step_number <= self.step).collect();
-        self.check_agent(db, &source).await?;
+        // At that step another agent may have been at work.
+        let agent = run_messages::agent_of(&messages).or(source.agent_definition_id);
+        let agent = self.agent(db, &source, agent).await?;
+        let definition_id = agent.as_ref().map(|definition| definition.id);
         self.check(&source, &messages, &calls).map_err(ForkError::Unfit)?;
 
         let id = ids::new();
-        let conversation_id = conversation_for(db, &source).await?;
+        let conversation_id = conversation_for(db, &source, definition_id).await?;
         let log_id = conversation_id.unwrap_or(id);
         if conversation_id.is_none() {
             log::create(db, id).await?;
@@ -87,8 +90,8 @@ impl Command for ForkRun<'_> {
             project_id: source.project_id,
             conversation_id,
             user_id: self.user_id,
-            agent_definition_id: source.agent_definition_id,
-            agent_name: source.agent_name.as_deref(),
+            agent_definition_id: definition_id,
+            agent_name: agent.as_ref().map(|definition| definition.name.as_str()),
             log_id,
             message_id: None,
             input: instead.unwrap_or(&source.input),
@@ -130,7 +133,11 @@ impl Command for ForkRun<'_> {
 }
 
 /// What was said in somebody's conversation stays theirs: the fork of its run has a conversation of its own, of the same owner.
-async fn conversation_for(db: &mut PgConnection, source: &Run) -> Result<Option<Uuid>, sqlx::Error> {
+async fn conversation_for(
+    db: &mut PgConnection,
+    source: &Run,
+    agent_definition_id: Option<Uuid>,
+) -> Result<Option<Uuid>, sqlx::Error> {
     let Some(of) = source.conversation_id else {
         return Ok(None);
     };
@@ -146,22 +153,28 @@ async fn conversation_for(db: &mut PgConnection, source: &Run) -> Result<Option<
     };
     let id = ids::new();
     let metadata = json!({ "forkedFrom": source.id });
-    conversations::create(db, id, owner, &known.title, source.agent_definition_id, &metadata).await?;
+    conversations::create(db, id, owner, &known.title, agent_definition_id, &metadata).await?;
     Ok(Some(id))
 }
 
 impl ForkRun<'_> {
-    async fn check_agent(&self, db: &mut PgConnection, source: &Run) -> Result<(), ForkError> {
-        let definition = match source.agent_definition_id {
+    /// The agent that goes on, where it is one.
+    async fn agent(
+        &self,
+        db: &mut PgConnection,
+        source: &Run,
+        id: Option<Uuid>,
+    ) -> Result<Option<AgentDefinition>, ForkError> {
+        let definition = match id {
             Some(id) => agents::get(db, source.project_id, id).await?,
             None => None,
         };
-        let why = match definition {
+        let why = match &definition {
             None if source.agent_name.is_some() => "the agent definition of the run has been deleted",
             Some(definition) if !definition.is_open() => {
                 "the run's agent is internal: other agents start it, and tasks"
             }
-            Some(_) | None => return Ok(()),
+            Some(_) | None => return Ok(definition),
         };
         Err(ForkError::Unfit(why.to_owned()))
     }

@@ -176,7 +176,11 @@ impl ToolEnded<'_> {
     }
 }
 
-async fn append_and_move_safe_point(db: &mut PgConnection, run: &Run, kind: Kind) -> Result<(), sqlx::Error> {
+pub(super) async fn append_and_move_safe_point(
+    db: &mut PgConnection,
+    run: &Run,
+    kind: Kind,
+) -> Result<(), sqlx::Error> {
     let seq = log::append(db, run.log_id, Some(run.root_run_id), &[run.event(kind)]).await?;
     sqlx::query!("update kb.agent_runs set safe_seq = $2 where id = $1", run.id, seq)
         .execute(db)

@@ -197,9 +197,13 @@ pub enum Kind {
         cost_usd: Option<f64>,
         steps: i32,
     },
+    /// Another agent goes on with the run.
     Handoff {
         from: String,
         to: String,
+        /// Of the one that goes on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent_definition_id: Option<Uuid>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },

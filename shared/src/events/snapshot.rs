@@ -2,7 +2,7 @@
 //! instead of replaying ten thousand tokens. One statement, so that messages, events and the number agree.
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sqlx::PgExecutor;
 use uuid::Uuid;
 
@@ -205,6 +205,16 @@ fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Tur
                     meta: serde_json::from_str(&data).ok(),
                     ..Turn::default()
                 };
+            }
+            Kind::Handoff {
+                to,
+                agent_definition_id,
+                ..
+            } if is_own => {
+                if let Some(meta) = &mut turn.meta {
+                    meta["agent"] = to.into();
+                    meta["agentDefinitionId"] = json!(agent_definition_id);
+                }
             }
             Kind::Token { token } => turn.text.push_str(&token),
             Kind::Reasoning { text } if is_own => turn.reasoning.push_str(&text),

@@ -562,6 +562,7 @@ async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
             Duration::ZERO,
             TreeLimits::default(),
         ),
+        handoffs: Vec::new(),
         confirm: Arc::new(Patterns::new(&[])),
         price: None,
         tree: TreeUse::default(),

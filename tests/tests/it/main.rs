@@ -22,6 +22,7 @@ mod graph;
 mod graph_api;
 mod graph_tools;
 mod graph_transfer;
+mod handoffs;
 mod history;
 mod identity;
 mod layout;

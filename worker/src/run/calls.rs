@@ -62,17 +62,19 @@ impl Execution {
         }
     }
 
-    /// Calls that somebody else answers come last: nothing else of the step is under way while the run waits.
+    /// Calls that somebody else answers come behind the others: nothing else of the step is under way while the run waits. Then the run
+    /// may change hands.
     async fn answer_all(&mut self, calls: Vec<ToolCallRow>) -> Result<(), End> {
+        let (transfers, calls): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| self.is_transfer(call));
         let (deferred, calls): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| self.is_deferred(call));
         match self.side_by_side(&calls) {
             Some(tools) => self.answer_together(calls, tools).await?,
             None => self.answer_in_turn(calls).await?,
         }
-        match deferred.is_empty() {
-            true => Ok(()),
-            false => self.answer_deferred(deferred).await,
+        if !deferred.is_empty() {
+            self.answer_deferred(deferred).await?;
         }
+        self.transfer(transfers).await
     }
 
     async fn answer_in_turn(&mut self, calls: Vec<ToolCallRow>) -> Result<(), End> {

@@ -47,7 +47,10 @@ pub async fn open(
         None => plain_prompt(services, run).await,
     };
     let mut opening = Opening {
-        messages: vec![("system", json!({ "kind": "system", "text": system }))],
+        messages: vec![(
+            "system",
+            run_messages::system_prompt(&system, definition.map(|definition| definition.id)),
+        )],
         citations,
     };
     if let (Some(conversation_id), Some(message_id)) = (run.conversation_id, run.message_id) {

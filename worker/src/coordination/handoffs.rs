@@ -1,0 +1,85 @@
+//! Handing a run over to another agent: the tools `transfer_to_…` that a definition's `handoffs` give. The step loop answers them
+//! (`run/transfer.rs`); called by itself, such a tool does nothing.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rejoin_shared::agents::settings::Handoff;
+use rejoin_shared::agents::{self, AgentDefinition};
+use rejoin_shared::tools::arguments::{Kind, Parameter, schema};
+use rejoin_shared::tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
+use serde_json::Value;
+use sqlx::PgPool;
+use uuid::Uuid;
+
+/// What the names of all these tools begin with.
+pub const PREFIX: &str = "transfer_to_";
+/// The flow of an agent that can go on with what others began.
+const SINGLE: &str = "single";
+/// Of an agent's description in the tool's [characters].
+const DESCRIPTION_MAX_CHARS: usize = 400;
+
+const PARAMETERS: &[Parameter] = &[Parameter::new(
+    "reason",
+    Kind::OptionalText,
+    "why, in a few words that the user may read; null: nothing",
+)];
+
+/// An agent that may take the run over, with the tool that asks for it.
+#[derive(Clone)]
+pub struct Target {
+    pub tool: SharedTool,
+    pub definition: AgentDefinition,
+}
+
+struct Transfer {
+    spec: ToolSpec,
+}
+
+#[async_trait]
+impl Tool for Transfer {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn call(&self, _: &ToolContext, _: Value) -> Result<Value, ToolError> {
+        let message = format!("{} can be called within a run only", self.spec.name);
+        Err(ToolError::RespondToModel(message))
+    }
+}
+
+/// The agents of `handoffs` that the project has. Others are not offered: a model can't hand over to nobody, nor a flow go on in the
+/// middle of a conversation.
+pub async fn targets(db: &PgPool, project_id: Uuid, handoffs: &[Handoff]) -> Result<Vec<Target>, sqlx::Error> {
+    if handoffs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let names: Vec<String> = handoffs.iter().map(|handoff| handoff.agent.clone()).collect();
+    let known = agents::named(db, project_id, &names).await?;
+    let targets = handoffs.iter().filter_map(|handoff| {
+        let mut takers = known.iter().filter(|definition| definition.flow_type == SINGLE);
+        let definition = takers.find(|definition| definition.name == handoff.agent)?;
+        Some(Target {
+            tool: tool(&handoff.word, definition),
+            definition: definition.clone(),
+        })
+    });
+    Ok(targets.collect())
+}
+
+fn tool(word: &str, to: &AgentDefinition) -> SharedTool {
+    let what: String = to.description.chars().take(DESCRIPTION_MAX_CHARS).collect();
+    Arc::new(Transfer {
+        spec: ToolSpec {
+            name: format!("{PREFIX}{word}"),
+            description: format!(
+                "Hands this conversation over to {}, who sees all of it and goes on at once. {what}",
+                to.name
+            ),
+            parameters: schema(PARAMETERS),
+            read_only: false,
+            idempotent: true,
+            destructive: false,
+        },
+    })
+}

@@ -1,0 +1,147 @@
+//! Calls that hand the run over to another agent. They come after all other calls of their step; the first one that may go goes, and the
+//! executor takes the run up again as that agent.
+
+use rejoin_shared::commands::{ToolEnded, TransferRun, transfer_run};
+use rejoin_shared::tool_calls::{self, CallStatus, ToolCallRow};
+use rejoin_shared::tools::arguments::{self, Arguments};
+use serde_json::{Value, json};
+
+use super::act::Ended;
+use super::{End, Execution, Interrupt};
+use crate::coordination::handoffs::{PREFIX, Target};
+use crate::models::Message;
+
+impl Execution {
+    /// Whether a call hands the run over, and is not answered yet.
+    pub(super) fn is_transfer(&self, call: &ToolCallRow) -> bool {
+        let is_open = matches!(call.status(), CallStatus::Pending | CallStatus::Running);
+        is_open && self.target(call).is_some()
+    }
+
+    fn target(&self, call: &ToolCallRow) -> Option<&Target> {
+        let mut targets = self.request.handoffs.iter();
+        targets.find(|target| target.tool.spec().name == call.tool_name)
+    }
+
+    /// Hands the run over as the first of these calls says that may: then this is the run's end here.
+    pub(super) async fn transfer(&mut self, calls: Vec<ToolCallRow>) -> Result<(), End> {
+        let mut taken: Option<String> = None;
+        // The others are answered before the run changes hands.
+        let mut goes = None;
+        for call in calls {
+            if let Some(interrupt) = self.interrupted_already() {
+                return Err(self.interrupted(interrupt));
+            }
+            let Some(target) = self.target(&call).cloned() else {
+                continue;
+            };
+            let refusal = match (&taken, arguments::admit(target.tool.spec(), &call.input)) {
+                (Some(to), _) => Err(format!("the conversation goes to {to}; it can't go to two agents")),
+                (None, Err(fault)) => Err(fault),
+                (None, Ok(admitted)) => match self.refusal(&target).await? {
+                    Some(refusal) => Err(refusal),
+                    None => Ok(Arguments::of(admitted).text("reason").map(str::to_owned)),
+                },
+            };
+            match refusal {
+                Err(refusal) => self.record_end(&call, &Ended::refused(refusal)).await?,
+                Ok(reason) => {
+                    taken = Some(target.definition.name.clone());
+                    goes = Some((call, target, reason));
+                }
+            }
+        }
+        match goes {
+            None => Ok(()),
+            Some((call, target, reason)) => self.hand_over_to(&call, &target, reason.as_deref()).await,
+        }
+    }
+
+    /// Why the run may not change hands so, in words for the model.
+    async fn refusal(&mut self, target: &Target) -> Result<Option<String>, End> {
+        let to = target.definition.name.clone();
+        let run = &self.request.run;
+        if run.agent_definition_id == Some(target.definition.id) {
+            return Ok(Some(format!("you are {to}")));
+        }
+        let db = &self.request.services.db.sql;
+        let earlier = tool_calls::outputs_of(db, run.id, PREFIX, run.turn_step).await;
+        let earlier = earlier.map_err(|error| End::database("reading the run's handoffs", error))?;
+        let again = transfer_run::output(self.agent_name(), &to);
+        let most = self.request.services.config.handoffs;
+        let why = if earlier.contains(&again) {
+            format!("you have handed over to {to} in this turn before, and it came back")
+        } else if earlier.len() >= most {
+            format!("the conversation has changed hands {most} times in this turn")
+        } else {
+            return Ok(None);
+        };
+        self.limit("handoff_loop", &why).await?;
+        Ok(Some(format!(
+            "{why}. Don't hand over any more: answer with what you have, or say what is missing"
+        )))
+    }
+
+    fn agent_name(&self) -> &str {
+        self.request.run.agent_name.as_deref().unwrap_or_default()
+    }
+
+    /// Ok: the run stays. Err: it has ended here.
+    async fn hand_over_to(&mut self, call: &ToolCallRow, target: &Target, reason: Option<&str>) -> Result<(), End> {
+        let to = &target.definition;
+        let wanted = to.model.as_ref().map(|model| model.name.as_str());
+        let model = match self.request.services.models.resolve(wanted) {
+            Ok((model, _)) => model,
+            Err(error) => {
+                let why = format!("{} can't take over: {}", to.name, error.message);
+                return self.record_end(call, &Ended::refused(why)).await;
+            }
+        };
+        let output = transfer_run::output(self.agent_name(), &to.name);
+        let message = result_message(call, &output);
+        let command = TransferRun {
+            call: ToolEnded {
+                run: &self.request.run,
+                attempt: self.request.attempt,
+                step_number: call.step_number,
+                id: call.id,
+                call_id: &call.call_id,
+                tool: &call.tool_name,
+                status: CallStatus::Completed,
+                output: Some(&output),
+                told: Some(&output),
+                error: None,
+                duration_ms: 0,
+                result_message: &message,
+                announce: Some(&call.input),
+                publish: self.request.callback.is_some(),
+            },
+            from: self.agent_name(),
+            to,
+            model: &model,
+            reason,
+        };
+        let (went, _) = self
+            .request
+            .services
+            .execute(&command)
+            .await
+            .map_err(|error| self.infrastructure(error))?;
+        if !went {
+            return Err(self.interrupted(Interrupt::Cancelled));
+        }
+        metrics::counter!("rejoin_handoffs_total", "from" => self.agent_name().to_owned(), "to" => to.name.clone())
+            .increment(1);
+        Err(End::Transferred)
+    }
+}
+
+/// What the next model reads as the call's answer.
+fn result_message(call: &ToolCallRow, output: &Value) -> Value {
+    json!(Message::ToolResult {
+        call_id: call.call_id.clone(),
+        tool: call.tool_name.clone(),
+        content: output.to_string(),
+        is_error: false,
+    })
+}
