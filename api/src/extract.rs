@@ -10,11 +10,20 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::IntoParams;
 
 use crate::problem::Problem;
 use crate::state::AppState;
+
+/// Of a body's field: tells null from absent.
+pub fn present<'de, T, D>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    Option::deserialize(deserializer).map(Some)
+}
 
 /// A JSON body.
 pub struct Body<T>(pub T);

@@ -1,7 +1,9 @@
 //! The routes: one file a noun, each with its DTOs and handlers, gathered here with what surrounds them all.
 //!
 //! - `chat`           a message in, its turn out
+//! - `agent_stream`   the same in the dialect of chat pages of before
 //! - `conversations`  what a chat UI lists, their messages and events
+//! - `consoles`       texts that callers and agents write together
 //! - `runs`           one run: its state, its events, its end
 //! - `steering`       messages to a run at work, and "go on" to one that paused
 //! - `questions`      what runs ask people, and the answers
@@ -29,9 +31,11 @@
 
 pub mod agent_card;
 pub mod agent_definitions;
+pub mod agent_stream;
 pub mod agents;
 pub mod audit;
 pub mod chat;
+pub mod consoles;
 pub mod conversations;
 pub mod graph;
 pub mod health;
@@ -86,7 +90,9 @@ const OVERLOADED_RETRY_AFTER_S: u64 = 1;
 pub fn all() -> OpenApiRouter<AppState> {
     OpenApiRouter::with_openapi(openapi::base())
         .merge(chat::routes())
+        .merge(agent_stream::routes())
         .merge(conversations::routes())
+        .merge(consoles::routes())
         .merge(runs::routes())
         .merge(steering::routes())
         .merge(questions::routes())

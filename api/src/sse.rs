@@ -1,6 +1,7 @@
 //! Streams of events to any number of readers.
 //!
 //! - `frame`   what goes over the wire, rendered once per event
+//! - `dialects`  the same events as other clients spell them
 //! - `tail`    the live end of each log that somebody follows: ONE query for all of them, whenever something is new
 //! - `ring`    the newest events of one log, and who waits for the next
 //! - `reader`  a cursor and a filter: reads the past from the table, then the ring
@@ -14,6 +15,7 @@
 //! Invariants: reading changes nothing; what a reader holds is bounded (I10): one page, one chunk, one connection's buffers.
 
 pub mod delivery;
+pub mod dialects;
 pub mod frame;
 mod ground;
 #[cfg(test)]

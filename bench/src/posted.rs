@@ -32,6 +32,7 @@ pub async fn post(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)>
             agent_definition_id: None,
             message: "hello".into(),
             attached_context: None,
+            consoles: Vec::new(),
             idempotency: None,
             on_busy: OnBusy::Enqueue,
             exhausted: None,

@@ -4,6 +4,7 @@
 //! # Layout
 //! - `ids` `digest` `schemas` `config` `db` `telemetry` `auth` `identities` `sessions`   the ground
 //! - `projects` `conversations` `messages` `agents` `runs` `run_messages` `tool_calls`   nouns: types and their SQL
+//! - `consoles`  texts that users and agents write together, with their versions
 //! - `tasks`     DAGs of tasks: specs, rows, their objects in the graph, which agent gets which
 //! - `emergent` `discussions`   the types by which agents work together; what they say when they settle something
 //! - `schedules` when agents and DAGs are started by the clock
@@ -30,6 +31,7 @@ pub mod audit;
 pub mod auth;
 pub mod commands;
 pub mod config;
+pub mod consoles;
 pub mod conversations;
 pub mod db;
 pub mod digest;

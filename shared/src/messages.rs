@@ -89,6 +89,25 @@ pub async fn list(
     .await
 }
 
+/// The newest messages of a conversation, in the order they were said.
+pub async fn newest(
+    db: impl PgExecutor<'_>,
+    conversation_id: Uuid,
+    limit: i64,
+) -> Result<Vec<ChatMessage>, sqlx::Error> {
+    let mut newest_first = sqlx::query_as!(
+        ChatMessage,
+        "select id, role, content, citations, retrieval_context, metadata, seq, created_at
+         from kb.chat_messages where conversation_id = $1 order by seq desc limit $2",
+        conversation_id,
+        limit
+    )
+    .fetch_all(db)
+    .await?;
+    newest_first.reverse();
+    Ok(newest_first)
+}
+
 /// What precedes the message `of` in a model's context: the newest `limit` messages, in time order. Messages that users
 /// posted after it wait for turns of their own and are left out; answers to earlier turns count even where they came later.
 pub async fn history(

@@ -3,10 +3,12 @@
 //! - `registry`  tools by name, whitelists with globs
 //! - `arguments` schemas of parameters, and reading what a model sent for them
 //! - `graph`     the tools over the knowledge graph
+//! - `consoles`  the tools over the user's consoles
 //!
 //! Called by the worker's runs and by the API's MCP server.
 
 pub mod arguments;
+pub mod consoles;
 pub mod graph;
 pub mod registry;
 
@@ -19,6 +21,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::events::Kind;
 use crate::graph::meaning::SharedTextModel;
 use crate::graph::{Actor, ActorKind};
 
@@ -86,6 +89,10 @@ pub trait Tool: Send + Sync {
     fn spec(&self) -> &ToolSpec;
     /// `arguments` have passed the schema of [`ToolSpec::parameters`].
     async fn call(&self, context: &ToolContext, arguments: Value) -> Result<Value, ToolError>;
+    /// What readers of the run are told beside the call's end, when it has given `output`: a tool never writes to a log by itself.
+    fn events(&self, _output: &Value) -> Vec<Kind> {
+        Vec::new()
+    }
 }
 
 pub type SharedTool = Arc<dyn Tool>;

@@ -108,6 +108,10 @@ pub struct WorkerConfig {
     #[arg(long, env = "REJOIN_KEEP_DEAD_JOBS_H", default_value_t = 24 * 30)]
     pub keep_dead_jobs_h: u64,
 
+    /// Temporary consoles that nobody has touched for this long are removed; 0: never [days]
+    #[arg(long, env = "REJOIN_KEEP_CONSOLES_D", default_value_t = 30.0, value_parser = hours)]
+    pub keep_consoles_d: f64,
+
     /// Events of runs that have ended are kept this long [hours, also parts of one]; 0: for ever
     #[arg(long, env = "REJOIN_KEEP_EVENTS_H", default_value_t = 0.0, value_parser = hours)]
     pub keep_events_h: f64,
@@ -163,6 +167,7 @@ impl WorkerConfig {
             flush_ms: 5,
             keep_jobs_h: 24,
             keep_dead_jobs_h: 24 * 30,
+            keep_consoles_d: 30.0,
             keep_events_h: 0.0,
             compact_events_after_s: 3600,
             old_transaction_s: horizon::OLD.as_secs(),

@@ -11,7 +11,7 @@ use rejoin_shared::events::{compaction, retention};
 use rejoin_shared::queue::sweep::{self, DeadJob};
 use rejoin_shared::queue::{self, Outcome, Settlement};
 use rejoin_shared::wakeup::Wake;
-use rejoin_shared::{horizon, questions, runs, schedules, tasks};
+use rejoin_shared::{consoles, horizon, questions, runs, schedules, tasks};
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
@@ -34,6 +34,8 @@ const HORIZON_SAID_EVERY: Duration = Duration::from_secs(600);
 const KEEP_KEYS_H: f64 = 48.0;
 /// Questions that one sweep lets expire.
 const QUESTIONS: i64 = 100;
+/// Consoles that one statement removes.
+const CONSOLES: i64 = 500;
 /// DAGs that one sweep looks at.
 const DAGS: i64 = 20;
 
@@ -269,6 +271,8 @@ async fn retain_once(services: &Services) -> Result<(), sqlx::Error> {
     )
     .execute(db)
     .await?;
+    let days = services.config.keep_consoles_d;
+    while days > 0.0 && consoles::sweep(db, days, CONSOLES).await? == CONSOLES.unsigned_abs() {}
     sqlx::query!("delete from kb.stream_tickets where expires_at < now()")
         .execute(db)
         .await?;

@@ -159,6 +159,7 @@ async fn post(asked: &Asked, session: Option<String>, given: &Value, request: &R
             body_hash: idempotency::body_hash(given),
         }),
         attached_context: None,
+        consoles: Vec::new(),
         exhausted: state.quotas.exhausted(&state.db.sql, caller).await?,
         message: message.to_owned(),
     };

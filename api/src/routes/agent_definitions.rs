@@ -8,7 +8,7 @@ use axum::http::{HeaderName, StatusCode};
 use chrono::{DateTime, Utc};
 use rejoin_shared::agents::{self, AgentDefinition, DefinitionContent, ModelChoice};
 use rejoin_shared::audit::Action;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::audit::record;
 use crate::caller::Caller;
-use crate::extract::{Body, PageParams, Params, Segments, page};
+use crate::extract::{Body, PageParams, Params, Segments, page, present};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
@@ -93,15 +93,6 @@ pub struct Installed {
     pub existing: Vec<String>,
     /// All default definitions as they are now
     pub items: Vec<DefinitionBody>,
-}
-
-/// Tells a field that is null from one that is absent.
-fn present<'de, T, D>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
-where
-    T: Deserialize<'de>,
-    D: Deserializer<'de>,
-{
-    Option::deserialize(deserializer).map(Some)
 }
 
 /// What a request says of a definition. Absent: the default, or in a PATCH, as it is; null: none.

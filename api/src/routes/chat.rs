@@ -8,6 +8,8 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rejoin_shared::commands;
 use rejoin_shared::commands::{OnBusy, PostError, PostMessage, Posted};
+use rejoin_shared::consoles::NewConsole;
+use rejoin_shared::consoles::attached::{ATTACHED_MAX, Attached};
 use rejoin_shared::walls::Asking;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -20,11 +22,14 @@ use crate::caller::Caller;
 use crate::extract::{Body, Params};
 use crate::idempotency;
 use crate::problem::{BodyRefused, Problem, Refused};
+use crate::sse::dialects::Dialect;
 use crate::sse::start::{self, Start, StreamParams, Wanted};
 use crate::state::AppState;
 
 /// Of an id that is not one, so much is shown.
 const SHOWN_CHARS: usize = 255;
+/// What a console is called that has no title.
+const UNTITLED: &str = "Console";
 
 pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(post_message))
@@ -42,8 +47,10 @@ pub struct ChatRequest {
     pub agent_definition_id: Option<String>,
     pub context_type: Option<String>,
     pub project_focus: Option<Value>,
-    /// Consoles that are attached to the message
+    /// Consoles that the user has open: a list of {id, title, content, version?, kind?, databaseId?, database?}. The first one becomes the
+    /// conversation's, where it has none; new ones are kept as temporary ones; `content` is saved where `version` says what it was made of
     pub consoles: Option<Value>,
+    /// The one that the user sees
     pub console_id: Option<String>,
     /// The client's own name for this turn: posting it again gives the same run
     pub client_turn_id: Option<String>,
@@ -99,27 +106,40 @@ async fn post_message(
     Params(params): Params<ChatParams>,
     Body(request): Body<ChatRequest>,
 ) -> Result<Response, Problem> {
-    let mut command = command(&state, &caller, &headers, &params, request)?;
-    command.exhausted = state.quotas.exhausted(&state.db.sql, &caller).await?;
+    take(&state, &caller, &headers, &params, request, Dialect::Native).await
+}
+
+/// Stores the message and answers with its turn, as `dialect` has it, or with where it is to be read.
+pub async fn take(
+    state: &AppState,
+    caller: &Caller,
+    headers: &HeaderMap,
+    params: &ChatParams,
+    request: ChatRequest,
+    dialect: Dialect,
+) -> Result<Response, Problem> {
+    let mut command = command(state, caller, headers, params, request)?;
+    command.exhausted = state.quotas.exhausted(&state.db.sql, caller).await?;
     // Before anything is stored: whoever can't be streamed to is told so.
-    let permit = if wants_json(&headers) {
+    let permit = if wants_json(headers) {
         None
     } else {
-        Some(start::admit(&state, &caller)?)
+        Some(start::admit(state, caller)?)
     };
-    let posted = post(&state, caller.asking(), &command).await?;
+    let posted = post(state, caller.asking(), &command).await?;
     let mut response = match permit {
         None => (StatusCode::ACCEPTED, Json(accepted(&posted))).into_response(),
-        Some(permit) if posted.fresh => start::open_turn(&state, permit, &posted),
+        Some(permit) if posted.fresh => start::open_turn(state, permit, &posted, dialect),
         Some(permit) => {
             let wanted = Wanted::Run(posted.run_id);
             start::open(
-                &state,
+                state,
                 permit,
                 caller.owner(),
                 wanted,
                 Start::Beginning,
                 &StreamParams::default(),
+                dialect,
             )
             .await?
         }
@@ -186,6 +206,7 @@ fn command(
         agent_definition_id,
         on_busy: params.on_busy()?,
         idempotency: idempotency::of(headers, request.client_turn_id.as_deref(), &request)?,
+        consoles: attached_consoles(request.consoles.as_ref())?,
         attached_context: attached_context(&request),
         exhausted: None,
         message: request.message,
@@ -233,6 +254,57 @@ fn attached_context(request: &ChatRequest) -> Option<Value> {
         }
     }
     (!context.is_empty()).then_some(Value::Object(context))
+}
+
+/// A console as a client tells of it, whatever else it says.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ToldConsole {
+    id: Uuid,
+    #[serde(default)]
+    title: Option<String>,
+    #[serde(default)]
+    content: Option<String>,
+    #[serde(default)]
+    version: Option<i32>,
+    #[serde(default, alias = "databaseType")]
+    kind: Option<String>,
+    #[serde(default, alias = "dataSourceId")]
+    database_id: Option<Uuid>,
+    #[serde(default, alias = "databaseName")]
+    database: Option<String>,
+}
+
+/// The consoles of a request that the server keeps. Entries without an id of ours are context, and nothing more.
+fn attached_consoles(told: Option<&Value>) -> Result<Vec<Attached>, Problem> {
+    let invalid = |fault: String| Problem::bad_request("invalid_console", fault);
+    let entries = told.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    if entries.len() > ATTACHED_MAX {
+        return Err(invalid(format!("at most {ATTACHED_MAX} consoles can be attached")));
+    }
+    let known = entries.iter().filter_map(|entry| ToldConsole::deserialize(entry).ok());
+    known
+        .map(|told| {
+            let content = told.content.unwrap_or_default();
+            let new = NewConsole {
+                title: told
+                    .title
+                    .filter(|title| !title.trim().is_empty())
+                    .unwrap_or_else(|| UNTITLED.to_owned()),
+                content: content.clone(),
+                kind: told.kind,
+                data_source_id: told.database_id,
+                database: told.database,
+                ..NewConsole::default()
+            };
+            new.check().map_err(invalid)?;
+            Ok(Attached {
+                id: told.id,
+                text: told.version.map(|version| (content, version)),
+                new,
+            })
+        })
+        .collect()
 }
 
 /// Stores the message, its run and its job; then wakes the workers.

@@ -9,6 +9,7 @@ use chrono::{DateTime, Utc};
 use rejoin_shared::audit::Actor;
 use rejoin_shared::auth::Scope;
 use rejoin_shared::commands::DeleteConversation;
+use rejoin_shared::consoles::attached;
 use rejoin_shared::conversations::{self, Conversation};
 use rejoin_shared::messages::{self, ChatMessage};
 use rejoin_shared::wakeup::Wake;
@@ -20,11 +21,13 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
+use super::consoles::AttachedConsole;
 use super::tickets;
 use crate::caller::Caller;
 use crate::extract::{Body, PageParams, Params, Segments, page};
 use crate::pace::Told;
 use crate::problem::{BodyRefused, Problem, Refused};
+use crate::sse::dialects::Dialect;
 use crate::sse::start::{self, StreamParams, Wanted};
 use crate::state::AppState;
 
@@ -65,6 +68,16 @@ impl From<Conversation> for ConversationBody {
     }
 }
 
+/// A conversation with what it works on.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ConversationDetail {
+    #[serde(flatten)]
+    pub conversation: ConversationBody,
+    /// The console that is pinned to it
+    pub attached_console: Option<AttachedConsole>,
+}
+
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversationPage {
@@ -92,7 +105,7 @@ pub struct MessageBody {
 }
 
 impl MessageBody {
-    fn of(conversation_id: Uuid, message: ChatMessage) -> Self {
+    pub fn of(conversation_id: Uuid, message: ChatMessage) -> Self {
         Self {
             id: message.id,
             conversation_id,
@@ -224,16 +237,22 @@ async fn create(
     ))
 }
 
-/// One conversation
+/// One conversation, with the console that it works on
 #[utoipa::path(get, path = "/api/conversations/{id}", tag = "conversations",
     params(("id" = Uuid, Path, description = "The conversation")),
-    responses((status = 200, description = "It", body = ConversationBody), Refused))]
+    responses((status = 200, description = "It", body = ConversationDetail), Refused))]
 async fn get(
     State(state): State<AppState>,
     caller: Caller,
     Segments(id): Segments<Uuid>,
-) -> Result<Json<ConversationBody>, Problem> {
-    Ok(Json(visible(&state, &caller, id).await?.into()))
+) -> Result<Json<ConversationDetail>, Problem> {
+    let conversation = visible(&state, &caller, id).await?.into();
+    let mut db = caller.walled(&state).await?;
+    let console = attached::pinned(&mut db, caller.owner(), id).await?;
+    Ok(Json(ConversationDetail {
+        conversation,
+        attached_console: console.map(Into::into),
+    }))
 }
 
 /// Change title or metadata
@@ -315,5 +334,14 @@ async fn events(
     };
     let start = params.start(&headers)?;
     let permit = start::admit(&state, &caller)?;
-    start::open(&state, permit, caller.owner(), Wanted::Conversation(id), start, &params).await
+    start::open(
+        &state,
+        permit,
+        caller.owner(),
+        Wanted::Conversation(id),
+        start,
+        &params,
+        Dialect::Native,
+    )
+    .await
 }

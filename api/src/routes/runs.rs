@@ -20,6 +20,7 @@ use crate::caller::Caller;
 use crate::extract::{Params, Segments};
 use crate::pace::Told;
 use crate::problem::{Problem, Refused};
+use crate::sse::dialects::Dialect;
 use crate::sse::start::{self, StreamParams, Wanted};
 use crate::state::AppState;
 
@@ -228,5 +229,14 @@ async fn events(
     };
     let start = params.start(&headers)?;
     let permit = start::admit(&state, &caller)?;
-    start::open(&state, permit, caller.owner(), Wanted::Run(id), start, &params).await
+    start::open(
+        &state,
+        permit,
+        caller.owner(),
+        Wanted::Run(id),
+        start,
+        &params,
+        Dialect::Native,
+    )
+    .await
 }

@@ -4,7 +4,8 @@ use bytes::Bytes;
 use rejoin_shared::events::log::StoredEvent;
 use rejoin_shared::events::snapshot::Snapshot;
 use serde::Deserialize;
-use serde_json::json;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 /// First in every stream: a client that loses it waits this long before it connects again.
@@ -59,11 +60,18 @@ impl Frame {
     /// Whether it comes from this run itself or from one that it started. Reads the JSON: only the few readers of a sub-agent
     /// ask.
     pub fn comes_from(&self, run: Uuid) -> bool {
-        let Some(at) = self.bytes.windows(DATA.len()).position(|bytes| bytes == DATA) else {
-            return false;
-        };
-        let origin: Origin = serde_json::from_slice(&self.bytes[at + DATA.len()..]).unwrap_or_default();
+        let origin: Origin = self.parsed().unwrap_or_default();
         origin.run_id == Some(run) || origin.parent_run_id == Some(run)
+    }
+
+    /// The event. None: it can't be read.
+    pub fn json(&self) -> Option<Value> {
+        self.parsed()
+    }
+
+    fn parsed<T: DeserializeOwned>(&self) -> Option<T> {
+        let at = self.bytes.windows(DATA.len()).position(|bytes| bytes == DATA)?;
+        serde_json::from_slice(&self.bytes[at + DATA.len()..]).ok()
     }
 }
 

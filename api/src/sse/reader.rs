@@ -19,6 +19,7 @@ use rejoin_shared::sabotage::{self, Break};
 use tracing::debug;
 use uuid::Uuid;
 
+use super::dialects::Dialect;
 use super::frame::{self, Frame};
 use super::ground::{Instant, sleep, timeout};
 use super::ring::Look;
@@ -67,6 +68,7 @@ pub struct Reader {
     pub(super) subscription: Subscription,
     pub(super) permit: Permit,
     pub(super) filter: Filter,
+    pub(super) dialect: Dialect,
     /// The number of the last event that was sent or passed over.
     pub(super) cursor: i64,
     /// Where the past ends: once the cursor is there, the reader is told.
@@ -103,6 +105,7 @@ impl Reader {
             subscription,
             permit,
             filter,
+            dialect: Dialect::Native,
             cursor,
             caught_up_at: None,
             opening: Some(Bytes::from_static(frame::RETRY)),
@@ -199,7 +202,7 @@ impl Reader {
         let mut chunk = Chunk::default();
         let looked = self.subscription.look(context.waker(), self.cursor, |frames| {
             for frame in frames.take(LOOK_FRAMES) {
-                if !chunk.add(frame, self.filter, &mut self.cursor, &mut self.ended) {
+                if !chunk.add(frame, (self.filter, self.dialect), &mut self.cursor, &mut self.ended) {
                     break;
                 }
             }
@@ -215,7 +218,7 @@ impl Reader {
     fn take(&mut self, frames: &[Frame]) -> Bytes {
         let mut chunk = Chunk::unbounded();
         for frame in frames {
-            if !chunk.add(frame, self.filter, &mut self.cursor, &mut self.ended) {
+            if !chunk.add(frame, (self.filter, self.dialect), &mut self.cursor, &mut self.ended) {
                 break;
             }
         }
@@ -310,20 +313,21 @@ impl Chunk {
     }
 
     /// Moves the cursor over a frame, and adds what the reader sees of it. False: no more.
-    fn add(&mut self, frame: &Frame, filter: Filter, cursor: &mut i64, ended: &mut bool) -> bool {
+    fn add(&mut self, frame: &Frame, (filter, dialect): (Filter, Dialect), cursor: &mut i64, ended: &mut bool) -> bool {
         if !filter.shows(frame) {
             *cursor = frame.seq;
             return true;
         }
+        let said = dialect.render(frame);
         let bytes = self.first.len().max(self.joined.len());
-        if self.events > 0 && bytes + frame.bytes.len() > self.max_bytes {
+        if self.events > 0 && bytes + said.len() > self.max_bytes {
             return false;
         }
         *cursor = frame.seq;
         match self.events {
-            0 => self.first = frame.bytes.clone(),
-            1 => self.joined = [&self.first[..], &frame.bytes[..]].concat(),
-            _ => self.joined.extend_from_slice(&frame.bytes),
+            0 => self.first = said,
+            1 => self.joined = [&self.first[..], &said[..]].concat(),
+            _ => self.joined.extend_from_slice(&said),
         }
         self.events += 1;
         *ended = filter.ends_with(frame);

@@ -21,6 +21,7 @@ use utoipa::IntoParams;
 use uuid::Uuid;
 
 use super::delivery::Handover;
+use super::dialects::Dialect;
 use super::frame;
 use super::reader::{Filter, Reader};
 use super::streams::Permit;
@@ -197,7 +198,7 @@ async fn find(state: &AppState, owner: Owner, wanted: Wanted) -> Result<(Target,
         .unwrap_or_else(|_| Err(Problem::database_away()))
 }
 
-/// Answers a request for events.
+/// Answers a request for events. Snapshots, and what tells of gaps, are the native dialect's.
 pub async fn open(
     state: &AppState,
     permit: Permit,
@@ -205,6 +206,7 @@ pub async fn open(
     wanted: Wanted,
     start: Start,
     params: &StreamParams,
+    dialect: Dialect,
 ) -> Result<Response, Problem> {
     let on_gap = params.on_gap()?;
     let (target, ends) = find(state, owner, wanted).await?;
@@ -239,24 +241,21 @@ pub async fn open(
     }
     let mut reader = reader(state, permit, log_id, ends.last_seq, target.filter(), cursor);
     reader.caught_up_at = Some(ends.last_seq);
+    reader.dialect = dialect;
     Ok(respond(reader))
 }
 
 /// Streams the turn of a message that was stored just now.
-pub fn open_turn(state: &AppState, permit: Permit, posted: &Posted) -> Response {
+pub fn open_turn(state: &AppState, permit: Permit, posted: &Posted, dialect: Dialect) -> Response {
     let filter = Filter::Run {
         id: posted.run_id,
         root: posted.run_id,
         open_through: 0,
     };
-    respond(reader(
-        state,
-        permit,
-        posted.conversation_id,
-        posted.cursor,
-        filter,
-        posted.cursor,
-    ))
+    let (log_id, cursor) = (posted.conversation_id, posted.cursor);
+    let mut reader = reader(state, permit, log_id, cursor, filter, cursor);
+    reader.dialect = dialect;
+    respond(reader)
 }
 
 /// What comes before a snapshot.

@@ -5,6 +5,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{CancelRun, Command, Idempotency, wire_time};
+use crate::consoles::attached::{self, Attached};
 use crate::conversations::{self, Owner};
 use crate::events::kinds::{Event, Kind, MessageBody};
 use crate::events::log;
@@ -36,6 +37,8 @@ pub struct PostMessage {
     pub agent_definition_id: Option<Uuid>,
     pub message: String,
     pub attached_context: Option<Value>,
+    /// Consoles that the user has open; the first one becomes the conversation's, where it has none.
+    pub consoles: Vec<Attached>,
     pub idempotency: Option<Idempotency>,
     pub on_busy: OnBusy,
     /// What the project has used up: nothing new is stored then.
@@ -136,6 +139,9 @@ impl Command for PostMessage {
             }
         };
 
+        if !self.consoles.is_empty() {
+            attached::attach(db, self.owner, conversation_id, &self.consoles).await?;
+        }
         let now = sqlx::query_scalar!(r#"select now() as "now!""#)
             .fetch_one(&mut *db)
             .await?;

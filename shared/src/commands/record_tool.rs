@@ -102,6 +102,8 @@ pub struct ToolEnded<'a> {
     /// Whether to tell of the call's start first: it never acted (unknown tool, bad arguments, doom loop), so that nothing
     /// has told of it yet, and readers see every call begin before it ends.
     pub announce: Option<&'a Value>,
+    /// What readers are told beside its end.
+    pub events: Vec<Kind>,
     /// Whether readers are told at all.
     pub publish: bool,
 }
@@ -172,6 +174,9 @@ impl ToolEnded<'_> {
             duration_ms: Some(self.duration_ms),
         };
         append_and_move_safe_point(db, run, ended).await?;
+        for event in &self.events {
+            append_and_move_safe_point(db, run, event.clone()).await?;
+        }
         Ok(Some(Wake::log(run.log_id)))
     }
 }

@@ -55,6 +55,8 @@ impl Event {
             | Kind::AgentState { .. }
             | Kind::Usage { .. }
             | Kind::Handoff { .. }
+            | Kind::ConsoleCreation { .. }
+            | Kind::ConsoleModification { .. }
             | Kind::Question { .. }
             | Kind::QuestionAnswered { .. }
             | Kind::SubAgent { .. }
@@ -207,6 +209,20 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
+    /// An agent has opened a console.
+    ConsoleCreation {
+        console_id: Uuid,
+        title: String,
+        content: String,
+        version: i32,
+    },
+    /// An agent has changed a console's text, which is at this version now.
+    ConsoleModification {
+        console_id: Uuid,
+        /// {action `replace` | `insert` | `append` | `patch`, content, position?, startLine?, endLine?}
+        modification: Value,
+        version: i32,
+    },
     Question {
         question_id: Uuid,
         question: String,
@@ -275,6 +291,8 @@ impl Kind {
             Kind::AgentState { .. } => "agent_state",
             Kind::Usage { .. } => "usage",
             Kind::Handoff { .. } => "handoff",
+            Kind::ConsoleCreation { .. } => "console_creation",
+            Kind::ConsoleModification { .. } => "console_modification",
             Kind::Question { .. } => "question",
             Kind::QuestionAnswered { .. } => "question_answered",
             Kind::SubAgent { .. } => "sub_agent",

@@ -254,6 +254,8 @@ fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Tur
             | Kind::AgentState { .. }
             | Kind::Usage { .. }
             | Kind::Handoff { .. }
+            | Kind::ConsoleCreation { .. }
+            | Kind::ConsoleModification { .. }
             | Kind::Limit { .. }
             | Kind::Error { .. }
             | Kind::Done { .. }

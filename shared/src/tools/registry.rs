@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-use super::{SharedTool, graph};
+use super::{SharedTool, consoles, graph};
 
 /// Cheap to clone; does not change once the worker runs.
 #[derive(Clone, Default)]
@@ -26,7 +26,7 @@ impl Registry {
 
     /// All tools that need nothing but the database.
     pub fn builtin() -> Registry {
-        Registry::new(graph::tools())
+        Registry::new(graph::tools()).with(consoles::tools())
     }
 
     /// With these besides; of two with the same name the one added counts.

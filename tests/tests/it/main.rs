@@ -3,6 +3,7 @@
 
 use rejoin_tests::support;
 
+mod agent_stream;
 mod attacks;
 mod audit;
 mod audit_chain;
@@ -10,6 +11,7 @@ mod auth;
 mod bench;
 mod browser;
 mod chat;
+mod consoles;
 mod conversations;
 mod crash;
 mod definitions;

@@ -100,6 +100,10 @@ async fn fill(app: &TestApp) {
     fill_graph(app).await;
     fill_mcp(app).await;
     fill_waits(app).await;
+    let (status, console) = client
+        .post("/api/consoles", json!({"title": "Query", "content": "select 1"}))
+        .await;
+    assert_eq!(status, 201, "{console}");
     app.wait_until_idle().await;
     sqlx::raw_sql(
         "insert into queue.queues (name, paused_at) values ('slow', now());

@@ -21,6 +21,7 @@ async fn post(db: &TestDatabase) -> Posted {
         agent_definition_id: None,
         message: "hello".into(),
         attached_context: None,
+        consoles: Vec::new(),
         idempotency: None,
         on_busy: commands::OnBusy::Enqueue,
         exhausted: None,

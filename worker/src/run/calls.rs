@@ -316,6 +316,10 @@ impl Execution {
             content: ended.content(),
             is_error: ended.error.is_some(),
         };
+        let events = match (&ended.output, self.tool(&call.tool_name)) {
+            (Some(output), Some(tool)) if ended.status == CallStatus::Completed => tool.events(output),
+            _ => Vec::new(),
+        };
         let cut = ended.output.as_ref().and_then(|output| told_instead(output, call));
         let command = ToolEnded {
             run: &self.request.run,
@@ -331,6 +335,7 @@ impl Execution {
             duration_ms: ended.duration_ms,
             result_message: &json!(message),
             announce: ended.unannounced.then_some(&call.input),
+            events,
             publish: self.request.callback.is_some(),
         };
         self.request

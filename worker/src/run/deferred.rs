@@ -6,6 +6,7 @@ use rejoin_shared::commands::{DagError, Deferred, DeferredWhat, SuspendRun, Susp
 use rejoin_shared::questions::{self, Question};
 use rejoin_shared::runs;
 use rejoin_shared::tool_calls::{CallStatus, ToolCallRow};
+use rejoin_shared::tools::consoles::SWITCH_CONSOLE;
 use rejoin_shared::tools::{SharedTool, arguments};
 use rejoin_shared::walls::Asking;
 use rejoin_shared::{tasks, waits};
@@ -41,7 +42,9 @@ impl Execution {
         }
         match call.status() {
             CallStatus::Pending => {
-                OURS.contains(&call.tool_name.as_str()) || self.request.confirm.is_match(&call.tool_name)
+                OURS.contains(&call.tool_name.as_str())
+                    || call.tool_name == SWITCH_CONSOLE
+                    || self.request.confirm.is_match(&call.tool_name)
             }
             CallStatus::Running => OURS.contains(&call.tool_name.as_str()),
             CallStatus::Completed | CallStatus::Error | CallStatus::OutcomeUnknown => false,

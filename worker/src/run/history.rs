@@ -1,9 +1,13 @@
 //! What a model is given at first, and what a new attempt rebuilds from the records.
 
 use rejoin_shared::agents::AgentDefinition;
+use rejoin_shared::consoles::{self, attached};
+use rejoin_shared::conversations::Owner;
 use rejoin_shared::graph::search;
 use rejoin_shared::runs::Run;
 use rejoin_shared::tool_calls::{CallStatus, ToolCallRow};
+use rejoin_shared::tools::consoles::READ_CONSOLE;
+use rejoin_shared::tools::registry::Patterns;
 use rejoin_shared::{messages, run_messages, tool_calls};
 use serde_json::{Value, json};
 use sqlx::PgPool;
@@ -17,6 +21,8 @@ use crate::services::Services;
 
 /// The heading of the search results in a plain conversation's prompt.
 pub const CONTEXT_HEADING: &str = "Context from the knowledge graph";
+/// Characters of a console in an agent's prompt.
+const CONSOLE_CHARS: usize = 4_000;
 /// Characters of one entity's properties in that prompt.
 const CONTEXT_ENTITY_CHARS: usize = 600;
 
@@ -43,7 +49,7 @@ pub async fn open(
     definition: Option<&AgentDefinition>,
 ) -> Result<Opening, sqlx::Error> {
     let (system, citations) = match definition {
-        Some(definition) => (definition.system_prompt.clone(), Vec::new()),
+        Some(definition) => (with_consoles(services, run, definition).await?, Vec::new()),
         None => plain_prompt(services, run).await,
     };
     let mut opening = Opening {
@@ -77,6 +83,50 @@ pub async fn open(
         }),
     ));
     Ok(opening)
+}
+
+/// An agent's prompt, with the consoles that are open where it can read them.
+async fn with_consoles(services: &Services, run: &Run, definition: &AgentDefinition) -> Result<String, sqlx::Error> {
+    let mut prompt = definition.system_prompt.clone();
+    let (true, Some(user_id)) = (Patterns::new(&definition.tools).is_match(READ_CONSOLE), run.user_id) else {
+        return Ok(prompt);
+    };
+    let owner = Owner {
+        project_id: run.project_id,
+        user_id,
+    };
+    let here = attached::surroundings(&services.db.sql, run.id).await?;
+    let working_on = here.pinned.or(here.active);
+    let mut ids: Vec<Uuid> = working_on.into_iter().chain(here.attached).chain(here.active).collect();
+    let mut seen = std::collections::HashSet::new();
+    ids.retain(|id| seen.insert(*id));
+    let mut said = String::new();
+    for id in ids {
+        let Some(console) = consoles::get(&services.db.sql, owner, id).await? else {
+            continue;
+        };
+        let text: String = console.content.chars().take(CONSOLE_CHARS).collect();
+        let cut = if text.len() < console.content.len() {
+            "\n[cut: read_console gives all of it]"
+        } else {
+            ""
+        };
+        let mark = if working_on == Some(id) {
+            ", the one that this conversation works on"
+        } else {
+            ""
+        };
+        let kind = console.kind.as_deref().unwrap_or("no database");
+        said.push_str(&format!(
+            "\n- {} ({}, {kind}, version {}{mark}):\n```\n{text}\n```{cut}",
+            console.title, console.id, console.version
+        ));
+    }
+    if !said.is_empty() {
+        prompt.push_str("\n\nThe user's open consoles:");
+        prompt.push_str(&said);
+    }
+    Ok(prompt)
 }
 
 /// One search pass over the graph, its hits in the prompt. A search that fails costs the context, not the answer.

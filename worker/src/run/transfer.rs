@@ -114,6 +114,7 @@ impl Execution {
                 duration_ms: 0,
                 result_message: &message,
                 announce: Some(&call.input),
+                events: Vec::new(),
                 publish: self.request.callback.is_some(),
             },
             from: self.agent_name(),

@@ -3,10 +3,12 @@
 use chrono::{DateTime, Utc};
 use rejoin_shared::mcp::offers::{Offered, Standing};
 use rejoin_shared::mcp::{Approval, OAuth, Server, Settings, Transport};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use uuid::Uuid;
+
+use crate::extract::present;
 
 use crate::problem::Problem;
 
@@ -155,15 +157,6 @@ impl ServerBody {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Servers {
     pub items: Vec<ServerBody>,
-}
-
-/// Null is something else than absent.
-fn present<'de, T, D>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
-where
-    T: Deserialize<'de>,
-    D: Deserializer<'de>,
-{
-    Option::deserialize(deserializer).map(Some)
 }
 
 /// What a request says of a server. Absent: the default, or in a PATCH, as it is.

@@ -1,0 +1,177 @@
+//! `/api/agent/stream`: the agent endpoint in the dialect of chat pages of before, over the same conversations, log and cursors as
+//! `/api/chat/stream`: a session is a conversation.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::header::ACCEPT;
+use axum::response::{IntoResponse, Response};
+use rejoin_shared::consoles::attached;
+use rejoin_shared::{conversations, messages};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::chat::{self, ChatParams, ChatRequest};
+use super::consoles::AttachedConsole;
+use super::conversations::{ConversationBody, MessageBody, visible};
+use crate::caller::Caller;
+use crate::extract::{Body, PageParams, Params, page};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::sse::dialects::Dialect;
+use crate::sse::start::{self, StreamParams, Wanted};
+use crate::state::AppState;
+
+/// Messages that a fetched session holds: the newest.
+const MESSAGES: i64 = 200;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(post_message, sessions))
+}
+
+/// A turn to begin. Fields that say where the user is are kept with the message.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AgentRequest {
+    /// What the user says
+    #[schema(pattern = r"\S")]
+    pub message: String,
+    /// The project; that of the caller where it is absent
+    #[serde(alias = "workspace_id")]
+    pub workspace_id: Option<Uuid>,
+    /// None: a new session
+    #[serde(alias = "session_id")]
+    pub session_id: Option<String>,
+    /// For a new session: its agent
+    #[serde(alias = "agent_definition_id")]
+    pub agent_definition_id: Option<String>,
+    #[schema(value_type = Option<Vec<Object>>)]
+    pub consoles: Option<Value>,
+    #[serde(alias = "console_id")]
+    pub console_id: Option<String>,
+    #[serde(alias = "context_type")]
+    pub context_type: Option<String>,
+    #[serde(alias = "project_focus")]
+    #[schema(value_type = Option<Object>)]
+    pub project_focus: Option<Value>,
+    /// The client's own name for this turn: posting it again gives the same run
+    #[serde(alias = "stream_run_id")]
+    pub stream_run_id: Option<String>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub struct SessionParams {
+    /// Of this session: its messages, or, with `Accept: text/event-stream`, its events
+    #[serde(alias = "session_id")]
+    pub session_id: Option<Uuid>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionPage {
+    pub sessions: Vec<ConversationBody>,
+    pub next_cursor: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionDetail {
+    pub session: ConversationBody,
+    /// The newest 200, in their order
+    pub messages: Vec<MessageBody>,
+    pub attached_console: Option<AttachedConsole>,
+}
+
+/// Send a message and stream the turn that answers it, in the dialect of the agent endpoint
+#[utoipa::path(post, path = "/api/agent/stream", tag = "agent stream", request_body = AgentRequest,
+    params(ChatParams, ("Idempotency-Key" = Option<String>, Header, description = "The same key and body: the same run")),
+    responses(
+        (status = 200, description = "The turn's events, until its `done`", body = String, content_type = "text/event-stream"),
+        (status = 202, description = "Accepted (with `Accept: application/json`)", body = chat::Accepted),
+        (status = 409, description = "A run of the session is active, and onBusy=reject", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 410, description = "The key's run was streamed long ago; its events are gone", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "The idempotency key was used with another body", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn post_message(
+    State(state): State<AppState>,
+    caller: Caller,
+    headers: HeaderMap,
+    Params(params): Params<ChatParams>,
+    Body(request): Body<AgentRequest>,
+) -> Result<Response, Problem> {
+    if let Some(project) = request.workspace_id {
+        caller.in_project(project)?;
+    }
+    let request = ChatRequest {
+        message: request.message,
+        conversation_id: request.session_id,
+        agent_definition_id: request.agent_definition_id,
+        context_type: request.context_type,
+        project_focus: request.project_focus,
+        consoles: request.consoles,
+        console_id: request.console_id,
+        client_turn_id: request.stream_run_id,
+    };
+    chat::take(&state, &caller, &headers, &params, request, Dialect::AgentStream).await
+}
+
+/// The caller's sessions; one of them; or its events
+#[utoipa::path(get, path = "/api/agent/stream", tag = "agent stream",
+    params(PageParams, SessionParams, ("after" = Option<String>, Query, description = "The number of the last event that the reader has, or `now`"),
+        ("Last-Event-ID" = Option<String>, Header, description = "The number of the last event that the reader has")),
+    responses((status = 200, description = "A page of sessions, or one session (or its events, as `text/event-stream`)", body = SessionPage), Refused))]
+async fn sessions(
+    State(state): State<AppState>,
+    caller: Caller,
+    headers: HeaderMap,
+    Params(params): Params<PageParams>,
+    Params(stream): Params<StreamParams>,
+    Params(session): Params<SessionParams>,
+) -> Result<Response, Problem> {
+    let Some(id) = session.session_id else {
+        let limit = params.limit(&state)?;
+        let mut db = caller.walled(&state).await?;
+        let rows = conversations::list(&mut *db, caller.owner(), params.after()?, limit + 1).await?;
+        let (sessions, next_cursor) = page(rows, limit, |row| (row.updated_at, row.id), ConversationBody::from);
+        return Ok(Json(SessionPage { sessions, next_cursor }).into_response());
+    };
+    if wants_events(&headers) {
+        let permit = start::admit(&state, &caller)?;
+        let params = StreamParams {
+            after: stream.after,
+            ..StreamParams::default()
+        };
+        let start = params.start(&headers)?;
+        let wanted = Wanted::Conversation(id);
+        return start::open(
+            &state,
+            permit,
+            caller.owner(),
+            wanted,
+            start,
+            &params,
+            Dialect::AgentStream,
+        )
+        .await;
+    }
+    let conversation = visible(&state, &caller, id).await?;
+    let mut db = caller.walled(&state).await?;
+    let newest = messages::newest(&mut *db, id, MESSAGES).await?;
+    let console = attached::pinned(&mut db, caller.owner(), id).await?;
+    Ok(Json(SessionDetail {
+        session: conversation.into(),
+        messages: newest.into_iter().map(|message| MessageBody::of(id, message)).collect(),
+        attached_console: console.map(Into::into),
+    })
+    .into_response())
+}
+
+fn wants_events(headers: &HeaderMap) -> bool {
+    let accepts = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    headers.contains_key("last-event-id") || accepts.into_iter().any(|value| value.contains("text/event-stream"))
+}

@@ -1,0 +1,418 @@
+//! Consoles: texts that the caller and agents write together. A save says which version it was made of: what an agent has changed meanwhile
+//! is merged, or the save is refused with the text as it is.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::LOCATION;
+use chrono::{DateTime, Utc};
+use rejoin_shared::consoles::{self, Change, Console, Filter, NewConsole, Version, Writer, Written, attached};
+use rejoin_shared::ids;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::conversations::visible;
+use crate::caller::Caller;
+use crate::extract::{Body, PageParams, Params, Segments, page, present};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(list, create))
+        .routes(routes!(get, update, delete))
+        .routes(routes!(list_versions))
+        .routes(routes!(pin))
+}
+
+/// A console as it is now.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ConsoleBody {
+    pub id: Uuid,
+    /// Where it was made, or first attached
+    pub conversation_id: Option<Uuid>,
+    pub title: String,
+    pub content: String,
+    /// One more with each change of `content`
+    pub version: i32,
+    /// Of its database: `postgresql`, `mongodb`, …
+    pub kind: Option<String>,
+    /// Where it runs
+    pub data_source_id: Option<Uuid>,
+    pub database: Option<String>,
+    pub metadata: Value,
+    /// Saved by nobody: removed when it has not been touched for long
+    pub is_temporary: bool,
+    /// `user` or `agent`: who changed `content` last
+    pub last_modified_by: String,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+impl From<Console> for ConsoleBody {
+    fn from(console: Console) -> Self {
+        Self {
+            id: console.id,
+            conversation_id: console.conversation_id,
+            title: console.title,
+            content: console.content,
+            version: console.version,
+            kind: console.kind,
+            data_source_id: console.data_source_id,
+            database: console.database,
+            metadata: console.metadata,
+            is_temporary: console.is_temporary,
+            last_modified_by: console.modified_by,
+            created_at: console.created_at,
+            updated_at: console.updated_at,
+        }
+    }
+}
+
+/// The console that a conversation works on.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AttachedConsole {
+    pub id: Uuid,
+    pub title: String,
+    pub content: String,
+    pub version: i32,
+    /// The data source that it runs on
+    pub database_id: Option<Uuid>,
+    pub is_temporary: bool,
+}
+
+impl From<Console> for AttachedConsole {
+    fn from(console: Console) -> Self {
+        Self {
+            id: console.id,
+            title: console.title,
+            content: console.content,
+            version: console.version,
+            database_id: console.data_source_id,
+            is_temporary: console.is_temporary,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ConsolePage {
+    pub items: Vec<ConsoleBody>,
+    pub next_cursor: Option<String>,
+}
+
+/// What is saved, and whether another change had come before.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SavedConsole {
+    #[serde(flatten)]
+    pub console: ConsoleBody,
+    /// `content` holds what others had changed meanwhile, too
+    pub merged: bool,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VersionBody {
+    pub version: i32,
+    pub content: String,
+    /// `user` or `agent`
+    pub modified_by: String,
+    /// The run that made it
+    pub run_id: Option<Uuid>,
+    pub created_at: DateTime<Utc>,
+}
+
+impl From<Version> for VersionBody {
+    fn from(version: Version) -> Self {
+        Self {
+            version: version.version,
+            content: version.content,
+            modified_by: version.modified_by,
+            run_id: version.run_id,
+            created_at: version.created_at,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VersionPage {
+    pub items: Vec<VersionBody>,
+    pub next_cursor: Option<String>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub struct ConsoleParams {
+    /// Those of this conversation
+    pub conversation_id: Option<Uuid>,
+    /// Those that hold this in title or text
+    pub q: Option<String>,
+}
+
+/// A console to make
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NewConsoleBody {
+    /// The client's own id for it, a UUID: making it again is refused with 409
+    pub id: Option<Uuid>,
+    #[schema(pattern = r"\S", max_length = 200)]
+    pub title: String,
+    #[serde(default)]
+    pub content: String,
+    pub kind: Option<String>,
+    pub data_source_id: Option<Uuid>,
+    pub database: Option<String>,
+    #[schema(value_type = Option<Object>)]
+    pub metadata: Option<Value>,
+    #[serde(default)]
+    pub is_temporary: bool,
+    /// The conversation that it belongs to
+    pub conversation_id: Option<Uuid>,
+}
+
+/// What is to be different
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConsolePatch {
+    /// Needs `version`
+    pub content: Option<String>,
+    /// The version that `content` was made of
+    pub version: Option<i32>,
+    #[schema(pattern = r"\S", max_length = 200)]
+    pub title: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>)]
+    pub kind: Option<Option<String>>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<Uuid>)]
+    pub data_source_id: Option<Option<Uuid>>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>)]
+    pub database: Option<Option<String>>,
+    #[schema(value_type = Option<Object>)]
+    pub metadata: Option<Value>,
+    /// False: it is kept until it is deleted
+    pub is_temporary: Option<bool>,
+}
+
+/// The console that a conversation is to work on
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PinRequest {
+    /// Null: none
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub console_id: Option<Uuid>,
+}
+
+fn not_found() -> Problem {
+    Problem::not_found("console_not_found", "The console")
+}
+
+fn invalid(fault: impl Into<String>) -> Problem {
+    Problem::bad_request("invalid_console", fault)
+}
+
+fn check_metadata(metadata: Option<&Value>) -> Result<(), Problem> {
+    match metadata.is_some_and(|metadata| !metadata.is_object()) {
+        true => Err(invalid("metadata must be an object")),
+        false => Ok(()),
+    }
+}
+
+/// The caller's consoles, the newest change first
+#[utoipa::path(get, path = "/api/consoles", tag = "consoles", params(PageParams, ConsoleParams),
+    responses((status = 200, description = "A page", body = ConsolePage), Refused))]
+async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    Params(params): Params<PageParams>,
+    Params(filter): Params<ConsoleParams>,
+) -> Result<Json<ConsolePage>, Problem> {
+    let limit = params.limit(&state)?;
+    let filter = Filter {
+        conversation_id: filter.conversation_id,
+        words: filter.q.as_deref(),
+    };
+    let mut db = caller.walled(&state).await?;
+    let rows = consoles::list(&mut *db, caller.owner(), filter, params.after()?, limit + 1).await?;
+    let (items, next_cursor) = page(rows, limit, |row| (row.updated_at, row.id), ConsoleBody::from);
+    Ok(Json(ConsolePage { items, next_cursor }))
+}
+
+/// Make a console
+#[utoipa::path(post, path = "/api/consoles", tag = "consoles", request_body = NewConsoleBody,
+    responses((status = 201, description = "Made", body = ConsoleBody),
+        (status = 409, description = "There is one of this id, or was", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn create(
+    State(state): State<AppState>,
+    caller: Caller,
+    Body(request): Body<NewConsoleBody>,
+) -> Result<(StatusCode, [(axum::http::HeaderName, String); 1], Json<ConsoleBody>), Problem> {
+    check_metadata(request.metadata.as_ref())?;
+    if let Some(conversation) = request.conversation_id {
+        visible(&state, &caller, conversation).await?;
+    }
+    let new = NewConsole {
+        title: request.title,
+        content: request.content,
+        kind: request.kind,
+        data_source_id: request.data_source_id,
+        database: request.database,
+        metadata: request.metadata,
+        is_temporary: request.is_temporary,
+        conversation_id: request.conversation_id,
+    };
+    new.check().map_err(invalid)?;
+    let id = request.id.unwrap_or_else(ids::new);
+    let mut tx = caller.walled(&state).await?;
+    if !consoles::insert(&mut tx, caller.owner(), id, &new, Writer::User).await? {
+        return Err(Problem::conflict(
+            "console_id_taken",
+            "there is a console of this id already, or there was one",
+        ));
+    }
+    let made = consoles::get(&mut *tx, caller.owner(), id)
+        .await?
+        .ok_or_else(Problem::internal)?;
+    tx.commit().await?;
+    let location = [(LOCATION, format!("/api/consoles/{id}"))];
+    Ok((StatusCode::CREATED, location, Json(made.into())))
+}
+
+/// One console
+#[utoipa::path(get, path = "/api/consoles/{id}", tag = "consoles",
+    params(("id" = Uuid, Path, description = "The console")),
+    responses((status = 200, description = "It", body = ConsoleBody), Refused))]
+async fn get(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+) -> Result<Json<ConsoleBody>, Problem> {
+    let mut db = caller.walled(&state).await?;
+    let found = consoles::get(&mut *db, caller.owner(), id).await?;
+    Ok(Json(found.ok_or_else(not_found)?.into()))
+}
+
+/// Save a console, or change what is said of it
+///
+/// `content` is saved as a new version. Where others have changed the console since `version`, both changes are merged; where they changed the
+/// same lines, nothing is saved, and 409 `console_conflict` gives the console as it is, as `current`.
+#[utoipa::path(patch, path = "/api/consoles/{id}", tag = "consoles", request_body = ConsolePatch,
+    params(("id" = Uuid, Path, description = "The console")),
+    responses((status = 200, description = "As it is now", body = SavedConsole),
+        (status = 409, description = "Others have changed the same lines", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn update(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+    Body(patch): Body<ConsolePatch>,
+) -> Result<Json<SavedConsole>, Problem> {
+    check_metadata(patch.metadata.as_ref())?;
+    if let Some(title) = &patch.title {
+        consoles::check_title(title).map_err(invalid)?;
+    }
+    let text = match (patch.content, patch.version) {
+        (Some(content), Some(version)) => Some((content, version)),
+        (Some(_), None) => return Err(invalid("content needs version: the one that it was made of")),
+        (None, _) => None,
+    };
+    let change = Change {
+        title: patch.title,
+        kind: patch.kind,
+        data_source_id: patch.data_source_id,
+        database: patch.database,
+        metadata: patch.metadata,
+        is_temporary: patch.is_temporary,
+    };
+    let mut tx = caller.walled(&state).await?;
+    let mut merged = false;
+    if let Some((content, version)) = text {
+        let written = consoles::write(&mut tx, caller.owner(), id, Some(version), Writer::User, |_| {
+            Ok(content)
+        })
+        .await?;
+        match written {
+            Written::Done {
+                merged: with_others, ..
+            } => merged = with_others,
+            Written::Conflict(now) => {
+                let detail = "others have changed the same lines since that version; put both together, and save again";
+                let problem = Problem::conflict("console_conflict", detail);
+                return Err(problem.with("current", json!(ConsoleBody::from(now))));
+            }
+            Written::Refused(fault) => return Err(invalid(fault)),
+            Written::NotFound => return Err(not_found()),
+        }
+    }
+    let changed = consoles::change(&mut tx, caller.owner(), id, &change).await?;
+    let console = changed.ok_or_else(not_found)?.into();
+    tx.commit().await?;
+    Ok(Json(SavedConsole { console, merged }))
+}
+
+/// Delete a console: no later save brings it back
+#[utoipa::path(delete, path = "/api/consoles/{id}", tag = "consoles",
+    params(("id" = Uuid, Path, description = "The console")),
+    responses((status = 204, description = "Gone"), Refused))]
+async fn delete(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+) -> Result<StatusCode, Problem> {
+    let mut tx = caller.walled(&state).await?;
+    if !consoles::delete(&mut tx, caller.owner(), id).await? {
+        return Err(not_found());
+    }
+    tx.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The versions of a console, the newest first
+#[utoipa::path(get, path = "/api/consoles/{id}/versions", tag = "consoles",
+    params(PageParams, ("id" = Uuid, Path, description = "The console")),
+    responses((status = 200, description = "A page", body = VersionPage), Refused))]
+async fn list_versions(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+    Params(params): Params<PageParams>,
+) -> Result<Json<VersionPage>, Problem> {
+    let limit = params.limit(&state)?;
+    let mut db = caller.walled(&state).await?;
+    consoles::get(&mut *db, caller.owner(), id)
+        .await?
+        .ok_or_else(not_found)?;
+    let rows = consoles::versions(&mut *db, id, params.after()?, limit + 1).await?;
+    let (items, next_cursor) = page(rows, limit, |row| row.version, VersionBody::from);
+    Ok(Json(VersionPage { items, next_cursor }))
+}
+
+/// Say which console a conversation works on
+#[utoipa::path(put, path = "/api/conversations/{id}/console", tag = "consoles", request_body = PinRequest,
+    params(("id" = Uuid, Path, description = "The conversation")),
+    responses((status = 204, description = "So it is"), Refused, BodyRefused))]
+async fn pin(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+    Body(request): Body<PinRequest>,
+) -> Result<StatusCode, Problem> {
+    visible(&state, &caller, id).await?;
+    let mut tx = caller.walled(&state).await?;
+    if !attached::pin(&mut tx, caller.owner(), id, request.console_id).await? {
+        return Err(not_found());
+    }
+    tx.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}

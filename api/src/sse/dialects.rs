@@ -1,0 +1,28 @@
+//! Dialects: other spellings of the same events, over the same log and the same cursor. One file a dialect; the native one is `frame`.
+//!
+//! Invariant: the last frame of an event bears the event's number, so that a reader may come back with it in any dialect.
+
+use bytes::Bytes;
+
+use super::frame::Frame;
+
+mod agent_stream;
+
+/// How a reader wants its events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Dialect {
+    #[default]
+    Native,
+    /// Of `/api/agent/stream`.
+    AgentStream,
+}
+
+impl Dialect {
+    /// The event's frames. Empty: this dialect has no word for it.
+    pub fn render(self, frame: &Frame) -> Bytes {
+        match self {
+            Dialect::Native => frame.bytes.clone(),
+            Dialect::AgentStream => agent_stream::render(frame),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The dialect of `/api/agent/stream`: `session`, `agent_mode`, `text`, `tool_call`, `tool_result`, `handoff`, `clarifying_questions`,
+//! `timeout`, `error`, `done`. Events that mean the same in both keep their shape.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::sse::frame::Frame;
+
+/// What of it is in the native event, whatever its type.
+const BASE: [&str; 5] = ["runId", "agent", "parentRunId", "source", "stepNumber"];
+
+pub fn render(frame: &Frame) -> Bytes {
+    let said = frame.json().map(|event| translate(&event)).unwrap_or_default();
+    let mut out = Vec::new();
+    let last = said.len().saturating_sub(1);
+    for (at, event) in said.iter().enumerate() {
+        // The cursor moves with the last one: who is cut off between them is given all of them again.
+        let cursor = if at == last { frame.seq } else { frame.seq - 1 };
+        out.extend_from_slice(format!("id: {cursor}\ndata: {event}\n\n").as_bytes());
+    }
+    out.into()
+}
+
+fn translate(event: &Value) -> Vec<Value> {
+    let with_base = |mut said: Value| {
+        for name in BASE {
+            if said.get(name).is_none() && !event[name].is_null() {
+                said[name] = event[name].clone();
+            }
+        }
+        said
+    };
+    let said = match event["type"].as_str().unwrap_or_default() {
+        // The client has them from its own request, and from `text`.
+        "message" | "usage" => vec![],
+        // Of sub-agents: their text is not the answer.
+        "token" | "reasoning" | "meta" if event["source"] == "sub_agent" => vec![],
+        "meta" => {
+            let id = &event["conversationId"];
+            let session = json!({"type": "session", "sessionId": id, "session": {"id": id}});
+            let mode = json!({"type": "agent_mode", "mode": event["agent"]});
+            match event["agent"].is_null() {
+                true => vec![session],
+                false => vec![session, mode],
+            }
+        }
+        "token" => vec![json!({"type": "text", "content": event["token"]})],
+        "mcp_tool" if event["status"] == "started" => vec![json!({
+            "type": "tool_call",
+            "tool_call": {
+                "id": event["callId"], "type": "function",
+                "function": {"name": event["tool"], "arguments": event["input"].to_string()},
+            },
+        })],
+        "mcp_tool" => vec![json!({
+            "type": "tool_result",
+            "result": {
+                "tool_call_id": event["callId"], "toolName": event["tool"], "success": event["status"] == "completed",
+                "data": event["result"], "error": event["error"], "durationMs": event["durationMs"],
+            },
+        })],
+        "handoff" => vec![
+            json!({"type": "handoff", "agent": event["to"], "from": event["from"], "message": event["reason"]}),
+            json!({"type": "agent_mode", "mode": event["to"]}),
+        ],
+        "question" => vec![json!({
+            "type": "clarifying_questions",
+            "questions": [{
+                "id": event["questionId"], "question": event["question"], "options": event["options"],
+                "interactionType": event["interactionType"],
+            }],
+        })],
+        "limit" if event["limit"] == "timeout" => vec![json!({"type": "timeout", "message": event["message"]})],
+        "error" => vec![json!({
+            "type": "error", "error": event["error"], "message": event["error"], "code": event["code"],
+            "retryable": event["retryable"],
+        })],
+        "done" => vec![json!({"type": "done", "finished_reason": event["status"], "usage": event["usage"]})],
+        _ => return vec![event.clone()],
+    };
+    said.into_iter().map(with_base).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn types(event: Value) -> Vec<String> {
+        let said = translate(&event);
+        said.iter()
+            .map(|event| event["type"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn d60_events_are_spelt_as_the_dialect_has_them() {
+        assert_eq!(
+            types(json!({"type": "meta", "conversationId": "c", "agent": "triage"})),
+            ["session", "agent_mode"]
+        );
+        assert_eq!(
+            types(json!({"type": "handoff", "from": "a", "to": "b"})),
+            ["handoff", "agent_mode"]
+        );
+        assert_eq!(types(json!({"type": "message"})), Vec::<String>::new());
+        assert_eq!(
+            types(json!({"type": "token", "token": "a", "source": "sub_agent"})),
+            Vec::<String>::new()
+        );
+        assert_eq!(types(json!({"type": "limit", "limit": "timeout"})), ["timeout"]);
+        assert_eq!(types(json!({"type": "reset", "discardAfter": 4})), ["reset"]);
+        assert_eq!(types(json!({"type": "console_modification"})), ["console_modification"]);
+        let call = &translate(
+            &json!({"type": "mcp_tool", "status": "started", "callId": "1", "tool": "t", "input": {"a": 1}, "runId": "r"}),
+        )[0];
+        assert_eq!(
+            call["tool_call"]["function"],
+            json!({"name": "t", "arguments": "{\"a\":1}"})
+        );
+        assert_eq!(call["runId"], "r");
+    }
+}

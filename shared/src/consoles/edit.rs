@@ -1,0 +1,129 @@
+//! Changes of a console's text: what an agent asks for, and edits that met on their way.
+
+use serde_json::{Value, json};
+
+/// A change that an agent asks for. Lines count from 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edit {
+    pub place: Place,
+    pub content: String,
+}
+
+/// Where the new text goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In the place of everything.
+    Replace,
+    /// Before this line.
+    Insert(usize),
+    /// Behind the last line.
+    Append,
+    /// In the place of these lines, both included.
+    Patch(usize, usize),
+}
+
+impl Edit {
+    /// The text after the change. Err: what is wrong with it, for a model.
+    pub fn apply(&self, text: &str) -> Result<String, String> {
+        let lines: Vec<&str> = text.lines().collect();
+        let count = lines.len();
+        let (before, after) = match self.place {
+            Place::Replace => return Ok(self.content.clone()),
+            Place::Append => (count, count),
+            Place::Insert(line) if (1..=count + 1).contains(&line) => (line - 1, line - 1),
+            Place::Insert(line) => {
+                return Err(format!("position {line} is not there: the console has {count} lines"));
+            }
+            Place::Patch(start, end) if 1 <= start && start <= end && end <= count => (start - 1, end),
+            Place::Patch(start, end) => {
+                return Err(format!(
+                    "lines {start} to {end} are not there: the console has {count} lines"
+                ));
+            }
+        };
+        let new = self.content.lines();
+        let all = lines[..before]
+            .iter()
+            .copied()
+            .chain(new)
+            .chain(lines[after..].iter().copied());
+        Ok(all.collect::<Vec<_>>().join("\n"))
+    }
+
+    /// As events tell of it.
+    pub fn to_json(&self) -> Value {
+        let content = &self.content;
+        match self.place {
+            Place::Replace => json!({"action": "replace", "content": content}),
+            Place::Insert(line) => json!({"action": "insert", "content": content, "position": line}),
+            Place::Append => json!({"action": "append", "content": content}),
+            Place::Patch(start, end) => {
+                json!({"action": "patch", "content": content, "startLine": start, "endLine": end})
+            }
+        }
+    }
+}
+
+/// What becomes of a text that two have changed, each by itself. None: both changed the same lines.
+pub fn merge(base: &str, ours: &str, theirs: &str) -> Option<String> {
+    if ours == theirs || base == theirs {
+        return Some(ours.to_owned());
+    }
+    if base == ours {
+        return Some(theirs.to_owned());
+    }
+    // The end of a text is no change of its last line.
+    let ended = |text: &str| format!("{}\n", text.strip_suffix('\n').unwrap_or(text));
+    let merged = diffy::merge(&ended(base), &ended(ours), &ended(theirs)).ok()?;
+    Some(merged.strip_suffix('\n').unwrap_or(&merged).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edited(place: Place, content: &str, text: &str) -> Result<String, String> {
+        let content = content.to_owned();
+        Edit { place, content }.apply(text)
+    }
+
+    #[test]
+    fn d29_each_action_changes_what_it_names() {
+        let text = "a\nb\nc";
+        assert_eq!(edited(Place::Replace, "x", text).unwrap(), "x");
+        assert_eq!(edited(Place::Append, "x\ny", text).unwrap(), "a\nb\nc\nx\ny");
+        assert_eq!(edited(Place::Append, "x", "").unwrap(), "x");
+        assert_eq!(edited(Place::Insert(1), "x", text).unwrap(), "x\na\nb\nc");
+        assert_eq!(edited(Place::Insert(4), "x", text).unwrap(), "a\nb\nc\nx");
+        assert_eq!(edited(Place::Patch(2, 2), "x\ny", text).unwrap(), "a\nx\ny\nc");
+        assert_eq!(edited(Place::Patch(1, 3), "", text).unwrap(), "");
+        for (place, word) in [
+            (Place::Insert(5), "3 lines"),
+            (Place::Patch(3, 4), "3 to 4"),
+            (Place::Patch(2, 1), "2 to 1"),
+        ] {
+            assert!(edited(place, "x", text).unwrap_err().contains(word));
+        }
+    }
+
+    #[test]
+    fn edits_of_different_lines_are_merged_and_of_the_same_are_not() {
+        let base = "select a\nfrom t\nwhere x";
+        assert_eq!(
+            merge(
+                base,
+                "select a, b\nfrom t\nwhere x",
+                "select a\nfrom t\nwhere x\nlimit 5"
+            )
+            .unwrap(),
+            "select a, b\nfrom t\nwhere x\nlimit 5"
+        );
+        assert_eq!(
+            merge(base, "select b\nfrom t\nwhere x", "select c\nfrom t\nwhere x"),
+            None
+        );
+        assert_eq!(merge(base, base, "new").unwrap(), "new");
+        assert_eq!(merge(base, "new", base).unwrap(), "new");
+        assert_eq!(merge(base, "same", "same").unwrap(), "same");
+    }
+}

@@ -1,0 +1,455 @@
+//! Tools over consoles: the texts that a user sees and edits beside the chat. Which console a call means: the one it names, else the
+//! conversation's pinned one, else the one that was active when the user wrote. A change goes to no other console than the conversation's own
+//! unless the user has let it (`switch_console` is always confirmed).
+//!
+//! They return data; what readers are told of it follows from that ([`Tool::events`]), and is written with the call's end.
+
+use std::sync::{Arc, LazyLock};
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::arguments::{Arguments, Kind as P, Parameter, schema};
+use super::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
+use crate::consoles::attached::{self, Surroundings};
+use crate::consoles::edit::{Edit, Place};
+use crate::consoles::{self, Change, Console, Filter, NewConsole, Writer, Written};
+use crate::conversations::Owner;
+use crate::events::Kind;
+use crate::ids;
+
+pub const READ_CONSOLE: &str = "read_console";
+pub const CREATE_CONSOLE: &str = "create_console";
+pub const MODIFY_CONSOLE: &str = "modify_console";
+pub const LIST_OPEN_CONSOLES: &str = "list_open_consoles";
+pub const SEARCH_CONSOLES: &str = "search_consoles";
+pub const SET_CONSOLE_CONNECTION: &str = "set_console_connection";
+/// Makes another console the conversation's: a person confirms each call of it.
+pub const SWITCH_CONSOLE: &str = "switch_console";
+
+/// Consoles that a search or a list gives.
+const LISTED_MAX: i64 = 50;
+/// Of a text in a list [characters].
+const PREVIEW_CHARS: usize = 200;
+
+const CONSOLE_ID: Parameter = Parameter::new(
+    "consoleId",
+    P::OptionalText,
+    "the console; null: the one that this conversation works on",
+);
+
+struct ConsoleTool {
+    spec: ToolSpec,
+}
+
+/// A tool of this file. Repeated after a crash, a call changes nothing more: what it changes bears its record's id.
+fn tool(name: &str, description: &str, parameters: &[Parameter], read_only: bool) -> SharedTool {
+    Arc::new(ConsoleTool {
+        spec: ToolSpec {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            parameters: schema(parameters),
+            read_only,
+            idempotent: true,
+            destructive: false,
+        },
+    })
+}
+
+static TOOLS: LazyLock<Vec<SharedTool>> = LazyLock::new(|| {
+    vec![
+        tool(
+            LIST_OPEN_CONSOLES,
+            "Lists the consoles of this conversation: id, title, kind of database, and which one it works on.",
+            &[],
+            true,
+        ),
+        tool(
+            READ_CONSOLE,
+            "Reads a console: its text with numbered lines, its version, its database. Read before you change it.",
+            &[CONSOLE_ID],
+            true,
+        ),
+        tool(
+            CREATE_CONSOLE,
+            "Opens a new console with this text, which the user sees and can edit. Use it where there is none to write into.",
+            &[
+                Parameter::new("title", P::Text, "what it is, in a few words"),
+                Parameter::new("content", P::Text, "its text"),
+                Parameter::new(
+                    "kind",
+                    P::OptionalText,
+                    "kind of its database, such as postgresql; null: none",
+                ),
+                Parameter::new("dataSourceId", P::OptionalText, "where it runs; null: nowhere yet"),
+                Parameter::new(
+                    "database",
+                    P::OptionalText,
+                    "the database there; null: the source's own",
+                ),
+            ],
+            false,
+        ),
+        tool(
+            MODIFY_CONSOLE,
+            "Changes a console's text, in the user's sight. What the user has typed meanwhile is kept, or you are told of the conflict.",
+            &[
+                Parameter::new(
+                    "action",
+                    P::OptionalChoice(&["replace", "insert", "append", "patch"]),
+                    "replace: all of it (null means that); insert: before the line `position`; append: at the end; patch: the lines startLine to endLine",
+                ),
+                Parameter::new("content", P::Text, "the new text"),
+                Parameter::new(
+                    "position",
+                    P::OptionalInteger,
+                    "of insert: a line, from 1; null: at the end",
+                ),
+                Parameter::new("startLine", P::OptionalInteger, "of patch: the first line, from 1"),
+                Parameter::new("endLine", P::OptionalInteger, "of patch: the last line, included"),
+                CONSOLE_ID,
+                Parameter::new(
+                    "version",
+                    P::OptionalInteger,
+                    "the version that you have read and mean; null: whatever is there",
+                ),
+            ],
+            false,
+        ),
+        tool(
+            SET_CONSOLE_CONNECTION,
+            "Says where a console runs.",
+            &[
+                CONSOLE_ID,
+                Parameter::new("dataSourceId", P::OptionalText, "the data source; null: none"),
+                Parameter::new(
+                    "database",
+                    P::OptionalText,
+                    "the database there; null: the source's own",
+                ),
+            ],
+            false,
+        ),
+        tool(
+            SEARCH_CONSOLES,
+            "Finds the user's consoles by words in title or text.",
+            &[Parameter::new("query", P::Text, "the words")],
+            true,
+        ),
+        tool(
+            SWITCH_CONSOLE,
+            "Makes another console the one that this conversation works on. The user is asked first.",
+            &[Parameter::new("consoleId", P::Text, "the console")],
+            false,
+        ),
+    ]
+});
+
+/// All of them.
+pub fn tools() -> Vec<SharedTool> {
+    TOOLS.clone()
+}
+
+fn internal(attempted: &'static str) -> impl Fn(sqlx::Error) -> ToolError {
+    move |source| ToolError::Internal {
+        attempted: attempted.to_owned(),
+        source: Box::new(source),
+    }
+}
+
+fn told(message: impl Into<String>) -> ToolError {
+    ToolError::RespondToModel(message.into())
+}
+
+#[async_trait]
+impl Tool for ConsoleTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn call(&self, context: &ToolContext, arguments: Value) -> Result<Value, ToolError> {
+        let Some(user_id) = context.user_id else {
+            return Err(told("nobody has asked for this run: it has no consoles"));
+        };
+        let desk = Desk {
+            owner: Owner {
+                project_id: context.project_id,
+                user_id,
+            },
+            surroundings: match context.run_id {
+                Some(run) => attached::surroundings(&context.db, run)
+                    .await
+                    .map_err(internal("finding the conversation's consoles"))?,
+                None => Surroundings::default(),
+            },
+            by: Writer::Agent {
+                run_id: context.run_id,
+                call_id: context.record_id,
+            },
+        };
+        let mut tx = context.db.begin().await.map_err(internal("reaching the consoles"))?;
+        let arguments = Arguments::of(arguments);
+        let output = match self.spec.name.as_str() {
+            LIST_OPEN_CONSOLES => desk.list(&mut tx).await?,
+            READ_CONSOLE => desk.read(&mut tx, &arguments).await?,
+            CREATE_CONSOLE => desk.create(&mut tx, &arguments).await?,
+            MODIFY_CONSOLE => desk.modify(&mut tx, &arguments).await?,
+            SET_CONSOLE_CONNECTION => desk.connect(&mut tx, &arguments).await?,
+            SEARCH_CONSOLES => desk.search(&mut tx, &arguments).await?,
+            _ => desk.switch(&mut tx, &arguments).await?,
+        };
+        tx.commit().await.map_err(internal("storing the console"))?;
+        Ok(output)
+    }
+
+    fn events(&self, output: &Value) -> Vec<Kind> {
+        let Some(console_id) = output["consoleId"].as_str().and_then(|id| id.parse().ok()) else {
+            return Vec::new();
+        };
+        let text = |name: &str| output[name].as_str().unwrap_or_default().to_owned();
+        let version = output["version"]
+            .as_i64()
+            .and_then(|version| i32::try_from(version).ok());
+        let version = version.unwrap_or_default();
+        match self.spec.name.as_str() {
+            CREATE_CONSOLE => vec![Kind::ConsoleCreation {
+                console_id,
+                title: text("title"),
+                content: text("content"),
+                version,
+            }],
+            MODIFY_CONSOLE => vec![Kind::ConsoleModification {
+                console_id,
+                modification: output["modification"].clone(),
+                version,
+            }],
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// The consoles as one call finds them.
+struct Desk {
+    owner: Owner,
+    surroundings: Surroundings,
+    by: Writer,
+}
+
+impl Desk {
+    /// The console that the call means.
+    fn target(&self, arguments: &Arguments) -> Result<Uuid, ToolError> {
+        match arguments.text("consoleId").filter(|id| !id.trim().is_empty()) {
+            Some(id) => Uuid::parse_str(id.trim())
+                .map_err(|_| told(format!("{id} is no id of a console; list_open_consoles gives them"))),
+            None => self
+                .surroundings
+                .pinned
+                .or(self.surroundings.active)
+                .ok_or_else(|| told("no console is attached to this conversation; open one with create_console")),
+        }
+    }
+
+    /// The same, of one that may be changed.
+    async fn own(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Console, ToolError> {
+        let console = self.get(db, self.target(arguments)?).await?;
+        let here = &self.surroundings;
+        let is_own = here.conversation_id.is_none()
+            || here.pinned.or(here.active) == Some(console.id)
+            || here.conversation_id == console.conversation_id;
+        match is_own {
+            true => Ok(console),
+            false => Err(told(format!(
+                "the console {} ({}) is not this conversation's: switch_console asks the user whether it may be",
+                console.id, console.title
+            ))),
+        }
+    }
+
+    async fn get(&self, db: &mut PgConnection, id: Uuid) -> Result<Console, ToolError> {
+        let found = consoles::get(db, self.owner, id)
+            .await
+            .map_err(internal("reading the console"))?;
+        found.ok_or_else(|| {
+            told(format!(
+                "there is no console {id} any more; list_open_consoles gives those that are there"
+            ))
+        })
+    }
+
+    async fn list(&self, db: &mut PgConnection) -> Result<Value, ToolError> {
+        let here = &self.surroundings;
+        let filter = Filter {
+            conversation_id: here.conversation_id,
+            words: None,
+        };
+        let of_conversation = consoles::list(&mut *db, self.owner, filter, None, LISTED_MAX).await;
+        let mut found = of_conversation.map_err(internal("listing the consoles"))?;
+        for id in here.attached.iter().chain(&here.pinned).chain(&here.active) {
+            if found.iter().all(|console| console.id != *id)
+                && let Some(console) = consoles::get(&mut *db, self.owner, *id)
+                    .await
+                    .map_err(internal("reading a console"))?
+            {
+                found.push(console);
+            }
+        }
+        let working_on = here.pinned.or(here.active);
+        let listed: Vec<Value> = found
+            .iter()
+            .map(|console| {
+                let mut item = short(console);
+                item["pinned"] = (working_on == Some(console.id)).into();
+                item
+            })
+            .collect();
+        Ok(json!({"total": listed.len(), "consoles": listed}))
+    }
+
+    async fn read(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Value, ToolError> {
+        let console = self.get(db, self.target(arguments)?).await?;
+        let mut output = short(&console);
+        output["content"] = console.content.as_str().into();
+        let lines = console.content.lines().zip(1..);
+        let numbered: Vec<String> = lines.map(|(line, n)| format!("{n}: {line}")).collect();
+        output["lines"] = numbered.join("\n").into();
+        output["modifiedBy"] = console.modified_by.into();
+        Ok(output)
+    }
+
+    async fn create(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Value, ToolError> {
+        let failed = internal("making the console");
+        if let Some((id, _)) = consoles::acted(db, self.by).await.map_err(&failed)? {
+            return Ok(created(&self.get(db, id).await?));
+        }
+        let text = |name: &str| arguments.text(name).map(str::to_owned);
+        let new = NewConsole {
+            title: text("title").unwrap_or_default(),
+            content: text("content").unwrap_or_default(),
+            kind: text("kind"),
+            data_source_id: source_id(arguments)?,
+            database: text("database"),
+            metadata: None,
+            is_temporary: true,
+            conversation_id: self.surroundings.conversation_id,
+        };
+        new.check().map_err(told)?;
+        let id = ids::new();
+        consoles::insert(db, self.owner, id, &new, self.by)
+            .await
+            .map_err(&failed)?;
+        if let (Some(conversation), None) = (self.surroundings.conversation_id, self.surroundings.pinned) {
+            attached::pin(db, self.owner, conversation, Some(id))
+                .await
+                .map_err(&failed)?;
+        }
+        Ok(created(&self.get(db, id).await?))
+    }
+
+    async fn modify(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Value, ToolError> {
+        let failed = internal("changing the console");
+        let edit = edit(arguments).map_err(told)?;
+        let id = match consoles::acted(db, self.by).await.map_err(&failed)? {
+            Some((id, _)) => id,
+            None => self.own(db, arguments).await?.id,
+        };
+        let most = i64::from(i32::MAX);
+        let base = arguments
+            .has("version")
+            .then(|| arguments.integer("version", 1, (1, most)))
+            .and_then(|version| i32::try_from(version).ok());
+        let written = consoles::write(db, self.owner, id, base, self.by, |text| edit.apply(text)).await;
+        match written.map_err(failed)? {
+            Written::Done { console, merged } => Ok(json!({
+                "consoleId": console.id, "title": console.title, "version": console.version, "merged": merged,
+                "modification": edit.to_json(),
+            })),
+            Written::Conflict(now) => Err(told(format!(
+                "conflict: the user has changed the same lines; the console is at version {} now. Read it again, and keep what the user wrote",
+                now.version
+            ))),
+            Written::Refused(fault) => Err(told(fault)),
+            Written::NotFound => Err(told(format!("there is no console {id} any more"))),
+        }
+    }
+
+    async fn connect(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Value, ToolError> {
+        let console = self.own(db, arguments).await?;
+        let change = Change {
+            data_source_id: Some(source_id(arguments)?),
+            database: Some(arguments.text("database").map(str::to_owned)),
+            ..Change::default()
+        };
+        let changed = consoles::change(db, self.owner, console.id, &change).await;
+        let changed = changed.map_err(internal("changing the console"))?;
+        changed.map_or_else(|| Err(told("the console is gone")), |console| Ok(short(&console)))
+    }
+
+    async fn search(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Value, ToolError> {
+        let filter = Filter {
+            conversation_id: None,
+            words: arguments.text("query"),
+        };
+        let found = consoles::list(db, self.owner, filter, None, LISTED_MAX).await;
+        let found = found.map_err(internal("searching the consoles"))?;
+        let listed: Vec<Value> = found.iter().map(short).collect();
+        Ok(json!({"total": listed.len(), "consoles": listed}))
+    }
+
+    async fn switch(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Value, ToolError> {
+        let console = self.get(db, self.target(arguments)?).await?;
+        let Some(conversation) = self.surroundings.conversation_id else {
+            return Err(told("only a conversation works on a console"));
+        };
+        let pinned = attached::pin(db, self.owner, conversation, Some(console.id)).await;
+        pinned.map_err(internal("switching the console"))?;
+        Ok(short(&console))
+    }
+}
+
+fn short(console: &Console) -> Value {
+    let preview: String = console.content.chars().take(PREVIEW_CHARS).collect();
+    json!({
+        "consoleId": console.id, "title": console.title, "kind": console.kind, "dataSourceId": console.data_source_id,
+        "database": console.database, "version": console.version, "isTemporary": console.is_temporary, "preview": preview,
+    })
+}
+
+fn created(console: &Console) -> Value {
+    json!({"consoleId": console.id, "title": console.title, "content": console.content, "version": console.version})
+}
+
+fn source_id(arguments: &Arguments) -> Result<Option<Uuid>, ToolError> {
+    match arguments.text("dataSourceId").filter(|id| !id.trim().is_empty()) {
+        None => Ok(None),
+        Some(id) => match Uuid::parse_str(id.trim()) {
+            Ok(id) => Ok(Some(id)),
+            Err(_) => Err(told(format!(
+                "{id} is no id of a data source; list_data_sources gives them"
+            ))),
+        },
+    }
+}
+
+/// The change that a call asks for. Err: what is missing, for the model.
+fn edit(arguments: &Arguments) -> Result<Edit, String> {
+    let line = |name: &str| -> Option<usize> {
+        let most = i64::from(i32::MAX);
+        let line = arguments.has(name).then(|| arguments.integer(name, 1, (0, most)))?;
+        usize::try_from(line).ok()
+    };
+    let place = match arguments.text("action").unwrap_or("replace") {
+        "append" => Place::Append,
+        "insert" => line("position").map_or(Place::Append, Place::Insert),
+        "patch" => match (line("startLine"), line("endLine")) {
+            (Some(start), Some(end)) => Place::Patch(start, end),
+            _ => return Err("patch needs startLine and endLine".to_owned()),
+        },
+        _ => Place::Replace,
+    };
+    Ok(Edit {
+        place,
+        content: arguments.text("content").unwrap_or_default().to_owned(),
+    })
+}
