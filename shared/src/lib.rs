@@ -13,6 +13,7 @@
 //! - `events`    the log of a conversation: kinds, append, read, group commit, snapshot, retention
 //! - `wakeup`    the bus of hints: `postgres` (LISTEN/NOTIFY) or `poll`
 //! - `graph`     the knowledge graph
+//! - `routing`   which agent takes a new conversation, by what is already known
 //! - `sabotage`  switches that break promises, in builds for the checker of `chaos/` only
 //! - `walls`     transactions that see one user's rows only
 //! - `audit`     who changed what: one chain of entries, appended within the transaction of the act
@@ -50,6 +51,7 @@ pub mod products;
 pub mod projects;
 pub mod questions;
 pub mod queue;
+pub mod routing;
 pub mod run_messages;
 pub mod runs;
 pub mod sabotage;

@@ -1,8 +1,11 @@
-//! What a definition's `config` may hold that runs heed: calls that a person confirms, the agents of a flow, those that a run may be handed
-//! over to, limits of the tree that a run of it begins. Other entries are the owner's own.
+//! What a definition's `config` may hold that is heeded: calls that a person confirms, the agents of a flow, those that a run may be handed
+//! over to, limits of the tree that a run of it begins, what the agent is for. Other entries are the owner's own.
 
 use serde::Deserialize;
 use serde_json::Value;
+use uuid::Uuid;
+
+use crate::routing::{Database, Specialist, words};
 
 /// Sub-agents that a flow may name.
 const FLOW_MAX_AGENTS: usize = 20;
@@ -19,6 +22,9 @@ const DISCUSSION_MAX_ROUNDS: u32 = 10;
 const HANDOFFS_MAX: usize = 20;
 /// Of the word behind `transfer_to_`: providers take names of 64 characters.
 const HANDOFF_WORD_MAX_CHARS: usize = 48;
+/// Words of its own that a specialist may name, and the length of each [characters].
+const SPECIALTY_MAX_KEYWORDS: usize = 50;
+const KEYWORD_MAX_CHARS: usize = 60;
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -29,6 +35,7 @@ pub struct Settings {
     pub limits: TreeSettings,
     /// Agents that may take a run over from one of this definition.
     pub handoffs: Vec<Handoff>,
+    pub specialty: Specialty,
 }
 
 /// An agent that may take a run over: its name, or `{"agent": name, "as": word}` for a tool of another name.
@@ -76,6 +83,42 @@ fn word_of(agent: &str) -> String {
     word.chars().take(HANDOFF_WORD_MAX_CHARS).collect()
 }
 
+/// What the agent is for, so that new conversations about it come to it (`docs/ROUTING.md`).
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Specialty {
+    /// The kinds of database that it knows.
+    pub databases: Vec<Database>,
+    /// Words and phrases of its own, as whole words; [`Settings::of`] brings them into their [normal](words::normal) form.
+    pub keywords: Vec<String>,
+}
+
+impl Specialty {
+    /// None: the agent says nothing of what it is for, and is not chosen for a conversation by what that is about.
+    pub fn specialist<'a>(&'a self, id: Uuid, name: &'a str) -> Option<Specialist<'a>> {
+        (*self != Self::default()).then(|| Specialist {
+            id,
+            name,
+            databases: self.databases.iter().copied().collect(),
+            keywords: &self.keywords,
+        })
+    }
+
+    /// Err: what is wrong, for whoever wrote it.
+    fn normalize(&mut self) -> Result<(), String> {
+        let is_fit = |keyword: &String| !keyword.is_empty() && keyword.chars().count() <= KEYWORD_MAX_CHARS;
+        for keyword in &mut self.keywords {
+            *keyword = words::normal(keyword);
+        }
+        if self.keywords.len() > SPECIALTY_MAX_KEYWORDS || !self.keywords.iter().all(is_fit) {
+            return Err(format!(
+                "config.specialty.keywords must be at most {SPECIALTY_MAX_KEYWORDS}, each of 1 to {KEYWORD_MAX_CHARS} characters with a letter or digit"
+            ));
+        }
+        Ok(())
+    }
+}
+
 /// Of the flows sequential, loop, parallel and discussion.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
@@ -111,7 +154,8 @@ pub struct TreeSettings {
 impl Settings {
     /// Err: what is wrong, for whoever wrote it.
     pub fn of(config: &Value) -> Result<Self, String> {
-        let settings = Self::deserialize(config).map_err(|error| format!("config: {error}"))?;
+        let mut settings = Self::deserialize(config).map_err(|error| format!("config: {error}"))?;
+        settings.specialty.normalize()?;
         let flow = &settings.flow;
         if flow.agents.len() > FLOW_MAX_AGENTS || flow.agents.iter().any(|name| name.trim().is_empty()) {
             return Err(format!(
@@ -186,11 +230,16 @@ mod tests {
         let config = json!({
             "confirm": ["delete_*"], "flow": {"agents": ["a", "b"], "max_iterations": 3, "exitWhen": "DONE"},
             "limits": {"tokens": 1000}, "colour": "green",
+            "specialty": {"databases": ["postgresql", "mariadb"], "keywords": ["Past-due Invoices"]},
         });
         let settings = Settings::of(&config).unwrap();
         assert_eq!(settings.confirm, ["delete_*"]);
         assert_eq!(settings.flow.max_iterations, Some(3));
         assert_eq!(settings.limits.tokens, Some(1000));
+        let specialist = settings.specialty.specialist(Uuid::nil(), "billing").unwrap();
+        assert!(specialist.databases.has(Database::PostgreSql) && specialist.databases.has(Database::MySql));
+        assert_eq!(specialist.keywords, ["past due invoices"]);
+        assert!(Specialty::default().specialist(Uuid::nil(), "anything").is_none());
         assert_eq!(Settings::of(&json!({})), Ok(Settings::default()));
     }
 
@@ -220,6 +269,10 @@ mod tests {
             (json!({"handoffs": ["a-b", "a b"]}), "transfer_to_a_b"),
             (json!({"handoffs": [{"agent": "a", "as": "Ü"}]}), "a-z"),
             (json!({"confirm": "delete_*"}), "config"),
+            (json!({"specialty": {"databases": ["oracle"]}}), "postgresql"),
+            (json!({"specialty": {"keywords": ["a", " - "]}}), "keywords"),
+            (json!({"specialty": {"keywords": vec!["a"; 51]}}), "keywords"),
+            (json!({"specialty": {"database": "mysql"}}), "databases"),
         ] {
             let error = Settings::of(&config).unwrap_err();
             assert!(error.contains(word), "{error}");

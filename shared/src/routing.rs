@@ -1,0 +1,416 @@
+//! Which agent takes a new conversation, chosen before its first token and without a model, by what is already known. Called with each
+//! message that names no agent. Pure: no I/O, some microseconds; the clues are the caller's to gather.
+//!
+//! The first clue that decides wins, in this order: the pinned agent; the database of the first attached console; shapes of queries in
+//! consoles; words and shapes in the message; the only kind of database that the project has; the project's preference; what the user
+//! has chosen before. Else it is triage's. How well that goes is measured: `docs/ROUTING.md`.
+//!
+//! # Layout
+//! - `databases`   kinds of database, sets of them
+//! - `words`       a text as whole words
+//! - `vocabulary`  words of messages that speak for a kind
+//! - `shapes`      shapes of queries that do
+//! - `evidence`    all of that, added up
+//! - `rollout`     for which conversations routing is switched on
+
+mod evidence;
+mod shapes;
+mod vocabulary;
+
+pub mod databases;
+pub mod rollout;
+pub mod words;
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+
+use serde::Serialize;
+use uuid::Uuid;
+
+pub use databases::{Database, Databases};
+pub use rollout::rolled_in;
+
+use evidence::Evidence;
+use words::Words;
+
+/// By how much the signs for one agent must outweigh those for any other.
+const LEAD: f32 = 1.0;
+/// What speaks against an agent whose kinds of database the project, as far as is known, has not.
+const ABSENT: f32 = 1.0;
+/// The weight of one of an agent's own keywords.
+const KEYWORD: f32 = 2.0;
+/// Of a message's beginning and end, and of a console's beginning, so much is read [bytes].
+const MESSAGE_MAX_BYTES: (usize, usize) = (3_000, 1_000);
+const CONSOLE_MAX_BYTES: usize = 4_000;
+/// Consoles that are looked at.
+const MAX_CONSOLES: usize = 8;
+/// A habit is so many conversations, and this share of all.
+const HABIT_CONVERSATIONS: u32 = 3;
+const HABIT_SHARE: f32 = 0.6;
+
+/// An agent of the project that says what it is for.
+#[derive(Debug, Clone, Copy)]
+pub struct Specialist<'a> {
+    pub id: Uuid,
+    /// For people.
+    pub name: &'a str,
+    pub databases: Databases,
+    /// Words of its own, as [`words::normal`] gives them.
+    pub keywords: &'a [String],
+}
+
+/// A console that is attached to the message.
+#[derive(Debug, Clone, Copy)]
+pub struct Console<'a> {
+    /// Of its connection, if it has one.
+    pub database: Option<Database>,
+    pub content: &'a str,
+}
+
+/// What is known when a message comes in.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Clues<'a> {
+    pub message: &'a str,
+    /// The agent that the conversation or the caller has settled on.
+    pub pinned: Option<Uuid>,
+    /// In their order.
+    pub consoles: &'a [Console<'a>],
+    /// The kinds of database that the project has; empty where that is not known.
+    pub databases: Databases,
+    /// The agent that the project prefers.
+    pub preferred: Option<Uuid>,
+    /// In how many conversations the user had which agent.
+    pub history: &'a [(Uuid, u32)],
+}
+
+/// Which clue decided. Stable words: they are stored, sent and counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    Pinned,
+    ConsoleDatabase,
+    ConsoleContent,
+    Message,
+    OnlyDatabase,
+    Preference,
+    History,
+    Triage,
+}
+
+impl Reason {
+    pub const ALL: [Self; 8] = [
+        Self::Pinned,
+        Self::ConsoleDatabase,
+        Self::ConsoleContent,
+        Self::Message,
+        Self::OnlyDatabase,
+        Self::Preference,
+        Self::History,
+        Self::Triage,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pinned => "pinned",
+            Self::ConsoleDatabase => "console_database",
+            Self::ConsoleContent => "console_content",
+            Self::Message => "message",
+            Self::OnlyDatabase => "only_database",
+            Self::Preference => "preference",
+            Self::History => "history",
+            Self::Triage => "triage",
+        }
+    }
+
+    /// How much is to be given on it.
+    pub const fn confidence(self) -> Confidence {
+        match self {
+            Self::Pinned | Self::ConsoleDatabase => Confidence::High,
+            Self::ConsoleContent | Self::Message => Confidence::Medium,
+            Self::OnlyDatabase | Self::Preference | Self::History | Self::Triage => Confidence::Low,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    High,
+    Medium,
+    Low,
+}
+
+/// Who takes the conversation, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Choice {
+    /// None: triage.
+    pub agent: Option<Uuid>,
+    pub reason: Reason,
+    /// From 0 to 1: how clear it was. Comparable among choices of the same reason only.
+    pub score: f32,
+    /// A sentence for people.
+    pub because: String,
+}
+
+impl Choice {
+    pub const fn confidence(&self) -> Confidence {
+        self.reason.confidence()
+    }
+}
+
+/// Chooses among `specialists`; the order of those that are equally good is the caller's.
+pub fn choose(specialists: &[Specialist<'_>], clues: &Clues<'_>) -> Choice {
+    if let Some(agent) = clues.pinned {
+        return Choice {
+            agent: Some(agent),
+            reason: Reason::Pinned,
+            score: 1.0,
+            because: "This agent is pinned to the conversation.".to_owned(),
+        };
+    }
+    let message = both_ends(clues.message, MESSAGE_MAX_BYTES);
+    let words = Words::of(&message);
+    let choosing = Choosing {
+        specialists,
+        clues,
+        words: &words,
+    };
+    choosing
+        .by_database_of_console()
+        .or_else(|| choosing.by_evidence(&message))
+        .unwrap_or_else(|| Choice {
+            agent: None,
+            reason: Reason::Triage,
+            score: 0.0,
+            because: "Nothing says which kind of database this is about.".to_owned(),
+        })
+}
+
+/// One choice under way.
+struct Choosing<'a> {
+    specialists: &'a [Specialist<'a>],
+    clues: &'a Clues<'a>,
+    /// Of the message.
+    words: &'a Words,
+}
+
+impl Choosing<'_> {
+    fn by_database_of_console(&self) -> Option<Choice> {
+        let databases = self.clues.consoles.iter().filter_map(|console| console.database);
+        let (database, agent) = databases
+            .map(Databases::just)
+            .find_map(|database| Some((database, self.first_for(database, |_| true)?)))?;
+        Some(Choice {
+            agent: Some(agent.id),
+            reason: Reason::ConsoleDatabase,
+            score: 0.95,
+            because: format!(
+                "The attached console is a {} one, which {} is for.",
+                names(database),
+                agent.name
+            ),
+        })
+    }
+
+    /// What consoles say first, then that and the message, then whatever neither of them rules out.
+    fn by_evidence(&self, message: &str) -> Option<Choice> {
+        let mut evidence = Evidence::default();
+        for console in self.clues.consoles.iter().take(MAX_CONSOLES) {
+            let content = both_ends(console.content, (CONSOLE_MAX_BYTES, 0));
+            shapes::read(&content, &Words::of(&content), true, &mut evidence);
+            if let Some(choice) = self.leader(&evidence, Reason::ConsoleContent) {
+                return Some(choice);
+            }
+        }
+        vocabulary::read(self.words, &mut evidence);
+        shapes::read(message, self.words, false, &mut evidence);
+        self.leader(&evidence, Reason::Message)
+            .or_else(|| self.by_only_database(&evidence))
+            .or_else(|| self.by_preference(&evidence))
+            .or_else(|| self.by_history(&evidence))
+    }
+
+    /// What speaks for an agent.
+    fn weight(&self, agent: &Specialist<'_>, evidence: &Evidence, reason: Reason) -> f32 {
+        let absent = !self.clues.databases.is_empty() && !self.clues.databases.meets(agent.databases);
+        let own = match reason {
+            Reason::ConsoleContent => 0.0,
+            _ => self.own_keywords(agent),
+        };
+        evidence.about(agent.databases) + own - if absent { ABSENT } else { 0.0 }
+    }
+
+    fn own_keywords(&self, agent: &Specialist<'_>) -> f32 {
+        let found = agent.keywords.iter().any(|keyword| self.words.have(keyword));
+        if found { KEYWORD } else { 0.0 }
+    }
+
+    /// The agent that the evidence is for, if it is ahead of all that are for other kinds of database, and of what no agent is for.
+    fn leader(&self, evidence: &Evidence, reason: Reason) -> Option<Choice> {
+        let weights = || {
+            self.specialists
+                .iter()
+                .map(|agent| (agent, self.weight(agent, evidence, reason)))
+        };
+        let rank = |(agent, weight): (&Specialist<'_>, f32)| (weight, Reverse(agent.databases.len()));
+        let (leader, most) = weights().reduce(|best, next| if rank(next) > rank(best) { next } else { best })?;
+        let nobody = evidence.only_about(self.unserved()).max(0.0);
+        let next = weights()
+            .filter(|(agent, _)| is_rival(leader, agent, evidence))
+            .fold(nobody, |next, (_, weight)| next.max(weight));
+        let lead = most - next;
+        if lead < LEAD {
+            return None;
+        }
+        let equal = |agent: &Specialist<'_>| agent.databases == leader.databases && !is_rival(leader, agent, evidence);
+        let leader = self.first_for(leader.databases, equal).unwrap_or(leader);
+        let term = evidence.loudest(leader.databases).unwrap_or(leader.name);
+        let place = match reason {
+            Reason::ConsoleContent => "The attached console",
+            _ => "The message",
+        };
+        Some(Choice {
+            agent: Some(leader.id),
+            reason,
+            score: lead / (lead + LEAD),
+            because: format!("{place} speaks of what {} is for (“{term}”).", leader.name),
+        })
+    }
+
+    /// Kinds of database that none of the agents is for, and what no agent can be for.
+    fn unserved(&self) -> Databases {
+        let all: Databases = Database::ALL.into_iter().collect();
+        self.specialists
+            .iter()
+            .fold(all.and(Databases::ELSEWHERE), |left, agent| {
+                left.without(agent.databases)
+            })
+    }
+
+    /// Whether the evidence leaves this agent in the choice.
+    fn is_plausible(&self, agent: &Specialist<'_>, evidence: &Evidence) -> bool {
+        let weight = |agent| self.weight(agent, evidence, Reason::Message);
+        let most = self.specialists.iter().map(weight).fold(f32::MIN, f32::max);
+        let least = if most >= LEAD { most - LEAD } else { -ABSENT };
+        let weight = weight(agent);
+        weight > least || (most < LEAD && weight >= least)
+    }
+
+    fn by_only_database(&self, evidence: &Evidence) -> Option<Choice> {
+        let databases = self.clues.databases;
+        let is_left = |database: &Database| {
+            let mut agents = self
+                .specialists
+                .iter()
+                .filter(|agent| agent.databases.has(*database))
+                .peekable();
+            agents.peek().is_none() || agents.any(|agent| self.is_plausible(agent, evidence))
+        };
+        let mut left = databases.iter().filter(is_left).map(Databases::just);
+        let (Some(only), None) = (left.next(), left.next()) else {
+            return None;
+        };
+        let agent = self.first_for(only, |agent| self.is_plausible(agent, evidence))?;
+        let because = if databases == only {
+            format!("The project has {} only, which {} is for.", names(only), agent.name)
+        } else {
+            format!(
+                "Of what the project has, only {} fits, which {} is for.",
+                names(only),
+                agent.name
+            )
+        };
+        Some(Choice {
+            agent: Some(agent.id),
+            reason: Reason::OnlyDatabase,
+            score: 0.5,
+            because,
+        })
+    }
+
+    fn by_preference(&self, evidence: &Evidence) -> Option<Choice> {
+        let preferred = self.clues.preferred?;
+        // An agent that doesn't say what it is for may be for anything.
+        let known = self.specialists.iter().find(|agent| agent.id == preferred);
+        known
+            .is_none_or(|agent| self.is_plausible(agent, evidence))
+            .then(|| Choice {
+                agent: Some(preferred),
+                reason: Reason::Preference,
+                score: 0.4,
+                because: "The project prefers this agent.".to_owned(),
+            })
+    }
+
+    fn by_history(&self, evidence: &Evidence) -> Option<Choice> {
+        let times = |agent: &Specialist<'_>| -> u32 {
+            let past = self.clues.history.iter().filter(|(id, _)| *id == agent.id);
+            past.map(|(_, times)| *times).sum()
+        };
+        let plausible = || {
+            self.specialists
+                .iter()
+                .filter(|agent| self.is_plausible(agent, evidence))
+        };
+        let total: u32 = plausible().map(times).sum();
+        let (agent, most) = plausible()
+            .map(|agent| (agent, times(agent)))
+            .reduce(|best, next| if next.1 > best.1 { next } else { best })?;
+        #[expect(clippy::cast_precision_loss, reason = "shares of a few conversations")]
+        let share = most as f32 / total.max(1) as f32;
+        (most >= HABIT_CONVERSATIONS && share >= HABIT_SHARE).then(|| Choice {
+            agent: Some(agent.id),
+            reason: Reason::History,
+            score: share * 0.4,
+            because: format!("{} took most of this user's conversations.", agent.name),
+        })
+    }
+
+    /// Of several agents for the same kinds: the one whose own keywords the message has, the preferred one, the one that the user had
+    /// most often, the one for the fewest kinds, the first one.
+    fn first_for(&self, databases: Databases, fits: impl Fn(&Specialist<'_>) -> bool) -> Option<&Specialist<'_>> {
+        let rank = |agent: &Specialist<'_>| {
+            let times = self.clues.history.iter().filter(|(id, _)| *id == agent.id);
+            (
+                self.own_keywords(agent) > 0.0,
+                self.clues.preferred == Some(agent.id),
+                times.map(|(_, times)| *times).max().unwrap_or(0),
+                Reverse(agent.databases.len()),
+            )
+        };
+        self.specialists
+            .iter()
+            .filter(|agent| agent.databases.meets(databases) && fits(agent))
+            .reduce(|best, next| if rank(next) > rank(best) { next } else { best })
+    }
+}
+
+/// Whether this other agent could be meant as well. One for the same kinds is as good, and one for more kinds is not meant where nothing
+/// speaks for those.
+fn is_rival(leader: &Specialist<'_>, other: &Specialist<'_>, evidence: &Evidence) -> bool {
+    if other.id == leader.id {
+        return false;
+    }
+    if leader.databases.is_empty() || !leader.databases.without(other.databases).is_empty() {
+        return true;
+    }
+    let more = other.databases.without(leader.databases);
+    !more.is_empty() && evidence.about(more) > evidence.about(leader.databases) - LEAD
+}
+
+fn names(databases: Databases) -> String {
+    databases.iter().map(Database::name).collect::<Vec<_>>().join(", ")
+}
+
+/// A text's beginning and its end, cut between characters.
+fn both_ends(text: &str, (beginning, end): (usize, usize)) -> Cow<'_, str> {
+    if text.len() <= beginning + end {
+        return text.into();
+    }
+    let boundary = |at: usize| (at..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(at);
+    let (until, from) = (boundary(beginning), boundary(text.len() - end));
+    format!("{}\n{}", &text[..until], &text[from..]).into()
+}
+
+#[cfg(test)]
+mod tests;
