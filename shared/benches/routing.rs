@@ -25,7 +25,7 @@ const MARKS: [&str; 3] = ["<!-- accuracy -->", "<!-- times -->", "<!-- end -->"]
 const SEED: &str = "1";
 /// Who there is to choose from, unless a message says otherwise: the default agents.
 const AGENTS: [Database; 3] = [Database::PostgreSql, Database::MongoDb, Database::BigQuery];
-const LAST_ROUND: usize = 3;
+const LAST_ROUND: usize = 4;
 const TRIAGE: &str = "triage";
 /// Choices of each message whose time is taken.
 const ROUNDS: usize = 200;
@@ -271,10 +271,40 @@ fn percentiles(sorted: &[Duration]) -> (f64, f64) {
     (at(50), at(99))
 }
 
+/// Of a message and consoles that are longer than what is read of them, and decide nothing.
+fn longest() -> Vec<Duration> {
+    let text = "select a, big b from postgr x where t.a = 5 group by the c; ".repeat(1_000);
+    let attached = || Attached {
+        database: None,
+        content: text.clone(),
+    };
+    let example = Example {
+        lang: "en".to_owned(),
+        alone: TRIAGE.to_owned(),
+        together: TRIAGE.to_owned(),
+        consoles: (0..20).map(|_| attached()).collect(),
+        message: text.clone(),
+        round: LAST_ROUND,
+        agents: None,
+        pinned: None,
+        databases: Vec::new(),
+        preferred: None,
+        history: BTreeMap::new(),
+    };
+    let (_, mut times) = example.choose(true, ROUNDS);
+    times.sort_unstable();
+    times
+}
+
 fn times(with: &Figures, without: &Figures) -> String {
     let mut text = String::from("| time of a choice [µs] | p50 | p99 |\n| --- | --- | --- |\n");
-    for (name, figures) in [("with context", with), ("message alone", without)] {
-        let (p50, p99) = percentiles(&figures.times);
+    let rows = [
+        ("with context", &with.times),
+        ("message alone", &without.times),
+        ("the longest texts", &longest()),
+    ];
+    for (name, times) in rows {
+        let (p50, p99) = percentiles(times);
         let _ = writeln!(text, "| {name} | {p50:.1} | {p99:.1} |");
     }
     text

@@ -41,9 +41,9 @@ const ABSENT: f32 = 1.0;
 const KEYWORD: f32 = 2.0;
 /// Of a message's beginning and end, and of a console's beginning, so much is read [bytes].
 const MESSAGE_MAX_BYTES: (usize, usize) = (3_000, 1_000);
-const CONSOLE_MAX_BYTES: usize = 4_000;
+const CONSOLE_MAX_BYTES: usize = 3_000;
 /// Consoles that are looked at.
-const MAX_CONSOLES: usize = 8;
+const MAX_CONSOLES: usize = 5;
 /// A habit is so many conversations, and this share of all.
 const HABIT_CONVERSATIONS: u32 = 3;
 const HABIT_SHARE: f32 = 0.6;

@@ -143,6 +143,29 @@ const SHAPES: &[(Databases, f32, Place, &str)] = &[
         Called,
         "date_format, curdate, unix_timestamp, from_unixtime, group_concat, json_unquote",
     ),
+    (
+        KIN,
+        CLEAR,
+        Called,
+        "split_part, regexp_split_to_table, make_interval, age",
+    ),
+    (KIN.and(MYSQL), HINT, Called, "now"),
+    (KIN.and(BIGQUERY), HINT, Called, "string_agg, array_agg"),
+    (BIGQUERY, HINT, Called, "current_timestamp, current_datetime"),
+    (
+        BIGQUERY.and(MYSQL),
+        HINT,
+        Called,
+        "current_date, date_add, date_sub, if, ifnull",
+    ),
+    (MYSQL.and(MSSQL), HINT, Called, "year, month"),
+    (
+        MYSQL,
+        CLEAR,
+        Called,
+        "timestampdiff, convert_tz, rlike, last_insert_id, json_contains",
+    ),
+    (MYSQL.and(MSSQL).and(REDSHIFT).and(SNOWFLAKE), HINT, Called, "datediff"),
     (MYSQL.and(SQLITE), HINT, Called, "ifnull"),
     (
         MYSQL,
@@ -180,6 +203,17 @@ const SHAPES: &[(Databases, f32, Place, &str)] = &[
     ),
 ];
 
+/// How functions and tables begin that only one system has.
+const BEGINNINGS: [(&str, Databases, Place); 7] = [
+    ("pg_", POSTGRES, Anywhere),
+    ("jsonb_", POSTGRES, Anywhere),
+    ("safe_", BIGQUERY, Called),
+    ("timestamp_", BIGQUERY, Called),
+    ("sqlite_", SQLITE, Anywhere),
+    ("innodb_", MYSQL, Anywhere),
+    ("tostartof", CLICKHOUSE, Called),
+];
+
 /// What may follow `::` in a cast; `std::string` is none.
 const CASTS: &str = "text int int4 int8 integer bigint smallint numeric decimal float float8 real bool boolean date time timestamp timestamptz interval uuid json jsonb varchar char regclass bytea inet money";
 
@@ -191,6 +225,8 @@ static WORDS: LazyLock<Shapes> = LazyLock::new(|| {
     for (databases, weight, place, list) in SHAPES {
         for text in list.split(", ") {
             words.entry(text).or_default().push((*databases, *weight, *place));
+            // So that phrases are only looked for where one begins.
+            words.entry(text.split(' ').next().unwrap_or(text)).or_default();
         }
     }
     words
@@ -218,6 +254,9 @@ pub fn read(source: &str, words: &Words, is_code: bool, evidence: &mut Evidence)
     for at in 0..words.len() {
         for count in 1..=MAX_PHRASE {
             let Some((term, shapes)) = known.get_key_value(words.phrase(at, count)) else {
+                if count == 1 {
+                    break;
+                }
                 continue;
             };
             let called = words.get(at + count - 1).is_some_and(|word| word.behind == b'(');
@@ -280,12 +319,18 @@ fn around(words: &Words, at: usize, in_statement: bool) -> Option<(&'static str,
         "limit" if in_statement && is_number(words.text(at + 1)) && next.is_some_and(|next| next.behind == b',') => {
             Some(("limit n, m", MYSQL.and(SQLITE), CLEAR))
         }
+        "interval" if in_statement && word.behind == b' ' && word.further.is_ascii_digit() => {
+            Some(("interval n", BIGQUERY.and(MYSQL), HINT))
+        }
         "$1" | "$2" if in_statement => Some(("$1", POSTGRES, HINT)),
         text if word.before == b':' && CASTS.split(' ').any(|cast| cast == text) => {
             // `a: text` has a space between, `a::text` has not; `{a:text}` is no statement.
             in_statement.then_some(("::type", KIN, SURE))
         }
-        _ => None,
+        text => BEGINNINGS
+            .iter()
+            .find(|(beginning, _, place)| text.starts_with(beginning) && (*place == Anywhere || word.behind == b'('))
+            .map(|(beginning, databases, _)| (*beginning, *databases, SURE)),
     }
 }
 
@@ -422,6 +467,7 @@ mod tests {
             "Insert a page into the report",
             "the C++ type std::string, and a:text",
             "it costs $5, or $group",
+            "the field timestamp_utc",
         ] {
             assert_eq!(about(source, false, SQL), 0.0, "{source}");
         }

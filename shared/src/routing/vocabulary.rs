@@ -66,12 +66,12 @@ const TERMS: &[(Databases, f32, &str)] = &[
     (
         MONGO,
         ENOUGH,
-        "sample documents, all documents, every document, count documents, documents per, documents in collection, insert documents, docs, facet stage, lookup stage, unwind",
+        "sample documents, all documents, every document, count documents, documents per, documents in collection, insert documents, docs, facet stage, lookup stage, unwind the, unwind stage",
     ),
     (
         MONGO,
         WEAK,
-        "document, documents, aggregate, aggregates, aggregation, aggregations, aggregiere, aggregieren, agrégation, agrégations, agréger, agregación, agregação, dokument, dokumente, dokumenten, documento, documentos, documenti, documenten, dokumentów, документов, документы, doc, atlas cluster, mongo compass, sharded, shard, chunks, nested array, nested arrays, array of objects, arrays of objects, nested object, nested objects",
+        "document, documents, aggregate, aggregates, aggregation, aggregations, aggregiere, aggregieren, agrégation, agrégations, agréger, agregación, agregação, dokument, dokumente, dokumenten, documento, documentos, documenti, documenten, dokumentów, документов, документы, doc, atlas cluster, mongo compass, sharded, shard, chunks, unwind, nested array, nested arrays, array of objects, arrays of objects, nested object, nested objects",
     ),
     (MONGO, FAINT, "pipeline, projection"),
     // PostgreSQL.
@@ -83,7 +83,7 @@ const TERMS: &[(Databases, f32, &str)] = &[
     (
         POSTGRES,
         STRONG,
-        "bigserial, gin index, gist index, brin index, toast table, vacuum full, vacuum analyze, row level security, sqlstate, neon database, wal, walsender, replication slot, logical replication, logical decoding, listen notify, regclass, explain analyze, search_path, wraparound, hot standby, unlogged table, advisory lock, advisory locks, skip locked, using gin",
+        "bigserial, gin index, gist index, brin index, toast table, vacuum full, vacuum analyze, row level security, sqlstate, neon database, wal, walsender, replication slot, logical replication, logical decoding, listen notify, regclass, explain analyze, search_path, wraparound, hot standby, unlogged table, partial unique index, streaming replication, advisory lock, advisory locks, skip locked, using gin",
     ),
     (
         POSTGRES,
@@ -93,12 +93,12 @@ const TERMS: &[(Databases, f32, &str)] = &[
     (
         POSTGRES,
         ENOUGH,
-        "seq scan, index scan, index only scan, bitmap heap scan, nested loop, hash join, merge join, on conflict, table bloat, generate_series, create extension",
+        "seq scan, index scan, index only scan, bitmap heap scan, nested loop, hash join, merge join, on conflict, table bloat, dead tuples, partial index, expression index, generate_series, create extension",
     ),
     (
         SERVERS,
         ENOUGH,
-        "foreign key, foreign keys, deadlock, deadlocks, stored procedure, stored procedures, trigger function",
+        "full table scan, table scan, sequential scan, foreign key, foreign keys, deadlock, deadlocks, stored procedure, stored procedures, trigger function",
     ),
     (SERVERS, WEAK, "replica lag, read replica, connection pool"),
     // Other databases of rows.
@@ -110,7 +110,7 @@ const TERMS: &[(Databases, f32, &str)] = &[
     (
         MYSQL,
         STRONG,
-        "your sql syntax, lock wait timeout, server has gone away, access denied for user, using password, incorrect string value, duplicate entry, slow query log, binlog",
+        "your sql syntax, lock wait timeout, server has gone away, access denied for user, using password, incorrect string value, duplicate entry, slow query log, binlog, show tables, show databases, show processlist, error 1062, error 1064, error 1045, error 1146, error 1205, error 2002, error 2006",
     ),
     (SQLITE, NAME, "sqlite, sqlite3, sqlite_master, sq lite, cloudflare d1"),
     (
@@ -151,7 +151,7 @@ const TERMS: &[(Databases, f32, &str)] = &[
     (
         WAREHOUSES,
         CLEAR,
-        "data warehouse, datawarehouse, entrepôt de données, almacén de datos, armazém de dados",
+        "data warehouse, datawarehouse, entrepôt de données, almacén de datos, armazém de dados, tables in the warehouse, table in the warehouse, warehouse tables",
     ),
     (
         BIGQUERY,
@@ -161,7 +161,7 @@ const TERMS: &[(Databases, f32, &str)] = &[
     (
         BIGQUERY,
         WEAK,
-        "partitioned, partitioniert, partitions, clustered, clustering, cluster on, cluster by",
+        "partitioned, partitioniert, partition, partitions, scan, scans, scanned, escanearon, gescannt, clustered, clustering, cluster on, cluster by",
     ),
     (POSTGRES.and(BIGQUERY), WEAK, "materialized view, materialized views"),
     // All that is rows and columns.
@@ -174,7 +174,7 @@ const TERMS: &[(Databases, f32, &str)] = &[
     (
         SQL,
         ENOUGH,
-        "cte, ctes, subquery, subqueries, window function, window functions, left join, right join, inner join, outer join, full join, cross join, self join, primary key, primary keys, nullable, row count, row counts, alter table, group by clause, where clause, stored proc, rows and columns, varchar",
+        "cte, ctes, subquery, subqueries, window function, window functions, left join, right join, inner join, outer join, full join, cross join, self join, primary key, primary keys, nullable, row count, row counts, alter table, group by clause, where clause, stored proc, rows and columns, is null, is not null, varchar",
     ),
     (
         SQL,
@@ -190,7 +190,7 @@ const TERMS: &[(Databases, f32, &str)] = &[
     (
         Databases::ELSEWHERE,
         NAME,
-        "redis, elasticsearch, opensearch, cassandra, dynamodb, neo4j, couchdb, firestore, cosmosdb, cosmos db, influxdb, excel sheet, excel file, google sheets, spreadsheet, oracle sql, oracle database, oracle db, pl sql, plsql, databricks, athena, kafka",
+        "redis, elasticsearch, opensearch, cassandra, dynamodb, neo4j, couchdb, firestore, cosmosdb, cosmos db, influxdb, excel sheet, excel file, google sheets, spreadsheet, oracle sql, oracle database, oracle db, pl sql, plsql, databricks, athena, kafka, elastic",
     ),
     // Phrases that hold such a word and are about something else.
     (
@@ -219,7 +219,7 @@ const NO_NAMES: &str = "this, does, was, has, whose, business, previous, various
 const NAME_MIN_BYTES: usize = 4;
 
 /// Words that turn around what comes next.
-const NEGATORS: &str = "not, t, never, without, neither, nor, except, avoid, instead of, rather than, other than, equivalent of, equivalent to, equivalent for, counterpart of, counterpart to, answer to, come from, coming from, no longer, moved off, move off, we left, away from, nicht, nicht mehr, kein, keine, keinen, statt, anstatt, ohne, weder, lieber als, pas, sans, non pas, au lieu de, plutôt que, ni, sin, en lugar de, en vez de, não, nao, sem, em vez de, ao invés de, non, niet, geen, nie";
+const NEGATORS: &str = "not, t, never, without, neither, nor, except, avoid, instead of, rather than, other than, used to have, used to be in, used to be on, used to use, formerly, scrap, skip, forget, equivalent of, equivalent to, equivalent for, counterpart of, counterpart to, answer to, come from, coming from, no longer, moved off, move off, we left, away from, nicht, nicht mehr, kein, keine, keinen, statt, anstatt, ohne, weder, lieber als, pas, sans, non pas, au lieu de, plutôt que, ni, sin, en lugar de, en vez de, não, nao, sem, em vez de, ao invés de, non, niet, geen, nie";
 /// "No" denies, but in Portuguese: there, it is "in the".
 const NO: &str = "no";
 /// Words of Portuguese that its neighbours have not.
@@ -343,7 +343,11 @@ fn is_named(words: &Words, at: usize) -> bool {
 
 /// What the longest phrase that begins here means, and how many words it has.
 fn longest(vocabulary: &Vocabulary, words: &Words, at: usize) -> (Role, &'static str, usize) {
-    let first = vocabulary.get(words.text(at));
+    let word = words.text(at);
+    let first = vocabulary.get(word).or_else(|| {
+        let (_, end) = ENDINGS.iter().find(|(ending, _)| word.ends_with(ending))?;
+        vocabulary.get(end)
+    });
     if first.is_some_and(|term| term.begins) {
         for count in (2..=MAX_PHRASE).rev() {
             if let Some(term) = vocabulary.get(words.phrase(at, count))
@@ -373,6 +377,15 @@ const BEGINNINGS: [(&str, Databases); 9] = [
     ("mariadb", MYSQL),
     ("innodb_", MYSQL),
     ("sqlite", SQLITE),
+];
+/// How words end that German joins together, such as Beispieldokumente, with what they are then.
+const ENDINGS: [(&str, &str); 6] = [
+    ("dokumente", "dokumente"),
+    ("dokumenten", "dokumente"),
+    ("tabelle", "tabelle"),
+    ("tabellen", "tabelle"),
+    ("spalte", "spalte"),
+    ("spalten", "spalte"),
 ];
 /// And one that is no such word.
 const MONGOLIA: &str = "mongol";

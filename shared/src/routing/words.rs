@@ -29,6 +29,14 @@ fn is_latin(char: char) -> bool {
     char < '\u{250}' || ('\u{1e00}'..'\u{1f00}').contains(&char)
 }
 
+fn push_small(text: &mut String, char: char) {
+    if char.is_ascii() {
+        text.push(char.to_ascii_lowercase());
+    } else {
+        text.extend(char.to_lowercase());
+    }
+}
+
 impl Words {
     pub fn of(source: &str) -> Self {
         let mut words = Self {
@@ -59,14 +67,14 @@ impl Words {
                 words.text.push(' ');
             }
             let start = words.text.len();
-            words.text.extend(first.to_lowercase());
+            push_small(&mut words.text, first);
             while let Some((at, next)) = chars.peek().copied() {
                 if !(next.is_alphanumeric() || next == '_') || (first != '$' && is_latin(next) != is_latin(first)) {
                     break;
                 }
                 letters |= next.is_alphabetic();
                 small |= next.is_lowercase();
-                words.text.extend(next.to_lowercase());
+                push_small(&mut words.text, next);
                 end = at + next.len_utf8();
                 chars.next();
             }
