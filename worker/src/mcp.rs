@@ -36,9 +36,10 @@ use rejoin_shared::wakeup::SharedBus;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 
-use crate::net::Hosts;
+use crate::net;
 use connection::{Means, Processes};
 use connections::{Connections, Limits};
+use rejoin_shared::net::Hosts;
 
 /// Providers allow so many characters in a tool's name.
 const NAME_MAX_CHARS: usize = 64;
@@ -108,10 +109,10 @@ impl McpArgs {
             true => Some(Arc::new(self.keys.load()?)),
             false => None::<Arc<MasterKeys>>,
         };
-        let hosts = Hosts::new(&self.mcp_private_hosts);
+        let hosts = Hosts::new("REJOIN_MCP_PRIVATE_HOSTS", &self.mcp_private_hosts);
         let means = Means {
             commands: self.commands.load()?,
-            http: hosts.client()?,
+            http: net::client(&hosts)?,
             hosts,
             processes: Processes::default(),
             max_result_bytes: usize::try_from(self.mcp_result_max_kb)
