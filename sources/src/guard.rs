@@ -100,6 +100,7 @@ const READS_ONLY: &str = "this source is read-only: only SELECT, VALUES, SHOW an
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mongodb::{guard as mongodb_guard, mql};
 
     #[test]
     fn the_deepest_query_is_an_error_and_no_crash() {
@@ -122,5 +123,31 @@ mod tests {
                 let _told = check_single(kind, sql);
             }
         }
+    }
+
+    #[test]
+    fn no_attack_passes() {
+        let lists = [
+            (Kind::Postgresql, include_str!("../tests/attacks/postgresql.sql"), 80),
+            (Kind::Mysql, include_str!("../tests/attacks/mysql.sql"), 80),
+            (Kind::Sqlite, include_str!("../tests/attacks/sqlite.sql"), 80),
+            (Kind::Bigquery, include_str!("../tests/attacks/bigquery.sql"), 80),
+            (Kind::Mongodb, include_str!("../tests/attacks/mongodb.txt"), 40),
+        ];
+        let mut passed = Vec::new();
+        for (kind, list, at_least) in lists {
+            let attacks: Vec<&str> = list.lines().filter(|line| !line.starts_with('#')).collect();
+            assert!(attacks.len() >= at_least, "{kind:?} has {} attacks", attacks.len());
+            for attack in attacks.iter().map(|attack| attack.trim_start_matches('~')) {
+                let told = match kind {
+                    Kind::Mongodb => mql::parse(attack).and_then(|asked| mongodb_guard::check(&asked)),
+                    kind => check(kind, attack),
+                };
+                if told.is_ok() {
+                    passed.push(format!("{kind:?}: {attack}"));
+                }
+            }
+        }
+        assert!(passed.is_empty(), "{passed:#?}");
     }
 }

@@ -228,7 +228,7 @@ mod tests {
             "with recursive n as (select 1 as i union all select i + 1 from n where i < 10) select sum(i) from n",
             "select date_trunc('month', at)::date, extract(year from at), coalesce(a, 'x') || upper(b), position('a' in b) from t group by 1, 2, 3, 4",
             "select percentile_cont(0.5) within group (order by x) filter (where y) from t tablesample bernoulli (10)",
-            "select case when a then b else c end, array[1, 2][1], (row(1, 2)), a is not null, greatest(1, 2), current_date, interval '1 day' from t",
+            "select case when a then b else c end, (array[1, 2])[1], (row(1, 2)), a is not null, greatest(1, 2), current_date, interval '1 day' from t",
             "select jsonb_path_query(a, '$.b'), a -> 'b' ->> 'c', a @> '{}'::jsonb from t, generate_series(1, 3) g, unnest(array[1]) u",
             "select * from pg_catalog.pg_class c join information_schema.columns i on i.table_name = c.relname order by 1 limit 5 offset 2",
             "explain (format json, verbose) select * from t",

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use rejoin_shared::data_sources::Kind;
 use sqlparser::ast::{
-    BinaryOperator, Expr, ObjectName, Query, Select, SetExpr, Statement, TableFactor, Visit, Visitor,
+    BinaryOperator, Expr, Ident, ObjectName, Query, Select, SetExpr, Statement, TableFactor, Visit, Visitor,
 };
 use sqlparser::dialect::{BigQueryDialect, Dialect, MySqlDialect, SQLiteDialect};
 use sqlparser::parser::Parser;
@@ -17,6 +17,8 @@ use super::{ONE_STATEMENT, READS_ONLY, functions, refused_function};
 
 /// Nested expressions and queries.
 const MAX_DEPTH: usize = 60;
+/// SQLite's tables about its own file and statements.
+const MACHINERY: [&str; 5] = ["dbstat", "sqlite_dbpage", "sqlite_stmt", "bytecode", "tables_used"];
 /// MySQL's schemas that show credentials and other people's queries.
 const HIDDEN: [&str; 3] = ["mysql", "performance_schema", "sys"];
 
@@ -114,6 +116,10 @@ impl Reads {
         }
     }
 
+    fn is_variable(&self, ident: &Ident) -> bool {
+        self.kind == Kind::Mysql && ident.value.starts_with("@@")
+    }
+
     fn body(&self, body: &SetExpr) -> Verdict {
         match body {
             SetExpr::Select(select) => self.select(select),
@@ -181,7 +187,21 @@ impl Visitor for Reads {
             return refused("a table is called by its name");
         };
         let schema = first.value.to_ascii_lowercase();
-        let is_hidden = self.kind == Kind::Mysql && relation.0.len() > 1 && HIDDEN.contains(&schema.as_str());
+        let is_hidden = match self.kind {
+            Kind::Mysql => relation.0.len() > 1 && HIDDEN.contains(&schema.as_str()),
+            // Tables that are functions, called without arguments.
+            Kind::Sqlite => {
+                let table = relation
+                    .0
+                    .last()
+                    .and_then(|part| part.as_ident())
+                    .map(|ident| ident.value.to_ascii_lowercase());
+                table.is_some_and(|table| {
+                    MACHINERY.contains(&table.as_str()) || table.starts_with("pragma_") && !functions::sqlite(&table)
+                })
+            }
+            Kind::Bigquery | Kind::Postgresql | Kind::Mongodb => false,
+        };
         match is_hidden {
             true => refused(format!(
                 "{schema} is not shown: it holds more than the source's own data"
@@ -231,7 +251,8 @@ impl Visitor for Reads {
                 op: BinaryOperator::Assignment,
                 ..
             } => refused("`:=` sets a variable: it does not pass"),
-            Expr::Identifier(ident) if self.kind == Kind::Mysql && ident.value.starts_with("@@") => {
+            Expr::Identifier(ident) if self.is_variable(ident) => refused("the server's variables are not shown"),
+            Expr::CompoundIdentifier(parts) if parts.iter().any(|ident| self.is_variable(ident)) => {
                 refused("the server's variables are not shown")
             }
             _ => ControlFlow::Continue(()),
