@@ -9,6 +9,7 @@
 //! - `schedules`      agents and DAGs that are started by the clock
 //! - `agent_definitions`  configuration of agents (admin)
 //! - `mcp_servers`    MCP servers whose tools agents may be given (admin)
+//! - `data_sources`   databases of others that the project's people and agents may ask
 //! - `model_prices`   what models cost in a project (admin)
 //! - `agents`         the agents that a caller may choose
 //! - `agent_card`     agents that are meant for programs outside, as A2A finds them
@@ -33,6 +34,7 @@ pub mod agents;
 pub mod audit;
 pub mod chat;
 pub mod conversations;
+pub mod data_sources;
 pub mod graph;
 pub mod health;
 pub mod history;
@@ -94,6 +96,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(schedules::routes())
         .merge(agent_definitions::routes())
         .merge(mcp_servers::routes())
+        .merge(data_sources::routes())
         .merge(model_prices::routes())
         .merge(agents::routes())
         .merge(agent_card::routes())

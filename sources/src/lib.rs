@@ -19,6 +19,7 @@ pub mod reach;
 pub mod source;
 pub mod sources;
 pub mod sqlite;
+pub mod tools;
 
 pub use source::SourceError;
 pub use sources::{Answer, Ask, Opened, SourceArgs, Sources};

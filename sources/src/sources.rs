@@ -8,13 +8,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use chrono::{DateTime, Utc};
 use clap::Args;
-use rejoin_shared::data_sources::{self, Content, DataSource, Kind};
+use rejoin_shared::data_sources::{self, Content, DataSource, Kind, schemas};
 use rejoin_shared::net::Hosts;
 use rejoin_shared::secrets::{MasterKeys, Plaintext, SecretError};
+use rejoin_shared::walls::{self, Asking};
 use serde::Serialize;
 use serde_json::Value;
-use sqlx::PgExecutor;
+use sqlx::PgPool;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -157,32 +159,88 @@ impl Sources {
         })
     }
 
-    /// For so long a schema that was read is believed [s].
-    pub fn schema_age_s(&self) -> i32 {
-        self.means.schema_age_s
-    }
-
-    /// A stored source, to be asked. Nothing is connected to yet. `db` shows the source's row.
+    /// A stored source, to be asked. Nothing is connected to yet.
     ///
     /// # Errors
     /// Its secret can't be opened.
-    pub async fn open(&self, db: impl PgExecutor<'_>, source: &DataSource) -> Result<Arc<Opened>, SourceError> {
+    pub async fn open(&self, db: &PgPool, asking: Asking, source: &DataSource) -> Result<Arc<Opened>, SourceError> {
         let key = (source.id, source.revision);
         if let Some(open) = self.open.get(&key).await {
             return Ok(open);
         }
         let secret = match source.has_secret {
             false => None,
-            true => data_sources::open_secret(db, self.keys()?, source.project_id, source.id)
-                .await
-                .map_err(|error| match error {
-                    SecretError::Database(error) => SourceError::Unreachable(format!("Rejoin's own database: {error}")),
-                    error => SourceError::Unconfigured(error.to_string()),
-                })?,
+            true => {
+                let keys = self.keys()?;
+                let mut db = walls::begin(db, asking).await.map_err(|error| database_away(&error))?;
+                data_sources::open_secret(&mut *db, keys, source.project_id, source.id)
+                    .await
+                    .map_err(|error| match error {
+                        SecretError::Database(error) => database_away(&error),
+                        error => SourceError::Unconfigured(error.to_string()),
+                    })?
+            }
         };
         let opened = Arc::new(self.opened(&source.content, secret));
         self.open.insert(key, opened.clone()).await;
         Ok(opened)
+    }
+
+    /// Checks a query of a stored source, and runs it. Whoever stops waiting ends it, on the server, too.
+    pub async fn query(
+        &self,
+        db: &PgPool,
+        asking: Asking,
+        source: &DataSource,
+        ask: Ask<'_>,
+    ) -> Result<Answer, SourceError> {
+        let answer = self.open(db, asking, source).await?.query(ask).await?;
+        if answer.changes_schemas {
+            let forgotten = async {
+                let mut db = walls::begin(db, asking).await?;
+                schemas::forget(&mut *db, source).await?;
+                db.commit().await
+            };
+            forgotten.await.map_err(|error: sqlx::Error| database_away(&error))?;
+        }
+        Ok(answer)
+    }
+
+    /// What a table or a collection looks like: as it was last read, unless that is too long ago or it is to be read now.
+    pub async fn schema(
+        &self,
+        db: &PgPool,
+        asking: Asking,
+        source: &DataSource,
+        database: Option<&str>,
+        table: &str,
+        refresh: bool,
+    ) -> Result<Schema, SourceError> {
+        let away = |error: sqlx::Error| database_away(&error);
+        let known_as = database.unwrap_or_default();
+        if !refresh {
+            let mut db = walls::begin(db, asking).await.map_err(away)?;
+            let kept = schemas::get(&mut *db, source, known_as, table, self.means.schema_age_s).await;
+            if let Some(kept) = kept.map_err(away)? {
+                return Ok(Schema {
+                    schema: kept.schema,
+                    read_at: kept.read_at,
+                    cached: true,
+                });
+            }
+        }
+        let schema = self.open(db, asking, source).await?.schema(database, table).await?;
+        let kept = async {
+            let mut db = walls::begin(db, asking).await?;
+            let read_at = schemas::keep(&mut *db, source, known_as, table, &schema).await?;
+            db.commit().await?;
+            Ok(read_at)
+        };
+        Ok(Schema {
+            read_at: kept.await.map_err(away)?,
+            schema,
+            cached: false,
+        })
     }
 
     /// A source that is not stored, or not yet: for trying it.
@@ -224,6 +282,21 @@ impl Sources {
     }
 }
 
+fn database_away(error: &sqlx::Error) -> SourceError {
+    SourceError::Unconfigured(format!("Rejoin's own database can't be asked: {error}"))
+}
+
+/// What a table or a collection looks like.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Schema {
+    #[serde(flatten)]
+    pub schema: Value,
+    pub read_at: DateTime<Utc>,
+    /// Whether it is as it was read before.
+    pub cached: bool,
+}
+
 /// A source that can be asked.
 pub struct Opened {
     kind: Kind,
@@ -249,14 +322,32 @@ pub struct Answer {
 }
 
 /// What is asked for, by whoever asks.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Ask<'a> {
     pub database: Option<&'a str>,
     pub query: &'a str,
+    /// To write takes a source that may be written to.
+    pub access: Access,
     /// Fewer rows than the source's bound.
     pub max_rows: Option<u32>,
+    /// Fewer bytes than the source's bound.
+    pub max_bytes: Option<usize>,
     /// Less time than the source's bound.
     pub timeout: Option<Duration>,
+}
+
+impl<'a> Ask<'a> {
+    /// A question that reads, within the source's own bounds.
+    pub fn reading(database: Option<&'a str>, query: &'a str) -> Self {
+        Self {
+            database,
+            query,
+            access: Access::Reads,
+            max_rows: None,
+            max_bytes: None,
+            timeout: None,
+        }
+    }
 }
 
 impl Opened {
@@ -297,7 +388,7 @@ impl Opened {
 
     /// Checks a query, and runs it. Whoever stops waiting ends it.
     pub async fn query(&self, ask: Ask<'_>) -> Result<Answer, SourceError> {
-        let changes_schemas = self.check(ask.query)?;
+        let changes_schemas = self.check(&ask)?;
         let question = self.question(&ask);
         let begun = Instant::now();
         let rows = self
@@ -326,23 +417,31 @@ impl Opened {
         if let Some(rows) = ask.max_rows {
             bounds.max_rows = bounds.max_rows.min(usize::try_from(rows).unwrap_or(usize::MAX));
         }
+        if let Some(bytes) = ask.max_bytes {
+            bounds.max_bytes = bounds.max_bytes.min(bytes);
+        }
         if let Some(time) = ask.timeout {
             bounds.timeout = bounds.timeout.min(time);
         }
         Question {
             database: ask.database.filter(|database| !database.is_empty()),
             query: ask.query,
-            access: if self.read_only { Access::Reads } else { Access::Writes },
+            access: ask.access,
             bounds,
         }
     }
 
     /// Whether it may change how tables look.
-    fn check(&self, query: &str) -> Result<bool, SourceError> {
-        match (self.read_only, self.kind) {
-            (true, _) => self.guarded(query).map(|()| false),
-            (false, Kind::Mongodb) => mongodb::mql::parse(query).map(|_| false).map_err(SourceError::Refused),
-            (false, kind) => guard::check_single(kind, query).map_err(SourceError::Refused),
+    fn check(&self, ask: &Ask<'_>) -> Result<bool, SourceError> {
+        match (ask.access, self.kind) {
+            (Access::Reads, _) => self.guarded(ask.query).map(|()| false),
+            (Access::Writes, _) if self.read_only => Err(SourceError::Refused(
+                "this source is read-only: nothing is written to it".to_owned(),
+            )),
+            (Access::Writes, Kind::Mongodb) => mongodb::mql::parse(ask.query)
+                .map(|_| false)
+                .map_err(SourceError::Refused),
+            (Access::Writes, kind) => guard::check_single(kind, ask.query).map_err(SourceError::Refused),
         }
     }
 

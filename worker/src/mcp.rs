@@ -30,7 +30,7 @@ use clap::Args;
 use rejoin_shared::mcp::Server;
 use rejoin_shared::mcp::commands::{CommandsArgs, CommandsError};
 use rejoin_shared::mcp::offers::Offered;
-use rejoin_shared::secrets::{KeyError, MasterKeys, SecretKeyArgs, keys};
+use rejoin_shared::secrets::{KeyError, SecretKeyArgs};
 use rejoin_shared::tools::{Schema, SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use rejoin_shared::wakeup::SharedBus;
 use serde_json::{Value, json};
@@ -105,10 +105,7 @@ impl McpArgs {
     /// # Errors
     /// What is configured can't be used.
     pub fn connections(&self, db: PgPool, bus: SharedBus, call: Duration) -> Result<Arc<Connections>, McpError> {
-        let keys = match self.keys.file().is_some() || keys::are_configured() {
-            true => Some(Arc::new(self.keys.load()?)),
-            false => None::<Arc<MasterKeys>>,
-        };
+        let keys = self.keys.load_if_configured()?.map(Arc::new);
         let hosts = Hosts::new("REJOIN_MCP_PRIVATE_HOSTS", &self.mcp_private_hosts);
         let means = Means {
             commands: self.commands.load()?,
