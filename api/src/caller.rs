@@ -236,11 +236,13 @@ const NO_MORE_THAN_READING: [&str; 3] = [
     crate::mcp::PATH,
 ];
 
-/// What a request needs.
+/// What a request needs. Data sources are an admin's to add, change and try; to ask one is reading (to write to one, its route sees to).
 fn scope_of(method: &Method, path: &str) -> Scope {
-    if path.starts_with("/api/admin/") {
+    let of_sources = path.split('/').nth(4) == Some("data-sources");
+    let asks = of_sources && (path.ends_with("/query") || path.ends_with("/explain"));
+    if path.starts_with("/api/admin/") || of_sources && !asks && method != Method::GET && method != Method::HEAD {
         Scope::Admin
-    } else if method == Method::GET || method == Method::HEAD || NO_MORE_THAN_READING.contains(&path) {
+    } else if asks || method == Method::GET || method == Method::HEAD || NO_MORE_THAN_READING.contains(&path) {
         Scope::Read
     } else {
         Scope::Write
@@ -269,6 +271,12 @@ mod tests {
         );
         assert_eq!(scope_of(&Method::GET, "/api/conversations"), Scope::Read);
         assert_eq!(scope_of(&Method::POST, "/api/chat/stream"), Scope::Write);
+        let sources = "/api/projects/x/data-sources";
+        assert_eq!(scope_of(&Method::POST, sources), Scope::Admin);
+        assert_eq!(scope_of(&Method::DELETE, &format!("{sources}/y")), Scope::Admin);
+        assert_eq!(scope_of(&Method::POST, &format!("{sources}/y/test")), Scope::Admin);
+        assert_eq!(scope_of(&Method::GET, sources), Scope::Read);
+        assert_eq!(scope_of(&Method::POST, &format!("{sources}/y/query")), Scope::Read);
     }
 
     #[test]

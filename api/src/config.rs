@@ -7,6 +7,8 @@ use clap::Args;
 use rejoin_embeddings::EmbeddingsArgs;
 use rejoin_shared::config::DatabaseArgs;
 use rejoin_shared::mcp::commands::CommandsArgs;
+use rejoin_shared::secrets::SecretKeyArgs;
+use rejoin_sources::SourceArgs;
 
 use crate::oidc::settings::OidcArgs;
 
@@ -28,6 +30,12 @@ pub struct ApiConfig {
 
     #[command(flatten)]
     pub mcp_commands: CommandsArgs,
+
+    #[command(flatten)]
+    pub secret_keys: SecretKeyArgs,
+
+    #[command(flatten)]
+    pub sources: SourceArgs,
 
     /// Address to listen on; port 0 takes a free one
     #[arg(long, env = "REJOIN_LISTEN", default_value = "127.0.0.1:7420")]
@@ -114,6 +122,8 @@ impl ApiConfig {
             embeddings: EmbeddingsArgs::off(),
             oidc: OidcArgs::default(),
             mcp_commands: CommandsArgs::default(),
+            secret_keys: SecretKeyArgs::default(),
+            sources: SourceArgs::default(),
             mcp_hosts: Vec::new(),
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
             rate_per_s: 2_000,

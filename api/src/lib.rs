@@ -39,12 +39,15 @@ pub mod state;
 
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use rejoin_shared::db::{ConnectError, Db, Role};
 use rejoin_shared::mcp::commands::CommandsError;
+use rejoin_shared::secrets::KeyError;
 use rejoin_shared::wakeup;
+use rejoin_sources::Sources;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -62,6 +65,8 @@ const TIDY_EVERY: Duration = Duration::from_secs(30);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
+    #[error(transparent)]
+    Keys(#[from] KeyError),
     #[error(transparent)]
     Connect(#[from] ConnectError),
     #[error("the settings of the identity provider make no sense: {0}")]
@@ -105,6 +110,8 @@ impl Server {
     pub async fn start(config: ApiConfig, shutdown: CancellationToken) -> Result<Self, ServeError> {
         let oidc = Oidc::new(&config.oidc)?;
         let commands = config.mcp_commands.load()?;
+        let keys = config.secret_keys.load_if_configured()?.map(Arc::new);
+        let sources = Sources::new(&config.sources, keys);
         let db = Db::connect_lazy(&config.database, "rejoin-api", Role::App)?;
         let bus = wakeup::start(config.database.bus, &db);
         let asked = config.listen;
@@ -113,7 +120,7 @@ impl Server {
         let addr = listener.local_addr().map_err(failed)?;
         // Of a server's own: stopping it stops nothing else.
         let shutdown = shutdown.child_token();
-        let state = AppState::new(config, oidc, commands, db, bus, CancellationToken::new());
+        let state = AppState::new(config, oidc, commands, sources, db, bus, CancellationToken::new());
         let serving = tokio::spawn(run(listener, state.clone(), shutdown.clone()));
         Ok(Self {
             addr,

@@ -11,6 +11,7 @@
 //! - `schedules`      agents and DAGs that are started by the clock
 //! - `agent_definitions`  configuration of agents (admin)
 //! - `mcp_servers`    MCP servers whose tools agents may be given (admin)
+//! - `data_sources`   databases of others that the project's people and agents may ask
 //! - `model_prices`   what models cost in a project (admin)
 //! - `agents`         the agents that a caller may choose
 //! - `agent_card`     agents that are meant for programs outside, as A2A finds them
@@ -37,6 +38,7 @@ pub mod audit;
 pub mod chat;
 pub mod consoles;
 pub mod conversations;
+pub mod data_sources;
 pub mod graph;
 pub mod health;
 pub mod history;
@@ -100,6 +102,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(schedules::routes())
         .merge(agent_definitions::routes())
         .merge(mcp_servers::routes())
+        .merge(data_sources::routes())
         .merge(model_prices::routes())
         .merge(agents::routes())
         .merge(agent_card::routes())

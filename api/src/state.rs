@@ -7,6 +7,7 @@ use rejoin_embeddings::{Embedder, Endpoints};
 use rejoin_shared::db::Db;
 use rejoin_shared::mcp::commands::Commands;
 use rejoin_shared::wakeup::SharedBus;
+use rejoin_sources::Sources;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -39,6 +40,8 @@ pub struct AppState {
     pub mcp: McpServer,
     /// Processes that projects may use as MCP servers.
     pub commands: Commands,
+    /// Databases of others that projects may ask.
+    pub sources: Sources,
     pub metrics: PrometheusHandle,
     /// A place for each request that is worked on.
     pub in_flight: Arc<Semaphore>,
@@ -52,6 +55,7 @@ impl AppState {
         config: ApiConfig,
         oidc: Option<Oidc>,
         commands: Commands,
+        sources: Sources,
         db: Db,
         bus: SharedBus,
         draining: CancellationToken,
@@ -65,6 +69,7 @@ impl AppState {
             oidc: oidc.map(Arc::new),
             mcp: McpServer::new(&config, draining.clone()),
             commands,
+            sources,
             rates: Arc::new(Rates::new(&config)),
             keys: Arc::new(Keys::new()),
             quotas: Arc::new(Quotas::new()),

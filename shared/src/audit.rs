@@ -80,6 +80,11 @@ pub enum Action {
     McpServerDeleted,
     /// Definitions of tools that an MCP server offers.
     McpToolsApproved,
+    DataSourceCreated,
+    DataSourceChanged,
+    DataSourceDeleted,
+    /// A user has sent it a statement that may write.
+    DataSourceWritten,
     ProductInstalled,
     ProductUninstalled,
     ScheduleCreated,
@@ -116,6 +121,10 @@ impl Action {
             Action::McpServerChanged => "mcp_server.changed",
             Action::McpServerDeleted => "mcp_server.deleted",
             Action::McpToolsApproved => "mcp_server.tools_approved",
+            Action::DataSourceCreated => "data_source.created",
+            Action::DataSourceChanged => "data_source.changed",
+            Action::DataSourceDeleted => "data_source.deleted",
+            Action::DataSourceWritten => "data_source.written",
             Action::ProductInstalled => "product.installed",
             Action::ProductUninstalled => "product.uninstalled",
             Action::ScheduleCreated => "schedule.created",

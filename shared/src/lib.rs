@@ -2,7 +2,7 @@
 //! commands. Imports no other member, no axum and no HTTP client.
 //!
 //! # Layout
-//! - `ids` `digest` `schemas` `config` `db` `telemetry` `auth` `identities` `sessions`   the ground
+//! - `ids` `digest` `schemas` `config` `db` `net` `telemetry` `auth` `identities` `sessions`   the ground
 //! - `projects` `conversations` `messages` `agents` `runs` `run_messages` `tool_calls`   nouns: types and their SQL
 //! - `consoles`  texts that users and agents write together, with their versions
 //! - `tasks`     DAGs of tasks: specs, rows, their objects in the graph, which agent gets which
@@ -19,6 +19,7 @@
 //! - `audit`     who changed what: one chain of entries, appended within the transaction of the act
 //! - `secrets`   values that the database holds only sealed, under master keys that it never sees
 //! - `tools`     what a model may call: the trait, schemas of arguments, the tools over the graph
+//! - `data_sources` databases of others that a project's people and agents may ask
 //! - `mcp`       MCP servers of a project, and what they offer
 //! - `watchdog`  ends child processes with their owner
 //! - `products`  what a project has installed by manifests
@@ -34,6 +35,7 @@ pub mod commands;
 pub mod config;
 pub mod consoles;
 pub mod conversations;
+pub mod data_sources;
 pub mod db;
 pub mod digest;
 pub mod discussions;
@@ -46,6 +48,7 @@ pub mod ids;
 pub mod inbox;
 pub mod mcp;
 pub mod messages;
+pub mod net;
 pub mod prices;
 pub mod products;
 pub mod projects;

@@ -22,6 +22,7 @@ use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use crate::audit::{self, Action, Actor, NewEntry};
+use crate::data_sources;
 
 pub mod envelope;
 pub mod keys;
@@ -228,7 +229,7 @@ pub struct Rotated {
     pub first_failure: Option<SecretError>,
 }
 
-/// Seals the data key of each secret of all projects under the first master key, batch by batch; values stay sealed as they are.
+/// Seals the data key of each secret of all projects, and of their data sources, under the first master key, batch by batch; values stay sealed as they are.
 /// Interrupted, it goes on where it was when it is called again.
 pub async fn rotate(db: &PgPool, keys: &MasterKeys, by: &Actor) -> Result<Rotated, SecretError> {
     let first = keys.first_id();
@@ -251,7 +252,7 @@ pub async fn rotate(db: &PgPool, keys: &MasterKeys, by: &Actor) -> Result<Rotate
         )
         .fetch_all(&mut *tx)
         .await?;
-        let Some(last) = rows.last() else { return Ok(rotated) };
+        let Some(last) = rows.last() else { break };
         after = Some((last.project_id, last.name.clone()));
         let (mut projects, mut names, mut wrapped) = (Vec::new(), Vec::new(), Vec::new());
         for row in rows {
@@ -288,6 +289,20 @@ pub async fn rotate(db: &PgPool, keys: &MasterKeys, by: &Actor) -> Result<Rotate
         tx.commit().await?;
         rotated.rewrapped += names.len() as u64;
     }
+    let (sources, failures) = data_sources::rotate(db, keys).await?;
+    rotated.failed += failures.len() as u64;
+    if rotated.first_failure.is_none() {
+        rotated.first_failure = failures.into_iter().next();
+    }
+    if sources > 0 {
+        let mut tx = db.begin().await?;
+        let detail = json!({ "dataSources": sources });
+        let told = entry(by, None, Action::SecretsRotated, format!("master_key:{first}"), detail);
+        audit::append(&mut tx, &told).await?;
+        tx.commit().await?;
+        rotated.rewrapped += sources;
+    }
+    Ok(rotated)
 }
 
 /// Secrets under one master key.
@@ -302,7 +317,10 @@ pub struct UnderKey {
 pub async fn under_old_keys(db: impl PgExecutor<'_>, keys: &MasterKeys) -> Result<Vec<UnderKey>, SecretError> {
     let old = sqlx::query_as!(
         UnderKey,
-        r#"select key_id, count(*) as "secrets!" from kb.secrets where key_id <> $1 group by key_id order by key_id"#,
+        r#"select key_id as "key_id!", count(*) as "secrets!"
+           from (select key_id from kb.secrets union all select key_id from kb.data_sources) sealed
+           where key_id <> $1
+           group by key_id order by key_id"#,
         keys.first_id()
     )
     .fetch_all(db)

@@ -9,6 +9,7 @@ use rejoin_shared::config::DatabaseArgs;
 use rejoin_shared::events::writer::WriterOptions;
 use rejoin_shared::horizon;
 use rejoin_shared::queue::lease;
+use rejoin_sources::SourceArgs;
 
 use crate::mcp::McpArgs;
 
@@ -127,6 +128,9 @@ pub struct WorkerConfig {
     #[command(flatten)]
     pub mcp: McpArgs,
 
+    #[command(flatten)]
+    pub sources: SourceArgs,
+
     /// Serve Prometheus metrics here, e.g. 127.0.0.1:9464
     #[arg(long, env = "REJOIN_WORKER_METRICS")]
     pub metrics: Option<SocketAddr>,
@@ -172,6 +176,7 @@ impl WorkerConfig {
             compact_events_after_s: 3600,
             old_transaction_s: horizon::OLD.as_secs(),
             mcp: McpArgs::default(),
+            sources: SourceArgs::default(),
             metrics: None,
         }
     }

@@ -12,7 +12,7 @@
 //! - `coordination` tools by which agents find and start each other, and ask people
 //! - `pools`        which tools there are for a project, and which of them an agent is given
 //! - `mcp`          MCP servers: connections, calls, what they offer
-//! - `net`          which addresses a URL from a project may lead to
+//! - `net`          the HTTP client for URLs from a project
 //! - `maintenance`  sweeps: expired leases, dead jobs, stranded keys, retention
 //!
 //! Where a token is born: `run/answer.rs` reads it from the model, `publish.rs` hands it to the event writer.

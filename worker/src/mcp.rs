@@ -30,15 +30,16 @@ use clap::Args;
 use rejoin_shared::mcp::Server;
 use rejoin_shared::mcp::commands::{CommandsArgs, CommandsError};
 use rejoin_shared::mcp::offers::Offered;
-use rejoin_shared::secrets::{KeyError, MasterKeys, SecretKeyArgs, keys};
+use rejoin_shared::secrets::{KeyError, SecretKeyArgs};
 use rejoin_shared::tools::{Schema, SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use rejoin_shared::wakeup::SharedBus;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 
-use crate::net::Hosts;
+use crate::net;
 use connection::{Means, Processes};
 use connections::{Connections, Limits};
+use rejoin_shared::net::Hosts;
 
 /// Providers allow so many characters in a tool's name.
 const NAME_MAX_CHARS: usize = 64;
@@ -104,14 +105,11 @@ impl McpArgs {
     /// # Errors
     /// What is configured can't be used.
     pub fn connections(&self, db: PgPool, bus: SharedBus, call: Duration) -> Result<Arc<Connections>, McpError> {
-        let keys = match self.keys.file().is_some() || keys::are_configured() {
-            true => Some(Arc::new(self.keys.load()?)),
-            false => None::<Arc<MasterKeys>>,
-        };
-        let hosts = Hosts::new(&self.mcp_private_hosts);
+        let keys = self.keys.load_if_configured()?.map(Arc::new);
+        let hosts = Hosts::new("REJOIN_MCP_PRIVATE_HOSTS", &self.mcp_private_hosts);
         let means = Means {
             commands: self.commands.load()?,
-            http: hosts.client()?,
+            http: net::client(&hosts)?,
             hosts,
             processes: Processes::default(),
             max_result_bytes: usize::try_from(self.mcp_result_max_kb)

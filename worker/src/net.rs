@@ -1,89 +1,29 @@
-//! Which addresses a URL from a project may lead to. Called where an HTTP client is made for such a URL.
+//! The HTTP client for URLs that projects have set: `rejoin_shared::net` judges where it connects to.
 //!
-//! Invariants: a name is judged by the addresses that it resolves to, and the connection goes to one of those that were judged; a literal
-//! address is judged, too; redirects are not followed. Addresses of this machine and of private networks are asked only where the operator
-//! names their hosts.
+//! Invariant: redirects are not followed, and no proxy is asked.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use globset::{Glob, GlobSet, GlobSetBuilder};
+use rejoin_shared::net::Hosts;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use url::{Host, Url};
 
 /// Until a connection is there.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Hosts that the operator lets projects reach, wherever they are.
-#[derive(Debug, Clone, Default)]
-pub struct Hosts(GlobSet);
-
-impl Hosts {
-    /// From patterns of names and addresses; broken ones allow nothing.
-    pub fn new(patterns: &[String]) -> Self {
-        let mut set = GlobSetBuilder::new();
-        for pattern in patterns
-            .iter()
-            .map(|pattern| pattern.trim())
-            .filter(|pattern| !pattern.is_empty())
-        {
-            match Glob::new(&pattern.to_ascii_lowercase()) {
-                Ok(glob) => {
-                    set.add(glob);
-                }
-                Err(error) => {
-                    tracing::warn!(pattern, %error, "a pattern of allowed hosts is broken and allows nothing")
-                }
-            }
-        }
-        Self(set.build().unwrap_or_else(|_| GlobSet::empty()))
-    }
-
-    fn allow(&self, host: &str) -> bool {
-        self.0
-            .is_match(host.trim_matches(['[', ']']).trim_end_matches('.').to_ascii_lowercase())
-    }
-
-    /// Whether the operator names the URL's host.
-    pub fn name(&self, url: &Url) -> bool {
-        url.host_str().is_some_and(|host| self.allow(host))
-    }
-
-    /// Err: why this URL is not asked. A name is judged when it is resolved.
-    pub fn judge(&self, url: &Url) -> Result<(), String> {
-        let address = match url.host() {
-            Some(Host::Ipv4(address)) => IpAddr::V4(address),
-            Some(Host::Ipv6(address)) => IpAddr::V6(address),
-            Some(Host::Domain(_)) => return Ok(()),
-            None => return Err("the URL names no host".to_owned()),
-        };
-        match is_public(address) || self.allow(&address.to_string()) {
-            true => Ok(()),
-            false => Err(refusal(&address.to_string())),
-        }
-    }
-
-    /// A client that asks nobody else, and follows no redirects.
-    ///
-    /// # Errors
-    /// The system gives no TLS roots.
-    pub fn client(&self) -> Result<reqwest::Client, reqwest::Error> {
-        reqwest::Client::builder()
-            .dns_resolver(Arc::new(Judging(self.clone())))
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT_TIMEOUT)
-            // A proxy would resolve names by itself, unjudged.
-            .no_proxy()
-            .build()
-    }
-}
-
-fn refusal(host: &str) -> String {
-    format!(
-        "{host} is an address of this machine or of a private network, which projects may not ask unless the operator names it in \
-         REJOIN_MCP_PRIVATE_HOSTS"
-    )
+/// A client that connects only where it may, asks nobody else, and follows no redirects.
+///
+/// # Errors
+/// The system gives no TLS roots.
+pub fn client(hosts: &Hosts) -> Result<reqwest::Client, reqwest::Error> {
+    reqwest::Client::builder()
+        .dns_resolver(Arc::new(Judging(hosts.clone())))
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(CONNECT_TIMEOUT)
+        // A proxy would resolve names by itself, unjudged.
+        .no_proxy()
+        .build()
 }
 
 /// Resolves, and hands on only what may be asked.
@@ -93,60 +33,9 @@ impl Resolve for Judging {
     fn resolve(&self, name: Name) -> Resolving {
         let hosts = self.0.clone();
         Box::pin(async move {
-            let host = name.as_str();
-            let found: Vec<SocketAddr> = tokio::net::lookup_host((host, 0)).await?.collect();
-            if hosts.allow(host) {
-                return Ok(Box::new(found.into_iter()) as Addrs);
-            }
-            let public: Vec<SocketAddr> = found.into_iter().filter(|address| is_public(address.ip())).collect();
-            match public.is_empty() {
-                false => Ok(Box::new(public.into_iter()) as Addrs),
-                true => Err(refusal(host).into()),
-            }
+            let judged: Vec<SocketAddr> = hosts.resolve(name.as_str(), 0).await?;
+            Ok(Box::new(judged.into_iter()) as Addrs)
         })
-    }
-}
-
-/// Whether an address belongs to the Internet at large: not to this machine, a private network, or a special purpose (IANA's registries).
-pub fn is_public(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => is_public_v4(address),
-        IpAddr::V6(address) => is_public_v6(address),
-    }
-}
-
-fn is_public_v4(address: Ipv4Addr) -> bool {
-    let [a, b, c, _] = address.octets();
-    let is_special = match (a, b) {
-        // This network; carrier's NAT; IETF's protocols and documentation; 6to4; benchmarks; reserved.
-        (0, _) | (100, 64..=127) | (198, 18 | 19) | (240.., _) => true,
-        (192, 0) => c == 0 || c == 2,
-        (192, 88) => c == 99,
-        (_, _) => false,
-    };
-    !(is_special
-        || address.is_private()
-        || address.is_loopback()
-        || address.is_link_local()
-        || address.is_multicast()
-        || address.is_documentation())
-}
-
-fn is_public_v6(address: Ipv6Addr) -> bool {
-    // Those that stand for an IPv4 address are as public as that: mapped, compatible, and NAT64.
-    if let Some(inner) = address.to_ipv4_mapped() {
-        return is_public_v4(inner);
-    }
-    let [a, b, c, d, e, f, g, h] = address.segments();
-    let inner = || Ipv4Addr::from((u32::from(g) << 16) | u32::from(h));
-    match (a, b) {
-        (0x64, 0xff9b) if (c, d, e, f) == (0, 0, 0, 0) => is_public_v4(inner()),
-        // 6to4 holds an IPv4 address, Teredo hides one.
-        (0x2002, _) => is_public_v4(Ipv4Addr::from((u32::from(b) << 16) | u32::from(c))),
-        (0x2001, 0..=0x1ff) | (0x2001, 0xdb8) | (0x3fff, _) => false,
-        // Global unicast, and nothing else.
-        (0x2000..=0x3fff, _) => true,
-        (_, _) => false,
     }
 }
 
@@ -154,86 +43,10 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn addresses_of_this_machine_and_private_networks_are_not_public() {
-        for address in [
-            "127.0.0.1",
-            "127.1.2.3",
-            "0.0.0.0",
-            "10.0.0.1",
-            "172.16.0.1",
-            "172.31.255.255",
-            "192.168.1.1",
-            "169.254.169.254",
-            "100.64.0.1",
-            "192.0.0.8",
-            "192.0.2.1",
-            "198.18.0.1",
-            "198.51.100.1",
-            "203.0.113.1",
-            "224.0.0.1",
-            "255.255.255.255",
-            "240.0.0.1",
-            "::",
-            "::1",
-            "::ffff:127.0.0.1",
-            "::ffff:10.0.0.1",
-            "::127.0.0.1",
-            "64:ff9b::7f00:1",
-            "2002:7f00:1::",
-            "fc00::1",
-            "fd12:3456::1",
-            "fe80::1",
-            "ff02::1",
-            "2001:db8::1",
-            "2001::1",
-            "3fff::1",
-            "100::1",
-        ] {
-            assert!(!is_public(address.parse().unwrap()), "{address}");
-        }
-        for address in [
-            "1.1.1.1",
-            "93.184.215.14",
-            "172.32.0.1",
-            "100.128.0.1",
-            "2606:4700::1111",
-            "64:ff9b::101:101",
-            "2002:101:101::",
-        ] {
-            assert!(is_public(address.parse().unwrap()), "{address}");
-        }
-    }
-
-    #[test]
-    fn an_address_in_any_spelling_is_judged_and_the_operator_may_allow_it() {
-        let nothing = Hosts::default();
-        for url in [
-            "http://127.1/mcp",
-            "http://2130706433/",
-            "http://0x7f.0.0.1/",
-            "http://0177.0.0.1/",
-            "http://[::1]:80/",
-            "http://[::ffff:7f00:1]/",
-            "http://169.254.169.254/latest",
-            "http://10.1.2.3/",
-        ] {
-            let url = Url::parse(url).unwrap();
-            assert!(nothing.judge(&url).is_err(), "{url}");
-        }
-        assert_eq!(nothing.judge(&Url::parse("https://mcp.example/").unwrap()), Ok(()));
-        let some = Hosts::new(&["127.0.0.1".to_owned(), "*.internal".to_owned(), "::1".to_owned()]);
-        assert_eq!(some.judge(&Url::parse("http://127.1:3000/").unwrap()), Ok(()));
-        assert_eq!(some.judge(&Url::parse("http://[::1]/").unwrap()), Ok(()));
-        assert!(some.judge(&Url::parse("http://127.0.0.2/").unwrap()).is_err());
-        assert!(some.allow("a.internal") && some.allow("A.Internal.") && !some.allow("internal.example"));
-    }
-
     #[tokio::test]
     async fn a_name_is_judged_by_what_it_resolves_to() {
         let ask = |hosts: Hosts| async move {
-            let address = hosts
-                .client()
+            let address = client(&hosts)
                 .unwrap()
                 .get("http://localhost:9/")
                 .send()
@@ -241,9 +54,9 @@ mod tests {
                 .unwrap_err();
             format!("{:?}", address)
         };
-        assert!(ask(Hosts::default()).await.contains("private network"));
+        assert!(ask(Hosts::new("A_SETTING", &[])).await.contains("private network"));
         assert!(
-            !ask(Hosts::new(&["localhost".to_owned()]))
+            !ask(Hosts::new("A_SETTING", &["localhost".to_owned()]))
                 .await
                 .contains("private network")
         );

@@ -1,5 +1,6 @@
-//! Which tools there are for a project, and which of them an agent is given: the built-in ones, and those of the project's MCP servers that are
-//! on, matched by the server's own patterns, and approved as they are defined now. Called by the executor when an attempt begins.
+//! Which tools there are for a project, and which of them an agent is given: the built-in ones, those over the project's data sources if it
+//! has any, and those of its MCP servers that are on, matched by the server's own patterns, and approved as they are defined now. Called by
+//! the executor when an attempt begins.
 //!
 //! Invariants: a whitelist is never widened; a built-in tool is never shadowed; what was read is dropped when the wake-up bus tells of a
 //! change, and looked at again after [`KEPT_FOR`] even if it does not. No connection is made for what was seen before: a server is asked
@@ -11,11 +12,14 @@ use std::time::{Duration, Instant};
 
 use dashmap::DashMap;
 use futures::future::join_all;
+use rejoin_shared::data_sources::{self, Kind};
 use rejoin_shared::mcp::offers::Standing;
 use rejoin_shared::mcp::{self, Server, offers};
 use rejoin_shared::tools::SharedTool;
 use rejoin_shared::tools::registry::{Patterns, Registry};
 use rejoin_shared::wakeup::{self, SharedBus};
+use rejoin_sources::Sources;
+use rejoin_sources::tools::for_kinds;
 use sqlx::PgPool;
 use tracing::warn;
 use uuid::Uuid;
@@ -27,7 +31,7 @@ use crate::mcp::connections::Connections;
 /// For so long a project's tools are believed without another look: a hint that they have changed may be lost.
 const KEPT_FOR: Duration = Duration::from_secs(2);
 
-/// The tools of a project's MCP servers.
+/// The tools over a project's data sources, and of its MCP servers.
 struct OfProject {
     tools: BTreeMap<String, SharedTool>,
     /// Servers that were never asked what they offer.
@@ -38,16 +42,24 @@ struct OfProject {
 pub struct Pools {
     builtin: Registry,
     connections: Arc<Connections>,
+    sources: Sources,
     db: PgPool,
     projects: DashMap<Uuid, Arc<OfProject>>,
 }
 
 impl Pools {
     /// Listens to the bus as long as it is used.
-    pub fn start(builtin: Registry, connections: Arc<Connections>, db: PgPool, bus: &SharedBus) -> Arc<Self> {
+    pub fn start(
+        builtin: Registry,
+        connections: Arc<Connections>,
+        sources: Sources,
+        db: PgPool,
+        bus: &SharedBus,
+    ) -> Arc<Self> {
         let pools = Arc::new(Self {
             builtin: builtin.with(coordination::tools()),
             connections,
+            sources,
             db,
             projects: DashMap::new(),
         });
@@ -106,8 +118,15 @@ impl Pools {
             true => Vec::new(),
             false => offers::of_project(&self.db, project_id).await?,
         };
+        let kept = data_sources::list(&self.db, project_id).await?;
+        let kinds: Vec<Kind> = kept.iter().map(|source| source.content.kind).collect();
+        let any_writable = kept.iter().any(|source| !source.content.read_only);
+        let of_sources = for_kinds(&self.sources, &kinds, any_writable);
         let mut project = OfProject {
-            tools: BTreeMap::new(),
+            tools: of_sources
+                .into_iter()
+                .map(|tool| (tool.spec().name.clone(), tool))
+                .collect(),
             unseen: Vec::new(),
             read_at,
         };

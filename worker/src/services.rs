@@ -13,12 +13,14 @@ use rejoin_shared::graph::meaning::SharedTextModel;
 use rejoin_shared::queue::lease::WorkerInfo;
 use rejoin_shared::wakeup::{self, SharedBus};
 use rejoin_shared::{commands, ids};
+use rejoin_sources::Sources;
 use tokio_util::sync::CancellationToken;
 
 use crate::WorkerError;
 use crate::config::WorkerConfig;
 use crate::embedding::Embedding;
 use crate::jobs::{Handler, Handlers};
+use crate::mcp::McpError;
 use crate::mcp::probe::Probe;
 use crate::models::name::ModelSettings;
 use crate::models::registry::Models;
@@ -38,6 +40,8 @@ pub struct Services {
     pub embedder: Embedder,
     /// The tools of each project.
     pub pools: Arc<Pools>,
+    /// Databases of others that projects may ask.
+    pub sources: Sources,
     /// Of jobs that are not runs.
     pub handlers: Handlers,
     pub worker: Arc<WorkerInfo>,
@@ -69,9 +73,17 @@ impl Services {
             slots: i32::try_from(config.slots).unwrap_or(i32::MAX),
         };
         let call = Duration::from_secs(config.tool_timeout_s);
+        let keys = config
+            .mcp
+            .keys
+            .load_if_configured()
+            .map_err(McpError::from)?
+            .map(Arc::new);
+        let sources = Sources::new(&config.sources, keys);
         let connections = config.mcp.connections(db.sql.clone(), bus.clone(), call)?;
         Ok(Self {
-            pools: Pools::start(tools, connections, db.sql.clone(), &bus),
+            pools: Pools::start(tools, connections, sources.clone(), db.sql.clone(), &bus),
+            sources,
             writer: EventWriter::start(db.clone(), bus.clone(), config.writer()),
             models: Models::new(models)?,
             retry: RetryPolicy::default(),
@@ -86,7 +98,8 @@ impl Services {
 
     /// With these tools in the place of the built-in ones.
     pub fn offering(mut self, tools: Registry) -> Self {
-        self.pools = Pools::start(tools, self.pools.connections().clone(), self.db.sql.clone(), &self.bus);
+        let connections = self.pools.connections().clone();
+        self.pools = Pools::start(tools, connections, self.sources.clone(), self.db.sql.clone(), &self.bus);
         self
     }
 

@@ -42,6 +42,17 @@ impl SecretKeyArgs {
             .map(PathBuf::from)
     }
 
+    /// The keys, where the settings name any.
+    ///
+    /// # Errors
+    /// There are both, or they can't be read.
+    pub fn load_if_configured(&self) -> Result<Option<MasterKeys>, KeyError> {
+        match self.file().is_some() || are_configured() {
+            true => self.load().map(Some),
+            false => Ok(None),
+        }
+    }
+
     /// The keys of the file or of the variable.
     ///
     /// # Errors

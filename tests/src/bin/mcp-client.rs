@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use chrono::DateTime;
 use rejoin_shared::mcp::{Server, Settings, Transport};
+use rejoin_shared::net::Hosts;
 use rejoin_worker::mcp::connection::{Connection, Means, Processes};
 use rejoin_worker::mcp::oauth::Grant;
 use rejoin_worker::mcp::secrets::{Filled, Hider};
-use rejoin_worker::net::Hosts;
+use rejoin_worker::net;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -17,10 +18,13 @@ use uuid::Uuid;
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let url = std::env::args().next_back().unwrap_or_default();
-    let hosts = Hosts::new(&["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()]);
+    let hosts = Hosts::new(
+        "REJOIN_MCP_PRIVATE_HOSTS",
+        &["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()],
+    );
     let means = Means {
         commands: Default::default(),
-        http: hosts.client()?,
+        http: net::client(&hosts)?,
         hosts,
         processes: Processes::default(),
         max_result_bytes: 1024 * 1024,

@@ -30,7 +30,7 @@ use tracing::{debug, info, warn};
 use super::answer;
 use super::http;
 use super::secrets::{Filled, Hider};
-use crate::net::Hosts;
+use rejoin_shared::net::Hosts;
 
 /// A connection that is asked to end may take so long: a process is asked, then told, then killed, 3 s each.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);

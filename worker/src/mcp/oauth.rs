@@ -27,9 +27,9 @@ use tracing::debug;
 use url::{Url, form_urlencoded};
 
 use super::secrets::Hider;
-use crate::net::Hosts;
 use asking::Asking;
 use discovery::Endpoint;
+use rejoin_shared::net::Hosts;
 
 /// A token is not used any more so long before it expires: a request takes a while to be read.
 const MARGIN: Duration = Duration::from_secs(30);

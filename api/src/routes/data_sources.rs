@@ -1,0 +1,425 @@
+//! `/api/projects/{p}/data-sources`: databases of others that the project's people and agents may ask. Who may read may look and ask; admins
+//! add, change and remove.
+//!
+//! - `bodies`  what requests and answers say
+//!
+//! Invariant: no transaction of Rejoin's own database is open while a source is asked.
+
+mod bodies;
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::{HeaderName, header::LOCATION};
+use rejoin_shared::audit::Action;
+use rejoin_shared::auth::Scope;
+use rejoin_shared::data_sources::{self, Content, DataSource, Secret};
+use rejoin_shared::secrets::Plaintext;
+use rejoin_shared::secrets::envelope::Sealed;
+use rejoin_shared::wakeup::Wake;
+use rejoin_sources::source::{Access, Tested};
+use rejoin_sources::{Ask, SourceError};
+use serde_json::json;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use self::bodies::{
+    DataSourceBody, DataSourceRequest, DataSources, Databases, ForceParams, Plan, QueryAnswer, QueryRequest,
+    SchemaBody, SchemaParams, Tables, TablesParams, TestedBody, problem,
+};
+use super::audit::record;
+use crate::caller::Caller;
+use crate::extract::{Body, Params, Segments};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+/// How long a request asks a source: less than a request may take.
+const ASK_LIMIT: Duration = Duration::from_secs(20);
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(list, create))
+        .routes(routes!(get, change, delete))
+        .routes(routes!(test))
+        .routes(routes!(databases))
+        .routes(routes!(tables))
+        .routes(routes!(schema))
+        .routes(routes!(query))
+        .routes(routes!(explain))
+}
+
+fn not_found() -> Problem {
+    Problem::not_found("data_source_not_found", "The data source")
+}
+
+fn name_taken(name: &str) -> Problem {
+    Problem::conflict(
+        "data_source_name_taken",
+        format!("there is already a data source named {name}"),
+    )
+}
+
+async fn find(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<DataSource, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = caller.walled(state).await?;
+    data_sources::get(&mut *db, project_id, id).await?.ok_or_else(not_found)
+}
+
+/// Seals what a request says of a secret.
+fn sealed(state: &AppState, project_id: Uuid, id: Uuid, secret: Option<&str>) -> Result<Option<Sealed>, Problem> {
+    let Some(secret) = secret else { return Ok(None) };
+    let keys = state.sources.keys().map_err(problem)?;
+    data_sources::seal(keys, project_id, id, &Plaintext::new(secret.as_bytes().to_vec()))
+        .map(Some)
+        .map_err(|error| Problem::bad_request("invalid_data_source", error.to_string()))
+}
+
+/// Err: it does not answer, and is not to be saved all the same.
+fn must_answer(tested: &Result<Tested, SourceError>, force: bool) -> Result<(), Problem> {
+    match tested {
+        Err(error) if !force => {
+            let detail = format!("{error}. (`?force=true` saves it all the same)");
+            Err(Problem::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "data_source_does_not_answer",
+                detail,
+            ))
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+fn failure(tested: &Result<Tested, SourceError>) -> Option<String> {
+    tested.as_ref().err().map(SourceError::to_string)
+}
+
+/// The project's data sources
+#[utoipa::path(get, path = "/api/projects/{p}/data-sources", tag = "data sources",
+    params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "All of them, by name", body = DataSources), Refused))]
+async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+) -> Result<Json<DataSources>, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = caller.walled(&state).await?;
+    let sources = data_sources::list(&mut *db, project_id).await?;
+    let items = sources.into_iter().map(DataSourceBody::from).collect();
+    Ok(Json(DataSources { items }))
+}
+
+/// Add a data source (admin)
+///
+/// It is tried first; what does not answer is not saved, unless the request insists.
+#[utoipa::path(post, path = "/api/projects/{p}/data-sources", tag = "data sources", request_body = DataSourceRequest,
+    params(ForceParams, ("p" = Uuid, Path, description = "The project")),
+    responses((status = 201, description = "Added", body = DataSourceBody, headers(("Location" = String, description = "Where it is"))),
+        (status = 409, description = "The name is taken, or there are too many", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "It does not answer", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn create(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Params(params): Params<ForceParams>,
+    Body(request): Body<DataSourceRequest>,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<DataSourceBody>), Problem> {
+    caller.in_project(project_id)?;
+    let content = request.over(None)?;
+    let secret = request.secret.flatten();
+    let id = data_sources::new_id();
+    let sealed = sealed(&state, project_id, id, secret.as_deref())?;
+    let tested = tried(&state, &content, secret).await;
+    must_answer(&tested, params.force)?;
+    let mut db = caller.walled(&state).await?;
+    if data_sources::count(&mut *db, project_id).await? >= data_sources::MAX_SOURCES {
+        let detail = format!("a project has at most {} data sources", data_sources::MAX_SOURCES);
+        return Err(Problem::conflict("too_many_data_sources", detail));
+    }
+    let owner = Some(caller.user_id);
+    let source = data_sources::create(&mut db, id, project_id, owner, &content, sealed.as_ref())
+        .await?
+        .ok_or_else(|| name_taken(&content.name))?;
+    data_sources::tested(&mut *db, project_id, id, failure(&tested).as_deref()).await?;
+    let source = data_sources::get(&mut *db, project_id, id).await?.unwrap_or(source);
+    let (target, detail) = (format!("data_source:{id}"), told(&content));
+    record(&mut db, &caller, Action::DataSourceCreated, target, detail).await?;
+    db.commit().await?;
+    state.bus.publish(Wake::tools(project_id));
+    let location = format!("/api/projects/{project_id}/data-sources/{id}");
+    Ok((StatusCode::CREATED, [(LOCATION, location)], Json(source.into())))
+}
+
+/// What the audit log is told of a source.
+fn told(content: &Content) -> serde_json::Value {
+    json!({ "name": content.name, "kind": content.kind, "readOnly": content.read_only })
+}
+
+async fn tried(state: &AppState, content: &Content, secret: Option<String>) -> Result<Tested, SourceError> {
+    let secret = secret.map(|secret| Plaintext::new(secret.into_bytes()));
+    state.sources.opened(content, secret).test().await
+}
+
+/// One data source
+#[utoipa::path(get, path = "/api/projects/{p}/data-sources/{id}", tag = "data sources",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
+    responses((status = 200, description = "It", body = DataSourceBody), Refused))]
+async fn get(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<Json<DataSourceBody>, Problem> {
+    Ok(Json(find(&state, &caller, project_id, id).await?.into()))
+}
+
+/// Change a data source (admin)
+///
+/// It is tried first, as a new one is. Where it is reached in another way, its secret is to be given again: nobody leads it elsewhere.
+#[utoipa::path(patch, path = "/api/projects/{p}/data-sources/{id}", tag = "data sources", request_body = DataSourceRequest,
+    params(ForceParams, ("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
+    responses((status = 200, description = "As it is now", body = DataSourceBody),
+        (status = 409, description = "The name is taken", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "It does not answer", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn change(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Params(params): Params<ForceParams>,
+    Body(request): Body<DataSourceRequest>,
+) -> Result<Json<DataSourceBody>, Problem> {
+    let before = find(&state, &caller, project_id, id).await?;
+    let content = request.over(Some(&before.content))?;
+    let moves = content.settings != before.content.settings;
+    if moves && before.has_secret && request.secret.is_none() {
+        let detail = "give `secret` again, since the source is reached in another way; or null, if it has none then";
+        return Err(Problem::bad_request("secret_needed", detail));
+    }
+    let secret = match &request.secret {
+        None => Secret::Kept,
+        Some(None) => Secret::Removed,
+        Some(Some(secret)) => match sealed(&state, project_id, id, Some(secret))? {
+            Some(sealed) => Secret::Set(sealed),
+            None => Secret::Removed,
+        },
+    };
+    let tested = match request.secret {
+        // Reached as it was.
+        None if !moves => None,
+        secret => Some(tried(&state, &content, secret.flatten()).await),
+    };
+    if let Some(tested) = &tested {
+        must_answer(tested, params.force)?;
+    }
+    let mut db = caller.walled(&state).await?;
+    let source = data_sources::update(&mut db, project_id, id, &content, &secret).await?;
+    let Some(mut source) = source else {
+        return match data_sources::get(&mut *db, project_id, id).await? {
+            Some(_) => Err(name_taken(&content.name)),
+            None => Err(not_found()),
+        };
+    };
+    if let Some(tested) = &tested {
+        data_sources::tested(&mut *db, project_id, id, failure(tested).as_deref()).await?;
+        source = data_sources::get(&mut *db, project_id, id).await?.unwrap_or(source);
+    }
+    let (target, detail) = (format!("data_source:{id}"), told(&content));
+    record(&mut db, &caller, Action::DataSourceChanged, target, detail).await?;
+    db.commit().await?;
+    state.bus.publish(Wake::tools(project_id));
+    Ok(Json(source.into()))
+}
+
+/// Remove a data source (admin)
+#[utoipa::path(delete, path = "/api/projects/{p}/data-sources/{id}", tag = "data sources",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
+    responses((status = 204, description = "Gone"), Refused))]
+async fn delete(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<StatusCode, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = caller.walled(&state).await?;
+    if !data_sources::delete(&mut db, project_id, id).await? {
+        return Err(not_found());
+    }
+    let target = format!("data_source:{id}");
+    record(&mut db, &caller, Action::DataSourceDeleted, target, json!({})).await?;
+    db.commit().await?;
+    state.bus.publish(Wake::tools(project_id));
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Try a data source (admin)
+#[utoipa::path(post, path = "/api/projects/{p}/data-sources/{id}/test", tag = "data sources",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
+    responses((status = 200, description = "It was tried: `ok` says whether it answers", body = TestedBody), Refused))]
+async fn test(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<Json<TestedBody>, Problem> {
+    let source = find(&state, &caller, project_id, id).await?;
+    let tested = match state.sources.open(&state.db.sql, caller.asking(), &source).await {
+        Ok(opened) => opened.test().await,
+        Err(error) => Err(error),
+    };
+    let mut db = caller.walled(&state).await?;
+    data_sources::tested(&mut *db, project_id, id, failure(&tested).as_deref()).await?;
+    db.commit().await?;
+    Ok(Json(TestedBody::of(&tested)))
+}
+
+/// The databases of a data source; of BigQuery its datasets
+#[utoipa::path(get, path = "/api/projects/{p}/data-sources/{id}/databases", tag = "data sources",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
+    responses((status = 200, description = "Their names", body = Databases),
+        (status = 502, description = "The source can't be reached", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused))]
+async fn databases(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<Json<Databases>, Problem> {
+    let source = find(&state, &caller, project_id, id).await?;
+    let opened = state
+        .sources
+        .open(&state.db.sql, caller.asking(), &source)
+        .await
+        .map_err(problem)?;
+    let items = opened.databases().await.map_err(problem)?;
+    Ok(Json(Databases { items }))
+}
+
+/// The tables, views or collections of a database
+#[utoipa::path(get, path = "/api/projects/{p}/data-sources/{id}/tables", tag = "data sources",
+    params(TablesParams, ("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
+    responses((status = 200, description = "All of them", body = Tables),
+        (status = 502, description = "The source can't be reached", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused))]
+async fn tables(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Params(params): Params<TablesParams>,
+) -> Result<Json<Tables>, Problem> {
+    let source = find(&state, &caller, project_id, id).await?;
+    let opened = state
+        .sources
+        .open(&state.db.sql, caller.asking(), &source)
+        .await
+        .map_err(problem)?;
+    let items = opened.tables(params.database.as_deref()).await.map_err(problem)?;
+    let items = items.into_iter().map(Into::into).collect();
+    Ok(Json(Tables { items }))
+}
+
+/// What a table or a collection looks like
+///
+/// As it was last read, with the time of that; a collection's fields are those of a sample.
+#[utoipa::path(get, path = "/api/projects/{p}/data-sources/{id}/schema", tag = "data sources",
+    params(SchemaParams, ("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
+    responses((status = 200, description = "Its columns or fields", body = SchemaBody),
+        (status = 422, description = "There is none of this name", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 502, description = "The source can't be reached", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused))]
+async fn schema(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Params(params): Params<SchemaParams>,
+) -> Result<Json<SchemaBody>, Problem> {
+    let source = find(&state, &caller, project_id, id).await?;
+    let database = params.database.as_deref().filter(|database| !database.is_empty());
+    let looking = state.sources.schema(
+        &state.db.sql,
+        caller.asking(),
+        &source,
+        database,
+        &params.table,
+        params.refresh,
+    );
+    Ok(Json(looking.await.map_err(problem)?.into()))
+}
+
+/// Ask a data source
+///
+/// Who hangs up ends the query, on its server, too. To write takes `write: true`, the scope `write`, and a source that is not read-only.
+#[utoipa::path(post, path = "/api/projects/{p}/data-sources/{id}/query", tag = "data sources", request_body = QueryRequest,
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
+    responses((status = 200, description = "Columns and rows", body = QueryAnswer),
+        (status = 422, description = "The query does not pass, or the source does not take it", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 502, description = "The source can't be reached", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 504, description = "It took too long, and was ended", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn query(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Body(request): Body<QueryRequest>,
+) -> Result<Json<QueryAnswer>, Problem> {
+    let source = find(&state, &caller, project_id, id).await?;
+    if request.write && !caller.may(Scope::Write) {
+        let detail = "the caller lacks the scope `write`";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "scope_missing", detail));
+    }
+    let ask = Ask {
+        access: if request.write { Access::Writes } else { Access::Reads },
+        max_rows: request.max_rows,
+        timeout: Some(ASK_LIMIT),
+        ..Ask::reading(request.database.as_deref(), &request.query)
+    };
+    let answer = state
+        .sources
+        .query(&state.db.sql, caller.asking(), &source, ask)
+        .await
+        .map_err(problem)?;
+    if request.write {
+        let mut db = caller.walled(&state).await?;
+        let target = format!("data_source:{id}");
+        record(
+            &mut db,
+            &caller,
+            Action::DataSourceWritten,
+            target,
+            told(&source.content),
+        )
+        .await?;
+        db.commit().await?;
+    }
+    Ok(Json(answer.into()))
+}
+
+/// How a data source would run a query; what BigQuery would bill for it
+///
+/// It does not run.
+#[utoipa::path(post, path = "/api/projects/{p}/data-sources/{id}/explain", tag = "data sources", request_body = QueryRequest,
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
+    responses((status = 200, description = "The plan", body = Plan),
+        (status = 422, description = "The query does not pass, or the source does not take it", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 502, description = "The source can't be reached", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn explain(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Body(request): Body<QueryRequest>,
+) -> Result<Json<Plan>, Problem> {
+    let source = find(&state, &caller, project_id, id).await?;
+    let opened = state
+        .sources
+        .open(&state.db.sql, caller.asking(), &source)
+        .await
+        .map_err(problem)?;
+    let ask = Ask {
+        timeout: Some(ASK_LIMIT),
+        ..Ask::reading(request.database.as_deref(), &request.query)
+    };
+    let plan = opened.explain(ask).await.map_err(problem)?;
+    Ok(Json(Plan { plan }))
+}

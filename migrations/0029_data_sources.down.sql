@@ -1,0 +1,2 @@
+drop table kb.data_source_schemas;
+drop table kb.data_sources;

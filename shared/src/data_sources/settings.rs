@@ -1,0 +1,362 @@
+//! What is set of a data source, and what may be. Called by whatever takes settings: the API's routes and the command line.
+//!
+//! Invariant: no setting holds a password or a key: those are the source's secret.
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+/// Of a host, a name or a path [bytes].
+const VALUE_MAX_BYTES: usize = 1_024;
+/// Longest name of a source [characters].
+pub const NAME_MAX_CHARS: usize = 64;
+/// Bounds of what a source's limits may be set to; the operator's settings bound them once more.
+const MAX_TIMEOUT_MS: u64 = 600_000;
+
+/// Which kind of database it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    Postgresql,
+    /// MySQL, and MariaDB.
+    Mysql,
+    Sqlite,
+    Mongodb,
+    Bigquery,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 5] = [
+        Kind::Postgresql,
+        Kind::Mysql,
+        Kind::Sqlite,
+        Kind::Mongodb,
+        Kind::Bigquery,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Postgresql => "postgresql",
+            Kind::Mysql => "mysql",
+            Kind::Sqlite => "sqlite",
+            Kind::Mongodb => "mongodb",
+            Kind::Bigquery => "bigquery",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Kind::ALL.into_iter().find(|kind| kind.as_str() == text)
+    }
+
+    /// Whether it is asked in SQL.
+    pub fn is_sql(self) -> bool {
+        match self {
+            Kind::Postgresql | Kind::Mysql | Kind::Sqlite | Kind::Bigquery => true,
+            Kind::Mongodb => false,
+        }
+    }
+
+    fn default_port(self) -> u16 {
+        match self {
+            Kind::Postgresql => 5432,
+            Kind::Mysql => 3306,
+            Kind::Mongodb => 27017,
+            Kind::Bigquery => 443,
+            Kind::Sqlite => 0,
+        }
+    }
+}
+
+/// How a source is reached. Which of these a kind takes is said by [`Settings::check`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Settings {
+    /// postgresql, mysql, mongodb: a name or an address. Of the first two also a socket's path, if the operator names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// The kind's usual one, unless it is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// The one that is asked unless a query names another; for bigquery a dataset.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub database: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// postgresql, mysql, mongodb: whether the connection is encrypted, and the server's certificate checked. Absent: yes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<bool>,
+    /// mongodb: `host` is looked up as `mongodb+srv://` does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub srv: Option<bool>,
+    /// mongodb: the database that knows the user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auth_source: Option<String>,
+    /// sqlite: the file, in a folder that the operator allows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// bigquery: the cloud project that queries are billed to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cloud_project: Option<String>,
+    /// bigquery: where its data are, such as `EU`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
+    /// bigquery: its API's address, if it is not the public one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+}
+
+impl Settings {
+    pub fn port_of(&self, kind: Kind) -> u16 {
+        self.port.unwrap_or_else(|| kind.default_port())
+    }
+
+    pub fn uses_tls(&self) -> bool {
+        self.tls.unwrap_or(true)
+    }
+
+    /// Err: what is wrong, for whoever wrote it.
+    pub fn check(&self, kind: Kind) -> Result<(), String> {
+        let is_server = matches!(kind, Kind::Postgresql | Kind::Mysql | Kind::Mongodb);
+        let is = |only: Kind| kind == only;
+        for (name, given, allowed, needed) in [
+            ("host", self.host.is_some(), is_server, is_server),
+            ("port", self.port.is_some(), is_server, false),
+            (
+                "database",
+                self.database.is_some(),
+                !is(Kind::Sqlite),
+                is(Kind::Postgresql),
+            ),
+            ("user", self.user.is_some(), is_server, is_server && !is(Kind::Mongodb)),
+            ("tls", self.tls.is_some(), is_server, false),
+            ("srv", self.srv.is_some(), is(Kind::Mongodb), false),
+            ("authSource", self.auth_source.is_some(), is(Kind::Mongodb), false),
+            ("path", self.path.is_some(), is(Kind::Sqlite), is(Kind::Sqlite)),
+            (
+                "cloudProject",
+                self.cloud_project.is_some(),
+                is(Kind::Bigquery),
+                is(Kind::Bigquery),
+            ),
+            ("location", self.location.is_some(), is(Kind::Bigquery), false),
+            ("endpoint", self.endpoint.is_some(), is(Kind::Bigquery), false),
+        ] {
+            if given && !allowed {
+                return Err(format!("a {} source takes no `{name}`: leave it out", kind.as_str()));
+            }
+            if needed && !given {
+                return Err(format!("a {} source needs `{name}`", kind.as_str()));
+            }
+        }
+        let texts = [
+            ("host", &self.host),
+            ("database", &self.database),
+            ("user", &self.user),
+            ("authSource", &self.auth_source),
+            ("path", &self.path),
+            ("cloudProject", &self.cloud_project),
+            ("location", &self.location),
+            ("endpoint", &self.endpoint),
+        ];
+        for (name, text) in texts
+            .into_iter()
+            .filter_map(|(name, text)| Some((name, text.as_ref()?)))
+        {
+            if text.trim().is_empty() || text.len() > VALUE_MAX_BYTES || text.contains(char::is_control) {
+                return Err(format!(
+                    "`{name}` has 1 to {VALUE_MAX_BYTES} bytes, and no control characters"
+                ));
+            }
+        }
+        if let Some(host) = &self.host
+            // A path is a folder of sockets, which the operator must name.
+            && !(host.starts_with('/') && matches!(kind, Kind::Postgresql | Kind::Mysql))
+            && host.contains(['/', '@', '?', ',', ' '])
+        {
+            return Err(
+                "`host` is a name or an address alone; port, user and database have fields of their own".to_owned(),
+            );
+        }
+        for (name, text) in [("cloudProject", &self.cloud_project), ("location", &self.location)] {
+            let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
+            if text.as_ref().is_some_and(|text| !text.chars().all(plain)) {
+                return Err(format!("`{name}` has letters, digits, `-`, `_`, `.` and `:` only"));
+            }
+        }
+        if let Some(endpoint) = &self.endpoint {
+            let url = Url::parse(endpoint).map_err(|error| format!("`endpoint` is not a URL: {error}"))?;
+            if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() || url.password().is_some() {
+                return Err("`endpoint` is an http or https URL without user and password".to_owned());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bounds of one query. What is absent is the operator's default.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Limits {
+    /// A query that takes longer is ended, on the server, too [milliseconds].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// Rows of an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_rows: Option<u32>,
+    /// Of an answer's values [bytes].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_bytes: Option<u64>,
+    /// bigquery: what a query may be billed for [bytes].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_bytes_billed: Option<u64>,
+}
+
+impl Limits {
+    /// Err: what is wrong, for whoever wrote it.
+    pub fn check(&self) -> Result<(), String> {
+        let numbers = [
+            ("timeoutMs", self.timeout_ms),
+            ("maxRows", self.max_rows.map(u64::from)),
+            ("maxBytes", self.max_bytes),
+            ("maxBytesBilled", self.max_bytes_billed),
+        ];
+        if let Some((name, _)) = numbers.iter().find(|(_, number)| *number == Some(0)) {
+            return Err(format!("`{name}` is at least 1"));
+        }
+        if self.timeout_ms.is_some_and(|timeout| timeout > MAX_TIMEOUT_MS) {
+            return Err(format!("`timeoutMs` is at most {MAX_TIMEOUT_MS}"));
+        }
+        Ok(())
+    }
+}
+
+/// Err: it can't be a source's name, by which people and agents know it.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let mut characters = name.chars();
+    let begins = characters.next().is_some_and(|first| first.is_ascii_alphanumeric());
+    let goes_on = characters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
+    match begins && goes_on && name.len() <= NAME_MAX_CHARS {
+        true => Ok(()),
+        false => Err(format!(
+            "`name` begins with a letter or a digit, then come letters, digits, `_`, `-` and `.`; at most {NAME_MAX_CHARS} characters"
+        )),
+    }
+}
+
+/// What a URL such as `postgres://user:password@host/database` says: kind, settings and password.
+///
+/// # Errors
+/// What is wrong with it, without a word of the password.
+pub fn from_url(text: &str) -> Result<(Kind, Settings, Option<String>), String> {
+    let url = Url::parse(text).map_err(|error| format!("the URL can't be read: {error}"))?;
+    let kind = match url.scheme() {
+        "postgres" | "postgresql" => Kind::Postgresql,
+        "mysql" | "mariadb" => Kind::Mysql,
+        "mongodb" | "mongodb+srv" => Kind::Mongodb,
+        "sqlite" => Kind::Sqlite,
+        "bigquery" => Kind::Bigquery,
+        other => {
+            return Err(format!(
+                "`{other}://` is no kind of source: postgres://, mysql://, mongodb://, mongodb+srv://, sqlite:///path or bigquery://project/dataset is needed"
+            ));
+        }
+    };
+    let plain = |text: &str| percent_decoded(text).filter(|text| !text.is_empty());
+    let below = plain(url.path().trim_start_matches('/'));
+    let host = url.host_str().filter(|host| !host.is_empty()).map(str::to_owned);
+    let mut settings = match kind {
+        Kind::Sqlite => Settings {
+            path: plain(url.path()),
+            ..Settings::default()
+        },
+        Kind::Bigquery => Settings {
+            cloud_project: host,
+            database: below,
+            ..Settings::default()
+        },
+        Kind::Postgresql | Kind::Mysql | Kind::Mongodb => Settings {
+            host,
+            port: url.port(),
+            database: below,
+            user: plain(url.username()),
+            srv: (url.scheme() == "mongodb+srv").then_some(true),
+            ..Settings::default()
+        },
+    };
+    for (name, value) in url.query_pairs() {
+        match &*name {
+            "sslmode" | "tls" | "ssl" | "ssl-mode" => {
+                settings.tls = match &*value.to_ascii_lowercase() {
+                    "disable" | "disabled" | "false" | "off" => Some(false),
+                    "require" | "required" | "verify-full" | "verify_identity" | "true" | "on" => Some(true),
+                    _ => return Err(format!("{name}={value} is neither `disable` nor `require`")),
+                }
+            }
+            "authSource" => settings.auth_source = Some(value.into_owned()),
+            "location" => settings.location = Some(value.into_owned()),
+            other => return Err(format!("the URL's parameter {other} is not known here: leave it out")),
+        }
+    }
+    let password = url.password().and_then(percent_decoded);
+    Ok((kind, settings, password))
+}
+
+fn percent_decoded(text: &str) -> Option<String> {
+    let bytes = text.as_bytes();
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let hex = (bytes[at] == b'%').then(|| text.get(at + 1..at + 3)).flatten();
+        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) => {
+                plain.push(byte);
+                at += 3;
+            }
+            None => {
+                plain.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8(plain).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_says_what_fields_say() {
+        let (kind, settings, password) =
+            from_url("postgres://ann:p%40ss@db.example:6000/shop?sslmode=disable").unwrap();
+        assert_eq!(kind, Kind::Postgresql);
+        assert_eq!(password.as_deref(), Some("p@ss"));
+        assert_eq!(settings.check(kind), Ok(()));
+        assert_eq!((settings.port, settings.tls), (Some(6000), Some(false)));
+        let (kind, settings, _) = from_url("sqlite:///srv/data/a%20b.db").unwrap();
+        assert_eq!(
+            (kind, settings.path.as_deref()),
+            (Kind::Sqlite, Some("/srv/data/a b.db"))
+        );
+        let (kind, settings, _) = from_url("mongodb+srv://u:p@cluster.example/app?authSource=admin").unwrap();
+        assert_eq!((kind, settings.srv), (Kind::Mongodb, Some(true)));
+        assert!(from_url("http://x/").unwrap_err().contains("no kind of source"));
+        assert!(from_url("postgres://x/y?options=-c").unwrap_err().contains("options"));
+    }
+
+    #[test]
+    fn a_kind_takes_its_own_fields_only() {
+        let settings = Settings {
+            path: Some("/etc/passwd".to_owned()),
+            ..Settings::default()
+        };
+        assert!(settings.check(Kind::Postgresql).is_err());
+        assert_eq!(settings.check(Kind::Sqlite), Ok(()));
+        assert!(Settings::default().check(Kind::Mysql).unwrap_err().contains("host"));
+        let settings = Settings {
+            host: Some("a,b".to_owned()),
+            user: Some("u".to_owned()),
+            ..Settings::default()
+        };
+        assert!(settings.check(Kind::Mysql).is_err());
+    }
+}

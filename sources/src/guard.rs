@@ -1,0 +1,153 @@
+//! The first wall around read-only sources: what of a query's own language passes. One statement, which reads, and calls no function that
+//! is not on a list. `sources` asks here before anything is sent; the walls behind it are the servers' (docs/SOURCES.md).
+//!
+//! - `postgresql`  by PostgreSQL's own grammar: every kind of node that may be in a statement is named
+//! - `sql`         MySQL, SQLite and BigQuery, by `sqlparser`
+//! - `functions`   which functions may be called
+//!
+//! MongoDB's is beside its queries, in `mongodb::guard`.
+
+mod functions;
+mod postgresql;
+mod sql;
+
+use rejoin_shared::data_sources::Kind;
+
+/// Longest query [bytes].
+pub const QUERY_MAX_BYTES: usize = 32 * 1024;
+/// Of the thread that reads a query: enough for the deepest one that is short enough.
+const STACK_BYTES: usize = 256 * 1024 * 1024;
+/// Brackets within brackets: parsers descend with them.
+const MAX_DEPTH: usize = 64;
+
+/// Whether a statement of a kind's SQL only reads. Err: what of it does not pass, for whoever wrote it.
+pub fn check(kind: Kind, sql: &str) -> Result<(), String> {
+    check_size(sql)?;
+    on_large_stack(|| match kind {
+        Kind::Postgresql => postgresql::check(sql),
+        Kind::Mysql | Kind::Sqlite | Kind::Bigquery => sql::check(kind, sql),
+        // Never asked in SQL.
+        Kind::Mongodb => Err("MongoDB is not asked in SQL".to_owned()),
+    })
+}
+
+/// Whether it is one statement, of whatever kind: for sources that may be written to. Returns whether it may change how tables look.
+///
+/// # Errors
+/// It is not, for whoever wrote it.
+pub fn check_single(kind: Kind, sql: &str) -> Result<bool, String> {
+    check_size(sql)?;
+    on_large_stack(|| match kind {
+        Kind::Postgresql => postgresql::check_single(sql),
+        Kind::Mysql | Kind::Sqlite | Kind::Bigquery => sql::check_single(kind, sql),
+        Kind::Mongodb => Err("MongoDB is not asked in SQL".to_owned()),
+    })
+}
+
+/// Whether a function of SQLite's may be called: its authorizer asks for each.
+pub(crate) fn allows_sqlite(name: &str) -> bool {
+    functions::sqlite(name)
+}
+
+/// Parsers descend, and trees are dropped, as deep as a query is: `- - - … 1` is as deep as it is long. What of the stack is not used costs
+/// nothing.
+fn on_large_stack<T: Send>(check: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
+    let failed = || "the query can't be read: it is too deep".to_owned();
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .name("guard".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn_scoped(scope, check);
+        thread.map_err(|_| failed())?.join().map_err(|_| failed())?
+    })
+}
+
+fn check_size(sql: &str) -> Result<(), String> {
+    if sql.trim().is_empty() {
+        return Err("the query is empty".to_owned());
+    }
+    if sql.len() > QUERY_MAX_BYTES {
+        return Err(format!("the query is longer than {QUERY_MAX_BYTES} bytes"));
+    }
+    if sql.contains('\0') {
+        return Err("the query has a NUL character in it".to_owned());
+    }
+    // Those in literals count, too: nobody needs as many.
+    let mut depth = 0_usize;
+    for byte in sql.bytes() {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > MAX_DEPTH {
+            return Err(format!(
+                "the query nests brackets more than {MAX_DEPTH} deep: simplify it"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// What is said of a function that is not on the list.
+fn refused_function(name: &str) -> String {
+    format!("the function {name} is not among those that a read-only source may call")
+}
+
+const ONE_STATEMENT: &str = "one statement at a time: send them one after the other";
+const READS_ONLY: &str = "this source is read-only: only SELECT, VALUES, SHOW and EXPLAIN without ANALYZE pass";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mongodb::{guard as mongodb_guard, mql};
+
+    #[test]
+    fn the_deepest_query_is_an_error_and_no_crash() {
+        let longest = |open: &str, close: &str| {
+            let times = (QUERY_MAX_BYTES - 10) / (open.len() + close.len());
+            format!("select {}1{}", open.repeat(times), close.repeat(times))
+        };
+        let deep = [
+            longest("(", ")"),
+            longest("not ", ""),
+            longest("- ", ""),
+            longest("case when true then ", " end "),
+            longest("", "+1"),
+            longest("", "::int"),
+            longest("", " union select 1"),
+        ];
+        for kind in [Kind::Postgresql, Kind::Mysql, Kind::Sqlite, Kind::Bigquery] {
+            for sql in &deep {
+                let _told = check(kind, sql);
+                let _told = check_single(kind, sql);
+            }
+        }
+    }
+
+    #[test]
+    fn no_attack_passes() {
+        let lists = [
+            (Kind::Postgresql, include_str!("../tests/attacks/postgresql.sql"), 80),
+            (Kind::Mysql, include_str!("../tests/attacks/mysql.sql"), 80),
+            (Kind::Sqlite, include_str!("../tests/attacks/sqlite.sql"), 80),
+            (Kind::Bigquery, include_str!("../tests/attacks/bigquery.sql"), 80),
+            (Kind::Mongodb, include_str!("../tests/attacks/mongodb.txt"), 40),
+        ];
+        let mut passed = Vec::new();
+        for (kind, list, at_least) in lists {
+            let attacks: Vec<&str> = list.lines().filter(|line| !line.starts_with('#')).collect();
+            assert!(attacks.len() >= at_least, "{kind:?} has {} attacks", attacks.len());
+            for attack in attacks.iter().map(|attack| attack.trim_start_matches('~')) {
+                let told = match kind {
+                    Kind::Mongodb => mql::parse(attack).and_then(|asked| mongodb_guard::check(&asked)),
+                    kind => check(kind, attack),
+                };
+                if told.is_ok() {
+                    passed.push(format!("{kind:?}: {attack}"));
+                }
+            }
+        }
+        assert!(passed.is_empty(), "{passed:#?}");
+    }
+}

@@ -1,0 +1,321 @@
+//! Statements of MySQL, SQLite and BigQuery, by `sqlparser`. Called by `guard`.
+//!
+//! A parser that is not the server's own may read a statement in another way than the server does. What is known of that is refused here
+//! (comments that MySQL runs); what is not is left to the walls behind: SQLite's authorizer, MySQL's read-only transaction and
+//! single prepared statement, BigQuery's own word in the dry run that it is a SELECT.
+
+use std::ops::ControlFlow;
+
+use rejoin_shared::data_sources::Kind;
+use sqlparser::ast::{
+    BinaryOperator, Expr, Ident, ObjectName, Query, Select, SetExpr, Statement, TableFactor, Visit, Visitor,
+};
+use sqlparser::dialect::{BigQueryDialect, Dialect, MySqlDialect, SQLiteDialect};
+use sqlparser::parser::Parser;
+
+use super::{ONE_STATEMENT, READS_ONLY, functions, refused_function};
+
+/// Nested expressions and queries.
+const MAX_DEPTH: usize = 60;
+/// SQLite's tables about its own file and statements.
+const MACHINERY: [&str; 5] = ["dbstat", "sqlite_dbpage", "sqlite_stmt", "bytecode", "tables_used"];
+/// MySQL's schemas that show credentials and other people's queries.
+const HIDDEN: [&str; 3] = ["mysql", "performance_schema", "sys"];
+
+pub(super) fn check(kind: Kind, sql: &str) -> Result<(), String> {
+    let statement = single(kind, sql)?;
+    let is_top = match (&statement, kind) {
+        (Statement::Query(_), _) => true,
+        (Statement::Explain { .. }, Kind::Mysql | Kind::Sqlite) => true,
+        (
+            Statement::ExplainTable { .. }
+            | Statement::ShowTables { .. }
+            | Statement::ShowColumns { .. }
+            | Statement::ShowDatabases { .. }
+            | Statement::ShowCollation { .. }
+            | Statement::ShowCreate { .. },
+            Kind::Mysql,
+        ) => true,
+        _ => false,
+    };
+    if !is_top {
+        return Err(READS_ONLY.to_owned());
+    }
+    match statement.visit(&mut Reads { kind, nested: false }) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(fault) => Err(fault),
+    }
+}
+
+pub(super) fn check_single(kind: Kind, sql: &str) -> Result<bool, String> {
+    let statement = single(kind, sql)?;
+    Ok(!matches!(
+        statement,
+        Statement::Query(_)
+            | Statement::Insert(_)
+            | Statement::Update { .. }
+            | Statement::Delete(_)
+            | Statement::Explain { .. }
+    ))
+}
+
+fn single(kind: Kind, sql: &str) -> Result<Statement, String> {
+    let dialect: &dyn Dialect = match kind {
+        Kind::Mysql => &MySqlDialect {},
+        Kind::Sqlite => &SQLiteDialect {},
+        Kind::Bigquery => &BigQueryDialect {},
+        Kind::Postgresql | Kind::Mongodb => return Err("it is not asked in this dialect".to_owned()),
+    };
+    if kind == Kind::Mysql && (sql.contains("/*!") || sql.contains("/*M!")) {
+        return Err("a comment that MySQL runs (/*! … */) does not pass: leave it out".to_owned());
+    }
+    let parsed = Parser::new(dialect)
+        .with_recursion_limit(MAX_DEPTH)
+        .try_with_sql(sql)
+        .and_then(|mut parser| parser.parse_statements())
+        .map_err(|error| format!("the query can't be read: {error}"))?;
+    let mut statements = parsed.into_iter();
+    match (statements.next(), statements.next()) {
+        (Some(statement), None) => Ok(statement),
+        (Some(_), Some(_)) => Err(ONE_STATEMENT.to_owned()),
+        (None, _) => Err("the query is empty".to_owned()),
+    }
+}
+
+/// Passes what reads; breaks with what is wrong.
+struct Reads {
+    kind: Kind,
+    /// Below the statement itself.
+    nested: bool,
+}
+
+type Verdict = ControlFlow<String>;
+
+fn refused(fault: impl Into<String>) -> Verdict {
+    ControlFlow::Break(fault.into())
+}
+
+impl Reads {
+    fn function(&self, name: &ObjectName) -> Verdict {
+        let parts: Option<Vec<&str>> = name
+            .0
+            .iter()
+            .map(|part| part.as_ident().map(|ident| ident.value.as_str()))
+            .collect();
+        let joined = parts.as_ref().map(|parts| parts.join(".")).unwrap_or_default();
+        let is_plain = parts.is_some_and(|parts| parts.len() == 1);
+        let allowed = match self.kind {
+            Kind::Mysql => is_plain && functions::mysql(&joined),
+            Kind::Sqlite => is_plain && functions::sqlite(&joined),
+            Kind::Bigquery => functions::bigquery(&joined),
+            Kind::Postgresql | Kind::Mongodb => false,
+        };
+        match allowed {
+            true => ControlFlow::Continue(()),
+            false => refused(refused_function(&joined)),
+        }
+    }
+
+    fn is_variable(&self, ident: &Ident) -> bool {
+        self.kind == Kind::Mysql && ident.value.starts_with("@@")
+    }
+
+    fn body(&self, body: &SetExpr) -> Verdict {
+        match body {
+            SetExpr::Select(select) => self.select(select),
+            SetExpr::SetOperation { left, right, .. } => {
+                self.body(left)?;
+                self.body(right)
+            }
+            // Visited by itself.
+            SetExpr::Query(_) | SetExpr::Values(_) | SetExpr::Table(_) => ControlFlow::Continue(()),
+            SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => refused(READS_ONLY),
+        }
+    }
+
+    fn select(&self, select: &Select) -> Verdict {
+        if select.into.is_some() {
+            return refused("SELECT INTO writes: this source is read-only");
+        }
+        if !select.lateral_views.is_empty() || select.prewhere.is_some() || select.connect_by.is_some() {
+            return refused("this clause does not pass");
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Visitor for Reads {
+    type Break = String;
+
+    fn pre_visit_statement(&mut self, statement: &Statement) -> Verdict {
+        let was_nested = std::mem::replace(&mut self.nested, true);
+        match statement {
+            Statement::Query(_) => ControlFlow::Continue(()),
+            Statement::Explain {
+                analyze,
+                options,
+                statement,
+                ..
+            } if !was_nested => {
+                let reads = matches!(**statement, Statement::Query(_));
+                match !analyze && options.is_none() && reads {
+                    true => ControlFlow::Continue(()),
+                    false => refused(READS_ONLY),
+                }
+            }
+            _ if !was_nested => ControlFlow::Continue(()),
+            _ => refused(READS_ONLY),
+        }
+    }
+
+    fn pre_visit_query(&mut self, query: &Query) -> Verdict {
+        if !query.locks.is_empty() {
+            return refused("SELECT FOR UPDATE or SHARE locks rows: this source is read-only");
+        }
+        if query.for_clause.is_some()
+            || query.settings.is_some()
+            || query.format_clause.is_some()
+            || !query.pipe_operators.is_empty()
+        {
+            return refused("this clause of a query does not pass");
+        }
+        self.body(&query.body)
+    }
+
+    fn pre_visit_relation(&mut self, relation: &ObjectName) -> Verdict {
+        let Some(first) = relation.0.first().and_then(|part| part.as_ident()) else {
+            return refused("a table is called by its name");
+        };
+        let schema = first.value.to_ascii_lowercase();
+        let is_hidden = match self.kind {
+            Kind::Mysql => relation.0.len() > 1 && HIDDEN.contains(&schema.as_str()),
+            // Tables that are functions, called without arguments.
+            Kind::Sqlite => {
+                let table = relation
+                    .0
+                    .last()
+                    .and_then(|part| part.as_ident())
+                    .map(|ident| ident.value.to_ascii_lowercase());
+                table.is_some_and(|table| {
+                    MACHINERY.contains(&table.as_str()) || table.starts_with("pragma_") && !functions::sqlite(&table)
+                })
+            }
+            Kind::Bigquery | Kind::Postgresql | Kind::Mongodb => false,
+        };
+        match is_hidden {
+            true => refused(format!(
+                "{schema} is not shown: it holds more than the source's own data"
+            )),
+            false => ControlFlow::Continue(()),
+        }
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> Verdict {
+        match factor {
+            TableFactor::Table {
+                name, args, json_path, ..
+            } => {
+                if json_path.is_some() {
+                    return refused("this kind of table does not pass");
+                }
+                match args {
+                    Some(args) if args.settings.is_some() => refused("a function with settings does not pass"),
+                    Some(_) => self.function(name),
+                    None => ControlFlow::Continue(()),
+                }
+            }
+            TableFactor::Function { name, .. } => self.function(name),
+            TableFactor::Derived { .. }
+            | TableFactor::TableFunction { .. }
+            | TableFactor::UNNEST { .. }
+            | TableFactor::JsonTable { .. }
+            | TableFactor::NestedJoin { .. }
+            | TableFactor::Pivot { .. }
+            | TableFactor::Unpivot { .. } => ControlFlow::Continue(()),
+            TableFactor::OpenJsonTable { .. }
+            | TableFactor::MatchRecognize { .. }
+            | TableFactor::XmlTable { .. }
+            | TableFactor::SemanticView { .. } => refused("this kind of table does not pass"),
+        }
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> Verdict {
+        match expr {
+            Expr::Function(function) => {
+                if function.uses_odbc_syntax {
+                    return refused("{fn …} does not pass: call the function as usual");
+                }
+                self.function(&function.name)
+            }
+            Expr::BinaryOp {
+                op: BinaryOperator::Assignment,
+                ..
+            } => refused("`:=` sets a variable: it does not pass"),
+            Expr::Identifier(ident) if self.is_variable(ident) => refused("the server's variables are not shown"),
+            Expr::CompoundIdentifier(parts) if parts.iter().any(|ident| self.is_variable(ident)) => {
+                refused("the server's variables are not shown")
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_pass() {
+        let every = [
+            "select 1",
+            "select a, count(*) from t where b in (select c from u) group by a having count(*) > 1 order by 2 desc limit 5",
+            "with x as (select 1 as i) select sum(i) over (partition by i) from x union all select 2",
+            "select case when a then upper(b) else coalesce(c, 'x;y') end from t join u on t.id = u.id -- done",
+        ];
+        for kind in [Kind::Mysql, Kind::Sqlite, Kind::Bigquery] {
+            for sql in every {
+                assert_eq!(check(kind, sql), Ok(()), "{kind:?} {sql}");
+            }
+        }
+        for sql in [
+            "show tables",
+            "describe orders",
+            "show create table orders",
+            "show columns from orders",
+            "explain select 1",
+            "select date_format(at, '%Y-%m'), group_concat(a separator ', ') from `orders` where at > now() - interval 1 day group by 1",
+            "select json_extract(a, '$.b'), if(a > 1, 'x', 'y'), timestampdiff(day, a, b) from t # done",
+        ] {
+            assert_eq!(check(Kind::Mysql, sql), Ok(()), "{sql}");
+        }
+        for sql in [
+            "explain query plan select 1",
+            "select strftime('%Y', at), json_extract(a, '$.b') from t, json_each(a)",
+            "values (1), (2)",
+        ] {
+            assert_eq!(check(Kind::Sqlite, sql), Ok(()), "{sql}");
+        }
+        for sql in [
+            "select countif(a), safe_divide(1, 2), format_date('%Y', d) from `p.d.t` where _partitiontime > timestamp_sub(current_timestamp(), interval 1 day)",
+            "select * from unnest([1, 2]) as x, t.items",
+            "select net.host(url), safe.substr(a, 1) from d.t qualify row_number() over (partition by a) = 1",
+        ] {
+            assert_eq!(check(Kind::Bigquery, sql), Ok(()), "{sql}");
+        }
+    }
+
+    #[test]
+    fn what_mysql_would_run_of_a_comment_is_seen() {
+        assert!(
+            check(
+                Kind::Mysql,
+                "select 1 /*!50000 union select load_file('/etc/passwd') */"
+            )
+            .is_err()
+        );
+        assert!(check(Kind::Mysql, "select 1 --1 union select load_file('/etc/passwd')").is_err());
+        assert!(check(Kind::Mysql, r"select '\\' , load_file('/etc/passwd')").is_err());
+        assert!(check(Kind::Mysql, "select 1 /* /* */ , sleep(5) /* */").is_err());
+        assert!(check(Kind::Mysql, "select @a := 1").is_err());
+    }
+}

@@ -1,0 +1,46 @@
+//! Connections that nobody uses just now, by what they are connected to. Called by the kinds whose drivers have no pool of their own.
+//!
+//! Invariant: a connection is here only if its last question was answered to the end. How many there are is bounded by who may ask at once.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Longer than this nobody keeps one open.
+const KEPT_FOR: Duration = Duration::from_secs(120);
+/// Of one source, over all its databases.
+const MAX_KEPT: usize = 8;
+
+pub struct Idle<C> {
+    // Nothing awaits while it is held.
+    kept: Mutex<HashMap<String, Vec<(C, Instant)>>>,
+}
+
+impl<C> Default for Idle<C> {
+    fn default() -> Self {
+        Self {
+            kept: Mutex::new(HashMap::new()),
+        }
+    }
+}
+
+impl<C> Idle<C> {
+    pub fn take(&self, key: &str) -> Option<C> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = kept.get_mut(key)?;
+        found.retain(|(_, since)| since.elapsed() < KEPT_FOR);
+        found.pop().map(|(connection, _)| connection)
+    }
+
+    pub fn put(&self, key: &str, connection: C) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.values_mut()
+            .for_each(|found| found.retain(|(_, since)| since.elapsed() < KEPT_FOR));
+        kept.retain(|_, found| !found.is_empty());
+        if kept.values().map(Vec::len).sum::<usize>() < MAX_KEPT {
+            kept.entry(key.to_owned())
+                .or_default()
+                .push((connection, Instant::now()));
+        }
+    }
+}

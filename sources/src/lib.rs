@@ -1,0 +1,25 @@
+//! Data sources: databases of others, which a project's people and agents may ask. Imports `rejoin-shared` alone; the API's routes and the
+//! workers' tools ask through [`Sources`]. What is stored of a source is in `rejoin_shared::data_sources`.
+//!
+//! # Layout
+//! - `sources`     the open ones of a process: places, time, and the guard before every query
+//! - `guard`       the first wall: what of SQL passes a read-only source
+//! - `source`      the trait, answers and their bounds, what may go wrong
+//! - `postgresql` `mysql` `sqlite` `mongodb` `bigquery`   one file a kind
+//! - `tools`       what agents are given
+//! - `reach` `idle`  how servers are reached; connections that wait for the next question
+
+pub mod bigquery;
+pub mod guard;
+pub mod idle;
+pub mod mongodb;
+pub mod mysql;
+pub mod postgresql;
+pub mod reach;
+pub mod source;
+pub mod sources;
+pub mod sqlite;
+pub mod tools;
+
+pub use source::SourceError;
+pub use sources::{Answer, Ask, Opened, SourceArgs, Sources};

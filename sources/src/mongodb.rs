@@ -1,0 +1,557 @@
+//! MongoDB. What is asked is read into one database command; a session of the server's own goes with it, which is killed when nobody waits any
+//! more. Called by `sources`.
+//!
+//! - `mql`    what people write, as a command
+//! - `guard`  what of it passes a read-only source
+//!
+//! Invariant: a server that is not encrypted is asked at the very address that was judged, and leads nowhere else; one that is must show
+//! a certificate for its name.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::options::{ClientOptions, Credential, ServerAddress, Tls, TlsOptions};
+use mongodb::{Client, ClientSession};
+use rejoin_shared::data_sources::{Kind, Settings};
+use rejoin_shared::net::Hosts;
+use rejoin_shared::secrets::Plaintext;
+use serde_json::{Map, Value, json};
+use tokio::sync::OnceCell;
+
+use crate::mysql::hex;
+use crate::reach;
+use crate::source::{
+    Access, Bounds, COLUMNS_MAX, Collected, Column, LISTED_MAX, Question, Rows, SAMPLE_READ, SAMPLE_SHOWN, Source,
+    SourceError, Table, Tested,
+};
+
+pub mod guard;
+pub mod mql;
+
+/// Connections of one source.
+const MAX_CONNECTIONS: u32 = 4;
+/// Documents of one part of an answer.
+const BATCH: i32 = 100;
+/// Objects within objects that a schema shows.
+const SCHEMA_DEPTH: usize = 4;
+
+pub struct Mongodb {
+    settings: Settings,
+    password: Option<Plaintext>,
+    hosts: Hosts,
+    client: OnceCell<Client>,
+    /// Of looking around.
+    look: Bounds,
+}
+
+impl Mongodb {
+    pub fn new(settings: Settings, password: Option<Plaintext>, hosts: Hosts, look: Bounds) -> Self {
+        Self {
+            settings,
+            password,
+            hosts,
+            client: OnceCell::new(),
+            look,
+        }
+    }
+
+    async fn client(&self) -> Result<&Client, SourceError> {
+        self.client.get_or_try_init(|| self.connect()).await
+    }
+
+    async fn connect(&self) -> Result<Client, SourceError> {
+        let unreachable = |error: mongodb::error::Error| SourceError::Unreachable(said(&error));
+        let host = self.settings.host.clone().unwrap_or_default();
+        let tls = self.settings.uses_tls();
+        let mut options = if self.settings.srv == Some(true) {
+            if !tls {
+                return Err(SourceError::Refused(
+                    "`srv` leads to other hosts, which takes TLS".to_owned(),
+                ));
+            }
+            let options = ClientOptions::parse(format!("mongodb+srv://{host}/"))
+                .await
+                .map_err(unreachable)?;
+            for address in &options.hosts {
+                if let ServerAddress::Tcp { host, port } = address {
+                    self.judged(host, port.unwrap_or(27017)).await?;
+                }
+            }
+            options
+        } else {
+            let port = self.settings.port_of(Kind::Mongodb);
+            let judged = self.judged(&host, port).await?;
+            let address = ServerAddress::Tcp {
+                // With TLS its name, which the certificate is for.
+                host: if tls { host } else { judged },
+                port: Some(port),
+            };
+            ClientOptions::builder()
+                .hosts(vec![address])
+                .direct_connection(true)
+                .build()
+        };
+        options.app_name = Some("rejoin".to_owned());
+        options.tls = Some(match tls {
+            true => Tls::Enabled(TlsOptions::default()),
+            false => Tls::Disabled,
+        });
+        options.connect_timeout = Some(reach::CONNECT_TIMEOUT);
+        options.server_selection_timeout = Some(reach::CONNECT_TIMEOUT);
+        options.max_pool_size = Some(MAX_CONNECTIONS);
+        options.max_idle_time = Some(Duration::from_secs(120));
+        // Reading again what failed is the asker's business.
+        options.retry_writes = Some(false);
+        if let Some(user) = &self.settings.user {
+            let mut credential = Credential::default();
+            credential.username = Some(user.clone());
+            credential.password = self
+                .password
+                .as_ref()
+                .and_then(Plaintext::expose_text)
+                .map(str::to_owned);
+            credential.source = self.settings.auth_source.clone();
+            options.credential = Some(credential);
+        }
+        Client::with_options(options).map_err(unreachable)
+    }
+
+    /// An address of a host that may be asked.
+    async fn judged(&self, host: &str, port: u16) -> Result<String, SourceError> {
+        let addresses = self.hosts.resolve(host, port).await.map_err(SourceError::Refused)?;
+        let first = addresses.first().map(|address| address.ip().to_string());
+        first.ok_or_else(|| SourceError::Unreachable(format!("{host} has no address")))
+    }
+
+    fn database<'a>(&'a self, database: Option<&'a str>) -> Result<&'a str, SourceError> {
+        database
+            .or(self.settings.database.as_deref())
+            .ok_or_else(|| SourceError::Failed("which database? The source has none of its own: name one".to_owned()))
+    }
+
+    /// Runs a command in a session, and hands on documents of its cursor as long as they are taken.
+    async fn cursor(
+        &self,
+        database: &str,
+        mut command: Document,
+        bounds: &Bounds,
+        mut take: impl FnMut(Document) -> bool + Send,
+    ) -> Result<(), SourceError> {
+        let failed = |error: mongodb::error::Error| failure(&error, bounds);
+        let client = self.client().await?;
+        command.insert("maxTimeMS", millis(bounds));
+        let batch = BATCH.min(i32::try_from(bounds.max_rows).unwrap_or(i32::MAX)).max(1);
+        match command.contains_key("cursor") {
+            true => command.insert("cursor", doc! { "batchSize": batch }),
+            false => command.insert("batchSize", batch),
+        };
+        let db = client.database(database);
+        // Servers that stand alone may know no sessions: then maxTimeMS is all that ends a query there.
+        let mut session = client.start_session().await.ok();
+        let kill = KillOnDrop::new(client, session.as_ref());
+        match &mut session {
+            Some(session) => {
+                let mut cursor = db
+                    .run_cursor_command(command)
+                    .session(&mut *session)
+                    .await
+                    .map_err(failed)?;
+                while let Some(document) = cursor.next(session).await.transpose().map_err(failed)? {
+                    if !take(document) {
+                        return Ok(());
+                    }
+                }
+            }
+            None => {
+                let mut cursor = db.run_cursor_command(command).await.map_err(failed)?;
+                while cursor.advance().await.map_err(failed)? {
+                    if !take(cursor.deserialize_current().map_err(failed)?) {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        kill.disarm();
+        Ok(())
+    }
+
+    /// Runs a command that answers with one document.
+    async fn command(&self, database: &str, mut command: Document, bounds: &Bounds) -> Result<Document, SourceError> {
+        let client = self.client().await?;
+        command.insert("maxTimeMS", millis(bounds));
+        let mut session = client.start_session().await.ok();
+        let kill = KillOnDrop::new(client, session.as_ref());
+        let db = client.database(database);
+        let running = db.run_command(command);
+        let answered = match &mut session {
+            Some(session) => running.session(session).await,
+            None => running.await,
+        };
+        kill.disarm();
+        answered.map_err(|error| failure(&error, bounds))
+    }
+}
+
+fn millis(bounds: &Bounds) -> i64 {
+    i64::try_from(bounds.timeout.as_millis()).unwrap_or(i64::MAX).max(1)
+}
+
+fn said(error: &mongodb::error::Error) -> String {
+    use mongodb::error::ErrorKind;
+    match error.kind.as_ref() {
+        ErrorKind::Command(command) => command.message.clone(),
+        kind => kind.to_string(),
+    }
+}
+
+fn failure(error: &mongodb::error::Error, bounds: &Bounds) -> SourceError {
+    use mongodb::error::ErrorKind;
+    /// MaxTimeMSExpired; Interrupted.
+    const ENDED: [i32; 2] = [50, 11601];
+    match error.kind.as_ref() {
+        ErrorKind::Command(command) if ENDED.contains(&command.code) => {
+            SourceError::TimedOut(u64::try_from(bounds.timeout.as_millis()).unwrap_or(u64::MAX))
+        }
+        ErrorKind::Command(command) => SourceError::Failed(command.message.clone()),
+        ErrorKind::Write(_) | ErrorKind::InvalidArgument { .. } => SourceError::Failed(said(error)),
+        _ => SourceError::Unreachable(said(error)),
+    }
+}
+
+/// Kills a session, and with it what runs in it, unless it was disarmed.
+struct KillOnDrop {
+    armed: Option<(Client, Document)>,
+}
+
+impl KillOnDrop {
+    fn new(client: &Client, session: Option<&ClientSession>) -> Self {
+        Self {
+            armed: session.map(|session| (client.clone(), session.id().clone())),
+        }
+    }
+
+    fn disarm(mut self) {
+        self.armed = None;
+    }
+}
+
+impl Drop for KillOnDrop {
+    fn drop(&mut self) {
+        if let (Some((client, session)), Ok(runtime)) = (self.armed.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(async move {
+                let admin = client.database("admin");
+                let killing = admin.run_command(doc! { "killSessions": [session] }).into_future();
+                tokio::time::timeout(reach::CONNECT_TIMEOUT, killing).await
+            });
+        }
+    }
+}
+
+/// A value as JSON: what JSON has no word for is text.
+fn value(bson: Bson) -> Value {
+    match bson {
+        Bson::Double(number) => number.into(),
+        Bson::String(text) => text.into(),
+        Bson::Array(items) => items.into_iter().map(value).collect(),
+        Bson::Document(fields) => object(fields),
+        Bson::Boolean(is) => is.into(),
+        Bson::Null | Bson::Undefined => Value::Null,
+        Bson::Int32(number) => number.into(),
+        Bson::Int64(number) => number.into(),
+        Bson::ObjectId(id) => id.to_hex().into(),
+        Bson::DateTime(at) => at.try_to_rfc3339_string().unwrap_or_else(|_| at.to_string()).into(),
+        Bson::Decimal128(number) => number.to_string().into(),
+        Bson::Binary(binary) => hex(&binary.bytes).into(),
+        other => other.to_string().into(),
+    }
+}
+
+fn object(document: Document) -> Value {
+    let fields: Map<String, Value> = document.into_iter().map(|(name, bson)| (name, value(bson))).collect();
+    Value::Object(fields)
+}
+
+fn kind_of(bson: &Bson) -> &'static str {
+    match bson {
+        Bson::Double(_) => "double",
+        Bson::String(_) => "string",
+        Bson::Array(_) => "array",
+        Bson::Document(_) => "object",
+        Bson::Boolean(_) => "bool",
+        Bson::Null | Bson::Undefined => "null",
+        Bson::Int32(_) => "int",
+        Bson::Int64(_) => "long",
+        Bson::ObjectId(_) => "objectId",
+        Bson::DateTime(_) => "date",
+        Bson::Decimal128(_) => "decimal",
+        Bson::Binary(_) => "binData",
+        Bson::RegularExpression(_) => "regex",
+        _ => "other",
+    }
+}
+
+/// Rows of documents: a column for each field that any of them has, in the order in which they came.
+fn rows(bounds: Bounds, documents: Vec<Document>) -> Collected {
+    let mut columns: Vec<Column> = Vec::new();
+    for (name, bson) in documents.iter().flatten() {
+        match columns.iter().position(|column| column.name == *name) {
+            None if columns.len() < COLUMNS_MAX => columns.push(Column {
+                name: name.clone(),
+                type_name: kind_of(bson).to_owned(),
+            }),
+            Some(at) if columns[at].type_name == "null" => columns[at].type_name = kind_of(bson).to_owned(),
+            None | Some(_) => {}
+        }
+    }
+    let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+    let mut collected = Collected::new(bounds, columns);
+    for mut document in documents {
+        let row = names
+            .iter()
+            .map(|name| document.remove(name).map_or(Value::Null, value));
+        if !collected.take(row.collect()) {
+            break;
+        }
+    }
+    collected
+}
+
+/// The fields of documents, with those of objects within: what types they have, and in how many documents they are.
+fn fields(documents: &[Document]) -> Vec<Value> {
+    let mut found: Vec<(String, Vec<&'static str>, usize)> = Vec::new();
+    fn walk(found: &mut Vec<(String, Vec<&'static str>, usize)>, above: &str, document: &Document, depth: usize) {
+        for (name, bson) in document {
+            let path = if above.is_empty() {
+                name.clone()
+            } else {
+                format!("{above}.{name}")
+            };
+            let at = match found.iter().position(|(known, _, _)| *known == path) {
+                Some(at) => at,
+                None if found.len() > COLUMNS_MAX => continue,
+                None => {
+                    found.push((path.clone(), Vec::new(), 0));
+                    found.len() - 1
+                }
+            };
+            let (_, kinds, count) = &mut found[at];
+            *count += 1;
+            if !kinds.contains(&kind_of(bson)) {
+                kinds.push(kind_of(bson));
+            }
+            if let Bson::Document(below) = bson
+                && depth < SCHEMA_DEPTH
+            {
+                walk(found, &path, below, depth + 1);
+            }
+        }
+    }
+    for document in documents {
+        walk(&mut found, "", document, 1);
+    }
+    let all = documents.len();
+    found
+        .into_iter()
+        .map(|(name, kinds, count)| {
+            json!({ "name": name, "type": kinds.join(" | "), "nullable": count < all || kinds.contains(&"null"), "presentIn": count })
+        })
+        .collect()
+}
+
+#[async_trait]
+impl Source for Mongodb {
+    async fn test(&self) -> Result<Tested, SourceError> {
+        let info = self.command("admin", doc! { "buildInfo": 1 }, &self.look).await;
+        let version = info
+            .as_ref()
+            .ok()
+            .and_then(|info| info.get_str("version").ok())
+            .unwrap_or("?")
+            .to_owned();
+        // Whoever may not sign in may ask for the version all the same.
+        let database = self.settings.database.as_deref().unwrap_or("admin");
+        let list = doc! { "listCollections": 1, "nameOnly": true, "authorizedCollections": true };
+        self.command(database, list, &self.look).await?;
+        let status = doc! { "connectionStatus": 1, "showPrivileges": true };
+        let status = self.command("admin", status, &self.look).await.unwrap_or_default();
+        let text = status.to_string();
+        let writes = ["\"insert\"", "\"update\"", "\"remove\"", "\"dropDatabase\""];
+        let mut warnings = Vec::new();
+        if self.settings.user.is_none() {
+            warnings
+                .push("it is asked without a user, and so may be written to: use one with the role `read`".to_owned());
+        } else if writes.iter().any(|word| text.contains(word)) {
+            warnings.push("its user may write: use one with the role `read`".to_owned());
+        }
+        Ok(Tested {
+            server: format!("MongoDB {version}"),
+            warnings,
+        })
+    }
+
+    async fn databases(&self) -> Result<Vec<String>, SourceError> {
+        let listed = self
+            .command("admin", doc! { "listDatabases": 1, "nameOnly": true }, &self.look)
+            .await;
+        let mut names: Vec<String> = match &listed {
+            Ok(listed) => listed
+                .get_array("databases")
+                .into_iter()
+                .flatten()
+                .filter_map(|database| database.as_document()?.get_str("name").ok().map(str::to_owned))
+                .filter(|name| !matches!(name.as_str(), "admin" | "config" | "local"))
+                .collect(),
+            // Whose user may not list them has one, at least.
+            Err(_) => self.settings.database.iter().cloned().collect(),
+        };
+        if names.is_empty() {
+            listed?;
+        }
+        names.sort_unstable();
+        names.truncate(LISTED_MAX);
+        Ok(names)
+    }
+
+    async fn tables(&self, database: Option<&str>) -> Result<Vec<Table>, SourceError> {
+        let command = doc! { "listCollections": 1, "nameOnly": true, "authorizedCollections": true, "cursor": {} };
+        let mut tables = Vec::new();
+        self.cursor(self.database(database)?, command, &self.look, |collection| {
+            let name = collection.get_str("name").unwrap_or_default();
+            if !name.starts_with("system.") {
+                tables.push(Table {
+                    name: name.to_owned(),
+                    kind: collection.get_str("type").unwrap_or("collection").to_owned(),
+                    rows: None,
+                });
+            }
+            tables.len() < LISTED_MAX
+        })
+        .await?;
+        tables.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(tables)
+    }
+
+    async fn schema(&self, database: Option<&str>, table: &str) -> Result<Value, SourceError> {
+        let read = i32::try_from(SAMPLE_READ).unwrap_or(i32::MAX);
+        let command = doc! { "find": table, "filter": {}, "limit": read };
+        let mut documents = Vec::new();
+        self.cursor(self.database(database)?, command, &self.look, |document| {
+            documents.push(document);
+            documents.len() < SAMPLE_READ
+        })
+        .await?;
+        if documents.is_empty() && !self.tables(database).await?.iter().any(|known| known.name == table) {
+            return Err(crate::source::no_table(table));
+        }
+        let mut schema = crate::source::table_schema(table, fields(&documents));
+        schema["documentsRead"] = documents.len().into();
+        let bounds = Bounds {
+            max_rows: SAMPLE_SHOWN,
+            ..self.look
+        };
+        // As long as they fit: documents may be large.
+        let mut sample = Collected::new(bounds, Vec::new());
+        for document in documents {
+            if !sample.take(vec![object(document)]) {
+                break;
+            }
+        }
+        schema["sample"] = sample.rows.rows.into_iter().flatten().collect();
+        Ok(schema)
+    }
+
+    async fn execute(&self, question: &Question<'_>) -> Result<Rows, SourceError> {
+        let asked = mql::parse(question.query).map_err(SourceError::Refused)?;
+        let (bounds, database) = (question.bounds, self.database(question.database)?);
+        let single = |name: &str, value: Value| {
+            let column = Column {
+                name: name.to_owned(),
+                type_name: "value".to_owned(),
+            };
+            let mut collected = Collected::new(bounds, vec![column]);
+            match value {
+                Value::Array(items) if name == "value" => items.into_iter().all(|item| collected.take(vec![item])),
+                value => collected.take(vec![value]),
+            };
+            collected.rows
+        };
+        match asked.verb {
+            "find" | "aggregate" => {
+                let mut documents = Vec::new();
+                let mut bytes = 0;
+                self.cursor(database, asked.command, &bounds, |document| {
+                    bytes += document
+                        .iter()
+                        .map(|(name, value)| name.len() + weight(value))
+                        .sum::<usize>();
+                    documents.push(document);
+                    // One more than fits, so that it is seen that there is more.
+                    documents.len() <= bounds.max_rows && bytes <= bounds.max_bytes
+                })
+                .await?;
+                Ok(rows(bounds, documents).rows)
+            }
+            "count" => {
+                let answer = self.command(database, asked.command, &bounds).await?;
+                Ok(single("count", answer.get("n").cloned().map_or(Value::Null, value)))
+            }
+            "distinct" => {
+                let answer = self.command(database, asked.command, &bounds).await?;
+                Ok(single(
+                    "value",
+                    answer.get("values").cloned().map_or(Value::Null, value),
+                ))
+            }
+            _ if question.access == Access::Writes => {
+                let answer = self.command(database, asked.command, &bounds).await?;
+                if let Some(Bson::Document(fault)) =
+                    answer.get_array("writeErrors").ok().and_then(|errors| errors.first())
+                {
+                    return Err(SourceError::Failed(
+                        fault.get_str("errmsg").unwrap_or("it was not written").to_owned(),
+                    ));
+                }
+                let count = answer.get("n").and_then(|n| match n {
+                    Bson::Int32(n) => u64::try_from(*n).ok(),
+                    Bson::Int64(n) => u64::try_from(*n).ok(),
+                    _ => None,
+                });
+                Ok(Rows {
+                    affected_rows: count,
+                    ..Rows::default()
+                })
+            }
+            verb => Err(SourceError::Refused(format!("{verb} writes: this source is read-only"))),
+        }
+    }
+
+    async fn explain(&self, question: &Question<'_>) -> Result<Value, SourceError> {
+        let asked = mql::parse(question.query).map_err(SourceError::Refused)?;
+        let command = doc! { "explain": asked.command, "verbosity": "queryPlanner" };
+        let mut plan = self
+            .command(self.database(question.database)?, command, &question.bounds)
+            .await?;
+        for name in ["$clusterTime", "operationTime", "ok", "serverInfo", "serverParameters"] {
+            plan.remove(name);
+        }
+        Ok(object(plan))
+    }
+}
+
+/// About as long as it is as JSON [bytes].
+fn weight(bson: &Bson) -> usize {
+    match bson {
+        Bson::String(text) => text.len() + 2,
+        Bson::Array(items) => items.iter().map(|item| weight(item) + 1).sum::<usize>() + 2,
+        Bson::Document(fields) => {
+            fields
+                .iter()
+                .map(|(name, value)| name.len() + 4 + weight(value))
+                .sum::<usize>()
+                + 2
+        }
+        Bson::Binary(binary) => binary.bytes.len() * 2,
+        _ => 12,
+    }
+}

@@ -1,0 +1,151 @@
+//! What of a MongoDB query passes a read-only source: commands that read, pipelines of stages on a list, and operators on another one, however
+//! deep they are. Called by `sources` before anything is sent.
+//!
+//! Invariant: these are lists of what passes. A key that begins with `$` and is on none is refused, wherever it is.
+
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use mongodb::bson::{Bson, Document};
+
+use super::mql::Asked;
+
+/// Stages. Not among them: those that write ($out, $merge), run programs, or look at the server and other people's work
+/// ($currentOp, $listSessions, $collStats …).
+const STAGES: &str = "
+    $addFields $bucket $bucketAuto $count $densify $documents $facet $fill $geoNear $graphLookup $group $limit $lookup $match $project
+    $redact $replaceRoot $replaceWith $sample $set $setWindowFields $skip $sort $sortByCount $unionWith $unset $unwind";
+/// Operators of expressions, filters, projections and windows. Not among them: $where, $function, $accumulator.
+const OPERATORS: &str = "
+    $abs $acos $acosh $add $addToSet $all $allElementsTrue $and $anyElementTrue $arrayElemAt $arrayToObject $asin $asinh $atan $atan2 $atanh $avg
+    $binarySize $bitAnd $bitNot $bitOr $bitXor $bitsAllClear $bitsAllSet $bitsAnyClear $bitsAnySet $bottom $bottomN $box $bsonSize $ceil $center
+    $centerSphere $cmp $comment $concat $concatArrays $cond $convert $cos $cosh $count $covariancePop $covarianceSamp $dateAdd $dateDiff
+    $dateFromParts $dateFromString $dateSubtract $dateToParts $dateToString $dateTrunc $dayOfMonth $dayOfWeek $dayOfYear $degreesToRadians
+    $denseRank $derivative $divide $documentNumber $elemMatch $eq $exists $exp $expMovingAvg $expr $filter $first $firstN $floor $geoIntersects
+    $geoWithin $geometry $getField $gt $gte $hour $ifNull $in $indexOfArray $indexOfBytes $indexOfCP $integral $isArray $isNumber $isoDayOfWeek
+    $isoWeek $isoWeekYear $last $lastN $let $linearFill $literal $ln $locf $log $log10 $lt $lte $ltrim $map $max $maxDistance $maxN $median
+    $mergeObjects $meta $millisecond $min $minDistance $minN $minute $mod $month $multiply $ne $near $nearSphere $nin $nor $not $objectToArray
+    $options $or $percentile $polygon $pow $push $radiansToDegrees $rand $range $rank $reduce $regex $regexFind $regexFindAll $regexMatch
+    $replaceAll $replaceOne $reverseArray $round $rtrim $sampleRate $second $setDifference $setEquals $setField $setIntersection $setIsSubset
+    $setUnion $shift $sin $sinh $size $slice $sortArray $split $sqrt $stdDevPop $stdDevSamp $strLenBytes $strLenCP $strcasecmp $substr
+    $substrBytes $substrCP $subtract $sum $switch $tan $tanh $text $search $language $caseSensitive $diacriticSensitive $toBool $toDate
+    $toDecimal $toDouble $toHashedIndexKey $toInt $toLong $toLower $toObjectId $toString $toUpper $top $topN $trim $trunc $tsIncrement
+    $tsSecond $type $unsetField $week $year $zip $natural $maxDistance $minDistance $box $unit";
+
+fn listed(names: &'static str) -> HashSet<&'static str> {
+    names.split_whitespace().collect()
+}
+
+/// Err: what of it does not pass, for whoever wrote it.
+pub fn check(asked: &Asked) -> Result<(), String> {
+    if !matches!(asked.verb, "find" | "aggregate" | "count" | "distinct") {
+        return Err(format!("{} writes: this source is read-only", asked.verb));
+    }
+    check_collection(&asked.collection)?;
+    for (name, value) in &asked.command {
+        match (name.as_str(), value) {
+            ("pipeline", Bson::Array(stages)) => pipeline(stages)?,
+            _ => operators(value)?,
+        }
+    }
+    Ok(())
+}
+
+/// A collection of people's own.
+fn check_collection(name: &str) -> Result<(), String> {
+    match name.starts_with("system.") || name.contains('$') || name.is_empty() {
+        true => Err(format!("the collection {name:?} is not shown")),
+        false => Ok(()),
+    }
+}
+
+fn pipeline(stages: &[Bson]) -> Result<(), String> {
+    static NAMES: LazyLock<HashSet<&'static str>> = LazyLock::new(|| listed(STAGES));
+    for stage in stages {
+        let Bson::Document(stage) = stage else {
+            return Err("a stage of a pipeline is an object".to_owned());
+        };
+        let mut fields = stage.iter();
+        let (Some((name, value)), None) = (fields.next(), fields.next()) else {
+            return Err("a stage of a pipeline has one field, such as $match".to_owned());
+        };
+        if !NAMES.contains(name.as_str()) {
+            return Err(format!(
+                "the stage {name} is not among those that a read-only source may be asked"
+            ));
+        }
+        match (name.as_str(), value) {
+            ("$facet", Bson::Document(facets)) => {
+                for (_, facet) in facets {
+                    nested(facet)?;
+                }
+            }
+            ("$lookup" | "$unionWith" | "$graphLookup", Bson::Document(fields)) => joined(fields)?,
+            ("$unionWith", Bson::String(collection)) => check_collection(collection)?,
+            ("$facet" | "$lookup" | "$unionWith" | "$graphLookup", _) => {
+                return Err(format!("{name} is not written like that"));
+            }
+            _ => operators(value)?,
+        }
+    }
+    Ok(())
+}
+
+fn nested(value: &Bson) -> Result<(), String> {
+    match value {
+        Bson::Array(stages) => pipeline(stages),
+        _ => Err("a pipeline is a list of stages".to_owned()),
+    }
+}
+
+/// A stage that reads another collection: of the same database, by its name.
+fn joined(fields: &Document) -> Result<(), String> {
+    for (name, value) in fields {
+        match (name.as_str(), value) {
+            ("from" | "coll", Bson::String(collection)) => check_collection(collection)?,
+            ("from" | "coll", _) => return Err("a collection of another database does not pass".to_owned()),
+            ("pipeline", value) => nested(value)?,
+            (_, value) => operators(value)?,
+        }
+    }
+    Ok(())
+}
+
+/// Every key below.
+fn operators(value: &Bson) -> Result<(), String> {
+    static NAMES: LazyLock<HashSet<&'static str>> = LazyLock::new(|| listed(OPERATORS));
+    match value {
+        Bson::Document(fields) => {
+            fields.iter().try_for_each(
+                |(name, value)| match name.starts_with('$') && !NAMES.contains(name.as_str()) {
+                    true => Err(format!("{name} is not among what a read-only source may be asked")),
+                    false => operators(value),
+                },
+            )
+        }
+        Bson::Array(items) => items.iter().try_for_each(operators),
+        Bson::JavaScriptCode(_) | Bson::JavaScriptCodeWithScope(_) => Err("programs do not pass".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::mql;
+    use super::*;
+
+    #[test]
+    fn reads_pass() {
+        for text in [
+            "db.orders.find({total: {$gt: 5, $not: {$in: [1]}}, name: /^a/i}).sort({at: -1})",
+            "db.orders.countDocuments({$expr: {$eq: ['$a', '$b']}})",
+            "db.orders.distinct('status', {a: {$exists: true}})",
+            "db.orders.aggregate([{$match: {a: 1}}, {$group: {_id: '$a', n: {$sum: 1}}}, {$sort: {n: -1}}, {$limit: 5}])",
+            "db.orders.aggregate([{$lookup: {from: 'items', let: {i: '$_id'}, pipeline: [{$match: {$expr: {$eq: ['$o', '$$i']}}}], as: 'x'}}, {$unwind: '$x'}])",
+            "db.orders.aggregate([{$facet: {a: [{$count: 'n'}], b: [{$sample: {size: 5}}]}}, {$unionWith: 'old'}])",
+            "db.orders.aggregate([{$setWindowFields: {partitionBy: '$a', sortBy: {b: 1}, output: {c: {$sum: '$d', window: {documents: ['unbounded', 'current']}}}}}])",
+        ] {
+            assert_eq!(check(&mql::parse(text).unwrap()), Ok(()), "{text}");
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! What agents are given of a project's data sources: to list and look, and to ask. A project without sources has none of these, and one with
+//! sources those that fit their kinds. Called by the worker's pools.
+//!
+//! Invariant: `execute_query` only reads, whatever the source: what writes is a tool of its own, which a whitelist must name, for sources
+//! that are marked for it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rejoin_shared::data_sources::{self, DataSource, Kind};
+use rejoin_shared::tools::arguments::Kind::{OptionalInteger, Text};
+use rejoin_shared::tools::arguments::{self, Parameter};
+use rejoin_shared::tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
+use rejoin_shared::walls::Asking;
+use serde_json::{Value, json};
+
+use crate::source::{Access, SourceError};
+use crate::sources::{Ask, Sources};
+
+/// Rows that a model is shown, unless it asks for more.
+const ROWS: u32 = 100;
+/// Of an answer that a model is shown [bytes].
+const ANSWER_MAX_BYTES: usize = 128 * 1024;
+/// Sources that one call of `list_databases` asks.
+const LISTED_SOURCES: usize = 20;
+
+const DATABASE_ID: Parameter = Parameter::new(
+    "databaseId",
+    Text,
+    "Which database: the name of a data source, or source/database, as in list_databases.",
+);
+const QUERY: Parameter = Parameter::new(
+    "query",
+    Text,
+    "One statement that reads. SQL in the source's own dialect; of MongoDB db.collection.find({…}), .aggregate([…]), .countDocuments({…}) or .distinct(\"field\").",
+);
+const MAX_ROWS: Parameter = Parameter::new("maxRows", OptionalInteger, "How many rows to show; default 100.");
+
+/// One of the tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    ListSources,
+    ListDatabases,
+    ListTables,
+    Inspect,
+    Execute,
+    Explain,
+    Modify,
+}
+
+struct Definition {
+    name: &'static str,
+    description: &'static str,
+    verb: Verb,
+    /// Which sources it is for; empty: all.
+    kinds: &'static [Kind],
+    parameters: &'static [Parameter],
+}
+
+const SQL: &[Kind] = &[Kind::Postgresql, Kind::Mysql, Kind::Sqlite, Kind::Bigquery];
+const DOCUMENTS: &[Kind] = &[Kind::Mongodb];
+const WAREHOUSE: &[Kind] = &[Kind::Bigquery];
+
+const TOOLS: &[Definition] = &[
+    Definition {
+        name: "list_data_sources",
+        description: "Lists the project's data sources: databases that can be asked, with their kind and whether they may be written to.",
+        verb: Verb::ListSources,
+        kinds: &[],
+        parameters: &[],
+    },
+    Definition {
+        name: "list_databases",
+        description: "Lists the databases of all data sources, each with the databaseId by which other tools know it.",
+        verb: Verb::ListDatabases,
+        kinds: &[],
+        parameters: &[],
+    },
+    Definition {
+        name: "list_tables",
+        description: "Lists the tables and views of a database.",
+        verb: Verb::ListTables,
+        kinds: SQL,
+        parameters: &[DATABASE_ID],
+    },
+    Definition {
+        name: "list_collections",
+        description: "Lists the collections of a MongoDB database.",
+        verb: Verb::ListTables,
+        kinds: DOCUMENTS,
+        parameters: &[DATABASE_ID],
+    },
+    Definition {
+        name: "inspect_table",
+        description: "Tells the columns of a table, with types, keys and comments.",
+        verb: Verb::Inspect,
+        kinds: SQL,
+        parameters: &[
+            DATABASE_ID,
+            Parameter::new("tableName", Text, "The table, as in list_tables."),
+        ],
+    },
+    Definition {
+        name: "inspect_collection",
+        description: "Tells the fields of a collection, as the documents of a sample have them, and shows up to 25 of those.",
+        verb: Verb::Inspect,
+        kinds: DOCUMENTS,
+        parameters: &[
+            DATABASE_ID,
+            Parameter::new("collectionName", Text, "The collection, as in list_collections."),
+        ],
+    },
+    Definition {
+        name: "execute_query",
+        description: "Asks a database, and shows columns and rows. It only reads. `truncated` says that there was more.",
+        verb: Verb::Execute,
+        kinds: &[],
+        parameters: &[DATABASE_ID, QUERY, MAX_ROWS],
+    },
+    Definition {
+        name: "explain_query",
+        description: "Tells how a database would run a query, or what BigQuery would bill for it. It does not run it.",
+        verb: Verb::Explain,
+        kinds: &[],
+        parameters: &[DATABASE_ID, QUERY],
+    },
+    Definition {
+        name: "modify_data",
+        description: "Runs one statement that writes, on a data source that may be written to. Ask the user first.",
+        verb: Verb::Modify,
+        kinds: &[],
+        parameters: &[
+            DATABASE_ID,
+            Parameter::new("statement", Text, "One statement, in the source's own language."),
+        ],
+    },
+    Definition {
+        name: "bq_list_datasets",
+        description: "Lists the datasets of a BigQuery source.",
+        verb: Verb::ListDatabases,
+        kinds: WAREHOUSE,
+        parameters: &[DATABASE_ID],
+    },
+    Definition {
+        name: "bq_list_tables",
+        description: "Lists the tables of a dataset.",
+        verb: Verb::ListTables,
+        kinds: WAREHOUSE,
+        parameters: &[
+            DATABASE_ID,
+            Parameter::new("datasetId", Text, "The dataset, as in bq_list_datasets."),
+        ],
+    },
+    Definition {
+        name: "bq_inspect_table",
+        description: "Tells the columns of a table, how large it is, and by what it is partitioned.",
+        verb: Verb::Inspect,
+        kinds: WAREHOUSE,
+        parameters: &[
+            DATABASE_ID,
+            Parameter::new("datasetId", Text, "The dataset, as in bq_list_datasets."),
+            Parameter::new("tableId", Text, "The table, as in bq_list_tables."),
+        ],
+    },
+    Definition {
+        name: "bq_execute_query",
+        description: "Asks BigQuery in its standard SQL, and shows columns and rows. What it would bill is looked at first.",
+        verb: Verb::Execute,
+        kinds: WAREHOUSE,
+        parameters: &[DATABASE_ID, QUERY, MAX_ROWS],
+    },
+];
+
+/// The tools for a project whose sources are of these kinds. None for a project without sources.
+pub fn for_kinds(sources: &Sources, kinds: &[Kind], any_writable: bool) -> Vec<SharedTool> {
+    let fits = |definition: &&Definition| match definition.kinds {
+        _ if kinds.is_empty() => false,
+        _ if definition.verb == Verb::Modify => any_writable,
+        [] => true,
+        own => own.iter().any(|kind| kinds.contains(kind)),
+    };
+    let tool = |definition: &'static Definition| {
+        let spec = ToolSpec {
+            name: definition.name.to_owned(),
+            description: definition.description.to_owned(),
+            parameters: arguments::schema(definition.parameters),
+            read_only: definition.verb != Verb::Modify,
+            idempotent: definition.verb != Verb::Modify,
+            destructive: definition.verb == Verb::Modify,
+        };
+        Arc::new(SourceTool {
+            spec,
+            verb: definition.verb,
+            sources: sources.clone(),
+        }) as SharedTool
+    };
+    TOOLS.iter().filter(fits).map(tool).collect()
+}
+
+struct SourceTool {
+    spec: ToolSpec,
+    verb: Verb,
+    sources: Sources,
+}
+
+#[async_trait]
+impl Tool for SourceTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn call(&self, context: &ToolContext, arguments: Value) -> Result<Value, ToolError> {
+        match self.verb {
+            Verb::ListSources => self.list_sources(context).await,
+            Verb::ListDatabases => self.list_databases(context, &arguments).await,
+            Verb::ListTables => {
+                let (source, database) = self.find(context, &arguments).await?;
+                let opened = self
+                    .sources
+                    .open(&context.db, Asking::Everybody, &source)
+                    .await
+                    .map_err(told)?;
+                let tables = opened.tables(database.as_deref()).await.map_err(told)?;
+                Ok(json!({ "tables": tables, "total": tables.len() }))
+            }
+            Verb::Inspect => {
+                let (source, database) = self.find(context, &arguments).await?;
+                let table = ["tableName", "collectionName", "tableId"]
+                    .into_iter()
+                    .find_map(|name| arguments[name].as_str())
+                    .unwrap_or_default();
+                let asking = Asking::Everybody;
+                let schema = self
+                    .sources
+                    .schema(&context.db, asking, &source, database.as_deref(), table, false);
+                Ok(json!(schema.await.map_err(told)?))
+            }
+            Verb::Execute | Verb::Modify => self.execute(context, &arguments).await,
+            Verb::Explain => {
+                let (source, database) = self.find(context, &arguments).await?;
+                let query = arguments["query"].as_str().unwrap_or_default();
+                let opened = self
+                    .sources
+                    .open(&context.db, Asking::Everybody, &source)
+                    .await
+                    .map_err(told)?;
+                opened
+                    .explain(Ask::reading(database.as_deref(), query))
+                    .await
+                    .map_err(told)
+            }
+        }
+    }
+}
+
+impl SourceTool {
+    async fn list_sources(&self, context: &ToolContext) -> Result<Value, ToolError> {
+        let sources = data_sources::list(&context.db, context.project_id)
+            .await
+            .map_err(internal)?;
+        let listed: Vec<_> = sources.iter().map(DataSource::listed).collect();
+        Ok(json!({ "dataSources": listed, "total": listed.len() }))
+    }
+
+    async fn list_databases(&self, context: &ToolContext, arguments: &Value) -> Result<Value, ToolError> {
+        let asked = match arguments["databaseId"].as_str() {
+            Some(_) => vec![self.find(context, arguments).await?.0],
+            None => data_sources::list(&context.db, context.project_id)
+                .await
+                .map_err(internal)?,
+        };
+        let looks = asked.iter().take(LISTED_SOURCES).map(|source| async move {
+            let looked = async {
+                let opened = self.sources.open(&context.db, Asking::Everybody, source).await?;
+                opened.databases().await
+            };
+            (source, looked.await)
+        });
+        let (mut databases, mut failures) = (Vec::new(), Vec::new());
+        for (source, looked) in futures::future::join_all(looks).await {
+            let name = &source.content.name;
+            match looked {
+                Ok(names) => databases.extend(names.into_iter().map(|database| {
+                    json!({ "databaseId": format!("{name}/{database}"), "name": database, "source": name, "kind": source.content.kind })
+                })),
+                Err(error) => failures.push(json!({ "source": name, "error": error.to_string() })),
+            }
+        }
+        Ok(json!({ "databases": databases, "failures": failures, "total": databases.len() }))
+    }
+
+    async fn execute(&self, context: &ToolContext, arguments: &Value) -> Result<Value, ToolError> {
+        let (source, database) = self.find(context, arguments).await?;
+        let text = |name: &str| arguments[name].as_str().unwrap_or_default();
+        let (query, access) = match self.verb {
+            Verb::Modify => (text("statement"), Access::Writes),
+            _ => (text("query"), Access::Reads),
+        };
+        let rows = arguments["maxRows"].as_f64().filter(|rows| *rows >= 1.0);
+        let ask = Ask {
+            access,
+            // Larger ones are cut down to the source's bound.
+            max_rows: Some(rows.map_or(ROWS, |rows| rows.min(f64::from(u32::MAX)) as u32)),
+            max_bytes: Some(ANSWER_MAX_BYTES),
+            ..Ask::reading(database.as_deref(), query)
+        };
+        let answer = self.sources.query(&context.db, Asking::Everybody, &source, ask).await;
+        Ok(json!(answer.map_err(told)?))
+    }
+
+    /// The source that an argument names, and the database of it.
+    async fn find(&self, context: &ToolContext, arguments: &Value) -> Result<(DataSource, Option<String>), ToolError> {
+        let wanted = arguments["databaseId"].as_str().unwrap_or_default();
+        let (name, database) = match wanted.split_once('/') {
+            Some((name, database)) => (name, Some(database.to_owned())),
+            None => (wanted, None),
+        };
+        let dataset = arguments["datasetId"].as_str().map(str::to_owned);
+        let found = data_sources::find(&context.db, context.project_id, name)
+            .await
+            .map_err(internal)?;
+        let source = found.ok_or_else(|| {
+            ToolError::RespondToModel(format!(
+                "there is no data source {name}: list_data_sources tells those that there are"
+            ))
+        })?;
+        Ok((source, dataset.or(database)))
+    }
+}
+
+fn internal(error: sqlx::Error) -> ToolError {
+    ToolError::Internal {
+        attempted: "looking for the project's data sources".to_owned(),
+        source: error.into(),
+    }
+}
+
+/// Whatever a source says, its asker is told.
+fn told(error: SourceError) -> ToolError {
+    ToolError::RespondToModel(error.to_string())
+}
