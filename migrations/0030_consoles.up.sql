@@ -11,7 +11,7 @@ create table kb.consoles (
     -- Of its database: `postgresql`, `mongodb`, …
     kind            text,
     -- Where it runs.
-    data_source_id  uuid,
+    data_source_id  uuid references kb.data_sources (id) on delete set null,
     database        text,
     content         text not null default '',
     version         int not null default 1,

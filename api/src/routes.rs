@@ -13,6 +13,9 @@
 //! - `mcp_servers`    MCP servers whose tools agents may be given (admin)
 //! - `data_sources`   databases of others that the project's people and agents may ask
 //! - `model_prices`   what models cost in a project (admin)
+//! - `routing`        which agent takes a new conversation, and how that goes
+//! - `custom_prompts` what projects and users tell all agents
+//! - `feedback`       what users say of answers
 //! - `agents`         the agents that a caller may choose
 //! - `agent_card`     agents that are meant for programs outside, as A2A finds them
 //! - `products`       what a project has installed by manifests (admin)
@@ -38,7 +41,9 @@ pub mod audit;
 pub mod chat;
 pub mod consoles;
 pub mod conversations;
+pub mod custom_prompts;
 pub mod data_sources;
+pub mod feedback;
 pub mod graph;
 pub mod health;
 pub mod history;
@@ -49,6 +54,7 @@ pub mod metrics;
 pub mod model_prices;
 pub mod products;
 pub mod questions;
+pub mod routing;
 pub mod run_history;
 pub mod runs;
 pub mod schedules;
@@ -105,6 +111,9 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(data_sources::routes())
         .merge(model_prices::routes())
         .merge(agents::routes())
+        .merge(routing::routes())
+        .merge(custom_prompts::routes())
+        .merge(feedback::routes())
         .merge(agent_card::routes())
         .merge(products::routes())
         .merge(history::routes())

@@ -1,7 +1,9 @@
 //! Agent definitions: prompt, model, tools, limits. Unique by name within a project.
 //!
-//! - `settings`  what runs heed of a definition's `config`
+//! - `settings`  what is heeded of a definition's `config`
+//! - `defaults`  definitions that come with Rejoin
 
+pub mod defaults;
 pub mod settings;
 
 use chrono::{DateTime, Utc};
@@ -12,6 +14,7 @@ use uuid::Uuid;
 
 use crate::ids;
 
+pub use defaults::{GRAPH_QUERY_AGENT, defaults, specialists};
 use settings::Settings;
 
 /// The model of a definition.
@@ -213,51 +216,6 @@ pub const VISIBILITIES: [&str; 3] = [EXTERNAL, PROJECT, "internal"];
 pub const EXTERNAL: &str = "external";
 /// For whoever may write in the project: the usual one.
 pub const PROJECT: &str = "project";
-/// The default agent of every project.
-pub const GRAPH_QUERY_AGENT: &str = "graph-query-agent";
-
-/// The definitions that `install-default-agents` installs. They live in code, so that they are versioned and tested with it.
-pub fn defaults() -> Vec<DefinitionContent> {
-    vec![DefinitionContent {
-        name: GRAPH_QUERY_AGENT.to_owned(),
-        description: "Answers questions about the project's knowledge graph by searching, querying and traversing it."
-            .to_owned(),
-        system_prompt:
-            "You answer questions about this project's knowledge graph: its entities, its relationships and \
-                        its schema. Look everything up with your tools before you answer; never rely on what you \
-                        happen to know. Cite each entity and relationship that your answer rests on, writing entities \
-                        as [Type:key]. When a search finds nothing, try other words once or twice, and then say \
-                        plainly that nothing was found. Never make up entities, relationships or properties."
-                .to_owned(),
-        model: Some(ModelChoice {
-            name: "gemini-2.0-flash".to_owned(),
-            temperature: Some(0.1),
-            max_tokens: None,
-        }),
-        tools: [
-            "hybrid_search",
-            "query_entities",
-            "search_entities",
-            "semantic_search",
-            "find_similar",
-            "get_entity_edges",
-            "traverse_graph",
-            "list_entity_types",
-            "schema_version",
-            "list_relationships",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-        flow_type: "single".to_owned(),
-        is_default: true,
-        max_steps: Some(15),
-        default_timeout: None,
-        visibility: "project".to_owned(),
-        max_depth: None,
-        config: json!({}),
-    }]
-}
-
 /// A row as sqlx reads it.
 struct Row {
     id: Uuid,

@@ -152,7 +152,9 @@ pub async fn insert(
     let made = sqlx::query!(
         "insert into kb.consoles (id, project_id, owner_user_id, conversation_id, title, kind, data_source_id, database, content, metadata,
                                   is_temporary, modified_by, modified_run_id)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+         values ($1, $2, $3, $4, $5, $6,
+                 -- One that is not the project's is none.
+                 (select d.id from kb.data_sources d where d.id = $7 and d.project_id = $2), $8, $9, $10, $11, $12, $13)
          on conflict (id) do nothing",
         id,
         owner.project_id,
@@ -387,7 +389,8 @@ pub async fn change(
         "update kb.consoles
          set title = coalesce($4, title),
              kind = case when $5 then $6 else kind end,
-             data_source_id = case when $7 then $8 else data_source_id end,
+             data_source_id = case when $7 then (select d.id from kb.data_sources d where d.id = $8 and d.project_id = $2)
+                                   else data_source_id end,
              database = case when $9 then $10 else database end,
              metadata = coalesce($11, metadata), is_temporary = coalesce($12, is_temporary), updated_at = now()
          where id = $1 and project_id = $2 and owner_user_id = $3 and deleted_at is null
@@ -408,6 +411,18 @@ pub async fn change(
     )
     .fetch_optional(db)
     .await
+}
+
+/// Notes what of a console was run last.
+pub async fn ran(db: impl PgExecutor<'_>, id: Uuid, query: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.consoles set metadata = metadata || jsonb_build_object('lastQuery', $2::text) where id = $1",
+        id,
+        query
+    )
+    .execute(db)
+    .await?;
+    Ok(())
 }
 
 /// Deletes a console for good: no later save brings it back. False: it is not there.

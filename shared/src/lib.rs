@@ -4,6 +4,8 @@
 //! # Layout
 //! - `ids` `digest` `schemas` `config` `db` `net` `telemetry` `auth` `identities` `sessions`   the ground
 //! - `projects` `conversations` `messages` `agents` `runs` `run_messages` `tool_calls`   nouns: types and their SQL
+//! - `prompts` `feedback`   what people tell all agents, and what they say of answers
+//! - `reception` who takes a new conversation: `routing`, with the clues that the database has
 //! - `consoles`  texts that users and agents write together, with their versions
 //! - `tasks`     DAGs of tasks: specs, rows, their objects in the graph, which agent gets which
 //! - `emergent` `discussions`   the types by which agents work together; what they say when they settle something
@@ -41,6 +43,7 @@ pub mod digest;
 pub mod discussions;
 pub mod emergent;
 pub mod events;
+pub mod feedback;
 pub mod graph;
 pub mod horizon;
 pub mod identities;
@@ -52,8 +55,10 @@ pub mod net;
 pub mod prices;
 pub mod products;
 pub mod projects;
+pub mod prompts;
 pub mod questions;
 pub mod queue;
+pub mod reception;
 pub mod routing;
 pub mod run_messages;
 pub mod runs;

@@ -198,6 +198,16 @@ pub async fn close(
     Ok(true)
 }
 
+/// How many questions a run has asked, calls to be confirmed not counted.
+pub async fn asked_by(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select count(*) as "asked!" from kb.questions where run_id = $1 and kind = 'ask'"#,
+        run_id
+    )
+    .fetch_one(db)
+    .await
+}
+
 /// The question of a call, if it has asked one.
 pub async fn of_call(db: impl PgExecutor<'_>, tool_call_id: Uuid) -> Result<Option<Question>, sqlx::Error> {
     sqlx::query_as!(

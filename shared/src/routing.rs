@@ -140,6 +140,16 @@ pub enum Confidence {
     Low,
 }
 
+impl Confidence {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::High => "high",
+            Self::Medium => "medium",
+            Self::Low => "low",
+        }
+    }
+}
+
 /// Who takes the conversation, and why.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {

@@ -120,6 +120,8 @@ pub struct Run {
     /// The run whose records it began with, up to this step.
     pub forked_from_run_id: Option<Uuid>,
     pub forked_from_step: Option<i32>,
+    /// How its agent was chosen, where that was by routing.
+    pub routing: Option<Value>,
 }
 
 /// `source` of a sub-agent's events.
@@ -205,6 +207,14 @@ pub async fn insert(db: &mut PgConnection, run: NewRun<'_>) -> Result<(), sqlx::
     )
     .execute(db)
     .await?;
+    Ok(())
+}
+
+/// Notes how a run's agent was chosen.
+pub async fn set_routing(db: &mut PgConnection, id: Uuid, routing: &Value) -> Result<(), sqlx::Error> {
+    sqlx::query!("update kb.agent_runs set routing = $2 where id = $1", id, routing)
+        .execute(db)
+        .await?;
     Ok(())
 }
 

@@ -6,7 +6,7 @@
 //! - `guard`       the first wall: what of SQL passes a read-only source
 //! - `source`      the trait, answers and their bounds, what may go wrong
 //! - `postgresql` `mysql` `sqlite` `mongodb` `bigquery`   one file a kind
-//! - `tools`       what agents are given
+//! - `tools` `run_console`   what agents are given
 //! - `reach` `idle`  how servers are reached; connections that wait for the next question
 
 pub mod bigquery;
@@ -16,6 +16,7 @@ pub mod mongodb;
 pub mod mysql;
 pub mod postgresql;
 pub mod reach;
+pub mod run_console;
 pub mod source;
 pub mod sources;
 pub mod sqlite;

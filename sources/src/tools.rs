@@ -14,13 +14,14 @@ use rejoin_shared::tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use rejoin_shared::walls::Asking;
 use serde_json::{Value, json};
 
+use crate::run_console;
 use crate::source::{Access, SourceError};
 use crate::sources::{Ask, Sources};
 
 /// Rows that a model is shown, unless it asks for more.
-const ROWS: u32 = 100;
+pub(crate) const ROWS: u32 = 100;
 /// Of an answer that a model is shown [bytes].
-const ANSWER_MAX_BYTES: usize = 128 * 1024;
+pub(crate) const ANSWER_MAX_BYTES: usize = 128 * 1024;
 /// Sources that one call of `list_databases` asks.
 const LISTED_SOURCES: usize = 20;
 
@@ -194,7 +195,9 @@ pub fn for_kinds(sources: &Sources, kinds: &[Kind], any_writable: bool) -> Vec<S
             sources: sources.clone(),
         }) as SharedTool
     };
-    TOOLS.iter().filter(fits).map(tool).collect()
+    let own = TOOLS.iter().filter(fits).map(tool);
+    own.chain((!kinds.is_empty()).then(|| run_console::tool(sources)))
+        .collect()
 }
 
 struct SourceTool {
@@ -328,7 +331,7 @@ impl SourceTool {
     }
 }
 
-fn internal(error: sqlx::Error) -> ToolError {
+pub(crate) fn internal(error: sqlx::Error) -> ToolError {
     ToolError::Internal {
         attempted: "looking for the project's data sources".to_owned(),
         source: error.into(),
@@ -336,6 +339,6 @@ fn internal(error: sqlx::Error) -> ToolError {
 }
 
 /// Whatever a source says, its asker is told.
-fn told(error: SourceError) -> ToolError {
+pub(crate) fn told(error: SourceError) -> ToolError {
     ToolError::RespondToModel(error.to_string())
 }

@@ -86,6 +86,17 @@ impl Client {
         .await
     }
 
+    pub async fn put(&self, path: &str, body: Value) -> (StatusCode, Value) {
+        answer(
+            self.request(Method::PUT, path)
+                .json(&body)
+                .send()
+                .await
+                .expect("an answer"),
+        )
+        .await
+    }
+
     pub async fn delete(&self, path: &str) -> (StatusCode, Value) {
         answer(self.request(Method::DELETE, path).send().await.expect("an answer")).await
     }

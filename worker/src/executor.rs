@@ -317,6 +317,7 @@ async fn go(
             .chain(handoffs.iter().map(|target| target.tool.clone()))
             .collect(),
         handoffs,
+        questions: settings.questions,
         confirm: Arc::new(Patterns::new(&settings.confirm)),
         price,
         tree: clocks.used,

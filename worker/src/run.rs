@@ -59,6 +59,8 @@ pub struct ExecuteRequest {
     pub limits: Limits,
     /// Tools whose calls a person approves before they act.
     pub confirm: Arc<Patterns>,
+    /// Questions that the run may ask with `ask_user`; none: any number.
+    pub questions: Option<u32>,
     /// Agents that may take the run over; their tools are among `tools`.
     pub handoffs: Vec<Target>,
     /// What the model costs, where that is known.

@@ -10,7 +10,7 @@ use rejoin_shared::agents::{self, AgentDefinition, DefinitionContent, ModelChoic
 use rejoin_shared::audit::Action;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -302,21 +302,30 @@ async fn delete(
 
 /// Install the default agent definitions. Idempotent: those that are there stay as they are
 #[utoipa::path(post, path = "/api/admin/projects/{p}/install-default-agents", tag = "agent definitions",
-    params(("p" = Uuid, Path, description = "The project")),
+    params(InstallParams, ("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "They are there", body = Installed), Refused))]
 async fn install_defaults(
     State(state): State<AppState>,
     caller: Caller,
     Segments(project_id): Segments<Uuid>,
+    Params(params): Params<InstallParams>,
 ) -> Result<Json<Installed>, Problem> {
     caller.in_project(project_id)?;
+    let definitions = match params.set.as_deref() {
+        None | Some("graph") => agents::defaults(),
+        Some("databases") => agents::specialists(),
+        Some(other) => {
+            let detail = format!("set={other} is not known; it may be graph or databases");
+            return Err(Problem::bad_request("invalid_query", detail));
+        }
+    };
     let mut answer = Installed {
         installed: vec![],
         existing: vec![],
         items: vec![],
     };
     let mut db = caller.walled(&state).await?;
-    for content in agents::defaults() {
+    for content in definitions {
         let item = match agents::insert(&mut db, project_id, &content).await? {
             Some(made) => {
                 answer.installed.push(content.name);
@@ -336,6 +345,15 @@ async fn install_defaults(
     }
     db.commit().await?;
     Ok(Json(answer))
+}
+
+/// Which definitions to install.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct InstallParams {
+    /// `graph` (default): the agent over the knowledge graph; `databases`: the specialists of databases, and triage
+    #[param(pattern = "^(graph|databases)$")]
+    set: Option<String>,
 }
 
 #[cfg(test)]

@@ -276,7 +276,7 @@ struct ToldConsole {
 }
 
 /// The consoles of a request that the server keeps. Entries without an id of ours are context, and nothing more.
-fn attached_consoles(told: Option<&Value>) -> Result<Vec<Attached>, Problem> {
+pub fn attached_consoles(told: Option<&Value>) -> Result<Vec<Attached>, Problem> {
     let invalid = |fault: String| Problem::bad_request("invalid_console", fault);
     let entries = told.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if entries.len() > ATTACHED_MAX {
@@ -321,6 +321,14 @@ pub async fn post(state: &AppState, asking: Asking, command: &PostMessage) -> Re
     state.bus.publish(posted.wake.clone());
     if posted.fresh {
         metrics::counter!("rejoin_messages_posted_total").increment(1);
+    }
+    if let Some(routed) = &posted.routed {
+        let labels = [
+            ("reason", routed.choice.reason.name()),
+            ("confidence", routed.choice.confidence().name()),
+        ];
+        metrics::counter!("rejoin_routed_total", &labels).increment(1);
+        metrics::histogram!("rejoin_routing_seconds").record(routed.took_us as f64 / 1_000_000.0);
     }
     Ok(posted)
 }

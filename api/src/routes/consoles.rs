@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use chrono::{DateTime, Utc};
 use rejoin_shared::consoles::{self, Change, Console, Filter, NewConsole, Version, Writer, Written, attached};
-use rejoin_shared::ids;
+use rejoin_shared::{data_sources, ids};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -228,6 +228,16 @@ fn check_metadata(metadata: Option<&Value>) -> Result<(), Problem> {
     }
 }
 
+/// Err: the project has no such data source.
+async fn check_source(state: &AppState, caller: &Caller, id: Option<Uuid>) -> Result<(), Problem> {
+    let Some(id) = id else { return Ok(()) };
+    let mut db = caller.walled(state).await?;
+    match data_sources::get(&mut *db, caller.project_id, id).await? {
+        Some(_) => Ok(()),
+        None => Err(invalid(format!("the project has no data source {id}"))),
+    }
+}
+
 /// The caller's consoles, the newest change first
 #[utoipa::path(get, path = "/api/consoles", tag = "consoles", params(PageParams, ConsoleParams),
     responses((status = 200, description = "A page", body = ConsolePage), Refused))]
@@ -273,6 +283,7 @@ async fn create(
         conversation_id: request.conversation_id,
     };
     new.check().map_err(invalid)?;
+    check_source(&state, &caller, new.data_source_id).await?;
     let id = request.id.unwrap_or_else(ids::new);
     let mut tx = caller.walled(&state).await?;
     if !consoles::insert(&mut tx, caller.owner(), id, &new, Writer::User).await? {
@@ -322,6 +333,7 @@ async fn update(
     if let Some(title) = &patch.title {
         consoles::check_title(title).map_err(invalid)?;
     }
+    check_source(&state, &caller, patch.data_source_id.flatten()).await?;
     let text = match (patch.content, patch.version) {
         (Some(content), Some(version)) => Some((content, version)),
         (Some(_), None) => return Err(invalid("content needs version: the one that it was made of")),

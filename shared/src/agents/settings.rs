@@ -36,6 +36,8 @@ pub struct Settings {
     /// Agents that may take a run over from one of this definition.
     pub handoffs: Vec<Handoff>,
     pub specialty: Specialty,
+    /// Questions that a run may ask with `ask_user`; none: any number.
+    pub questions: Option<u32>,
 }
 
 /// An agent that may take a run over: its name, or `{"agent": name, "as": word}` for a tool of another name.

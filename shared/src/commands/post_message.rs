@@ -12,6 +12,7 @@ use crate::events::log;
 use crate::messages::{self, NewMessage, Role};
 use crate::projects::Exhausted;
 use crate::queue::{self, NewJob};
+use crate::reception::{self, Received};
 use crate::sabotage::{self, Break};
 use crate::wakeup::Wake;
 use crate::{agents, ids, runs};
@@ -55,6 +56,8 @@ pub struct Posted {
     pub cursor: i64,
     /// False: the same key had been posted before, and this is that run.
     pub fresh: bool,
+    /// How the conversation's agent was chosen, where nobody named one.
+    pub routed: Option<Received>,
     /// To be sent after the commit.
     pub wake: Wake,
 }
@@ -94,6 +97,7 @@ impl Command for PostMessage {
                 run_id: earlier.run_id,
                 cursor: earlier.cursor,
                 fresh: false,
+                routed: None,
                 wake: Wake::default(),
             });
         }
@@ -102,6 +106,7 @@ impl Command for PostMessage {
             return Err(PostError::Exhausted(exhausted));
         }
         let mut wake = Wake::default();
+        let mut received = None;
         let (conversation_id, definition_id) = match self.conversation_id {
             None => {
                 if let Some(id) = self.agent_definition_id {
@@ -111,9 +116,14 @@ impl Command for PostMessage {
                         .ok_or(PostError::DefinitionNotFound)?;
                 }
                 let id = ids::new();
+                if self.agent_definition_id.is_none() {
+                    received = reception::receive(db, self.owner, id, &self.message, &self.consoles).await?;
+                }
+                let routed = received.as_ref().and_then(|received| received.agent.as_ref());
+                let agent = self.agent_definition_id.or(routed.map(|(id, _)| *id));
                 let title = conversations::title_of(&self.message);
-                conversations::create(db, id, self.owner, &title, self.agent_definition_id, &json!({})).await?;
-                (id, self.agent_definition_id)
+                conversations::create(db, id, self.owner, &title, agent, &json!({})).await?;
+                (id, agent)
             }
             Some(id) => {
                 let found = conversations::get(db, self.owner, id)
@@ -186,6 +196,9 @@ impl Command for PostMessage {
             task_id: None,
         };
         runs::insert(db, run).await?;
+        if let Some(received) = &received {
+            runs::set_routing(db, run_id, &received.to_json()).await?;
+        }
         let job = NewJob {
             project_id: self.owner.project_id,
             run_id: Some(run_id),
@@ -215,6 +228,7 @@ impl Command for PostMessage {
             run_id,
             cursor: seq - 1,
             fresh: true,
+            routed: received,
             wake,
         })
     }

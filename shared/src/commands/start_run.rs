@@ -101,7 +101,14 @@ impl StartRun<'_> {
                 (Started::Resumed, reset)
             }
         };
-        let seq = log::append(db, run.log_id, Some(run.root_run_id), &[run.event(event)]).await?;
+        let mut events = vec![run.event(event)];
+        if let (Started::Fresh, Some(routing)) = (started, &run.routing) {
+            events.push(run.event(Kind::Telemetry {
+                name: "routing".to_owned(),
+                data: routing.clone(),
+            }));
+        }
+        let seq = log::append(db, run.log_id, Some(run.root_run_id), &events).await?;
         let run = sqlx::query_as!(
             Run,
             "update kb.agent_runs

@@ -60,6 +60,7 @@ impl Event {
             | Kind::Question { .. }
             | Kind::QuestionAnswered { .. }
             | Kind::SubAgent { .. }
+            | Kind::Telemetry { .. }
             | Kind::Limit { .. }
             | Kind::Error { .. }
             | Kind::Done { .. }
@@ -253,6 +254,8 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<Value>,
     },
+    /// How something was decided: `routing` tells of the agent that a conversation was given to.
+    Telemetry { name: String, data: Value },
     /// A limit has struck.
     Limit {
         /// Stable word.
@@ -296,6 +299,7 @@ impl Kind {
             Kind::Question { .. } => "question",
             Kind::QuestionAnswered { .. } => "question_answered",
             Kind::SubAgent { .. } => "sub_agent",
+            Kind::Telemetry { .. } => "telemetry",
             Kind::Limit { .. } => "limit",
             Kind::Error { .. } => "error",
             Kind::Done { .. } => "done",

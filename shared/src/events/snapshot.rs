@@ -256,6 +256,7 @@ fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Tur
             | Kind::Handoff { .. }
             | Kind::ConsoleCreation { .. }
             | Kind::ConsoleModification { .. }
+            | Kind::Telemetry { .. }
             | Kind::Limit { .. }
             | Kind::Error { .. }
             | Kind::Done { .. }

@@ -17,6 +17,7 @@ use crate::consoles::attached::{self, Surroundings};
 use crate::consoles::edit::{Edit, Place};
 use crate::consoles::{self, Change, Console, Filter, NewConsole, Writer, Written};
 use crate::conversations::Owner;
+use crate::data_sources::{self, DataSource};
 use crate::events::Kind;
 use crate::ids;
 
@@ -83,7 +84,11 @@ static TOOLS: LazyLock<Vec<SharedTool>> = LazyLock::new(|| {
                     P::OptionalText,
                     "kind of its database, such as postgresql; null: none",
                 ),
-                Parameter::new("dataSourceId", P::OptionalText, "where it runs; null: nowhere yet"),
+                Parameter::new(
+                    "dataSourceId",
+                    P::OptionalText,
+                    "where it runs: a data source's name; null: nowhere yet",
+                ),
                 Parameter::new(
                     "database",
                     P::OptionalText,
@@ -123,7 +128,7 @@ static TOOLS: LazyLock<Vec<SharedTool>> = LazyLock::new(|| {
             "Says where a console runs.",
             &[
                 CONSOLE_ID,
-                Parameter::new("dataSourceId", P::OptionalText, "the data source; null: none"),
+                Parameter::new("dataSourceId", P::OptionalText, "the data source's name; null: none"),
                 Parameter::new(
                     "database",
                     P::OptionalText,
@@ -170,25 +175,7 @@ impl Tool for ConsoleTool {
     }
 
     async fn call(&self, context: &ToolContext, arguments: Value) -> Result<Value, ToolError> {
-        let Some(user_id) = context.user_id else {
-            return Err(told("nobody has asked for this run: it has no consoles"));
-        };
-        let desk = Desk {
-            owner: Owner {
-                project_id: context.project_id,
-                user_id,
-            },
-            surroundings: match context.run_id {
-                Some(run) => attached::surroundings(&context.db, run)
-                    .await
-                    .map_err(internal("finding the conversation's consoles"))?,
-                None => Surroundings::default(),
-            },
-            by: Writer::Agent {
-                run_id: context.run_id,
-                call_id: context.record_id,
-            },
-        };
+        let desk = Desk::of(context).await?;
         let mut tx = context.db.begin().await.map_err(internal("reaching the consoles"))?;
         let arguments = Arguments::of(arguments);
         let output = match self.spec.name.as_str() {
@@ -237,7 +224,37 @@ struct Desk {
     by: Writer,
 }
 
+/// The console that a call means, for tools elsewhere that take one as `consoleId`.
+pub async fn meant(context: &ToolContext, arguments: &Arguments) -> Result<Console, ToolError> {
+    let desk = Desk::of(context).await?;
+    let id = desk.target(arguments)?;
+    let mut db = context.db.acquire().await.map_err(internal("reaching the consoles"))?;
+    desk.get(&mut db, id).await
+}
+
 impl Desk {
+    async fn of(context: &ToolContext) -> Result<Self, ToolError> {
+        let Some(user_id) = context.user_id else {
+            return Err(told("nobody has asked for this run: it has no consoles"));
+        };
+        Ok(Self {
+            owner: Owner {
+                project_id: context.project_id,
+                user_id,
+            },
+            surroundings: match context.run_id {
+                Some(run) => attached::surroundings(&context.db, run)
+                    .await
+                    .map_err(internal("finding the conversation's consoles"))?,
+                None => Surroundings::default(),
+            },
+            by: Writer::Agent {
+                run_id: context.run_id,
+                call_id: context.record_id,
+            },
+        })
+    }
+
     /// The console that the call means.
     fn target(&self, arguments: &Arguments) -> Result<Uuid, ToolError> {
         match arguments.text("consoleId").filter(|id| !id.trim().is_empty()) {
@@ -276,6 +293,25 @@ impl Desk {
                 "there is no console {id} any more; list_open_consoles gives those that are there"
             ))
         })
+    }
+
+    /// The data source that a call names, by its name or id.
+    async fn source(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Option<DataSource>, ToolError> {
+        let Some(wanted) = arguments
+            .text("dataSourceId")
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+        else {
+            return Ok(None);
+        };
+        let found = data_sources::find(&mut *db, self.owner.project_id, wanted).await;
+        let found = found.map_err(internal("looking for the data source"))?;
+        let missing = || {
+            told(format!(
+                "there is no data source {wanted}; list_data_sources gives those that there are"
+            ))
+        };
+        found.map(Some).ok_or_else(missing)
     }
 
     async fn list(&self, db: &mut PgConnection) -> Result<Value, ToolError> {
@@ -323,12 +359,13 @@ impl Desk {
         if let Some((id, _)) = consoles::acted(db, self.by).await.map_err(&failed)? {
             return Ok(created(&self.get(db, id).await?));
         }
+        let source = self.source(db, arguments).await?;
         let text = |name: &str| arguments.text(name).map(str::to_owned);
         let new = NewConsole {
             title: text("title").unwrap_or_default(),
             content: text("content").unwrap_or_default(),
-            kind: text("kind"),
-            data_source_id: source_id(arguments)?,
+            kind: text("kind").or(source.as_ref().map(|source| source.content.kind.as_str().to_owned())),
+            data_source_id: source.map(|source| source.id),
             database: text("database"),
             metadata: None,
             is_temporary: true,
@@ -376,8 +413,12 @@ impl Desk {
 
     async fn connect(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Value, ToolError> {
         let console = self.own(db, arguments).await?;
+        let source = self.source(db, arguments).await?;
         let change = Change {
-            data_source_id: Some(source_id(arguments)?),
+            kind: source
+                .as_ref()
+                .map(|source| Some(source.content.kind.as_str().to_owned())),
+            data_source_id: Some(source.map(|source| source.id)),
             database: Some(arguments.text("database").map(str::to_owned)),
             ..Change::default()
         };
@@ -418,18 +459,6 @@ fn short(console: &Console) -> Value {
 
 fn created(console: &Console) -> Value {
     json!({"consoleId": console.id, "title": console.title, "content": console.content, "version": console.version})
-}
-
-fn source_id(arguments: &Arguments) -> Result<Option<Uuid>, ToolError> {
-    match arguments.text("dataSourceId").filter(|id| !id.trim().is_empty()) {
-        None => Ok(None),
-        Some(id) => match Uuid::parse_str(id.trim()) {
-            Ok(id) => Ok(Some(id)),
-            Err(_) => Err(told(format!(
-                "{id} is no id of a data source; list_data_sources gives them"
-            ))),
-        },
-    }
 }
 
 /// The change that a call asks for. Err: what is missing, for the model.

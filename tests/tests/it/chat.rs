@@ -563,6 +563,7 @@ async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
             TreeLimits::default(),
         ),
         handoffs: Vec::new(),
+        questions: None,
         confirm: Arc::new(Patterns::new(&[])),
         price: None,
         tree: TreeUse::default(),

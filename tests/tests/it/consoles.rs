@@ -427,12 +427,20 @@ async fn an_agent_finds_consoles_and_says_where_they_run_and_each_tool_is_tried_
         console(&client, "Other", "select b").await,
     );
     let source = Uuid::now_v7();
+    sqlx::query(
+        "insert into kb.data_sources (id, project_id, name, kind, settings) values ($1, $2, 'books', 'sqlite', '{}')",
+    )
+    .bind(source)
+    .bind(app.db.project_id)
+    .execute(&app.db.pool)
+    .await
+    .unwrap();
     app.model.script([
         Reply::tool("list_open_consoles", json!({})),
         Reply::tool("search_consoles", json!({"query": "SELECT B"})),
         Reply::tool(
             "set_console_connection",
-            json!({"consoleId": null, "dataSourceId": source, "database": "shop"}),
+            json!({"consoleId": null, "dataSourceId": "books", "database": "shop"}),
         ),
         Reply::tool(
             "set_console_connection",

@@ -100,6 +100,25 @@ async fn fill(app: &TestApp) {
     fill_graph(app).await;
     fill_mcp(app).await;
     fill_waits(app).await;
+    let routing = format!("/api/admin/projects/{}/routing", app.db.project_id);
+    let (status, set) = client.put(&routing, json!({"percent": 50})).await;
+    assert_eq!(status, 200, "{set}");
+    let prompts = format!("/api/workspaces/{}/custom-prompt", app.db.project_id);
+    let (status, set) = client
+        .put(
+            &prompts,
+            json!({"customPrompt": "Be short.", "userPrompt": "In German."}),
+        )
+        .await;
+    assert_eq!(status, 200, "{set}");
+    sqlx::raw_sql(
+        "insert into kb.message_feedback (message_id, project_id, user_id, rating)
+             select m.id, c.project_id, c.owner_user_id, 1 from kb.chat_messages m join kb.chat_conversations c on c.id = m.conversation_id limit 1;
+         update kb.agent_runs set routing = '{}';",
+    )
+    .execute(&app.db.pool)
+    .await
+    .expect("feedback");
     let (status, console) = client
         .post("/api/consoles", json!({"title": "Query", "content": "select 1"}))
         .await;

@@ -197,6 +197,13 @@ impl Execution {
             });
         }
         if call.tool_name == ASK_USER {
+            if let Some(most) = self.request.questions {
+                let asked = questions::asked_by(&self.request.services.db.sql, self.request.run.id).await;
+                if asked.map_err(|error| End::database("counting questions", error))? >= i64::from(most) {
+                    let told = format!("you may ask {most} in a turn, and have: go on with what you know");
+                    return Ok(Answer::Ended(Ended::refused(told)));
+                }
+            }
             return Ok(match coordination::question(admitted) {
                 Ok(question) => Answer::Awaited(DeferredWhat::Ask(question)),
                 Err(fault) => Answer::Ended(Ended::refused(fault)),

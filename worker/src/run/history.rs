@@ -8,7 +8,7 @@ use rejoin_shared::runs::Run;
 use rejoin_shared::tool_calls::{CallStatus, ToolCallRow};
 use rejoin_shared::tools::consoles::READ_CONSOLE;
 use rejoin_shared::tools::registry::Patterns;
-use rejoin_shared::{messages, run_messages, tool_calls};
+use rejoin_shared::{messages, prompts, run_messages, tool_calls};
 use serde_json::{Value, json};
 use sqlx::PgPool;
 use tracing::warn;
@@ -49,7 +49,7 @@ pub async fn open(
     definition: Option<&AgentDefinition>,
 ) -> Result<Opening, sqlx::Error> {
     let (system, citations) = match definition {
-        Some(definition) => (with_consoles(services, run, definition).await?, Vec::new()),
+        Some(definition) => (whole_prompt(services, run, definition).await?, Vec::new()),
         None => plain_prompt(services, run).await,
     };
     let mut opening = Opening {
@@ -85,9 +85,17 @@ pub async fn open(
     Ok(opening)
 }
 
-/// An agent's prompt, with the consoles that are open where it can read them.
-async fn with_consoles(services: &Services, run: &Run, definition: &AgentDefinition) -> Result<String, sqlx::Error> {
+/// An agent's prompt, with what the project and the user tell all agents, and the consoles that are open where it can read them.
+async fn whole_prompt(services: &Services, run: &Run, definition: &AgentDefinition) -> Result<String, sqlx::Error> {
     let mut prompt = definition.system_prompt.clone();
+    if run.conversation_id.is_some() {
+        let told = prompts::get(&services.db.sql, run.project_id, run.user_id).await?;
+        for (whose, told) in [("the project", told.of_project), ("the user", told.of_user)] {
+            if let Some(told) = told.filter(|told| !told.trim().is_empty()) {
+                prompt.push_str(&format!("\n\nWhat {whose} asks of every answer:\n{told}"));
+            }
+        }
+    }
     let (true, Some(user_id)) = (Patterns::new(&definition.tools).is_match(READ_CONSOLE), run.user_id) else {
         return Ok(prompt);
     };

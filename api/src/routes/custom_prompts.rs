@@ -1,0 +1,114 @@
+//! `/api/workspaces/{id}/custom-prompt`: what a project, and the caller in it, tells every agent beside the agent's own prompt. (Chat pages of
+//! before call a project a workspace.)
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use rejoin_shared::audit::Action;
+use rejoin_shared::auth::Scope;
+use rejoin_shared::prompts::{self, MAX_CHARS, Prompts};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::audit::record;
+use crate::caller::Caller;
+use crate::extract::{Body, Segments};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(get, put))
+}
+
+/// What agents are told. Empty: nothing
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CustomPrompt {
+    /// By the project
+    pub custom_prompt: String,
+    /// By the caller
+    pub user_prompt: String,
+}
+
+impl From<Prompts> for CustomPrompt {
+    fn from(prompts: Prompts) -> Self {
+        Self {
+            custom_prompt: prompts.of_project.unwrap_or_default(),
+            user_prompt: prompts.of_user.unwrap_or_default(),
+        }
+    }
+}
+
+/// What is to be told. Absent: as it is
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CustomPromptRequest {
+    /// By the project; owners and operators set it
+    #[schema(max_length = 10000)]
+    pub custom_prompt: Option<String>,
+    /// By the caller
+    #[schema(max_length = 10000)]
+    pub user_prompt: Option<String>,
+}
+
+/// What the project and the caller tell all agents
+#[utoipa::path(get, path = "/api/workspaces/{id}/custom-prompt", tag = "custom prompts",
+    params(("id" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "Both", body = CustomPrompt), Refused))]
+async fn get(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+) -> Result<Json<CustomPrompt>, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = caller.walled(&state).await?;
+    Ok(Json(
+        prompts::get(&mut *db, project_id, Some(caller.user_id)).await?.into(),
+    ))
+}
+
+/// Say what all agents are told
+#[utoipa::path(put, path = "/api/workspaces/{id}/custom-prompt", tag = "custom prompts", request_body = CustomPromptRequest,
+    params(("id" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "As it is now", body = CustomPrompt), Refused, BodyRefused))]
+async fn put(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Body(request): Body<CustomPromptRequest>,
+) -> Result<Json<CustomPrompt>, Problem> {
+    caller.in_project(project_id)?;
+    for prompt in [&request.custom_prompt, &request.user_prompt].into_iter().flatten() {
+        if prompt.chars().count() > MAX_CHARS || prompt.contains('\0') {
+            let detail = format!("a prompt has at most {MAX_CHARS} characters, and no NUL");
+            return Err(Problem::bad_request("invalid_prompt", detail));
+        }
+    }
+    let mut db = caller.walled(&state).await?;
+    if let Some(prompt) = &request.custom_prompt {
+        if !caller.may(Scope::Admin) {
+            let detail = "what the project tells is set with the scope admin; userPrompt is yours";
+            return Err(Problem::new(StatusCode::FORBIDDEN, "scope_missing", detail));
+        }
+        prompts::set_of_project(&mut *db, project_id, prompt).await?;
+        let detail = json!({ "characters": prompt.chars().count() });
+        record(
+            &mut db,
+            &caller,
+            Action::PromptSet,
+            format!("project:{project_id}"),
+            detail,
+        )
+        .await?;
+    }
+    if let Some(prompt) = &request.user_prompt {
+        prompts::set_of_user(&mut *db, caller.owner(), prompt).await?;
+    }
+    let now = prompts::get(&mut *db, project_id, Some(caller.user_id)).await?;
+    db.commit().await?;
+    Ok(Json(now.into()))
+}

@@ -1,0 +1,51 @@
+//! What a user says of an answer: whether it helped.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use rejoin_shared::feedback::{self, COMMENT_MAX_CHARS};
+use serde::Deserialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::extract::{Body, Segments};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(put))
+}
+
+/// What is said of an answer
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FeedbackRequest {
+    pub helped: bool,
+    #[schema(max_length = 2000)]
+    pub comment: Option<String>,
+}
+
+/// Say whether an answer helped; said again, it replaces what was said
+#[utoipa::path(put, path = "/api/messages/{id}/feedback", tag = "conversations", request_body = FeedbackRequest,
+    params(("id" = Uuid, Path, description = "The answer's message")),
+    responses((status = 204, description = "Noted"), Refused, BodyRefused))]
+async fn put(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+    Body(request): Body<FeedbackRequest>,
+) -> Result<StatusCode, Problem> {
+    let comment = request.comment.as_deref();
+    if comment.is_some_and(|comment| comment.chars().count() > COMMENT_MAX_CHARS || comment.contains('\0')) {
+        let detail = format!("comment has at most {COMMENT_MAX_CHARS} characters, and no NUL");
+        return Err(Problem::bad_request("invalid_comment", detail));
+    }
+    let mut db = caller.walled(&state).await?;
+    if !feedback::set(&mut *db, caller.owner(), id, request.helped, comment).await? {
+        return Err(Problem::not_found("message_not_found", "The answer"));
+    }
+    db.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}

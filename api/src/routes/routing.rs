@@ -1,0 +1,255 @@
+//! Which agent takes a new conversation that names none: how the project wants it, what would be chosen, and how that went.
+
+use axum::Json;
+use axum::extract::State;
+use rejoin_shared::agents;
+use rejoin_shared::audit::Action;
+use rejoin_shared::reception::{self, Routing, TRIAGE, Went};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::audit::record;
+use super::chat::{attached_consoles, check_message};
+use crate::caller::Caller;
+use crate::extract::{Body, Params, Segments};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+/// Days that statistics look back, unless asked for others.
+const DAYS: i32 = 30;
+const MAX_DAYS: i32 = 365;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(get, put))
+        .routes(routes!(preview))
+        .routes(routes!(stats))
+}
+
+/// How a project's new conversations find their agent
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RoutingBody {
+    /// Of new conversations that name no agent, by a stable hash of their ids; 0: none of them
+    pub percent: i16,
+    /// Taken where nothing speaks for another one
+    pub preferred_agent: Option<String>,
+    /// Taken where nothing is known
+    pub triage_agent: String,
+}
+
+impl From<Routing> for RoutingBody {
+    fn from(routing: Routing) -> Self {
+        Self {
+            percent: routing.percent,
+            preferred_agent: routing.preferred_agent,
+            triage_agent: routing.triage_agent,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RoutingRequest {
+    #[schema(minimum = 0, maximum = 100)]
+    pub percent: i16,
+    /// By name
+    pub preferred_agent: Option<String>,
+    /// By name; `triage` where it is absent
+    pub triage_agent: Option<String>,
+}
+
+/// A first message to try
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PreviewRequest {
+    #[schema(pattern = r"\S")]
+    pub message: String,
+    /// As with a message
+    #[schema(value_type = Option<Vec<Object>>)]
+    pub consoles: Option<Value>,
+}
+
+/// Who would take it
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PreviewBody {
+    /// None: nobody; the project has no triage agent
+    pub agent: Option<String>,
+    /// `high`, `medium` or `low`
+    pub confidence: String,
+    /// From 0 to 1
+    pub score: f64,
+    /// Which clue decided: `console_database`, `console_content`, `message`, `only_database`, `preference`, `history` or `triage`
+    pub reason: String,
+    /// The same for people
+    pub because: String,
+    /// Microseconds that the choice took
+    pub took_us: u64,
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct StatsParams {
+    /// Days to look back
+    #[param(minimum = 1, maximum = 365)]
+    pub days: Option<i32>,
+}
+
+/// How choices of one agent for one reason went
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WentBody {
+    pub agent: Option<String>,
+    pub reason: Option<String>,
+    pub confidence: Option<String>,
+    pub conversations: i64,
+    /// In how many the agent handed over within the first turn: for triage that is its work, for others a wrong choice
+    pub handed_over: i64,
+    /// Microseconds that choices took, half of them
+    pub took_us_p50: Option<f64>,
+    /// Milliseconds until the runs began, half of them
+    pub start_ms_p50: Option<f64>,
+    /// First answers of which users said that they helped, and that they didn't
+    pub helped: i64,
+    pub did_not_help: i64,
+}
+
+impl From<Went> for WentBody {
+    fn from(went: Went) -> Self {
+        Self {
+            agent: went.agent,
+            reason: went.reason,
+            confidence: went.confidence,
+            conversations: went.conversations,
+            handed_over: went.handed_over,
+            took_us_p50: went.took_us_p50,
+            start_ms_p50: went.start_ms_p50,
+            helped: went.helped,
+            did_not_help: went.did_not_help,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RoutingStats {
+    pub items: Vec<WentBody>,
+}
+
+/// How new conversations find their agent. `percent` 0 where the project has said nothing
+#[utoipa::path(get, path = "/api/admin/projects/{p}/routing", tag = "routing",
+    params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "So", body = RoutingBody), Refused))]
+async fn get(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+) -> Result<Json<RoutingBody>, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = caller.walled(&state).await?;
+    let wanted = reception::get(&mut *db, project_id).await?;
+    Ok(Json(wanted.unwrap_or_else(off).into()))
+}
+
+fn off() -> Routing {
+    Routing {
+        percent: 0,
+        preferred_agent: None,
+        triage_agent: TRIAGE.to_owned(),
+    }
+}
+
+/// Say how new conversations find their agent
+#[utoipa::path(put, path = "/api/admin/projects/{p}/routing", tag = "routing", request_body = RoutingRequest,
+    params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "As it is now", body = RoutingBody), Refused, BodyRefused))]
+async fn put(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Body(request): Body<RoutingRequest>,
+) -> Result<Json<RoutingBody>, Problem> {
+    caller.in_project(project_id)?;
+    if !(0..=100).contains(&request.percent) {
+        return Err(Problem::bad_request("invalid_routing", "percent must be from 0 to 100"));
+    }
+    let mut db = caller.walled(&state).await?;
+    for name in [&request.preferred_agent, &request.triage_agent].into_iter().flatten() {
+        if agents::find_by_name(&mut *db, project_id, name).await?.is_none() {
+            let detail = format!("there is no agent named {name}");
+            return Err(Problem::bad_request("agent_definition_not_found", detail));
+        }
+    }
+    let wanted = Routing {
+        percent: request.percent,
+        preferred_agent: request.preferred_agent,
+        triage_agent: request.triage_agent.unwrap_or_else(|| TRIAGE.to_owned()),
+    };
+    reception::set(&mut *db, project_id, &wanted).await?;
+    let body = RoutingBody::from(wanted);
+    let detail =
+        json!({"percent": body.percent, "preferredAgent": body.preferred_agent, "triageAgent": body.triage_agent});
+    record(
+        &mut db,
+        &caller,
+        Action::RoutingSet,
+        format!("project:{project_id}"),
+        detail,
+    )
+    .await?;
+    db.commit().await?;
+    Ok(Json(body))
+}
+
+/// Who would take a first message, and why. Nothing is stored
+#[utoipa::path(post, path = "/api/projects/{p}/routing/preview", tag = "routing", request_body = PreviewRequest,
+    params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "The choice", body = PreviewBody), Refused, BodyRefused))]
+async fn preview(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Body(request): Body<PreviewRequest>,
+) -> Result<Json<PreviewBody>, Problem> {
+    caller.in_project(project_id)?;
+    check_message(&request.message, state.config.max_message_chars)?;
+    let consoles = attached_consoles(request.consoles.as_ref())?;
+    let mut db = caller.walled(&state).await?;
+    let wanted = reception::get(&mut *db, project_id).await?.unwrap_or_else(off);
+    let received = reception::choose(&mut db, caller.owner(), &wanted, &request.message, &consoles).await?;
+    Ok(Json(PreviewBody {
+        agent: received.agent.map(|(_, name)| name),
+        confidence: received.choice.confidence().name().to_owned(),
+        score: received.choice.score.into(),
+        reason: received.choice.reason.name().to_owned(),
+        because: received.choice.because,
+        took_us: received.took_us,
+    }))
+}
+
+/// How choices went: which agents were chosen why, how often they handed over, whether answers helped
+#[utoipa::path(get, path = "/api/projects/{p}/routing/stats", tag = "routing",
+    params(StatsParams, ("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "By agent and reason", body = RoutingStats), Refused))]
+async fn stats(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Params(params): Params<StatsParams>,
+) -> Result<Json<RoutingStats>, Problem> {
+    caller.in_project(project_id)?;
+    let days = params.days.unwrap_or(DAYS);
+    if !(1..=MAX_DAYS).contains(&days) {
+        let detail = format!("days must be from 1 to {MAX_DAYS}");
+        return Err(Problem::bad_request("invalid_query", detail));
+    }
+    let mut db = caller.walled(&state).await?;
+    let went = reception::stats(&mut *db, project_id, days).await?;
+    Ok(Json(RoutingStats {
+        items: went.into_iter().map(WentBody::from).collect(),
+    }))
+}
