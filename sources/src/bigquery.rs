@@ -225,10 +225,8 @@ impl Bigquery {
             return Err(fault);
         }
         let statistics = &tried["statistics"];
-        if question.access == Access::Reads
-            && let Some(kind) = statistics["query"]["statementType"].as_str()
-            && kind != "SELECT"
-        {
+        let kind = statistics["query"]["statementType"].as_str().unwrap_or("something unknown");
+        if question.access == Access::Reads && kind != "SELECT" {
             return Err(SourceError::Refused(format!(
                 "BigQuery reads it as {kind}: this source is read-only, only SELECT passes"
             )));
