@@ -25,7 +25,14 @@ pub fn args() -> SourceArgs {
 /// A worker that may ask them, and opens secrets as the tests' API does.
 pub fn allow(config: &mut WorkerConfig) {
     config.sources = args();
-    config.mcp.keys.secret_keys_file = Some(crate::mcp::secret_keys_file().into());
+    config.mcp.keys.secret_keys_file = Some(secret_keys_file().into());
+}
+
+/// A file with the master key under which tests seal sources' secrets.
+pub fn secret_keys_file() -> PathBuf {
+    let path = std::env::temp_dir().join(format!("rejoin-source-keys-{}", std::process::id()));
+    std::fs::write(&path, crate::mcp::SECRET_KEYS).expect("a file with a key");
+    path
 }
 
 /// A read-only source that is reached so.
@@ -114,7 +121,7 @@ impl MariaDb {
         }
         let folder = Folder::new();
         let data = folder.0.join("data");
-        let is_root = rejoin_cli_is_root();
+        let is_root = is_root();
         let user: &[&str] = if is_root { &["--user=mysql"] } else { &[] };
         if is_root {
             let chown = Command::new("chown")
@@ -207,7 +214,7 @@ impl MariaDb {
 }
 
 /// Servers of databases refuse to run as root.
-fn rejoin_cli_is_root() -> bool {
+fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|itself| std::os::unix::fs::MetadataExt::uid(&itself) == 0)
 }
 

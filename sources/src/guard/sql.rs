@@ -82,6 +82,11 @@ fn single(kind: Kind, sql: &str) -> Result<Statement, String> {
     }
 }
 
+/// Whether a table of SQLite's, by its name in lower case, is about its file and statements.
+pub(super) fn hides_sqlite(table: &str) -> bool {
+    MACHINERY.contains(&table)
+}
+
 /// Passes what reads; breaks with what is wrong.
 struct Reads {
     kind: Kind,
@@ -197,7 +202,7 @@ impl Visitor for Reads {
                     .and_then(|part| part.as_ident())
                     .map(|ident| ident.value.to_ascii_lowercase());
                 table.is_some_and(|table| {
-                    MACHINERY.contains(&table.as_str()) || table.starts_with("pragma_") && !functions::sqlite(&table)
+                    hides_sqlite(&table) || table.starts_with("pragma_") && !functions::sqlite(&table)
                 })
             }
             Kind::Bigquery | Kind::Postgresql | Kind::Mongodb => false,

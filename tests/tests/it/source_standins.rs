@@ -1,7 +1,9 @@
 //! Data sources whose servers no registry has, over stand-ins that speak their wire: MongoDB and BigQuery.
 
+use std::time::Duration;
+
 use rejoin_shared::data_sources::{Content, Kind, Settings};
-use rejoin_sources::source::Access;
+use rejoin_sources::source::{Access, Bounds, Question};
 use rejoin_sources::{Ask, Opened, SourceError, Sources};
 use rejoin_tests::sources::{self, StandIn};
 use serde_json::json;
@@ -148,6 +150,26 @@ async fn bigquery_is_tried_without_running_and_then_asked() {
         ask("delete from shop.orders where true").await,
         Err(SourceError::Refused(_))
     ));
+    let attacks = include_str!("../../../sources/tests/attacks/bigquery.sql");
+    let mut passed = Vec::new();
+    for attack in attacks.lines().filter(|line| !line.starts_with('#')) {
+        let bounds = Bounds {
+            timeout: Duration::from_secs(20),
+            max_rows: 100,
+            max_bytes: 100_000,
+            max_bytes_billed: 1_000_000,
+        };
+        let question = Question {
+            database: None,
+            query: attack,
+            access: Access::Reads,
+            bounds,
+        };
+        if opened.unguarded().execute(&question).await.is_ok() {
+            passed.push(attack);
+        }
+    }
+    assert!(passed.is_empty(), "BigQuery's own word, too: {passed:#?}");
     let wrong = ask("select nothing from shop.orders").await;
     assert!(matches!(wrong, Err(SourceError::Failed(_))), "{wrong:?}");
 }

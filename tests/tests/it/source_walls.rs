@@ -31,7 +31,7 @@ fn question(query: &str) -> Question<'_> {
     }
 }
 
-/// Sends each attack as if the guard had passed it. Those that the walls let pass and undo are marked, in the list.
+/// Sends each attack as if the guard had passed it. Those that the walls let pass, since it changes nothing or is undone, are marked.
 async fn all_refused(list: &str, source: &dyn Source) {
     let mut passed = Vec::new();
     for attack in list.lines().filter(|line| !line.starts_with('#')) {
@@ -86,7 +86,7 @@ async fn behind_the_guard_sqlite_itself_refuses_every_attack() {
     let path = folder.0.join("shop.db");
     let file = path.display().to_string();
     let made = std::process::Command::new("python3")
-        .args(["-c", "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute('create table orders (id integer primary key, item text)'); db.executemany('insert into orders values (?, ?)', [(n, f'thing {n}') for n in range(1, 501)]); db.commit()"])
+        .args(["-c", "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute('create table orders (id integer primary key, item text)'); db.executemany('insert into orders values (?, ?)', [(n, f'thing {n}') for n in range(1, 501)]); db.execute('create index by_item on orders (item)'); db.commit()"])
         .arg(&path)
         .status();
     if !made.is_ok_and(|made| made.success()) {
@@ -245,7 +245,7 @@ async fn a_query_has_bounds_of_time_rows_and_bytes_whatever_it_says_itself() {
     assert_eq!((answer.rows.rows.len(), answer.rows.truncated), (50, true));
     let answer = ask("select repeat('x', 1000) from orders").await.unwrap();
     assert_eq!((answer.rows.rows.len(), answer.rows.truncated), (9, true));
-    let huge = ask("select repeat('x', 100000000)").await;
+    let huge = ask("select repeat('x', 5000000)").await;
     assert!(matches!(huge, Err(SourceError::TooLarge(_))), "{huge:?}");
     assert_eq!(
         ask("select 1 as a").await.unwrap().rows.rows,

@@ -13,7 +13,7 @@ async fn app(workers: usize) -> TestApp {
         workers,
         api: |config| {
             config.sources = sources::args();
-            config.secret_keys.secret_keys_file = Some(rejoin_tests::mcp::secret_keys_file().into());
+            config.secret_keys.secret_keys_file = Some(sources::secret_keys_file().into());
         },
         worker: sources::allow,
         ..AppOptions::default()
