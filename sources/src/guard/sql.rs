@@ -24,20 +24,20 @@ const HIDDEN: [&str; 3] = ["mysql", "performance_schema", "sys"];
 
 pub(super) fn check(kind: Kind, sql: &str) -> Result<(), String> {
     let statement = single(kind, sql)?;
-    let is_top = match (&statement, kind) {
-        (Statement::Query(_), _) => true,
-        (Statement::Explain { .. }, Kind::Mysql | Kind::Sqlite) => true,
-        (
-            Statement::ExplainTable { .. }
-            | Statement::ShowTables { .. }
-            | Statement::ShowColumns { .. }
-            | Statement::ShowDatabases { .. }
-            | Statement::ShowCollation { .. }
-            | Statement::ShowCreate { .. },
-            Kind::Mysql,
-        ) => true,
-        _ => false,
-    };
+    let is_top = matches!(
+        (&statement, kind),
+        (Statement::Query(_), _)
+            | (Statement::Explain { .. }, Kind::Mysql | Kind::Sqlite)
+            | (
+                Statement::ExplainTable { .. }
+                    | Statement::ShowTables { .. }
+                    | Statement::ShowColumns { .. }
+                    | Statement::ShowDatabases { .. }
+                    | Statement::ShowCollation { .. }
+                    | Statement::ShowCreate { .. },
+                Kind::Mysql,
+            )
+    );
     if !is_top {
         return Err(READS_ONLY.to_owned());
     }

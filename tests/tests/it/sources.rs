@@ -1,10 +1,16 @@
 //! Data sources over HTTP and as agents have them: adding, looking, asking, and who may.
 
+use rejoin_shared::audit::Actor;
 use rejoin_shared::auth::{self, Scope};
+use rejoin_shared::data_sources;
+use rejoin_shared::secrets::keys::generate;
+use rejoin_shared::secrets::{self, MasterKeys};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::Client;
+use rejoin_tests::mcp::SECRET_KEYS;
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::sources;
+use rejoin_tests::support::wait_for;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
@@ -325,4 +331,55 @@ async fn agents_have_the_tools_that_fit_the_projects_sources() {
     );
     let told = app.model.requests().last().unwrap().to_string();
     assert!(!told.contains("inspect_collection") && !told.contains("bq_") && !told.contains("modify_data"));
+}
+
+#[tokio::test]
+async fn a_cancelled_run_ends_its_query_on_the_server() {
+    let app = app(1).await;
+    add(&app).await;
+    let agent = app.agent("analyst", &["execute_query"]).await;
+    let slow = "select count(*) from generate_series(1, 1000000000) a, generate_series(1, 1000) b";
+    app.model.script([Reply::tool(
+        "execute_query",
+        json!({"databaseId": "shop", "query": slow, "maxRows": null}),
+    )]);
+    let client = app.client();
+    let posted = client
+        .post_message(json!({"message": "Count.", "agentDefinitionId": agent}))
+        .await;
+    let runs = async |wanted: bool| {
+        let found: bool = sqlx::query_scalar(
+            "select exists (select from pg_stat_activity where application_name = 'rejoin' and state = 'active'
+                            and datname = current_database() and query like 'fetch forward%')",
+        )
+        .fetch_one(&app.db.pool)
+        .await
+        .unwrap();
+        (found == wanted).then_some(())
+    };
+    wait_for("the query to run", async || runs(true).await).await;
+    let run = posted["runId"].as_str().unwrap();
+    client.post(&format!("/api/runs/{run}/cancel"), json!({})).await;
+    wait_for("the query to be cancelled", async || runs(false).await).await;
+    app.wait_until_idle().await;
+}
+
+#[tokio::test]
+async fn a_sources_password_is_sealed_under_another_master_key_when_secrets_are() {
+    let app = app(0).await;
+    let (_, added) = add(&app).await;
+    let id: uuid::Uuid = added["id"].as_str().unwrap().parse().unwrap();
+    let both = MasterKeys::parse(&format!("{},{}", *generate(), SECRET_KEYS.trim())).unwrap();
+    assert_eq!(secrets::under_old_keys(&app.db.pool, &both).await.unwrap().len(), 1);
+    let rotated = secrets::rotate(&app.db.pool, &both, &Actor::operator()).await.unwrap();
+    assert_eq!((rotated.rewrapped, rotated.failed), (1, 0));
+    assert_eq!(secrets::under_old_keys(&app.db.pool, &both).await.unwrap(), []);
+    let opened = data_sources::open_secret(&app.db.pool, &both, app.db.project_id, id)
+        .await
+        .unwrap();
+    assert_eq!(opened.unwrap().expose_text(), Some("canary-5150"));
+    let elsewhere = data_sources::open_secret(&app.db.pool, &both, uuid::Uuid::now_v7(), id)
+        .await
+        .unwrap();
+    assert!(elsewhere.is_none(), "of another project there is none");
 }
