@@ -2,7 +2,7 @@
 
 FROM rust:1.95-slim-bookworm AS build
 RUN apt-get update \
- && apt-get install -y --no-install-recommends gcc libc6-dev make pkg-config \
+ && apt-get install -y --no-install-recommends gcc libc6-dev libclang-dev make pkg-config \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Also what a few tests need beside `make setup`: a browser, the local embedding model, and MCP programs of other people. A test whose tool is missing says so and is skipped.
+# Also what a few tests need beside `make setup`: a browser, the local embedding model, MariaDB, stand-ins for MongoDB and BigQuery, and MCP programs of other people. A test whose tool is missing says so and is skipped.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 source scripts/setup-search.sh
@@ -17,5 +17,17 @@ setup_browser() {
     fi
 }
 
+# A server that tests start by themselves, as a data source.
+setup_mariadb() {
+    if have mariadbd || [ -x /usr/sbin/mariadbd ]; then
+        return
+    fi
+    if ! can_apt || ! apt_install mariadb-server; then
+        say "no MariaDB, and it can't be installed here: its tests will say SKIPPED"
+    fi
+}
+
 setup_browser
+setup_mariadb
 source scripts/setup-mcp.sh
+source scripts/setup-sources.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure of all that building and running need: a Rust toolchain, a C compiler, PostgreSQL's programs.
+# Makes sure of all that building and running need: a Rust toolchain, a C compiler, libclang, PostgreSQL's programs.
 # Quick when nothing is missing. Run by itself (`make setup`) or sourced by the other scripts.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
@@ -42,6 +42,24 @@ setup_compiler() {
     apt_install gcc libc6-dev pkg-config make ca-certificates
 }
 
+# Where libclang is. PostgreSQL's grammar (pg_query) is C, and its bindings are made with it.
+libclang_there() {
+    [ -n "${LIBCLANG_PATH:-}" ] || have llvm-config ||
+        compgen -G '/usr/lib/llvm*/lib/libclang*.so*' >/dev/null ||
+        compgen -G '/usr/lib*/libclang*.so*' >/dev/null ||
+        compgen -G '/usr/lib/*/libclang*.so*' >/dev/null ||
+        [ -e /Library/Developer/CommandLineTools/usr/lib/libclang.dylib ]
+}
+
+setup_libclang() {
+    if libclang_there; then
+        return
+    fi
+    can_apt || die "libclang is missing. On Debian: apt-get install libclang-dev (elsewhere: name its folder, export LIBCLANG_PATH=…)"
+    apt_install libclang-dev
+}
+
 setup_rust
 setup_compiler
+setup_libclang
 setup_postgres

@@ -5,7 +5,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::{
     api, audit, chat, completions, dev, doctor, exit, graph, install, keys, mcp, migrate, openapi, prices, projects,
-    questions, queue, runs, schedules, secrets, tail, tasks, worker,
+    questions, queue, runs, schedules, secrets, sources, tail, tasks, worker,
 };
 
 /// Agent runs that you can leave and rejoin.
@@ -120,6 +120,7 @@ pub enum Command {
     Tasks(tasks::Args),
     Questions(questions::Args),
     Schedules(schedules::Args),
+    Sources(sources::Args),
     Prices(prices::Args),
     Install(install::Args),
     Uninstall(install::UninstallArgs),
@@ -185,6 +186,8 @@ mod tests {
             "rejoin questions list",
             "rejoin questions answer 019a0000-0000-7000-8000-000000000001 yes",
             "rejoin schedules list --json",
+            "rejoin sources add shop postgres://u@h/d --secret-file - --force",
+            "rejoin sources query shop select --rows 5 --json",
             "rejoin schedules disable nightly",
             "rejoin prices list",
             "rejoin prices set ollama:* --input 0 --output 0.5",

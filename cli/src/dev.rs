@@ -216,6 +216,10 @@ fn child_env(database_url: &str, secret_keys: Option<&Path>) -> Vec<(&'static st
         // Whoever runs everything on one machine has MCP servers there, too.
         env.push(("REJOIN_MCP_PRIVATE_HOSTS", "localhost,127.0.0.1,::1".to_owned()));
     }
+    if std::env::var_os("REJOIN_SOURCE_HOSTS").is_none() {
+        // And databases.
+        env.push(("REJOIN_SOURCE_HOSTS", "localhost,127.0.0.1,::1".to_owned()));
+    }
     if let Some(file) = secret_keys {
         env.push(("REJOIN_SECRET_KEYS_FILE", file.display().to_string()));
     }

@@ -13,6 +13,7 @@
 //! - `tasks`                 DAGs of tasks that agents do: through the API
 //! - `questions`             what runs ask people: through the API
 //! - `schedules`             what is started by the clock: through the API
+//! - `sources`               databases of others: through the API
 //! - `prices`                what models cost: through the API
 //! - `install`               products, by their manifests: through the API
 //! - `mcp`                   MCP servers of a project: through the API
@@ -56,6 +57,7 @@ pub mod queue;
 pub mod runs;
 pub mod schedules;
 pub mod secrets;
+pub mod sources;
 pub mod stream;
 pub mod tail;
 pub mod tasks;
@@ -82,6 +84,7 @@ pub async fn run(cli: Cli) -> Result<Exit> {
         Command::Mcp(args) => mcp::run(global, args, out).await,
         Command::Tasks(args) => tasks::run(global, args, out).await,
         Command::Questions(args) => questions::run(global, args, out).await,
+        Command::Sources(args) => sources::run(global, args, out).await,
         Command::Schedules(args) => schedules::run(global, args, out).await,
         Command::Prices(args) => prices::run(global, args, out).await,
         Command::Install(args) => install::run(global, args, out).await,

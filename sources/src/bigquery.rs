@@ -1,6 +1,8 @@
 //! BigQuery, by its REST API. A query is tried without running it first: that tells whether it is a SELECT, as BigQuery itself reads it, and
 //! what it would be billed for; then it runs with that bound. Called by `sources`.
 //!
+//! - `values`  what it answers, as values
+//!
 //! Invariant: the API's address is one that was judged, and redirects are not followed; a job whose answer nobody waits for is cancelled.
 
 use std::sync::Mutex;
@@ -18,11 +20,13 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use url::Url;
 
+use self::values::{cell, columns_of, fault_of, message, whole};
 use crate::reach;
 use crate::source::{
-    Access, COLUMNS_MAX, Collected, Column, LISTED_MAX, Question, Rows, Source, SourceError, Table, Tested,
-    table_schema,
+    Access, Collected, Column, LISTED_MAX, Question, Rows, Source, SourceError, Table, Tested, table_schema,
 };
+
+mod values;
 
 const ENDPOINT: &str = "https://bigquery.googleapis.com/";
 /// Where tokens for service accounts are given out, and nowhere else: a key is shown to nobody whom a project names.
@@ -225,10 +229,10 @@ impl Bigquery {
             return Err(fault);
         }
         let statistics = &tried["statistics"];
-        if question.access == Access::Reads
-            && let Some(kind) = statistics["query"]["statementType"].as_str()
-            && kind != "SELECT"
-        {
+        let kind = statistics["query"]["statementType"]
+            .as_str()
+            .unwrap_or("something unknown");
+        if question.access == Access::Reads && kind != "SELECT" {
             return Err(SourceError::Refused(format!(
                 "BigQuery reads it as {kind}: this source is read-only, only SELECT passes"
             )));
@@ -243,27 +247,6 @@ impl Bigquery {
         }
         Ok(json!({ "bytesProcessed": bytes, "statementType": statistics["query"]["statementType"] }))
     }
-}
-
-fn whole(value: &Value) -> Option<u64> {
-    value.as_u64().or_else(|| value.as_str()?.parse().ok())
-}
-
-fn message(error: &Value) -> String {
-    error["message"]
-        .as_str()
-        .unwrap_or("it was refused without a reason")
-        .to_owned()
-}
-
-/// What a job says is wrong with it. Some servers answer 200 all the same.
-fn fault_of(answer: &Value) -> Option<SourceError> {
-    let result = &answer["status"]["errorResult"];
-    if !result.is_null() {
-        return Some(SourceError::Failed(message(result)));
-    }
-    let first = answer["errors"].as_array().and_then(|errors| errors.first());
-    first.map(|error| SourceError::Failed(message(error)))
 }
 
 async fn answered(request: RequestBuilder) -> Result<Value, SourceError> {
@@ -314,52 +297,6 @@ impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         if let (Some(request), Ok(runtime)) = (self.armed.take(), tokio::runtime::Handle::try_current()) {
             runtime.spawn(tokio::time::timeout(reach::CONNECT_TIMEOUT, request.send()));
-        }
-    }
-}
-
-/// A cell as its column's type says. Numbers that JSON's readers would round stay texts.
-fn cell(value: &Value, field: &Value) -> Value {
-    if field["mode"] == "REPEATED"
-        && let Value::Array(items) = value
-    {
-        let mut one = field.clone();
-        one["mode"] = Value::Null;
-        return items.iter().map(|item| cell(&item["v"], &one)).collect();
-    }
-    match (field["type"].as_str().unwrap_or_default(), value) {
-        (_, Value::Null) => Value::Null,
-        ("RECORD" | "STRUCT", record) => {
-            let fields = field["fields"].as_array().map(Vec::as_slice).unwrap_or_default();
-            let cells = record["f"].as_array().map(Vec::as_slice).unwrap_or_default();
-            let named = fields.iter().zip(cells).map(|(field, item)| {
-                (
-                    field["name"].as_str().unwrap_or_default().to_owned(),
-                    cell(&item["v"], field),
-                )
-            });
-            Value::Object(named.collect())
-        }
-        ("INTEGER" | "INT64", Value::String(text)) => text.parse::<i64>().map_or_else(|_| value.clone(), Value::from),
-        ("FLOAT" | "FLOAT64", Value::String(text)) => text.parse::<f64>().map_or_else(|_| value.clone(), Value::from),
-        ("BOOLEAN" | "BOOL", Value::String(text)) => (text == "true").into(),
-        ("JSON", Value::String(text)) => serde_json::from_str(text).unwrap_or_else(|_| value.clone()),
-        _ => value.clone(),
-    }
-}
-
-fn columns_of(fields: &[Value], above: &str, columns: &mut Vec<Value>) {
-    for field in fields {
-        if columns.len() > COLUMNS_MAX {
-            return;
-        }
-        let name = format!("{above}{}", field["name"].as_str().unwrap_or_default());
-        columns.push(json!({
-            "name": name, "type": field["type"], "mode": field["mode"], "nullable": field["mode"] != "REQUIRED",
-            "comment": field["description"],
-        }));
-        if let Some(below) = field["fields"].as_array() {
-            columns_of(below, &format!("{name}."), columns);
         }
     }
 }

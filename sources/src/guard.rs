@@ -49,6 +49,11 @@ pub(crate) fn allows_sqlite(name: &str) -> bool {
     functions::sqlite(name)
 }
 
+/// Whether a table of SQLite's is about its own file and statements.
+pub(crate) fn hides_sqlite(table: &str) -> bool {
+    sql::hides_sqlite(&table.to_ascii_lowercase())
+}
+
 /// Parsers descend, and trees are dropped, as deep as a query is: `- - - … 1` is as deep as it is long. What of the stack is not used costs
 /// nothing.
 fn on_large_stack<T: Send>(check: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {

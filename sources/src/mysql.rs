@@ -1,5 +1,5 @@
 //! MySQL and MariaDB. Each question is one prepared statement, which can't be two, in a read-only transaction; rows are read one by one,
-//! and a statement of which enough was seen is killed. Called by `sources`.
+//! and a statement of which enough was seen is killed. What would give no rows (SET, COMMIT, DO …) is not run where only reads pass. Called by `sources`.
 //!
 //! Invariant: a connection is used again only if its statement was read to its end; it is reset in between.
 
@@ -152,6 +152,11 @@ async fn asked(
             "the query has parameters (?): write the values into it".to_owned(),
         ));
     }
+    if access == Access::Reads && statement.columns().is_empty() && !is_told(query) {
+        return Err(SourceError::Refused(
+            "a statement without rows is none that reads: this source is read-only".to_owned(),
+        ));
+    }
     let mut result = conn.exec_iter(&statement, arguments).await.map_err(failed)?;
     let described: Vec<mysql_async::Column> = result.columns_ref().to_vec();
     let columns = described
@@ -183,6 +188,18 @@ async fn asked(
     };
     conn.query_drop(end).await.map_err(failed)?;
     Ok(collected.rows)
+}
+
+/// Whether its answer has columns that the server tells only when it is run.
+fn is_told(query: &str) -> bool {
+    let first = query
+        .trim_start()
+        .split(|c: char| !c.is_ascii_alphabetic())
+        .next()
+        .unwrap_or_default();
+    ["show", "explain", "describe", "desc"]
+        .iter()
+        .any(|word| first.eq_ignore_ascii_case(word))
 }
 
 fn failure(error: &mysql_async::Error, bounds: &Bounds) -> SourceError {

@@ -1,6 +1,8 @@
 //! PostgreSQL. Reads go through a cursor in a read-only transaction: declared by the extended protocol, which takes one statement, and
 //! fetched in parts, so that neither the statement's own LIMIT nor its lack of one decides how much comes. Called by `sources`.
 //!
+//! - `cancel`  ending what nobody waits for any more
+//!
 //! Invariant: after each question the transaction is rolled back and the session's state discarded, or the connection is closed.
 
 use async_trait::async_trait;
@@ -13,15 +15,18 @@ use tokio::time::timeout;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::types::Type;
-use tokio_postgres::{CancelToken, Client, Config, NoTls, SimpleQueryMessage};
+use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use self::cancel::CancelOnDrop;
 use crate::idle::Idle;
 use crate::reach::{self, Allowance, Metered};
 use crate::source::{
     Access, Bounds, COLUMNS_MAX, Collected, Column, Question, Rows, Source, SourceError, Table, Tested, no_table,
     table_schema,
 };
+
+mod cancel;
 
 /// Rows that one FETCH asks for.
 const FETCH_ROWS: usize = 200;
@@ -360,52 +365,6 @@ fn value(text: Option<&str>, kind: Option<&Type>) -> Value {
         _ => None,
     };
     parsed.unwrap_or_else(|| Value::from(text))
-}
-
-/// Tells the server to stop what a connection is at, unless it was disarmed.
-struct CancelOnDrop {
-    armed: Option<(CancelToken, Option<MakeRustlsConnect>, String, u16, Hosts)>,
-}
-
-impl CancelOnDrop {
-    fn new(source: &Postgresql, token: CancelToken) -> Result<Self, SourceError> {
-        let port = source.settings.port_of(Kind::Postgresql);
-        let armed = (
-            token,
-            source.tls()?,
-            source.host().to_owned(),
-            port,
-            source.hosts.clone(),
-        );
-        Ok(Self { armed: Some(armed) })
-    }
-
-    fn disarm(mut self) {
-        self.armed = None;
-    }
-}
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        let (Some((token, tls, host, port, hosts)), Ok(runtime)) =
-            (self.armed.take(), tokio::runtime::Handle::try_current())
-        else {
-            return;
-        };
-        runtime.spawn(async move {
-            let wire = reach::connect(&hosts, &host, port, &format!(".s.PGSQL.{port}")).await?;
-            let wire = Metered::new(wire, Allowance::new(OVERHEAD_BYTES));
-            let unreachable = |error: tokio_postgres::Error| SourceError::Unreachable(error.to_string());
-            match tls {
-                Some(mut tls) => {
-                    let connector = MakeTlsConnect::<Metered>::make_tls_connect(&mut tls, &host)
-                        .map_err(|error| SourceError::Unreachable(error.to_string()))?;
-                    token.cancel_query_raw(wire, connector).await.map_err(unreachable)
-                }
-                None => token.cancel_query_raw(wire, NoTls).await.map_err(unreachable),
-            }
-        });
-    }
 }
 
 #[async_trait]

@@ -4,8 +4,8 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -57,8 +57,12 @@ pub fn socket_path(hosts: &Hosts, host: &str, socket: &str) -> Result<String, So
     }
 }
 
-/// The certificates that this machine trusts.
+/// TLS by the certificates that this machine trusts, which are read once.
 pub fn tls_config() -> Result<rustls::ClientConfig, SourceError> {
+    static READ: OnceLock<rustls::ClientConfig> = OnceLock::new();
+    if let Some(config) = READ.get() {
+        return Ok(config.clone());
+    }
     let mut roots = rustls::RootCertStore::empty();
     for certificate in rustls_native_certs::load_native_certs().certs {
         // One that rustls can't read is of no use to us either.
@@ -68,7 +72,8 @@ pub fn tls_config() -> Result<rustls::ClientConfig, SourceError> {
     let builder = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| SourceError::Unconfigured(format!("TLS can't be set up: {error}")))?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+    let config = builder.with_root_certificates(roots).with_no_client_auth();
+    Ok(READ.get_or_init(|| config).clone())
 }
 
 /// What a server may still send. Drivers read a message whole before anybody can look at it.

@@ -158,6 +158,7 @@ fn open(path: &str, folders: &[PathBuf], access: Access, bounds: Bounds) -> Resu
 /// What each step of a statement may be, where only reads pass.
 fn authorize(context: AuthContext<'_>) -> Authorization {
     match context.action {
+        AuthAction::Read { table_name, .. } if crate::guard::hides_sqlite(table_name) => Authorization::Deny,
         AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive => Authorization::Allow,
         AuthAction::Pragma { pragma_name, .. } if LOOKS.contains(&pragma_name) => Authorization::Allow,
         AuthAction::Function { function_name } if crate::guard::allows_sqlite(function_name) => Authorization::Allow,

@@ -7,6 +7,7 @@
 //! - `issuer`        an identity provider that makes genuine tokens and forged ones
 //! - `embedding_server`  a stand-in that makes vectors by a list of words
 //! - `mcp`           MCP servers: other people's, and one that misbehaves
+//! - `sources`       databases that are asked as data sources
 //! - `fuzzing`       what fuzzers feed with any bytes
 //! - `model_server`  a scripted model server that speaks OpenAI's protocol
 
@@ -17,5 +18,6 @@ pub mod fuzzing;
 pub mod issuer;
 pub mod mcp;
 pub mod model_server;
+pub mod sources;
 pub mod support;
 pub mod tools;

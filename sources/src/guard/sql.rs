@@ -24,20 +24,20 @@ const HIDDEN: [&str; 3] = ["mysql", "performance_schema", "sys"];
 
 pub(super) fn check(kind: Kind, sql: &str) -> Result<(), String> {
     let statement = single(kind, sql)?;
-    let is_top = match (&statement, kind) {
-        (Statement::Query(_), _) => true,
-        (Statement::Explain { .. }, Kind::Mysql | Kind::Sqlite) => true,
-        (
-            Statement::ExplainTable { .. }
-            | Statement::ShowTables { .. }
-            | Statement::ShowColumns { .. }
-            | Statement::ShowDatabases { .. }
-            | Statement::ShowCollation { .. }
-            | Statement::ShowCreate { .. },
-            Kind::Mysql,
-        ) => true,
-        _ => false,
-    };
+    let is_top = matches!(
+        (&statement, kind),
+        (Statement::Query(_), _)
+            | (Statement::Explain { .. }, Kind::Mysql | Kind::Sqlite)
+            | (
+                Statement::ExplainTable { .. }
+                    | Statement::ShowTables { .. }
+                    | Statement::ShowColumns { .. }
+                    | Statement::ShowDatabases { .. }
+                    | Statement::ShowCollation { .. }
+                    | Statement::ShowCreate { .. },
+                Kind::Mysql,
+            )
+    );
     if !is_top {
         return Err(READS_ONLY.to_owned());
     }
@@ -80,6 +80,11 @@ fn single(kind: Kind, sql: &str) -> Result<Statement, String> {
         (Some(_), Some(_)) => Err(ONE_STATEMENT.to_owned()),
         (None, _) => Err("the query is empty".to_owned()),
     }
+}
+
+/// Whether a table of SQLite's, by its name in lower case, is about its file and statements.
+pub(super) fn hides_sqlite(table: &str) -> bool {
+    MACHINERY.contains(&table)
 }
 
 /// Passes what reads; breaks with what is wrong.
@@ -197,7 +202,7 @@ impl Visitor for Reads {
                     .and_then(|part| part.as_ident())
                     .map(|ident| ident.value.to_ascii_lowercase());
                 table.is_some_and(|table| {
-                    MACHINERY.contains(&table.as_str()) || table.starts_with("pragma_") && !functions::sqlite(&table)
+                    hides_sqlite(&table) || table.starts_with("pragma_") && !functions::sqlite(&table)
                 })
             }
             Kind::Bigquery | Kind::Postgresql | Kind::Mongodb => false,

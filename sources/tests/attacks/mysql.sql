@@ -1,5 +1,5 @@
 # What a read-only source is never to do, a statement a line. `orders` is a table with rows; `~`: the walls behind the guard let it
-# pass, and undo it.
+# pass: it changes nothing there, is undone, or ended by the clock.
 delete from orders
 update orders set id = 0
 insert into orders values (99)
@@ -34,12 +34,12 @@ set names gbk
 select 1; delete from orders
 select 1; commit; delete from orders
 ; delete from orders
-select 1 /*!50000 union select load_file('/etc/passwd') */
+~select 1 /*!50000 union select load_file('/etc/passwd') */
 select 1 /*!; delete from orders */
 /*!50000 delete from orders */
 /*M!100100 delete from orders */
 /*! set @a = 1 */
-select 1 --1, load_file('/etc/passwd')
+~select 1 --1, load_file('/etc/passwd')
 start transaction
 start transaction read write
 begin
@@ -83,7 +83,7 @@ select * from (select * from orders for update) q where load_file('/x') = sleep(
 ~select "a\"b", load_file('/etc/passwd')
 select sleep(100)
 select sleep(100) from orders
-select benchmark(2000000000, sha2('x', 512))
+~select benchmark(2000000000, sha2('x', 512))
 ~select get_lock('x', 0)
 ~select release_lock('x')
 ~select is_free_lock('x')
@@ -108,7 +108,7 @@ select * from orders where id in (select load_file('/x') union select sleep(100)
 select * from orders order by sleep(100)
 select * from orders group by sleep(100)
 select * from orders having sleep(100) = 0
-select * from orders limit 1 procedure analyse()
+~select * from orders limit 1 procedure analyse()
 values (sleep(100))
 select case when 1 then sleep(100) end
 select if(1, sleep(100), 0)

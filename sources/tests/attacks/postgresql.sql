@@ -1,5 +1,5 @@
 # What a read-only source is never to do, a statement a line. `orders` is a table with rows; `~`: the walls behind the guard let it
-# pass, and undo it.
+# pass: it changes nothing there, is undone, or ended by the clock.
 delete from orders
 update orders set id = 0
 insert into orders values (99)
@@ -98,8 +98,8 @@ select pg_sleep(100)
 select pg_sleep_for('100 s')
 select pg_sleep_until(now() + interval '100 s')
 select count(pg_sleep(1)) from generate_series(1, 100)
-select pg_terminate_backend(1)
-select pg_cancel_backend(1)
+select pg_terminate_backend(pid) from pg_stat_activity where usename <> current_user
+select pg_cancel_backend(pid) from pg_stat_activity where usename <> current_user
 select pg_reload_conf()
 select pg_rotate_logfile()
 select pg_read_file('/etc/passwd')
@@ -109,8 +109,8 @@ select pg_stat_file('/etc/passwd')
 select * from pg_ls_logdir()
 select lo_import('/etc/passwd')
 select lo_export(1, '/tmp/stolen')
-select lo_create(0)
-select lo_from_bytea(0, '\x00')
+~select lo_create(0)
+~select lo_from_bytea(0, '\x00')
 select lo_unlink(1)
 ~select pg_advisory_lock(1)
 ~select pg_try_advisory_xact_lock(1)
@@ -138,7 +138,7 @@ select U&"pg\005fread_file"('/etc/passwd')
 select pg_read_file/* */('/etc/passwd')
 select id operator(public.+) 1 from orders
 select (select pg_read_file('/etc/passwd')) from orders
-select 1 where exists (select pg_read_file('/etc/passwd'))
+~select 1 where exists (select pg_read_file('/etc/passwd'))
 select 1 order by pg_read_file('/etc/passwd')
 select 1 limit length(pg_read_file('/etc/passwd'))
 select count(*) filter (where pg_read_file('/etc/passwd') is null) from orders

@@ -1,4 +1,5 @@
-# What a read-only source is never to do, a statement a line. `orders` is a table with rows.
+# What a read-only source is never to do, a statement a line. `orders` is a table with rows. `~`: the walls behind the guard let it
+# pass: it changes nothing.
 delete from orders
 update orders set id = 0
 insert into orders values (99)
@@ -45,7 +46,7 @@ pragma journal_mode = delete
 pragma journal_mode
 pragma user_version = 5
 pragma foreign_keys = off
-pragma table_info(orders)
+~pragma table_info(orders)
 pragma trusted_schema = on
 pragma temp_store_directory = '/tmp'
 pragma cache_size = 1000000

@@ -17,9 +17,10 @@ const LONG_FILES: [(&str, &str); 3] = [
         "one contract: cursors, endings, refusals and drains of the same streams",
     ),
 ];
-const MEMBERS: [&str; 9] = [
+const MEMBERS: [&str; 10] = [
     "shared",
     "embeddings",
+    "sources",
     "api",
     "worker",
     "cli",
@@ -105,6 +106,7 @@ fn members_import_each_other_in_one_direction_only() {
             vec![
                 "rejoin_api",
                 "rejoin_embeddings",
+                "rejoin_sources",
                 "rejoin_worker",
                 "rejoin",
                 "rejoin_cli",
@@ -113,7 +115,26 @@ fn members_import_each_other_in_one_direction_only() {
         ),
         (
             "embeddings",
-            vec!["rejoin_api", "rejoin_worker", "rejoin", "rejoin_cli", "rejoin_tests"],
+            vec![
+                "rejoin_api",
+                "rejoin_sources",
+                "rejoin_worker",
+                "rejoin",
+                "rejoin_cli",
+                "rejoin_tests",
+            ],
+        ),
+        (
+            "sources",
+            vec![
+                "rejoin_api",
+                "rejoin_embeddings",
+                "rejoin_worker",
+                "rejoin",
+                "rejoin_cli",
+                "rejoin_tests",
+                "axum",
+            ],
         ),
         ("api", vec!["rejoin_worker", "rejoin", "rejoin_cli", "rejoin_tests"]),
         ("worker", vec!["rejoin_api", "rejoin", "rejoin_cli", "rejoin_tests"]),

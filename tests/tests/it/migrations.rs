@@ -147,6 +147,10 @@ async fn fill_waits(app: &TestApp) {
          insert into kb.tasks (id, dag_id, project_id, ref, title) select gen_random_uuid(), id, project_id, 'a', 'A' from kb.task_dags;
          insert into kb.schedules (id, project_id, name, cron, agent, input)
              select gen_random_uuid(), id, 'nightly', '@daily', 'asker', 'Go.' from kb.projects limit 1;
+         insert into kb.data_sources (id, project_id, name, kind, settings)
+             select gen_random_uuid(), id, 'stock', 'sqlite', '{\"path\": \"/srv/stock.db\"}' from kb.projects limit 1;
+         insert into kb.data_source_schemas (data_source_id, project_id, database, table_name, revision, schema)
+             select id, project_id, '', 'items', 1, '{}' from kb.data_sources;
          insert into kb.model_prices (project_id, model, input_usd, output_usd)
              select id, 'openai:gpt-4o', 2.5, 10 from kb.projects limit 1;",
     )

@@ -1,0 +1,225 @@
+//! `rejoin sources`: databases of others that a project's people and agents may ask; through the API.
+use std::io::Read;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Subcommand;
+use rejoin_shared::data_sources::{self, Kind};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::{args::Global, client::Client, current, exit::Exit, out::Out};
+
+/// Databases of others that a project's people and agents may ask.
+///
+/// Examples:
+///   rejoin sources add shop postgres://reader@db.example/shop --secret-file password.txt
+///   rejoin sources add stock sqlite:///srv/data/stock.db
+///   rejoin sources add events bigquery://my-project/events --secret-file key.json
+///   rejoin sources list
+///   rejoin sources query shop "select count(*) from orders"
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(subcommand)]
+    pub action: Action,
+    /// The project; needed unless `rejoin dev` runs on this machine.
+    #[arg(long, global = true, env = "REJOIN_PROJECT_ID", value_name = "ID")]
+    pub project: Option<Uuid>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Add a source. It is tried first.
+    Add {
+        name: String,
+        /// postgres://, mysql://, mongodb://, mongodb+srv://, sqlite:///path, or bigquery://project/dataset.
+        url: String,
+        /// A file with the password, or with the service account's key; `-` for stdin. (In the URL everybody on this machine sees it.)
+        #[arg(long, value_name = "FILE")]
+        secret_file: Option<PathBuf>,
+        /// It may be written to.
+        #[arg(long)]
+        writable: bool,
+        /// Add it even if it does not answer.
+        #[arg(long)]
+        force: bool,
+    },
+    /// The project's sources.
+    List,
+    /// Try one.
+    Test { source: String },
+    /// Remove one.
+    Remove { source: String },
+    /// Ask one; it only reads.
+    Query {
+        source: String,
+        /// One statement, in the source's own language.
+        query: String,
+        /// The source's own, unless said.
+        #[arg(long)]
+        database: Option<String>,
+        /// At most this many.
+        #[arg(long, value_name = "N")]
+        rows: Option<u32>,
+    },
+}
+
+/// # Errors
+/// The file can't be read, or the API can't be reached, or refuses.
+pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
+    let client = Client::new(current::access(global)?)?;
+    let sources = format!("/api/projects/{}/data-sources", client.project(args.project).await?);
+    match args.action {
+        Action::Add {
+            name,
+            url,
+            secret_file,
+            writable,
+            force,
+        } => {
+            let (kind, settings, password) = data_sources::from_url(&url).map_err(|fault| anyhow!(fault))?;
+            let secret = match secret_file {
+                Some(_) if password.is_some() => bail!("the password is in the URL and in a file: give one of them"),
+                Some(file) => Some(read(&file, kind)?),
+                None => password,
+            };
+            let body =
+                json!({ "name": name, "kind": kind, "settings": settings, "secret": secret, "readOnly": !writable });
+            let added = client.post(&format!("{sources}?force={force}"), &body).await?;
+            out.either(&added, || {
+                format!("the source {name} is added ({})", said(&added, "kind"))
+            })?;
+        }
+        Action::List => {
+            let listed = client.get(&sources).await?;
+            if out.is_json() {
+                out.json(&listed)?;
+                return Ok(Exit::Done);
+            }
+            let row = |source: &Value| {
+                let access = if source["readOnly"] == json!(false) {
+                    "writable"
+                } else {
+                    "read-only"
+                };
+                [
+                    said(source, "name"),
+                    said(source, "kind"),
+                    place(source),
+                    access.to_owned(),
+                    said(source, "failure"),
+                ]
+            };
+            let rows: Vec<[String; 5]> = items(&listed).iter().map(row).collect();
+            out.table(["NAME", "KIND", "WHERE", "ACCESS", "FAILURE"], &rows)?;
+        }
+        Action::Test { source } => {
+            let found = find(&client, &sources, &source).await?;
+            let tested = client
+                .post(&format!("{sources}/{}/test", said(&found, "id")), &json!({}))
+                .await?;
+            out.either(&tested, || match tested["ok"].as_bool() {
+                Some(true) => {
+                    let warnings = tested["warnings"].as_array().map(Vec::as_slice).unwrap_or_default();
+                    let told = warnings.iter().filter_map(Value::as_str);
+                    told.fold(said(&tested, "server"), |text, warning| {
+                        format!("{text}\nwarning: {warning}")
+                    })
+                }
+                Some(false) | None => format!("it does not answer: {}", said(&tested, "failure")),
+            })?;
+            if tested["ok"] != json!(true) {
+                return Err(anyhow!("the source {source} does not answer"));
+            }
+        }
+        Action::Remove { source } => {
+            let found = find(&client, &sources, &source).await?;
+            client.delete(&format!("{sources}/{}", said(&found, "id"))).await?;
+            out.either(&json!({ "removed": found["id"] }), || {
+                format!("the source {} is removed", said(&found, "name"))
+            })?;
+        }
+        Action::Query {
+            source,
+            query,
+            database,
+            rows,
+        } => {
+            let found = find(&client, &sources, &source).await?;
+            let body = json!({ "query": query, "database": database, "maxRows": rows });
+            let answer = client
+                .post(&format!("{sources}/{}/query", said(&found, "id")), &body)
+                .await?;
+            if out.is_json() {
+                out.json(&answer)?;
+            } else {
+                show(&answer, out)?;
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// What a file holds, without the line's end that editors add to passwords.
+fn read(file: &PathBuf, kind: Kind) -> Result<String> {
+    let mut text = String::new();
+    let read = match file.as_os_str() == "-" {
+        true => std::io::stdin().read_to_string(&mut text).map(|_| ()),
+        false => std::fs::read_to_string(file).map(|read| text = read),
+    };
+    read.with_context(|| format!("can't read the secret from {}", file.display()))?;
+    Ok(match kind {
+        Kind::Bigquery => text,
+        Kind::Postgresql | Kind::Mysql | Kind::Sqlite | Kind::Mongodb => text.trim_end_matches(['\r', '\n']).to_owned(),
+    })
+}
+
+/// By id or by name.
+async fn find(client: &Client, sources: &str, wanted: &str) -> Result<Value> {
+    let listed = client.get(sources).await?;
+    let is_it = |source: &&Value| source["name"] == wanted || source["id"] == wanted;
+    let found = items(&listed).iter().find(is_it).cloned();
+    found.ok_or_else(|| anyhow!("there is no source {wanted}: `rejoin sources list` shows all"))
+}
+
+fn show(answer: &Value, out: Out) -> Result<()> {
+    let cell = |value: &Value| match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let names: Vec<String> = answer["columns"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|column| said(column, "name"))
+        .collect();
+    out.line(&names.join("\t"))?;
+    for row in answer["rows"].as_array().into_iter().flatten() {
+        let cells: Vec<String> = row.as_array().into_iter().flatten().map(cell).collect();
+        out.line(&cells.join("\t"))?;
+    }
+    if answer["truncated"] == json!(true) {
+        out.note("there are more rows: --rows, or the source's own bound");
+    }
+    Ok(())
+}
+
+/// Where it is, in one word.
+fn place(source: &Value) -> String {
+    let settings = &source["settings"];
+    let said = |name: &str| settings[name].as_str().unwrap_or_default();
+    match said("path") {
+        "" => format!("{}{}/{}", said("host"), said("cloudProject"), said("database")),
+        path => path.to_owned(),
+    }
+}
+
+fn items(listed: &Value) -> &[Value] {
+    listed["items"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn said(value: &Value, name: &str) -> String {
+    value[name].as_str().unwrap_or_default().to_owned()
+}

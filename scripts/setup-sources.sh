@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Stand-ins for databases that tests ask as data sources: MongoDB's wire and BigQuery's API, from PyPI, into .cache/source-servers. What can't
+# be had is said; the tests that need it say SKIPPED.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+
+SOURCES_FROM=tests/source-servers/requirements.txt
+SOURCES_TO=.cache/source-servers
+
+setup_source_servers() {
+    if cmp -s "$SOURCES_FROM" "$SOURCES_TO/requirements.txt"; then
+        return
+    fi
+    if ! { have python3 && python3 -c 'import ensurepip, venv' 2>/dev/null; }; then
+        if ! can_apt || ! apt_install python3-venv; then
+            say "no Python with venv, and it can't be installed here: tests of MongoDB and BigQuery will say SKIPPED"
+            return
+        fi
+    fi
+    rm -rf "$SOURCES_TO"
+    mkdir -p "$SOURCES_TO"
+    python3 -m venv "$SOURCES_TO/venv"
+    if "$SOURCES_TO/venv/bin/pip" install --quiet --disable-pip-version-check -r "$SOURCES_FROM"; then
+        cp "$SOURCES_FROM" "$SOURCES_TO/"
+    else
+        say "pip can't install the stand-ins here: tests of MongoDB and BigQuery will say SKIPPED"
+    fi
+}
+
+setup_source_servers

@@ -1,0 +1,289 @@
+//! Databases that tests ask as data sources: PostgreSQL as a role that may only read, SQLite, MariaDB and MongoDB's wire as children of the
+//! test. Where a program is not installed its test says SKIPPED (`make setup` for tests installs all of them).
+
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use rejoin_shared::data_sources::{Content, Kind, Limits, Settings};
+use rejoin_sources::SourceArgs;
+use rejoin_worker::WorkerConfig;
+use sqlx::AssertSqlSafe;
+use tokio::process::{Child, Command};
+use uuid::Uuid;
+
+use crate::support::{self, TestDatabase, wait_for};
+
+/// What processes of tests may ask: everything on this machine.
+pub fn args() -> SourceArgs {
+    SourceArgs {
+        source_hosts: vec!["*".to_owned()],
+        source_folders: vec![std::env::temp_dir()],
+        ..SourceArgs::default()
+    }
+}
+
+/// A worker that may ask them, and opens secrets as the tests' API does.
+pub fn allow(config: &mut WorkerConfig) {
+    config.sources = args();
+    config.mcp.keys.secret_keys_file = Some(secret_keys_file().into());
+}
+
+/// A file with the master key under which tests seal sources' secrets.
+pub fn secret_keys_file() -> PathBuf {
+    let path = std::env::temp_dir().join(format!("rejoin-source-keys-{}", std::process::id()));
+    std::fs::write(&path, crate::mcp::SECRET_KEYS).expect("a file with a key");
+    path
+}
+
+/// A read-only source that is reached so.
+pub fn content(kind: Kind, settings: Settings) -> Content {
+    Content {
+        name: "shop".to_owned(),
+        kind,
+        settings,
+        limits: Limits::default(),
+        read_only: true,
+    }
+}
+
+/// The test's own database with a table `orders`, as a role that may read that and nothing else.
+pub async fn postgresql(db: &TestDatabase) -> Settings {
+    let reader = format!("reader_{}", Uuid::now_v7().simple());
+    let setup = format!(
+        "create schema shop; create table shop.orders (id int primary key, item text, at timestamptz default now());
+         insert into shop.orders select n, 'thing ' || n from generate_series(1, 500) n;
+         create sequence shop.numbers;
+         create role {reader} login; grant usage on schema shop to {reader}; grant select on shop.orders to {reader};
+         alter role {reader} set search_path = shop, public"
+    );
+    sqlx::raw_sql(AssertSqlSafe(setup))
+        .execute(&db.pool)
+        .await
+        .expect("a table and a reader");
+    let name: String = sqlx::query_scalar("select current_database()::text")
+        .fetch_one(&db.pool)
+        .await
+        .expect("the database's name");
+    Settings {
+        host: Some(support::server().await.socket_dir().display().to_string()),
+        database: Some(name),
+        user: Some(reader),
+        ..Settings::default()
+    }
+}
+
+/// A folder of the test's own, which goes with it.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("rejoin-source-{}", Uuid::now_v7().simple()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+}
+
+impl Default for Folder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left there goes with the machine's temporary files.
+        let _left = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn installed(program: &str) -> bool {
+    let found = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
+        .chain([PathBuf::from("/usr/sbin")])
+        .any(|folder| folder.join(program).is_file());
+    if !found {
+        eprintln!("SKIPPED: {program} is not installed: scripts/setup-test.sh installs it");
+    }
+    found
+}
+
+/// A MariaDB of the test's own, on a socket. `orders` is in its database `shop`; `reader` may only read that.
+pub struct MariaDb {
+    folder: Folder,
+    // Killed when it is dropped.
+    _server: Child,
+}
+
+impl MariaDb {
+    /// None: it is not installed.
+    pub async fn start() -> Option<Self> {
+        if !installed("mariadbd") || !installed("mariadb-install-db") {
+            return None;
+        }
+        let folder = Folder::new();
+        let data = folder.0.join("data");
+        let is_root = is_root();
+        let user: &[&str] = if is_root { &["--user=mysql"] } else { &[] };
+        if is_root {
+            let chown = Command::new("chown")
+                .arg("mysql")
+                .arg(&folder.0)
+                .status()
+                .await
+                .expect("chown");
+            assert!(chown.success());
+        }
+        let made = Command::new("mariadb-install-db")
+            .args([
+                "--no-defaults",
+                "--auth-root-authentication-method=normal",
+                "--skip-test-db",
+            ])
+            .args(user)
+            .arg(format!("--datadir={}", data.display()))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .await
+            .expect("mariadb-install-db");
+        assert!(made.success(), "mariadb-install-db failed");
+        let path = std::env::join_paths(
+            std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).chain([PathBuf::from("/usr/sbin")]),
+        )
+        .expect("a path");
+        let server = Command::new("mariadbd")
+            .env("PATH", path)
+            .args([
+                "--no-defaults",
+                "--skip-networking",
+                "--innodb-buffer-pool-size=16M",
+                "--innodb-flush-log-at-trx-commit=0",
+            ])
+            .args(user)
+            .arg(format!("--datadir={}", data.display()))
+            .arg(format!("--socket={}", folder.0.join("socket").display()))
+            .arg(format!("--pid-file={}", folder.0.join("pid").display()))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("mariadbd");
+        let this = Self {
+            folder,
+            _server: server,
+        };
+        let setup = "create database shop; create table shop.orders (id int primary key, item varchar(50), price decimal(10, 2), at datetime);
+             insert into shop.orders select seq, concat('thing ', seq), seq / 4, '2026-01-02 03:04:05' from shop.seq_1_to_500;
+             create user reader@localhost; grant select on shop.orders to reader@localhost;";
+        wait_for("MariaDB to answer", async || this.sql(setup).await.then_some(())).await;
+        Some(this)
+    }
+
+    /// As its root, by its own program.
+    pub async fn sql(&self, sql: &str) -> bool {
+        self.output(sql).await.is_some()
+    }
+
+    /// What it prints; None: it fails.
+    pub async fn output(&self, sql: &str) -> Option<String> {
+        let ran = Command::new("mariadb")
+            .args([
+                "--no-defaults",
+                "--user=root",
+                "--batch",
+                "--skip-column-names",
+                "--execute",
+                sql,
+            ])
+            .arg(format!("--socket={}", self.folder.0.join("socket").display()))
+            .output()
+            .await
+            .expect("the program mariadb");
+        ran.status
+            .success()
+            .then(|| String::from_utf8_lossy(&ran.stdout).into_owned())
+    }
+
+    pub fn settings(&self) -> Settings {
+        Settings {
+            host: Some(self.folder.0.join("socket").display().to_string()),
+            database: Some("shop".to_owned()),
+            user: Some("reader".to_owned()),
+            ..Settings::default()
+        }
+    }
+}
+
+/// Servers of databases refuse to run as root.
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|itself| std::os::unix::fs::MetadataExt::uid(&itself) == 0)
+}
+
+/// A stand-in of another kind of database, on a port of this machine.
+pub struct StandIn {
+    pub port: u16,
+    _folder: Folder,
+    // Killed when it is dropped.
+    _server: Child,
+}
+
+impl StandIn {
+    /// Speaks MongoDB's wire. None: it is not installed.
+    pub async fn mongodb() -> Option<Self> {
+        Self::start("bin/nx-27017", |port, folder| {
+            let file = |name: &str| folder.join(name).display().to_string();
+            vec![
+                "--db".to_owned(),
+                "memory".to_owned(),
+                "-p".to_owned(),
+                port.to_string(),
+                "--log-file".to_owned(),
+                file("log"),
+                "--pid-file".to_owned(),
+                file("pid"),
+            ]
+        })
+        .await
+    }
+
+    /// Speaks BigQuery's API. None: it is not installed.
+    pub async fn bigquery() -> Option<Self> {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/source-servers/bigquery.py");
+        Self::start("bin/python", |port, _| vec![script.to_owned(), port.to_string()]).await
+    }
+
+    async fn start(program: &str, arguments: impl Fn(u16, &std::path::Path) -> Vec<String>) -> Option<Self> {
+        let venv = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.cache/source-servers/venv"));
+        // Its list of packages is put there when all of them are.
+        if !venv.with_file_name("requirements.txt").is_file() {
+            eprintln!("SKIPPED: the stand-ins are not installed: scripts/setup-sources.sh installs them");
+            return None;
+        }
+        // Free just now: the stand-ins say nowhere which port they took.
+        let port = std::net::TcpListener::bind(("127.0.0.1", 0))
+            .and_then(|free| free.local_addr())
+            .expect("a port")
+            .port();
+        let folder = Folder::new();
+        let server = Command::new(venv.join(program))
+            .args(arguments(port, &folder.0))
+            .current_dir(&folder.0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("a stand-in");
+        wait_for("the stand-in to listen", async || {
+            tokio::net::TcpStream::connect(("127.0.0.1", port))
+                .await
+                .ok()
+                .map(|_| ())
+        })
+        .await;
+        Some(Self {
+            port,
+            _folder: folder,
+            _server: server,
+        })
+    }
+}
