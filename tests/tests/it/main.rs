@@ -36,6 +36,7 @@ mod models;
 mod oidc;
 mod oidc_provider;
 mod openapi;
+mod operations;
 mod packs;
 mod people;
 mod products;
