@@ -2,9 +2,10 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate, useParams } from '@tanstack/react-router';
 import { useState } from 'react';
-import { api, type Schemas } from '../api/http';
+import { api, query, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { More, usePages } from '../api/pages';
+import { Fact, Facts } from '../ui/Facts';
 import { Ago, duration, ErrorNote, Folded, Payload, State, Waiting } from '../ui/parts';
 
 type Run = Schemas['RunBody'];
@@ -36,7 +37,7 @@ export function RunView() {
         <State state={run.data.state} />
         <Actions run={run.data} history={history} />
       </div>
-      <dl className="facts">
+      <Facts>
         <Fact name="Run">
           <code>{run.data.id}</code>
         </Fact>
@@ -55,6 +56,18 @@ export function RunView() {
             </Link>
           </Fact>
         ) : null}
+        {run.data.forkedFrom ? (
+          <Fact name="Forked from">
+            <Link to="/runs/$id" params={{ id: run.data.forkedFrom.runId }}>
+              {run.data.forkedFrom.runId.slice(-12)}
+            </Link>{' '}
+            after step {run.data.forkedFrom.step} (
+            <Link to="/runs/$id/compare/$other" params={{ id: run.data.forkedFrom.runId, other: run.data.id }}>
+              compare
+            </Link>
+            )
+          </Fact>
+        ) : null}
         {run.data.conversationId ? (
           <Fact name="Conversation">
             <Link to="/c/$id" params={{ id: run.data.conversationId }}>
@@ -62,7 +75,7 @@ export function RunView() {
             </Link>
           </Fact>
         ) : null}
-      </dl>
+      </Facts>
       {run.data.error ? (
         <p className="note bad">
           {run.data.error} {run.data.errorCode ? <code>{run.data.errorCode}</code> : null}
@@ -79,15 +92,6 @@ export function RunView() {
   );
 }
 
-function Fact({ name, children }: { name: string; children: React.ReactNode }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
-  );
-}
-
 function tokens(run: Run): string {
   const usage = run.usage as { totalTokens?: number; costUsd?: number } | null | undefined;
   if (!usage?.totalTokens) return '—';
@@ -97,48 +101,120 @@ function tokens(run: Run): string {
 
 function Actions({ run, history }: { run: Run; history: string }) {
   const queries = useQueryClient();
-  const navigate = useNavigate();
-  const [step, setStep] = useState('');
+  const [more, setMore] = useState<'fork' | 'compare' | null>(null);
+  const toggle = (what: 'fork' | 'compare') => setMore(more === what ? null : what);
   const changed = () => queries.invalidateQueries({ queryKey: ['run', run.id] });
   const cancel = useMutation({ mutationFn: () => api(`/api/runs/${run.id}/cancel`, { method: 'POST' }), onSuccess: changed });
   const resume = useMutation({ mutationFn: () => api(`/api/runs/${run.id}/resume`, { method: 'POST', body: {} }), onSuccess: changed });
-  const fork = useMutation({
-    mutationFn: () =>
-      api<{ runId: string }>(`/api/runs/${run.id}/fork`, {
-        method: 'POST',
-        body: { step: Number(step), message: window.prompt('Go on with which words?') ?? undefined },
-      }),
-    onSuccess: ({ runId }) => navigate({ to: '/runs/$id', params: { id: runId } }),
-  });
-  const failed = cancel.error ?? resume.error ?? fork.error;
+  const failed = cancel.error ?? resume.error;
   return (
-    <div className="actions">
-      {ENDED.includes(run.state) ? null : (
-        <button type="button" onClick={() => cancel.mutate()}>
-          Cancel
+    <>
+      <div className="actions">
+        {ENDED.includes(run.state) ? null : (
+          <button type="button" onClick={() => cancel.mutate()}>
+            Cancel
+          </button>
+        )}
+        {run.state === 'paused' ? (
+          <button type="button" onClick={() => resume.mutate()}>
+            Go on
+          </button>
+        ) : null}
+        <Link to="/runs/$id/log" params={{ id: run.id }} className="button">
+          Log
+        </Link>
+        <button type="button" aria-expanded={more === 'compare'} onClick={() => toggle('compare')}>
+          Compare
         </button>
-      )}
-      {run.state === 'paused' ? (
-        <button type="button" onClick={() => resume.mutate()}>
-          Go on
-        </button>
-      ) : null}
-      {ENDED.includes(run.state) && run.totalSteps > 0 ? (
-        <span>
-          <label>
-            Fork after step{' '}
-            <input type="number" min={0} max={run.totalSteps} value={step} onChange={(event) => setStep(event.target.value)} />
-          </label>{' '}
-          <button type="button" disabled={step === ''} onClick={() => fork.mutate()}>
+        {ENDED.includes(run.state) && run.totalSteps > 0 ? (
+          <button type="button" aria-expanded={more === 'fork'} onClick={() => toggle('fork')}>
             Fork
           </button>
-        </span>
-      ) : null}
-      <a href={`${history}/${run.id}/export`} download={`run-${run.id}.json`}>
-        Export
-      </a>
+        ) : null}
+        <a href={`${history}/${run.id}/export`} download={`run-${run.id}.json`} className="button">
+          Export
+        </a>
+      </div>
       {failed ? <ErrorNote error={failed} /> : null}
-    </div>
+      {more === 'fork' ? <Fork run={run} /> : null}
+      {more === 'compare' ? <Compare run={run} history={history} /> : null}
+    </>
+  );
+}
+
+/** A new run from where this one stood after a step, with other words if somebody has some. */
+function Fork({ run }: { run: Run }) {
+  const navigate = useNavigate();
+  const [step, setStep] = useState(run.totalSteps - 1);
+  const [message, setMessage] = useState('');
+  const fork = useMutation({
+    mutationFn: () =>
+      api<{ runId: string }>(`/api/runs/${run.id}/fork`, { method: 'POST', body: { step, ...(message.trim() && { message: message.trim() }) } }),
+    onSuccess: ({ runId }) => navigate({ to: '/runs/$id', params: { id: runId } }),
+  });
+  return (
+    <form
+      className="aside note"
+      onSubmit={(event) => {
+        event.preventDefault();
+        fork.mutate();
+      }}
+    >
+      <label>
+        After step{' '}
+        <input
+          type="number"
+          min={0}
+          max={run.totalSteps}
+          value={step}
+          required
+          autoFocus
+          onChange={(event) => setStep(event.currentTarget.valueAsNumber)}
+        />
+      </label>
+      <label className="fill">
+        {step === 0 ? 'Asked instead' : 'Told then'}{' '}
+        <input value={message} placeholder="nothing else" onChange={(event) => setMessage(event.currentTarget.value)} />
+      </label>
+      <button type="submit" disabled={Number.isNaN(step) || fork.isPending}>
+        Begin the fork
+      </button>
+      {fork.isError ? <ErrorNote error={fork.error} /> : null}
+    </form>
+  );
+}
+
+/** Chooses the other run: one of the same agent, or any by its number. */
+function Compare({ run, history }: { run: Run; history: string }) {
+  const navigate = useNavigate();
+  const others = useQuery({
+    queryKey: ['runs', 'of', run.agent],
+    queryFn: () => api<Schemas['RunPage']>(`${history}${query({ agent: run.agent, limit: 50 })}`),
+  });
+  return (
+    <form
+      className="aside note"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const other = String(new FormData(event.currentTarget).get('other')).trim();
+        if (other) void navigate({ to: '/runs/$id/compare/$other', params: { id: run.id, other } });
+      }}
+    >
+      <label className="fill">
+        With the run <input name="other" list="others" required autoFocus placeholder="choose, or give its number" autoComplete="off" />
+      </label>
+      <datalist id="others">
+        {others.data?.items
+          .filter((other) => other.id !== run.id)
+          .map((other) => (
+            <option key={other.id} value={other.id}>
+              {other.agent ?? 'Plain turn'}, {other.state}, {new Date(other.createdAt).toLocaleString()}
+            </option>
+          ))}
+      </datalist>
+      <button type="submit">Compare</button>
+      {others.isError ? <ErrorNote error={others.error} /> : null}
+    </form>
   );
 }
 
