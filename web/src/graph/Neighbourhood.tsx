@@ -4,15 +4,12 @@ import { Link } from '@tanstack/react-router';
 import { useEffect, useMemo, useRef, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
-import { placesOf } from '../ui/columns';
+import { drawn } from '../ui/columns';
 import { ErrorNote } from '../ui/parts';
 import { type Around, NODES_MAX, ofEdges, ofWalk } from './around';
 
 /** How large an object is drawn, and how far from others [px]. */
-const WIDTH = 160;
-const HEIGHT = 42;
-const GAP_X = 56;
-const GAP_Y = 8;
+const SIZES = { width: 160, height: 42, gapX: 56, gapY: 8 };
 
 interface NeighbourhoodProps {
   object: Schemas['GraphObject'];
@@ -56,64 +53,49 @@ export function Neighbourhood({ object, edges }: NeighbourhoodProps) {
 function Picture({ around: { nodes, lines }, centre }: { around: Around; centre: string }) {
   const box = useRef<HTMLDivElement>(null);
   const [about, look] = useState<string | null>(null);
-  const places = useMemo(() => {
-    const columns: string[][] = [];
+  const drawing = useMemo(() => {
     const first = Math.min(...nodes.map(({ column }) => column));
-    for (const { id, column } of nodes) (columns[column - first] ??= []).push(id);
-    // A column may be empty in between.
-    return placesOf(
-      Array.from(columns, (column) => column ?? []),
+    const last = Math.max(...nodes.map(({ column }) => column));
+    const columns = Array.from({ length: last - first + 1 }, (_, nth) => nodes.filter(({ column }) => column === first + nth).map(({ id }) => id));
+    return drawn(
+      columns,
       lines.map(({ from, to }) => [from, to] as const),
+      SIZES,
     );
   }, [nodes, lines]);
-  const at = (id: string) => {
-    const { x, y } = places.get(id) ?? { x: 0, y: 0 };
-    return { x: x * (WIDTH + GAP_X), y: y * (HEIGHT + GAP_Y) };
-  };
-  const all = [...places.values()];
-  const width = Math.max(...all.map(({ x }) => x + 1)) * (WIDTH + GAP_X) - GAP_X;
-  const height = Math.max(...all.map(({ y }) => y + 1)) * (HEIGHT + GAP_Y) - GAP_Y;
-  const middle = at(centre);
+  const middle = drawing.at(centre);
   // The object itself is in the middle of what is seen.
   useEffect(() => {
     const element = box.current;
     if (!element) return;
-    element.scrollLeft = middle.x + WIDTH / 2 - element.clientWidth / 2;
-    element.scrollTop = middle.y + HEIGHT / 2 - element.clientHeight / 2;
+    element.scrollLeft = middle.x + SIZES.width / 2 - element.clientWidth / 2;
+    element.scrollTop = middle.y + SIZES.height / 2 - element.clientHeight / 2;
   }, [middle.x, middle.y]);
   const isAbout = ({ from, to }: Around['lines'][number]) => about !== null && (from === about || to === about);
   /** How it hangs together with the object, or with what lies between. */
   const relation = (id: string) => lines.find(({ from, to }) => (from === id && to === centre) || (to === id && from === centre)) ?? lines.find(({ from, to }) => from === id || to === id);
   return (
     <div className="picture" role="group" aria-label="What it is connected with" ref={box}>
-      <div style={{ inlineSize: width, blockSize: height }}>
-        <svg width={width} height={height} aria-hidden="true">
+      <div style={{ inlineSize: drawing.width, blockSize: drawing.height }}>
+        <svg width={drawing.width} height={drawing.height} aria-hidden="true">
           <defs>
             <marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="9" markerHeight="9" markerUnits="userSpaceOnUse" orient="auto">
               <path className="arrow" d="M0 1 L7 4 L0 7 z" />
             </marker>
           </defs>
-          {lines.map((line) => {
-            const [from, to] = [at(line.from), at(line.to)];
-            const isBack = to.x < from.x;
-            const [x1, x2] = isBack ? [from.x, to.x + WIDTH] : [from.x + WIDTH, to.x === from.x ? to.x + WIDTH : to.x];
-            const [y1, y2] = [from.y + HEIGHT / 2, to.y + HEIGHT / 2];
-            const bend = Math.max(GAP_X / 2, Math.abs(x2 - x1) / 3) * (isBack ? -1 : 1);
-            const back = to.x === from.x ? -bend : bend;
-            return (
-              <path
-                key={`${line.from} ${line.to}`}
-                className={about === null ? undefined : isAbout(line) ? 'of-chain' : 'apart'}
-                markerEnd="url(#arrow)"
-                d={`M${x1} ${y1} C${x1 + bend} ${y1} ${x2 - back} ${y2} ${x2} ${y2}`}
-              >
-                <title>{line.types.join(', ')}</title>
-              </path>
-            );
-          })}
+          {lines.map((line) => (
+            <path
+              key={`${line.from} ${line.to}`}
+              className={about === null ? undefined : isAbout(line) ? 'of-chain' : 'apart'}
+              markerEnd="url(#arrow)"
+              d={drawing.path(line.from, line.to)}
+            >
+              <title>{line.types.join(', ')}</title>
+            </path>
+          ))}
         </svg>
         {nodes.map(({ id, name, type }) => {
-          const { x, y } = at(id);
+          const { x, y } = drawing.at(id);
           const types = relation(id)?.types.join(', ');
           return (
             <Link
@@ -123,7 +105,7 @@ function Picture({ around: { nodes, lines }, centre }: { around: Around; centre:
               className={`task node ${id === centre ? 'centre' : ''}`}
               aria-current={id === centre ? 'true' : undefined}
               title={id === centre ? name : `${name}: ${types}`}
-              style={{ insetInlineStart: x, insetBlockStart: y, inlineSize: WIDTH, blockSize: HEIGHT }}
+              style={{ insetInlineStart: x, insetBlockStart: y, inlineSize: SIZES.width, blockSize: SIZES.height }}
               onMouseEnter={() => look(id)}
               onMouseLeave={() => look(null)}
               onFocus={() => look(id)}

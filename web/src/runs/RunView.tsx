@@ -1,17 +1,18 @@
-// One run, with all that it started: a waterfall of runs and calls, and its messages and calls in full, loaded when somebody looks.
+// One run, with all that it started: when what happened, and its messages and calls in full, loaded when somebody looks.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate, useParams } from '@tanstack/react-router';
 import { useState } from 'react';
 import { api, query, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
-import { More, usePages } from '../api/pages';
+import { More } from '../api/pages';
 import { Fact, Facts } from '../ui/Facts';
 import { Ago, duration, ErrorNote, Folded, Payload, State, Waiting } from '../ui/parts';
+import { LIVE_MS, useCalls, useMessages } from './records';
+import { Timeline } from './Timeline';
 
 type Run = Schemas['RunBody'];
 
 const ENDED = ['completed', 'failed', 'cancelled', 'paused'];
-const LIVE_MS = 1_500;
 
 export function RunView() {
   const { id } = useParams({ from: '/runs/$id' });
@@ -85,7 +86,7 @@ export function RunView() {
         <h2>Asked</h2>
         <Payload value={run.data.input} />
       </section>
-      {tree.data ? <Waterfall runs={tree.data.items} truncated={tree.data.truncated} /> : null}
+      {tree.data ? <Timeline run={run.data} tree={tree.data} path={`${history}/${id}`} isLive={isLive} /> : null}
       <Messages path={`${history}/${id}`} id={id} isLive={isLive} />
       <Calls path={`${history}/${id}`} id={id} isLive={isLive} />
     </main>
@@ -218,51 +219,8 @@ function Compare({ run, history }: { run: Run; history: string }) {
   );
 }
 
-/** Each run as a bar over the time of all. */
-function Waterfall({ runs, truncated }: { runs: Run[]; truncated: boolean }) {
-  const from = Math.min(...runs.map((run) => Date.parse(run.createdAt)));
-  const to = Math.max(...runs.map((run) => (run.finishedAt ? Date.parse(run.finishedAt) : Date.now())));
-  const share = (ms: number) => `${(100 * ms) / Math.max(to - from, 1)}%`;
-  return (
-    <section>
-      <h2>Runs</h2>
-      <ol className="waterfall">
-        {runs.map((run) => {
-          const made = Date.parse(run.createdAt);
-          const begun = Date.parse(run.startedAt ?? run.createdAt);
-          const ended = run.finishedAt ? Date.parse(run.finishedAt) : Date.now();
-          return (
-            <li key={run.id}>
-              <Link to="/runs/$id" params={{ id: run.id }} style={{ paddingInlineStart: `${run.depth}rem` }}>
-                {run.agent ?? 'plain'}
-              </Link>
-              <span className="lane">
-                <span
-                  className="piece waited"
-                  style={{ insetInlineStart: share(made - from), inlineSize: share(Math.max(begun - made, 0)) }}
-                  title={`waited ${duration(begun - made)}`}
-                />
-                <span
-                  className={`piece ${run.state}`}
-                  style={{ insetInlineStart: share(begun - from), inlineSize: share(Math.max(ended - begun, 0)) }}
-                  title={`${run.state}, ${duration(ended - begun)}`}
-                />
-              </span>
-              <span className="number">{duration(ended - begun)}</span>
-            </li>
-          );
-        })}
-      </ol>
-      {truncated ? <p className="note quiet">There are more than 1,000; the deepest and newest are left out.</p> : null}
-    </section>
-  );
-}
-
 function Messages({ path, id, isLive }: { path: string; id: string; isLive: boolean }) {
-  const messages = usePages<Schemas['RunMessagePage']['items'][number]>(['run', id, 'messages'], `${path}/messages`, {
-    limit: 100,
-    refetchMs: isLive && LIVE_MS,
-  });
+  const messages = useMessages(path, id, isLive);
   return (
     <section>
       <h2>Messages</h2>
@@ -288,10 +246,7 @@ function Messages({ path, id, isLive }: { path: string; id: string; isLive: bool
 }
 
 function Calls({ path, id, isLive }: { path: string; id: string; isLive: boolean }) {
-  const calls = usePages<Schemas['ToolCallPage']['items'][number]>(['run', id, 'calls'], `${path}/tool-calls`, {
-    limit: 100,
-    refetchMs: isLive && LIVE_MS,
-  });
+  const calls = useCalls(path, id, isLive);
   if (calls.reading.isSuccess && calls.items.length === 0) return null;
   return (
     <section>

@@ -5,13 +5,13 @@ import { useMemo, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { Ago, ErrorNote, Payload, State, Waiting } from '../ui/parts';
-import { placesOf } from '../ui/columns';
+import { drawn } from '../ui/columns';
 import { chainOf, columnsOf } from './layers';
 
 type Task = Schemas['TaskBody'];
 
 /** How large tasks are drawn, and how far from each other [px]; with many of them, smaller. */
-const ROOMY = { width: 190, height: 54, gapX: 60, gapY: 18 };
+const ROOMY = { width: 220, height: 54, gapX: 60, gapY: 18 };
 const DENSE = { width: 160, height: 46, gapX: 46, gapY: 10 };
 const MANY = 24;
 const OVER = ['completed', 'failed', 'cancelled'];
@@ -59,21 +59,15 @@ function Picture({ tasks, chosen, choose }: { tasks: Task[]; chosen: string | nu
   // What one points at, or has gone to with the keyboard: all that it hangs together with stands out.
   const [looked, look] = useState<string | null>(null);
   const about = looked ?? chosen;
-  const { width, height, gapX, gapY } = tasks.length > MANY ? DENSE : ROOMY;
   const shape = JSON.stringify(tasks.map(({ id, after }) => ({ id, after })));
-  const places = useMemo(() => {
+  const sizes = tasks.length > MANY ? DENSE : ROOMY;
+  // Drawn anew when other tasks wait for others, not when one has gone on.
+  const drawing = useMemo(() => {
     const shaped = JSON.parse(shape) as { id: string; after: string[] }[];
     const lines = shaped.flatMap((task) => task.after.map((before): [string, string] => [before, task.id]));
-    return placesOf(columnsOf(shaped), lines);
-  }, [shape]);
+    return drawn(columnsOf(shaped), lines, sizes);
+  }, [shape, sizes]);
   const chain = useMemo(() => (about === null ? null : chainOf(tasks, about)), [tasks, about]);
-  const at = (id: string) => {
-    const place = places.get(id);
-    return place && { x: place.x * (width + gapX), y: place.y * (height + gapY) };
-  };
-  const all = [...places.values()];
-  const fullWidth = Math.max(...all.map(({ x }) => x + 1)) * (width + gapX) - gapX;
-  const fullHeight = Math.max(...all.map(({ y }) => y + 1)) * (height + gapY) - gapY;
   /** What it is to the one that is looked at. */
   const kin = (id: string) => {
     if (chain === null || id === about) return '';
@@ -83,26 +77,20 @@ function Picture({ tasks, chosen, choose }: { tasks: Task[]; chosen: string | nu
     chain !== null && (after === about || chain.before.has(after) || before === about || chain.behind.has(before)) && kin(before) !== 'apart' && kin(after) !== 'apart';
   return (
     <div className={tasks.length > MANY ? 'picture dense' : 'picture'} role="group" aria-label="Tasks and what they wait for">
-      <div style={{ inlineSize: fullWidth, blockSize: fullHeight }}>
-        <svg width={fullWidth} height={fullHeight} aria-hidden="true">
+      <div style={{ inlineSize: drawing.width, blockSize: drawing.height }}>
+        <svg width={drawing.width} height={drawing.height} aria-hidden="true">
           {tasks.flatMap((task) =>
-            task.after.map((before) => {
-              const [from, to] = [at(before), at(task.id)];
-              if (!from || !to) return null;
-              const [x1, y1, x2, y2] = [from.x + width, from.y + height / 2, to.x, to.y + height / 2];
-              const bend = Math.max(gapX / 2, (x2 - x1) / 3);
-              return (
-                <path
-                  key={`${before}-${task.id}`}
-                  className={chain === null ? undefined : isOfChain(before, task.id) ? 'of-chain' : 'apart'}
-                  d={`M${x1} ${y1} C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`}
-                />
-              );
-            }),
+            task.after.map((before) => (
+              <path
+                key={`${before}-${task.id}`}
+                className={chain === null ? undefined : isOfChain(before, task.id) ? 'of-chain' : 'apart'}
+                d={drawing.path(before, task.id)}
+              />
+            )),
           )}
         </svg>
         {tasks.map((task) => {
-          const place = at(task.id);
+          const { x, y } = drawing.at(task.id);
           return (
             <button
               key={task.id}
@@ -110,7 +98,7 @@ function Picture({ tasks, chosen, choose }: { tasks: Task[]; chosen: string | nu
               className={`task ${task.state} ${kin(task.id)}`}
               aria-pressed={task.id === chosen}
               title={task.title}
-              style={{ insetInlineStart: place?.x, insetBlockStart: place?.y, inlineSize: width, blockSize: height }}
+              style={{ insetInlineStart: x, insetBlockStart: y, inlineSize: sizes.width, blockSize: sizes.height }}
               onClick={() => choose(task.id)}
               onMouseEnter={() => look(task.id)}
               onMouseLeave={() => look(null)}
