@@ -22,6 +22,7 @@
 //! - `history`        the audit trail of runs, in three levels of detail
 //! - `run_history`    trees of runs, all of one as a document, forks
 //! - `audit`          who changed what in a project (admin)
+//! - `operations`     queues, runs by the minute, dead jobs, the fleet (admin)
 //! - `graph`          the knowledge graph, with its own files
 //! - `trigger`        runs outside conversations
 //! - `me`             what a key is good for
@@ -52,6 +53,7 @@ pub mod me;
 pub mod members;
 pub mod metrics;
 pub mod model_prices;
+pub mod operations;
 pub mod products;
 pub mod questions;
 pub mod routing;
@@ -119,6 +121,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(history::routes())
         .merge(run_history::routes())
         .merge(audit::routes())
+        .merge(operations::routes())
         .merge(graph::routes())
         .merge(trigger::routes())
         .merge(me::routes())

@@ -55,7 +55,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         Action::Stats => show_stats(&pool, out).await?,
         Action::Dead { queue, limit } => show_dead(&pool, &queue, i64::from(limit), out).await?,
         Action::Retry { job } => {
-            let retried = stats::retry_dead(&pool, job).await;
+            let retried = stats::retry_dead(&pool, job, None).await;
             let Some(new) = retried.with_context(|| format!("can't retry job {job}"))? else {
                 let message = format!(
                     "no dead job {job} that can be tried again (`rejoin queue dead` lists them; the job of a run ended \
@@ -64,9 +64,9 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                 return Err(Exit::NotFound.because(message).into());
             };
             if out.is_json() {
-                out.json(&serde_json::json!({ "job": job, "newJob": new }))?;
+                out.json(&serde_json::json!({ "job": job, "newJob": new.id }))?;
             } else {
-                out.line(&format!("job {job} is available again as job {new}"))?;
+                out.line(&format!("job {job} is available again as job {}", new.id))?;
             }
         }
         Action::Pause { queue } => {

@@ -94,6 +94,8 @@ pub enum Action {
     ScheduleDeleted,
     ModelPriceSet,
     ModelPriceRemoved,
+    /// A dead job came back.
+    JobRetried,
     /// An identity of a provider stands for a user who was here before.
     IdentityLinked,
     /// A user was made for an identity that was never seen.
@@ -136,6 +138,7 @@ impl Action {
             Action::ScheduleDeleted => "schedule.deleted",
             Action::ModelPriceSet => "model_price.set",
             Action::ModelPriceRemoved => "model_price.removed",
+            Action::JobRetried => "job.retried",
             Action::IdentityLinked => "identity.linked",
             Action::UserCreated => "user.created",
             Action::SecretSet => "secret.set",

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Connection, PgConnection};
 use tokio_postgres::config::{Host, SslMode};
 use tracing::warn;
 
@@ -88,6 +89,7 @@ impl Db {
             .max_connections(args.db_connections)
             .acquire_timeout(ACQUIRE_TIMEOUT)
             .idle_timeout(Duration::from_secs(600))
+            .after_release(|connection, _| Box::pin(end_what_was_given_up(connection)))
             .connect_lazy_with(options);
         let connector = Connector::new(args, application, role)?;
         let hot = connector.pool(args.db_hot_connections)?;
@@ -114,6 +116,18 @@ impl Db {
     /// How to make a connection of one's own (for LISTEN).
     pub fn connector(&self) -> &Connector {
         &self.connector
+    }
+}
+
+/// Ends a transaction that was given up while it began: a caller who hangs up, a run that is cancelled. The server has begun it, but
+/// sqlx 0.9.0 does not know, and would lend the connection out inside of it: with the role and the locks of one, and what the next one
+/// writes would be lost. An error: it is not to be used any more.
+async fn end_what_was_given_up(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    // "Begins" only where the server is inside of one already; fails where that one is aborted.
+    match connection.begin_with("select").await {
+        Ok(given_up) => given_up.rollback().await.map(|()| true),
+        Err(sqlx::Error::BeginFailed) => Ok(true),
+        Err(error) => Err(error),
     }
 }
 

@@ -5,6 +5,8 @@
 //!
 //! A run that another one started (a sub-agent) shares its root's log: whoever changes a run of a tree holds that log's lock.
 
+pub mod pace;
+
 use chrono::{DateTime, Utc};
 use deadpool_postgres::Pool;
 use serde::{Deserialize, Serialize};

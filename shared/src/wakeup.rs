@@ -98,6 +98,21 @@ pub trait Bus: Send + Sync {
     fn publish(&self, wake: Wake);
     /// Hints from now on. A receiver that lags has missed some: it must look at everything.
     fn subscribe(&self) -> broadcast::Receiver<Arc<Wake>>;
+    /// Whether hints of other processes are heard just now.
+    fn hearing(&self) -> Hearing {
+        Hearing::Off
+    }
+}
+
+/// Whether a process hears hints of others. If not, it finds out by looking, as ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hearing {
+    /// The bus has no wire.
+    Off,
+    /// The connection is there, and hears itself.
+    Listening,
+    /// The connection is gone, and is being made anew.
+    Lost,
 }
 
 pub type SharedBus = Arc<dyn Bus>;

@@ -9,6 +9,11 @@ function text(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined;
 }
 
+/** A parameter of the address, if it is a whole number. */
+function whole(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isSafeInteger(value) ? value : undefined;
+}
+
 const root = createRootRoute({ component: Shell });
 
 const home = createRoute({ getParentRoute: () => root, path: '/', component: () => <ChatView conversationId={null} /> });
@@ -38,6 +43,22 @@ const run = createRoute({
   component: lazyRouteComponent(() => import('./runs/RunView'), 'RunView'),
 });
 
+const log = createRoute({
+  getParentRoute: () => root,
+  path: '/runs/$id/log',
+  validateSearch: (search: Record<string, unknown>): { at?: number | undefined; without?: string | undefined } => ({
+    at: whole(search.at),
+    without: text(search.without),
+  }),
+  component: lazyRouteComponent(() => import('./runs/LogView'), 'LogView'),
+});
+
+const compare = createRoute({
+  getParentRoute: () => root,
+  path: '/runs/$id/compare/$other',
+  component: lazyRouteComponent(() => import('./runs/CompareView'), 'CompareView'),
+});
+
 const tasks = createRoute({
   getParentRoute: () => root,
   path: '/tasks',
@@ -63,6 +84,12 @@ const object = createRoute({
   component: lazyRouteComponent(() => import('./graph/ObjectView'), 'ObjectView'),
 });
 
+const operations = createRoute({
+  getParentRoute: () => root,
+  path: '/operations',
+  component: lazyRouteComponent(() => import('./operations/OperationsView'), 'OperationsView'),
+});
+
 const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings',
@@ -71,7 +98,7 @@ const settings = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, chat, runs, run, tasks, dag, graph, object, settings]),
+  routeTree: root.addChildren([home, chat, runs, run, log, compare, tasks, dag, graph, object, operations, settings]),
   defaultPreload: 'intent',
 });
 

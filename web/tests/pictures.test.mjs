@@ -56,6 +56,10 @@ test('each view has its pictures', { skip }, async () => {
     await page.getByRole('heading', { name: 'Tool calls' }).waitFor();
     await page.locator('.records li').nth(5).waitFor();
     await take('run');
+    await page.getByRole('link', { name: 'Log', exact: true }).click();
+    await page.getByRole('slider').fill('6');
+    await page.getByText(/^Event \d+/).waitFor();
+    await take('log');
     await page.goto(`${dev.url}/runs`);
     await page.getByRole('table').waitFor();
     await take('runs');
@@ -67,6 +71,9 @@ test('each view has its pictures', { skip }, async () => {
     await page.goto(`${dev.url}/graph?q=secure+shell`);
     await page.getByRole('listitem').nth(20).waitFor();
     await take('graph');
+    await page.goto(`${dev.url}/operations`);
+    await page.getByRole('row', { name: /alive/ }).first().waitFor();
+    await take('operations');
     await page.goto(`${dev.url}/settings`);
     await page.getByRole('button', { name: 'graph-query-agent' }).click();
     await page.getByRole('textbox', { name: 'What it is told' }).waitFor();

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
-use sqlx::PgPool;
+use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;
 
 /// One queue at a moment.
@@ -55,6 +55,21 @@ pub struct DeadJobInfo {
     pub finished_at: DateTime<Utc>,
 }
 
+/// A queue as far as one project is concerned.
+#[derive(Debug, Clone)]
+pub struct ProjectQueue {
+    pub queue: String,
+    /// For everybody.
+    pub paused: bool,
+    /// As in [`QueueStats`], like the next ones.
+    pub available: i64,
+    pub scheduled: i64,
+    pub held: i64,
+    pub running: i64,
+    pub dead: i64,
+    pub oldest_available_s: Option<f64>,
+}
+
 pub async fn queues(db: &PgPool) -> Result<Vec<QueueStats>, sqlx::Error> {
     sqlx::query_as!(
         QueueStats,
@@ -87,7 +102,38 @@ pub async fn queues(db: &PgPool) -> Result<Vec<QueueStats>, sqlx::Error> {
     .await
 }
 
-pub async fn workers(db: &PgPool) -> Result<Vec<WorkerStats>, sqlx::Error> {
+/// The queues in which a project has jobs, and that of runs.
+pub async fn queues_of(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<ProjectQueue>, sqlx::Error> {
+    sqlx::query_as!(
+        ProjectQueue,
+        r#"with live as (
+             select queue,
+                    count(*) filter (where state = 'available' and not held and run_at <= now()) as available,
+                    count(*) filter (where state = 'available' and not held and run_at > now()) as scheduled,
+                    count(*) filter (where held) as held,
+                    count(*) filter (where state = 'running') as running,
+                    extract(epoch from now() - min(run_at) filter (where state = 'available' and not held and run_at <= now()))::float8 as oldest
+             from queue.jobs where project_id = $1 group by queue),
+           -- Finished ones have an index of the dead alone.
+           dead as (
+             select queue, count(*) as dead from queue.finished_jobs where project_id = $1 and state = 'failed' group by queue),
+           names as (select queue from live union select queue from dead union select 'default')
+           select n.queue as "queue!", (q.paused_at is not null) as "paused!",
+                  coalesce(l.available, 0) as "available!", coalesce(l.scheduled, 0) as "scheduled!",
+                  coalesce(l.held, 0) as "held!", coalesce(l.running, 0) as "running!", coalesce(d.dead, 0) as "dead!",
+                  l.oldest as oldest_available_s
+           from names n
+           left join live l on l.queue = n.queue
+           left join dead d on d.queue = n.queue
+           left join queue.queues q on q.name = n.queue
+           order by n.queue"#,
+        project_id
+    )
+    .fetch_all(db)
+    .await
+}
+
+pub async fn workers(db: impl PgExecutor<'_>) -> Result<Vec<WorkerStats>, sqlx::Error> {
     sqlx::query_as!(
         WorkerStats,
         r#"select w.id, w.hostname, w.pid, w.version, w.queues, w.slots,
@@ -135,18 +181,44 @@ pub async fn dead(db: &PgPool, queue: &str, limit: i64) -> Result<Vec<DeadJobInf
     .await
 }
 
-/// Brings a dead job back as a new one with fresh attempts, and returns the new id. None: there is no such dead job, or it is
-/// the job of a run, which has ended with its `done` (post the message again, or trigger the agent anew).
-pub async fn retry_dead(db: &PgPool, id: i64) -> Result<Option<i64>, sqlx::Error> {
-    let new_id = sqlx::query_scalar!(
-        r#"with gone as (delete from queue.finished_jobs where id = $1 and state = 'failed' and run_id is null returning *)
+/// Dead jobs of a project, whatever their queue, the newest first.
+pub async fn dead_of(db: impl PgExecutor<'_>, project_id: Uuid, limit: i64) -> Result<Vec<DeadJobInfo>, sqlx::Error> {
+    sqlx::query_as!(
+        DeadJobInfo,
+        "select id, queue, kind, run_id, attempt, last_error, finished_at
+         from queue.finished_jobs where project_id = $1 and state = 'failed' order by finished_at desc, id desc limit $2",
+        project_id,
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// A job that was dead, as it came back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retried {
+    pub id: i64,
+    pub queue: String,
+    pub kind: String,
+}
+
+/// Brings a dead job back as a new one with fresh attempts; `of`: only if it is this project's. None: there is no such dead job, or it
+/// is the job of a run, which has ended with its `done` (post the message again, or trigger the agent anew).
+pub async fn retry_dead(db: impl PgExecutor<'_>, id: i64, of: Option<Uuid>) -> Result<Option<Retried>, sqlx::Error> {
+    sqlx::query_as!(
+        Retried,
+        r#"with gone as (
+             delete from queue.finished_jobs
+             where id = $1 and state = 'failed' and run_id is null and ($2::uuid is null or project_id = $2)
+             returning *)
            select queue.enqueue(p_kind => kind, p_payload => payload, p_queue => queue, p_project_id => project_id,
                                 p_priority => priority, p_max_attempts => 5, p_unique_key => unique_key,
-                                p_concurrency_key => concurrency_key) as "id!"
+                                p_concurrency_key => concurrency_key) as "id!",
+                  queue as "queue!", kind as "kind!"
            from gone"#,
-        id
+        id,
+        of
     )
     .fetch_optional(db)
-    .await?;
-    Ok(new_id)
+    .await
 }

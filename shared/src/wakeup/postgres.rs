@@ -5,7 +5,7 @@
 //! notification to itself: one that stays silent is given up and made anew, and everybody is told to look at everything.
 
 use std::sync::Arc;
-
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Notify, broadcast, mpsc};
@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 use tracing::{debug, warn};
 use uuid::Uuid;
 
-use super::{Bus, Wake};
+use super::{Bus, Hearing, Wake};
 use crate::db::Db;
 
 /// The one channel.
@@ -37,6 +37,7 @@ const PROBE: &str = "probe:";
 pub struct PostgresBus {
     outbox: mpsc::Sender<Wake>,
     local: broadcast::Sender<Arc<Wake>>,
+    listening: Arc<AtomicBool>,
 }
 
 impl PostgresBus {
@@ -44,8 +45,13 @@ impl PostgresBus {
         let (outbox, inbox) = mpsc::channel(OUTBOX);
         let local = broadcast::channel(CAPACITY).0;
         tokio::spawn(send(db.clone(), inbox));
-        tokio::spawn(listen(db, local.clone()));
-        Self { outbox, local }
+        let listening = Arc::new(AtomicBool::new(false));
+        tokio::spawn(listen(db, local.clone(), listening.clone()));
+        Self {
+            outbox,
+            local,
+            listening,
+        }
     }
 }
 
@@ -57,6 +63,14 @@ impl Bus for PostgresBus {
 
     fn subscribe(&self) -> broadcast::Receiver<Arc<Wake>> {
         self.local.subscribe()
+    }
+
+    fn hearing(&self) -> Hearing {
+        if self.listening.load(Ordering::Relaxed) {
+            Hearing::Listening
+        } else {
+            Hearing::Lost
+        }
     }
 }
 
@@ -94,11 +108,12 @@ async fn notify(db: &Db, payload: &str) -> Result<(), Box<dyn std::error::Error 
 }
 
 /// Listens, and listens anew whenever the connection fails.
-async fn listen(db: Db, local: broadcast::Sender<Arc<Wake>>) {
+async fn listen(db: Db, local: broadcast::Sender<Arc<Wake>>, listening: Arc<AtomicBool>) {
     let me = Uuid::now_v7().to_string();
     loop {
         let started = Instant::now();
-        if let Err(error) = listen_once(&db, &local, &me).await {
+        if let Err(error) = listen_once(&db, &local, &me, &listening).await {
+            listening.store(false, Ordering::Relaxed);
             warn!(%error, "the connection that listens for wake-ups failed; listening anew");
         }
         // What was said meanwhile is lost: look at everything.
@@ -119,7 +134,12 @@ enum ListenError {
     Closed,
 }
 
-async fn listen_once(db: &Db, local: &broadcast::Sender<Arc<Wake>>, me: &str) -> Result<(), ListenError> {
+async fn listen_once(
+    db: &Db,
+    local: &broadcast::Sender<Arc<Wake>>,
+    me: &str,
+    listening: &AtomicBool,
+) -> Result<(), ListenError> {
     let answered = Arc::new(Notify::new());
 
     let on_notice = {
@@ -144,6 +164,7 @@ async fn listen_once(db: &Db, local: &broadcast::Sender<Arc<Wake>>, me: &str) ->
     timeout(PROBE_LIMIT, client.batch_execute(&format!("listen {CHANNEL}")))
         .await
         .map_err(|_| ListenError::Silent)??;
+    listening.store(true, Ordering::Relaxed);
     let _ = local.send(Arc::new(Wake::everything()));
     loop {
         tokio::select! {

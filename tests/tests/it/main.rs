@@ -39,6 +39,7 @@ mod models;
 mod oidc;
 mod oidc_provider;
 mod openapi;
+mod operations;
 mod packs;
 mod people;
 mod products;

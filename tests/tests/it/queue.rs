@@ -339,7 +339,7 @@ async fn retries_back_off_and_end_as_a_dead_job_that_can_be_brought_back() {
     assert!(claim(&db, 1).await.is_empty());
     let dead = stats::dead(&db.pool, "default", 10).await.unwrap();
     assert_eq!((dead[0].attempt, dead[0].last_error.as_deref()), (2, Some("two")));
-    assert!(stats::retry_dead(&db.pool, dead[0].id).await.unwrap().is_some());
+    assert!(stats::retry_dead(&db.pool, dead[0].id, None).await.unwrap().is_some());
     assert!(stats::dead(&db.pool, "default", 10).await.unwrap().is_empty());
     assert_eq!(kinds(&claim(&db, 1).await), ["flaky"]);
 }

@@ -8,8 +8,9 @@ use rejoin_shared::walls::{self, Asking};
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::Client;
 use rejoin_tests::model_server::Reply;
+use rejoin_tests::support::wait_for;
 use serde_json::json;
-use sqlx::{AssertSqlSafe, PgConnection, PgPool};
+use sqlx::{AssertSqlSafe, PgConnection, PgPool, Row};
 use uuid::Uuid;
 
 /// Tables with a project, an owner, a run or a conversation that have no wall, and why.
@@ -258,6 +259,44 @@ async fn what_one_transaction_was_for_the_next_one_on_its_connection_is_not() {
         walls::look(&db.hot, Asking::Everybody, keys, &[]).await.is_err(),
         "the API sees no keys"
     );
+}
+
+#[tokio::test]
+async fn a_transaction_that_is_given_up_while_it_begins_is_over_for_the_next_one_on_its_connection() {
+    let db = rejoin_tests::support::database().await;
+    let mut args = db.args();
+    args.db_connections = 1;
+    let pool = Db::connect_lazy(&args, "rejoin-test-app", Role::App).unwrap().sql;
+    let mut in_the_way = db.pool.begin().await.unwrap();
+    let lock = "select pg_advisory_xact_lock(1)";
+    sqlx::query(lock).execute(&mut *in_the_way).await.unwrap();
+    let begins = tokio::spawn({
+        let pool = pool.clone();
+        async move {
+            pool.begin_with("begin; set local role rejoin_gate; select pg_advisory_xact_lock(1)")
+                .await
+        }
+    });
+    wait_for("the server begins", async || {
+        let waiting = "select true from pg_locks where locktype = 'advisory' and not granted and database = \
+                       (select oid from pg_database where datname = current_database())";
+        sqlx::query_scalar::<_, bool>(waiting)
+            .fetch_optional(&db.pool)
+            .await
+            .unwrap()
+    })
+    .await;
+    begins.abort();
+    assert!(begins.await.is_err(), "it was given up");
+    in_the_way.rollback().await.unwrap();
+    // The transaction of a statement by itself begins with it.
+    let look = "select now() = statement_timestamp(), current_user::text";
+    let seen = sqlx::raw_sql(look).fetch_one(&pool).await.unwrap();
+    assert_eq!((seen.get(0), seen.get(1)), (true, "rejoin_app"));
+    // Nor is one left that failed while it began.
+    assert!(pool.begin_with("begin; select 1 / 0").await.is_err());
+    let seen = sqlx::raw_sql(look).fetch_one(&pool).await.unwrap();
+    assert_eq!((seen.get(0), seen.get(1)), (true, "rejoin_app"));
 }
 
 #[tokio::test]

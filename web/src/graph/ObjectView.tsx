@@ -1,11 +1,13 @@
 // One object: its properties, what it is connected to, and what it was before.
-import { useQuery } from '@tanstack/react-query';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useParams } from '@tanstack/react-router';
-import { api, type Schemas } from '../api/http';
+import { api, Problem, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { Ago, ErrorNote, Folded, Payload, Waiting } from '../ui/parts';
+import { Neighbourhood } from './Neighbourhood';
 
 type Edge = Schemas['GraphEdge'];
+type GraphObject = Schemas['GraphObject'];
 
 export function ObjectView() {
   const { id } = useParams({ from: '/graph/$id' });
@@ -14,7 +16,7 @@ export function ObjectView() {
   const object = useQuery({ queryKey: ['object', id], queryFn: () => api<Schemas['GraphObject']>(path) });
   const edges = useQuery({ queryKey: ['object', id, 'edges'], queryFn: () => api<Schemas['GraphEdges']>(`${path}/edges?limit=100`) });
   if (object.isPending) return <Waiting what="the object" />;
-  if (object.isError) return <ErrorNote error={object.error} />;
+  if (object.isError) return object.error instanceof Problem && object.error.status === 404 ? <Gone path={path} id={id} /> : <ErrorNote error={object.error} />;
   const { type, key, name, status, labels, properties, version, updatedAt } = object.data;
   return (
     <main id="main" className="page">
@@ -30,6 +32,7 @@ export function ObjectView() {
           ))}
         </ul>
       ) : null}
+      {edges.data ? <Neighbourhood key={id} object={object.data} edges={edges.data} /> : null}
       <section>
         <h2>Properties</h2>
         <Payload value={properties} />
@@ -41,7 +44,7 @@ export function ObjectView() {
           <Edges title="Comes from" edges={edges.data.incoming} total={edges.data.incomingTotal} />
         </div>
       ) : null}
-      <Folded label="History">{() => <History path={path} id={id} />}</Folded>
+      <Folded label="History">{() => <History path={path} id={id} now={object.data} />}</Folded>
     </main>
   );
 }
@@ -67,29 +70,86 @@ function Edges({ title, edges, total }: { title: string; edges: Edge[]; total: n
   );
 }
 
-function History({ path, id }: { path: string; id: string }) {
+/** An object that is not there: deleted, if it has a history. */
+function Gone({ path, id }: { path: string; id: string }) {
+  const queries = useQueryClient();
+  const restore = useMutation({
+    mutationFn: () => api(`${path}/restore`, { method: 'POST' }),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ['object', id] }),
+  });
+  return (
+    <main id="main" className="page">
+      <h1>This object is not there</h1>
+      <p>It was deleted, or never was.</p>
+      <p>
+        <button type="button" onClick={() => restore.mutate()}>
+          Restore it
+        </button>
+      </p>
+      {restore.isError ? <ErrorNote error={restore.error} /> : null}
+      <History path={path} id={id} now={null} />
+    </main>
+  );
+}
+
+function History({ path, id, now }: { path: string; id: string; now: GraphObject | null }) {
+  const me = useMe();
+  const queries = useQueryClient();
   const versions = useQuery({
     queryKey: ['object', id, 'history'],
     queryFn: () => api<Schemas['GraphObjectHistory']>(`${path}/history?limit=50`),
   });
+  const restore = useMutation({
+    mutationFn: ({ now, then }: { now: GraphObject; then: GraphObject }) => api(path, { method: 'PATCH', body: backTo(then, now) }),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ['object', id] }),
+  });
   if (versions.isPending) return <Waiting what="its history" />;
   if (versions.isError) return <ErrorNote error={versions.error} />;
   return (
-    <ol className="records">
-      {versions.data.items.map((version) => (
-        <li key={version.version}>
-          <Folded
-            label={
-              <>
-                <span className="step">{version.version}</span> <Ago at={version.createdAt} />{' '}
-                <span className="quiet">{version.changeSummary ?? ''}</span>
-              </>
-            }
-          >
-            {() => <Payload value={version.properties} />}
-          </Folded>
-        </li>
-      ))}
-    </ol>
+    <>
+      {restore.isError ? <ErrorNote error={restore.error} /> : null}
+      <ol className="records">
+        {versions.data.items.map((version) => (
+          <li key={version.version}>
+            <Folded
+              label={
+                <>
+                  <span className="step">{version.version}</span> <Ago at={version.createdAt} />{' '}
+                  <span className="quiet">
+                    {version.version === now?.version ? 'as it is now' : ''} {version.changeSummary ?? ''}
+                  </span>
+                </>
+              }
+            >
+              {() => (
+                <>
+                  <Payload value={version.properties} />
+                  {now && version.version !== now.version && !version.deletedAt && me.scopes.includes('write') ? (
+                    <p>
+                      <button type="button" disabled={restore.isPending} onClick={() => restore.mutate({ now, then: version })}>
+                        Back to version {version.version}
+                      </button>
+                    </p>
+                  ) : null}
+                </>
+              )}
+            </Folded>
+          </li>
+        ))}
+      </ol>
+    </>
   );
+}
+
+/** The change that makes an object what it was: a new version, if nobody makes another one meanwhile. */
+function backTo(then: GraphObject, now: GraphObject) {
+  const added = Object.keys(now.properties).filter((name) => !(name in then.properties));
+  return {
+    properties: { ...then.properties, ...Object.fromEntries(added.map((name) => [name, null])) },
+    labels: then.labels,
+    replaceLabels: true,
+    ...(then.status ? { status: then.status } : {}),
+    version: now.version,
+    changeSummary: `back to version ${then.version}`,
+  };
 }

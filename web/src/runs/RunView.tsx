@@ -1,16 +1,18 @@
-// One run, with all that it started: a waterfall of runs and calls, and its messages and calls in full, loaded when somebody looks.
+// One run, with all that it started: when what happened, and its messages and calls in full, loaded when somebody looks.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate, useParams } from '@tanstack/react-router';
 import { useState } from 'react';
-import { api, type Schemas } from '../api/http';
+import { api, query, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
-import { More, usePages } from '../api/pages';
+import { More } from '../api/pages';
+import { Fact, Facts } from '../ui/Facts';
 import { Ago, duration, ErrorNote, Folded, Payload, State, Waiting } from '../ui/parts';
+import { LIVE_MS, useCalls, useMessages } from './records';
+import { Timeline } from './Timeline';
 
 type Run = Schemas['RunBody'];
 
 const ENDED = ['completed', 'failed', 'cancelled', 'paused'];
-const LIVE_MS = 1_500;
 
 export function RunView() {
   const { id } = useParams({ from: '/runs/$id' });
@@ -36,7 +38,7 @@ export function RunView() {
         <State state={run.data.state} />
         <Actions run={run.data} history={history} />
       </div>
-      <dl className="facts">
+      <Facts>
         <Fact name="Run">
           <code>{run.data.id}</code>
         </Fact>
@@ -55,6 +57,18 @@ export function RunView() {
             </Link>
           </Fact>
         ) : null}
+        {run.data.forkedFrom ? (
+          <Fact name="Forked from">
+            <Link to="/runs/$id" params={{ id: run.data.forkedFrom.runId }}>
+              {run.data.forkedFrom.runId.slice(-12)}
+            </Link>{' '}
+            after step {run.data.forkedFrom.step} (
+            <Link to="/runs/$id/compare/$other" params={{ id: run.data.forkedFrom.runId, other: run.data.id }}>
+              compare
+            </Link>
+            )
+          </Fact>
+        ) : null}
         {run.data.conversationId ? (
           <Fact name="Conversation">
             <Link to="/c/$id" params={{ id: run.data.conversationId }}>
@@ -62,7 +76,7 @@ export function RunView() {
             </Link>
           </Fact>
         ) : null}
-      </dl>
+      </Facts>
       {run.data.error ? (
         <p className="note bad">
           {run.data.error} {run.data.errorCode ? <code>{run.data.errorCode}</code> : null}
@@ -72,19 +86,10 @@ export function RunView() {
         <h2>Asked</h2>
         <Payload value={run.data.input} />
       </section>
-      {tree.data ? <Waterfall runs={tree.data.items} truncated={tree.data.truncated} /> : null}
+      {tree.data ? <Timeline run={run.data} tree={tree.data} path={`${history}/${id}`} isLive={isLive} /> : null}
       <Messages path={`${history}/${id}`} id={id} isLive={isLive} />
       <Calls path={`${history}/${id}`} id={id} isLive={isLive} />
     </main>
-  );
-}
-
-function Fact({ name, children }: { name: string; children: React.ReactNode }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   );
 }
 
@@ -97,96 +102,125 @@ function tokens(run: Run): string {
 
 function Actions({ run, history }: { run: Run; history: string }) {
   const queries = useQueryClient();
-  const navigate = useNavigate();
-  const [step, setStep] = useState('');
+  const [more, setMore] = useState<'fork' | 'compare' | null>(null);
+  const toggle = (what: 'fork' | 'compare') => setMore(more === what ? null : what);
   const changed = () => queries.invalidateQueries({ queryKey: ['run', run.id] });
   const cancel = useMutation({ mutationFn: () => api(`/api/runs/${run.id}/cancel`, { method: 'POST' }), onSuccess: changed });
   const resume = useMutation({ mutationFn: () => api(`/api/runs/${run.id}/resume`, { method: 'POST', body: {} }), onSuccess: changed });
-  const fork = useMutation({
-    mutationFn: () =>
-      api<{ runId: string }>(`/api/runs/${run.id}/fork`, {
-        method: 'POST',
-        body: { step: Number(step), message: window.prompt('Go on with which words?') ?? undefined },
-      }),
-    onSuccess: ({ runId }) => navigate({ to: '/runs/$id', params: { id: runId } }),
-  });
-  const failed = cancel.error ?? resume.error ?? fork.error;
+  const failed = cancel.error ?? resume.error;
   return (
-    <div className="actions">
-      {ENDED.includes(run.state) ? null : (
-        <button type="button" onClick={() => cancel.mutate()}>
-          Cancel
+    <>
+      <div className="actions">
+        {ENDED.includes(run.state) ? null : (
+          <button type="button" onClick={() => cancel.mutate()}>
+            Cancel
+          </button>
+        )}
+        {run.state === 'paused' ? (
+          <button type="button" onClick={() => resume.mutate()}>
+            Go on
+          </button>
+        ) : null}
+        <Link to="/runs/$id/log" params={{ id: run.id }} className="button">
+          Log
+        </Link>
+        <button type="button" aria-expanded={more === 'compare'} onClick={() => toggle('compare')}>
+          Compare
         </button>
-      )}
-      {run.state === 'paused' ? (
-        <button type="button" onClick={() => resume.mutate()}>
-          Go on
-        </button>
-      ) : null}
-      {ENDED.includes(run.state) && run.totalSteps > 0 ? (
-        <span>
-          <label>
-            Fork after step{' '}
-            <input type="number" min={0} max={run.totalSteps} value={step} onChange={(event) => setStep(event.target.value)} />
-          </label>{' '}
-          <button type="button" disabled={step === ''} onClick={() => fork.mutate()}>
+        {ENDED.includes(run.state) && run.totalSteps > 0 ? (
+          <button type="button" aria-expanded={more === 'fork'} onClick={() => toggle('fork')}>
             Fork
           </button>
-        </span>
-      ) : null}
-      <a href={`${history}/${run.id}/export`} download={`run-${run.id}.json`}>
-        Export
-      </a>
+        ) : null}
+        <a href={`${history}/${run.id}/export`} download={`run-${run.id}.json`} className="button">
+          Export
+        </a>
+      </div>
       {failed ? <ErrorNote error={failed} /> : null}
-    </div>
+      {more === 'fork' ? <Fork run={run} /> : null}
+      {more === 'compare' ? <Compare run={run} history={history} /> : null}
+    </>
   );
 }
 
-/** Each run as a bar over the time of all. */
-function Waterfall({ runs, truncated }: { runs: Run[]; truncated: boolean }) {
-  const from = Math.min(...runs.map((run) => Date.parse(run.createdAt)));
-  const to = Math.max(...runs.map((run) => (run.finishedAt ? Date.parse(run.finishedAt) : Date.now())));
-  const share = (ms: number) => `${(100 * ms) / Math.max(to - from, 1)}%`;
+/** A new run from where this one stood after a step, with other words if somebody has some. */
+function Fork({ run }: { run: Run }) {
+  const navigate = useNavigate();
+  const [step, setStep] = useState(run.totalSteps - 1);
+  const [message, setMessage] = useState('');
+  const fork = useMutation({
+    mutationFn: () =>
+      api<{ runId: string }>(`/api/runs/${run.id}/fork`, { method: 'POST', body: { step, ...(message.trim() && { message: message.trim() }) } }),
+    onSuccess: ({ runId }) => navigate({ to: '/runs/$id', params: { id: runId } }),
+  });
   return (
-    <section>
-      <h2>Runs</h2>
-      <ol className="waterfall">
-        {runs.map((run) => {
-          const made = Date.parse(run.createdAt);
-          const begun = Date.parse(run.startedAt ?? run.createdAt);
-          const ended = run.finishedAt ? Date.parse(run.finishedAt) : Date.now();
-          return (
-            <li key={run.id}>
-              <Link to="/runs/$id" params={{ id: run.id }} style={{ paddingInlineStart: `${run.depth}rem` }}>
-                {run.agent ?? 'plain'}
-              </Link>
-              <span className="lane">
-                <span
-                  className="piece waited"
-                  style={{ insetInlineStart: share(made - from), inlineSize: share(Math.max(begun - made, 0)) }}
-                  title={`waited ${duration(begun - made)}`}
-                />
-                <span
-                  className={`piece ${run.state}`}
-                  style={{ insetInlineStart: share(begun - from), inlineSize: share(Math.max(ended - begun, 0)) }}
-                  title={`${run.state}, ${duration(ended - begun)}`}
-                />
-              </span>
-              <span className="number">{duration(ended - begun)}</span>
-            </li>
-          );
-        })}
-      </ol>
-      {truncated ? <p className="note quiet">There are more than 1,000; the deepest and newest are left out.</p> : null}
-    </section>
+    <form
+      className="aside note"
+      onSubmit={(event) => {
+        event.preventDefault();
+        fork.mutate();
+      }}
+    >
+      <label>
+        After step{' '}
+        <input
+          type="number"
+          min={0}
+          max={run.totalSteps}
+          value={step}
+          required
+          autoFocus
+          onChange={(event) => setStep(event.currentTarget.valueAsNumber)}
+        />
+      </label>
+      <label className="fill">
+        {step === 0 ? 'Asked instead' : 'Told then'}{' '}
+        <input value={message} placeholder="nothing else" onChange={(event) => setMessage(event.currentTarget.value)} />
+      </label>
+      <button type="submit" disabled={Number.isNaN(step) || fork.isPending}>
+        Begin the fork
+      </button>
+      {fork.isError ? <ErrorNote error={fork.error} /> : null}
+    </form>
+  );
+}
+
+/** Chooses the other run: one of the same agent, or any by its number. */
+function Compare({ run, history }: { run: Run; history: string }) {
+  const navigate = useNavigate();
+  const others = useQuery({
+    queryKey: ['runs', 'of', run.agent],
+    queryFn: () => api<Schemas['RunPage']>(`${history}${query({ agent: run.agent, limit: 50 })}`),
+  });
+  return (
+    <form
+      className="aside note"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const other = String(new FormData(event.currentTarget).get('other')).trim();
+        if (other) void navigate({ to: '/runs/$id/compare/$other', params: { id: run.id, other } });
+      }}
+    >
+      <label className="fill">
+        With the run <input name="other" list="others" required autoFocus placeholder="choose, or give its number" autoComplete="off" />
+      </label>
+      <datalist id="others">
+        {others.data?.items
+          .filter((other) => other.id !== run.id)
+          .map((other) => (
+            <option key={other.id} value={other.id}>
+              {other.agent ?? 'Plain turn'}, {other.state}, {new Date(other.createdAt).toLocaleString()}
+            </option>
+          ))}
+      </datalist>
+      <button type="submit">Compare</button>
+      {others.isError ? <ErrorNote error={others.error} /> : null}
+    </form>
   );
 }
 
 function Messages({ path, id, isLive }: { path: string; id: string; isLive: boolean }) {
-  const messages = usePages<Schemas['RunMessagePage']['items'][number]>(['run', id, 'messages'], `${path}/messages`, {
-    limit: 100,
-    refetchMs: isLive && LIVE_MS,
-  });
+  const messages = useMessages(path, id, isLive);
   return (
     <section>
       <h2>Messages</h2>
@@ -212,10 +246,7 @@ function Messages({ path, id, isLive }: { path: string; id: string; isLive: bool
 }
 
 function Calls({ path, id, isLive }: { path: string; id: string; isLive: boolean }) {
-  const calls = usePages<Schemas['ToolCallPage']['items'][number]>(['run', id, 'calls'], `${path}/tool-calls`, {
-    limit: 100,
-    refetchMs: isLive && LIVE_MS,
-  });
+  const calls = useCalls(path, id, isLive);
   if (calls.reading.isSuccess && calls.items.length === 0) return null;
   return (
     <section>

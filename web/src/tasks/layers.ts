@@ -1,21 +1,15 @@
-// Where tasks are drawn: each in the layer behind all that it waits for, near what it waits for.
-
-export interface Placed<T> {
-  task: T;
-  x: number;
-  y: number;
-}
+// What of a DAG of tasks comes before what: in which column each is drawn, and what it hangs together with.
 
 interface Waits {
   id: string;
   after: string[];
 }
 
-/** Layer by layer, from left to right. The tasks are a DAG: the server has checked it. */
-export function placed<T extends Waits>(tasks: T[]): Placed<T>[] {
+/** The tasks in columns, each behind all that it waits for. They are a DAG: the server has checked it. */
+export function columnsOf(tasks: readonly Waits[]): string[][] {
   const byId = new Map(tasks.map((task) => [task.id, task]));
   const layers = new Map<string, number>();
-  const layerOf = (task: T): number => {
+  const layerOf = (task: Waits): number => {
     const known = layers.get(task.id);
     if (known !== undefined) return known;
     const before = task.after.map((id) => byId.get(id)).filter((other) => other !== undefined);
@@ -23,17 +17,28 @@ export function placed<T extends Waits>(tasks: T[]): Placed<T>[] {
     layers.set(task.id, layer);
     return layer;
   };
-  // In the order of what they wait for, so that no call goes deeper than one layer.
-  const rows = new Map<number, number>();
-  const heights = new Map<string, number>();
-  return [...tasks]
-    .sort((a, b) => layerOf(a) - layerOf(b))
-    .map((task) => {
-      const x = layerOf(task);
-      const wanted = task.after.map((id) => heights.get(id) ?? 0);
-      const y = Math.max(rows.get(x) ?? 0, wanted.length === 0 ? 0 : Math.floor(wanted.reduce((sum, row) => sum + row, 0) / wanted.length));
-      rows.set(x, y + 1);
-      heights.set(task.id, y);
-      return { task, x, y };
-    });
+  const columns: string[][] = [];
+  for (const task of tasks) (columns[layerOf(task)] ??= []).push(task.id);
+  return columns;
+}
+
+/** All that a task waits for, however far before it; and all that wait for it. */
+export function chainOf(tasks: readonly Waits[], id: string): { before: Set<string>; behind: Set<string> } {
+  const before = new Map(tasks.map((task) => [task.id, task.after]));
+  const behind = new Map<string, string[]>();
+  for (const task of tasks) for (const other of task.after) behind.set(other, [...(behind.get(other) ?? []), task.id]);
+  return { before: reached(id, before), behind: reached(id, behind) };
+}
+
+function reached(from: string, next: ReadonlyMap<string, readonly string[]>): Set<string> {
+  const met = new Set<string>();
+  const open = [from];
+  for (let id = open.pop(); id !== undefined; id = open.pop()) {
+    for (const other of next.get(id) ?? []) {
+      if (met.has(other)) continue;
+      met.add(other);
+      open.push(other);
+    }
+  }
+  return met;
 }

@@ -4,8 +4,8 @@ import { Problem } from '../api/http';
 
 /** What a state is called in the style sheet: good, bad, busy or quiet. */
 function tone(state: string): string {
-  if (['completed', 'resolved', 'answered', 'approved'].includes(state)) return 'good';
-  if (['failed', 'error', 'outcome_unknown', 'dead'].includes(state)) return 'bad';
+  if (['completed', 'resolved', 'answered', 'approved', 'alive'].includes(state)) return 'good';
+  if (['failed', 'error', 'outcome_unknown', 'dead', 'lost'].includes(state)) return 'bad';
   if (['running', 'queued', 'pending', 'in_progress', 'active', 'started', 'waiting'].includes(state)) return 'busy';
   return 'quiet';
 }

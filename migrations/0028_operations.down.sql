@@ -1,0 +1,2 @@
+drop function kb.run_pace(int);
+drop index kb.agent_runs_begun, kb.agent_runs_ended;

@@ -1,0 +1,304 @@
+// How the project's work goes: queues, runs of the last hour, dead jobs that can come back; and the fleet that does it.
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { api, type Schemas } from '../api/http';
+import { isAdmin, useMe } from '../api/me';
+import { Fact, Facts } from '../ui/Facts';
+import { Ago, duration, ErrorNote, Folded, State, Waiting } from '../ui/parts';
+import { minuteOf, RunsChart, seconds, TimesChart } from './charts';
+
+type Operations = Schemas['Operations'];
+
+const REFRESH_MS = 5_000;
+const WAKEUPS: Record<string, string> = {
+  listening: 'heard',
+  lost: 'not heard: its connection is being made anew; until then all is seen within a second',
+  off: 'off: all is seen within a second',
+};
+
+export function OperationsView() {
+  const me = useMe();
+  const mayLook = isAdmin(me);
+  const path = `/api/admin/projects/${me.projectId}/operations`;
+  const operations = useQuery({
+    queryKey: ['operations'],
+    queryFn: ({ signal }) => api<Operations>(path, { signal }),
+    refetchInterval: REFRESH_MS,
+    enabled: mayLook,
+  });
+  return (
+    <main id="main" className="page wide">
+      <div className="title">
+        <h1>Operations</h1>
+        {operations.data ? <span className="quiet">as of {new Date(operations.data.at).toLocaleTimeString()}</span> : null}
+      </div>
+      {mayLook ? null : <p className="note quiet">Your key may not see this: it lacks the scope admin.</p>}
+      {mayLook && operations.isPending ? <Waiting what="operations" /> : null}
+      {operations.isError ? <ErrorNote error={operations.error} /> : null}
+      {operations.data ? (
+        <>
+          <Now operations={operations.data} />
+          <div className="charts">
+            <RunsChart hour={operations.data.hour} minutes={operations.data.minutes} />
+            <TimesChart title="Waited for a worker" of="waited" hour={operations.data.hour} minutes={operations.data.minutes} />
+            <TimesChart title="From start to end" of="took" hour={operations.data.hour} minutes={operations.data.minutes} />
+          </div>
+          <Folded label="The same as figures">{() => <Figures operations={operations.data} />}</Folded>
+          <Queues queues={operations.data.queues} />
+          <DeadJobs jobs={operations.data.deadJobs} path={path} />
+          <Workers workers={operations.data.workers} />
+          <Process process={operations.data.api} />
+        </>
+      ) : null}
+    </main>
+  );
+}
+
+/** What one looks at first. */
+function Now({ operations: { queues, workers, hour } }: { operations: Operations }) {
+  const sum = (count: (queue: Operations['queues'][number]) => number) => queues.reduce((all, queue) => all + count(queue), 0);
+  const alive = workers.filter((worker) => worker.alive);
+  const oldest = Math.max(0, ...queues.map((queue) => queue.oldestAvailableS ?? 0));
+  return (
+    <Facts>
+      <Fact name="Due">
+        {sum((queue) => queue.available)}
+        {oldest > 0 ? <span className="quiet">, the oldest for {seconds(oldest)}</span> : null}
+      </Fact>
+      <Fact name="Running">{sum((queue) => queue.running)}</Fact>
+      <Fact name="Dead">{sum((queue) => queue.dead)}</Fact>
+      <Fact name="Workers">
+        {alive.length === 0 ? (
+          'none'
+        ) : (
+          <>
+            {alive.length}
+            <span className="quiet">
+              , {alive.reduce((all, { busy }) => all + busy, 0)} of {alive.reduce((all, { slots }) => all + slots, 0)} slots busy
+            </span>
+          </>
+        )}
+      </Fact>
+      <Fact name="Ended in this hour">
+        {hour.completed + hour.failed + hour.cancelled}
+        {hour.failed > 0 ? <span className="quiet">, {hour.failed} failed</span> : null}
+      </Fact>
+      <Fact name="Waited, half of them">{seconds(hour.waitedP50S)}</Fact>
+      <Fact name="Took, half of them">{seconds(hour.tookP50S)}</Fact>
+    </Facts>
+  );
+}
+
+function Figures({ operations: { hour, minutes } }: { operations: Operations }) {
+  const shown = minutes.filter((pace) => pace.started + pace.completed + pace.failed + pace.cancelled > 0).reverse();
+  return (
+    <Wide>
+      <table>
+        <thead>
+          <Heads names={['Minute']} counts={['Started', 'Completed', 'Failed', 'Cancelled', 'Waited (half, 95 %)', 'Took (half, 95 %)']} />
+        </thead>
+        <tbody>
+          {[hour, ...shown].map((pace) => (
+            <tr key={pace.from ?? 'hour'}>
+              <th scope="row">{minuteOf(pace) || 'All'}</th>
+              {[pace.started, pace.completed, pace.failed, pace.cancelled].map((count, nth) => (
+                <td key={nth} className="number">
+                  {count}
+                </td>
+              ))}
+              <td className="number">
+                {seconds(pace.waitedP50S)}, {seconds(pace.waitedP95S)}
+              </td>
+              <td className="number">
+                {seconds(pace.tookP50S)}, {seconds(pace.tookP95S)}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Wide>
+  );
+}
+
+function Queues({ queues }: { queues: Operations['queues'] }) {
+  return (
+    <section>
+      <h2>Queues</h2>
+      <Wide>
+        <table>
+          <thead>
+            <Heads names={['Queue']} counts={['Due', 'Later', 'Behind another', 'Running', 'Dead', 'Oldest due']} />
+          </thead>
+          <tbody>
+            {queues.map((queue) => (
+              <tr key={queue.queue}>
+                <th scope="row">
+                  {queue.queue} {queue.paused ? <State state="paused" /> : null}
+                </th>
+                {[queue.available, queue.scheduled, queue.held, queue.running, queue.dead].map((count, nth) => (
+                  <td key={nth} className="number">
+                    {count.toLocaleString('en')}
+                  </td>
+                ))}
+                <td className="number">{seconds(queue.oldestAvailableS)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Wide>
+    </section>
+  );
+}
+
+function DeadJobs({ jobs, path }: { jobs: Operations['deadJobs']; path: string }) {
+  const queries = useQueryClient();
+  const retry = useMutation({
+    mutationFn: (id: number) => api<Schemas['RetriedBody']>(`${path}/jobs/${id}/retry`, { method: 'POST' }),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ['operations'] }),
+  });
+  return (
+    <section>
+      <h2>Dead jobs</h2>
+      <div role="status">{retry.isSuccess ? <p className="note">{retry.data.detail}</p> : null}</div>
+      {retry.isError ? <ErrorNote error={retry.error} /> : null}
+      {jobs.length === 0 ? (
+        <p className="quiet">None.</p>
+      ) : (
+        <Wide>
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">Job</th>
+                <th scope="col">Attempts</th>
+                <th scope="col">Died</th>
+                <th scope="col">Last error</th>
+                <th scope="col">
+                  <span className="hidden">What to do</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {jobs.map((job) => (
+                <tr key={job.id}>
+                  <th scope="row">
+                    {job.kind} <span className="quiet">{job.id}</span>
+                    {job.queue === 'default' ? null : <span className="quiet"> in {job.queue}</span>}
+                  </th>
+                  <td>{job.attempt}</td>
+                  <td>
+                    <Ago at={job.finishedAt} />
+                  </td>
+                  <td className="wraps">{job.lastError ?? '—'}</td>
+                  <td>
+                    {job.runId ? (
+                      <Link to="/runs/$id" params={{ id: job.runId }} title="It has ended with its run: send the message again">
+                        its run
+                      </Link>
+                    ) : (
+                      <button
+                        type="button"
+                        aria-label={`Retry ${job.kind} ${job.id}`}
+                        disabled={retry.isPending}
+                        onClick={() => retry.mutate(job.id)}
+                      >
+                        Retry
+                      </button>
+                    )}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Wide>
+      )}
+    </section>
+  );
+}
+
+function Workers({ workers }: { workers: Operations['workers'] }) {
+  return (
+    <section>
+      <h2>Workers</h2>
+      {workers.length === 0 ? (
+        <p className="note bad">
+          There are none: nothing is worked on. Start one with <code>rejoin worker</code>.
+        </p>
+      ) : (
+        <Wide>
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">Worker</th>
+                <th scope="col">State</th>
+                <th scope="col">Busy</th>
+                <th scope="col">Version</th>
+                <th scope="col">Started</th>
+                <th scope="col">Seen</th>
+              </tr>
+            </thead>
+            <tbody>
+              {workers.map((worker) => (
+                <tr key={worker.id}>
+                  <th scope="row">
+                    {worker.hostname} <span className="quiet">{worker.pid}</span>
+                  </th>
+                  <td>
+                    <State state={worker.alive ? (worker.draining ? 'draining' : 'alive') : 'lost'} />
+                  </td>
+                  <td>
+                    <meter min={0} max={worker.slots} value={worker.busy} aria-label={`${worker.busy} of ${worker.slots} slots busy`} />{' '}
+                    {worker.busy} of {worker.slots}
+                  </td>
+                  <td>{worker.version}</td>
+                  <td>
+                    <Ago at={worker.startedAt} />
+                  </td>
+                  <td>
+                    <Ago at={worker.seenAt} />
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Wide>
+      )}
+    </section>
+  );
+}
+
+function Process({ process }: { process: Operations['api'] }) {
+  const pool = ({ open, idle, max }: Schemas['ConnectionsBody']) => `${open - idle} of ${max} in use`;
+  return (
+    <section>
+      <h2>The API that answered</h2>
+      <Facts>
+        <Fact name="Wake-ups">{WAKEUPS[process.wakeups] ?? process.wakeups}</Fact>
+        <Fact name="Database answered in">{process.databaseMs < 10 ? `${process.databaseMs.toFixed(1)} ms` : duration(process.databaseMs)}</Fact>
+        <Fact name="Connections for queries">{pool(process.connections)}</Fact>
+        <Fact name="Connections for streams">{pool(process.streamConnections)}</Fact>
+      </Facts>
+    </section>
+  );
+}
+
+function Heads({ names, counts }: { names: string[]; counts: string[] }) {
+  return (
+    <tr>
+      {names.map((name) => (
+        <th key={name} scope="col">
+          {name}
+        </th>
+      ))}
+      {counts.map((name) => (
+        <th key={name} scope="col" className="number">
+          {name}
+        </th>
+      ))}
+    </tr>
+  );
+}
+
+/** What is wider than a phone is scrolled by itself. */
+function Wide({ children }: { children: React.ReactNode }) {
+  return <div className="scrolls">{children}</div>;
+}

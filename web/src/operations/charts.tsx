@@ -1,0 +1,132 @@
+// Charts of the last hour, a column a minute: pictures for eyes, with their sum in words for everybody; the figures are in a table below.
+import type { ReactNode } from 'react';
+import type { Schemas } from '../api/http';
+import { duration } from '../ui/parts';
+
+type Pace = Schemas['PaceBody'];
+
+/** What a column is drawn in; the picture is stretched to its place. */
+const COLUMN = 10;
+const HEIGHT = 100;
+const ENDS = ['completed', 'failed', 'cancelled'] as const;
+const TIME = new Intl.DateTimeFormat('en', { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
+
+export function minuteOf(pace: Pace): string {
+  return pace.from ? TIME.format(new Date(pace.from)) : '';
+}
+
+export function seconds(value: number | null | undefined): string {
+  return value === null || value === undefined ? '—' : duration(value * 1_000);
+}
+
+interface ChartProps {
+  title: string;
+  /** All of it, in words. */
+  told: string;
+  legend: [className: string, label: string][];
+  /** What the top of the chart stands for. */
+  top: string;
+  minutes: Pace[];
+  /** What is said of a minute when it is pointed at. */
+  say: (pace: Pace) => string;
+  children: (pace: Pace) => ReactNode;
+}
+
+function Chart({ title, told, legend, top, minutes, say, children }: ChartProps) {
+  return (
+    <figure className="chart">
+      <figcaption>
+        <b>{title}</b>
+        <span className="legend" aria-hidden="true">
+          {legend.map(([className, label]) => (
+            <span key={label} className={className}>
+              {label}
+            </span>
+          ))}
+        </span>
+      </figcaption>
+      <div className="plot" role="img" aria-label={`${title}: ${told}`}>
+        <svg viewBox={`0 0 ${minutes.length * COLUMN} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
+          {minutes.map((pace, nth) => (
+            <g key={pace.from} transform={`translate(${nth * COLUMN} 0)`}>
+              <title>{`${minuteOf(pace)}: ${say(pace)}`}</title>
+              <rect className="ground" width={COLUMN} height={HEIGHT} />
+              {children(pace)}
+            </g>
+          ))}
+        </svg>
+        <span className="top">{top}</span>
+      </div>
+      <div className="axis quiet" aria-hidden="true">
+        <span>an hour ago</span>
+        <span>now</span>
+      </div>
+    </figure>
+  );
+}
+
+export function RunsChart({ hour, minutes }: { hour: Pace; minutes: Pace[] }) {
+  const ended = (pace: Pace) => pace.completed + pace.failed + pace.cancelled;
+  const top = Math.max(4, ...minutes.map((pace) => Math.max(pace.started, ended(pace))));
+  const share = (count: number) => (count / top) * HEIGHT;
+  const words = (pace: Pace) =>
+    [`${pace.started} started`, ...ENDS.filter((end) => pace[end] > 0 || end === 'completed').map((end) => `${pace[end]} ${end}`)].join(', ');
+  return (
+    <Chart
+      title="Runs a minute"
+      told={`${words(hour)} in an hour`}
+      legend={[['started', 'started'], ...ENDS.map((end): [string, string] => [end, end])]}
+      top={String(top)}
+      minutes={minutes}
+      say={words}
+    >
+      {(pace) => {
+        let below = HEIGHT;
+        return (
+          <>
+            {ENDS.map((end) => {
+              const height = share(pace[end]);
+              below -= height;
+              return <rect key={end} className={end} x={2} y={below} width={COLUMN - 3} height={height} />;
+            })}
+            {pace.started > 0 ? <rect className="started" y={HEIGHT - share(pace.started)} width={COLUMN} height={2.5} /> : null}
+          </>
+        );
+      }}
+    </Chart>
+  );
+}
+
+/** How long something took: the column is from what half of them stay below to what 95 of 100 do. */
+export function TimesChart(props: { title: string; of: 'waited' | 'took'; hour: Pace; minutes: Pace[] }) {
+  const { title, of, hour, minutes } = props;
+  const half = (pace: Pace) => pace[`${of}P50S`] ?? null;
+  const most = (pace: Pace) => pace[`${of}P95S`] ?? null;
+  const top = Math.max(1, ...minutes.map((pace) => most(pace) ?? 0));
+  const y = (value: number) => HEIGHT - (value / top) * (HEIGHT - 4);
+  const words = (pace: Pace) => (half(pace) === null ? 'none' : `half within ${seconds(half(pace))}, 95 of 100 within ${seconds(most(pace))}`);
+  return (
+    <Chart
+      title={title}
+      told={words(hour)}
+      legend={[
+        ['half', 'half'],
+        ['most', '95 of 100'],
+      ]}
+      top={seconds(top)}
+      minutes={minutes}
+      say={words}
+    >
+      {(pace) => {
+        const [low, high] = [half(pace), most(pace)];
+        if (low === null || high === null) return null;
+        return (
+          <>
+            <rect className="most" x={2} y={y(high) - 2} width={COLUMN - 3} height={y(low) - y(high) + 2} />
+            <rect className="half" x={1} y={y(low) - 2} width={COLUMN - 1} height={4} />
+          </>
+        );
+      }}
+    </Chart>
+  );
+}

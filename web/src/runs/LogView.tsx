@@ -1,0 +1,175 @@
+// The raw log of a run, and beside it what its reader saw at any event of it.
+import type { TranscriptView } from '@rejoin/client';
+import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { useEffect, useMemo, useState } from 'react';
+import { TurnView } from '../chat/TurnView';
+import { CopyButton, ErrorNote, Folded, Payload, Waiting } from '../ui/parts';
+import { EventList } from './EventList';
+import { type Attempt, attemptsOf, type Entry, Replay, useRunLog } from './log';
+
+/** The address follows once it has stayed for so long: browsers refuse an address that changes with every pixel. */
+const SETTLED_MS = 300;
+
+export function LogView() {
+  const { id } = useParams({ from: '/runs/$id/log' });
+  const { entries, isOver, error } = useRunLog(id);
+  return (
+    <main id="main" className="page wide">
+      <div className="title">
+        <h1>Log</h1>
+        <Link to="/runs/$id" params={{ id }}>
+          of the run {id.slice(-12)}
+        </Link>
+        <span className="quiet">
+          {entries.length.toLocaleString('en')} events{isOver ? '' : ', live'}
+        </span>
+        <div className="actions">
+          <CopyButton text={() => location.href} label="Copy link" />
+        </div>
+      </div>
+      {error ? <ErrorNote error={error} /> : null}
+      {entries.length > 0 ? <Log key={id} id={id} entries={entries} /> : isOver ? null : <Waiting what="the log" />}
+    </main>
+  );
+}
+
+function Log({ id, entries }: { id: string; entries: Entry[] }) {
+  const search = useSearch({ from: '/runs/$id/log' });
+  const navigate = useNavigate({ from: '/runs/$id/log' });
+  // None: the newest, also while more come.
+  const [at, setAt] = useState(search.at);
+  const [without, setWithout] = useState(() => new Set(search.without?.split(',')));
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      void navigate({ params: { id }, search: { at, without: without.size > 0 ? [...without].join(',') : undefined }, replace: true });
+    }, SETTLED_MS);
+    return () => clearTimeout(timer);
+  }, [navigate, id, at, without]);
+
+  const types = useMemo(() => {
+    const counts = new Map<string, number>();
+    for (const { event } of entries) counts.set(event.type, (counts.get(event.type) ?? 0) + 1);
+    return [...counts].sort(([a], [b]) => a.localeCompare(b));
+  }, [entries]);
+  const listed = useMemo(() => entries.filter(({ event }) => !without.has(event.type)), [entries, without]);
+  const { attempts, taken } = useMemo(() => attemptsOf(entries), [entries]);
+  const upTo = at ?? entries.at(-1)?.seq ?? 0;
+  const chosen = listed.findLastIndex(({ seq }) => seq <= upTo);
+  const choose = (nth: number) => setAt(nth >= listed.length - 1 && without.size === 0 ? undefined : listed[nth]?.seq);
+  const entry = listed[chosen];
+  return (
+    <>
+      <Attempts attempts={attempts} taken={taken.size} go={setAt} />
+      <fieldset className="chips filter">
+        <legend className="hidden">Types of events</legend>
+        {types.map(([type, count]) => (
+          <label key={type}>
+            <input
+              type="checkbox"
+              checked={!without.has(type)}
+              onChange={() => {
+                const next = new Set(without);
+                if (!next.delete(type)) next.add(type);
+                setWithout(next);
+              }}
+            />{' '}
+            {type} <span className="quiet">{count.toLocaleString('en')}</span>
+          </label>
+        ))}
+      </fieldset>
+      <div className="player">
+        <Step label="To the beginning" sign="⇤" to={0} from={chosen} go={choose} />
+        <Step label="Back" sign="←" to={chosen - 1} from={chosen} go={choose} />
+        <input
+          type="range"
+          aria-label="Where in the log"
+          aria-valuetext={entry ? `event ${entry.seq}, ${entry.event.type}` : 'before the first event'}
+          min={0}
+          max={Math.max(0, listed.length - 1)}
+          value={Math.max(0, chosen)}
+          onChange={(event) => choose(event.currentTarget.valueAsNumber)}
+        />
+        <Step label="Forward" sign="→" to={Math.min(chosen + 1, listed.length - 1)} from={chosen} go={choose} />
+        <Step label="To the end" sign="⇥" to={listed.length - 1} from={chosen} go={choose} />
+        <output className="quiet">{entry ? `event ${entry.seq}` : 'nothing yet'}</output>
+      </div>
+      <div className="log">
+        <section aria-label="Events">
+          {listed.length > 0 ? (
+            <EventList entries={listed} chosen={chosen} choose={choose} taken={taken} />
+          ) : (
+            <p className="quiet">No event is of these types.</p>
+          )}
+          {entry ? (
+            <Folded
+              key={entry.seq}
+              open
+              label={
+                <>
+                  Event {entry.seq}: <b>{entry.event.type}</b>
+                  {taken.has(entry.seq) ? <span className="quiet"> — taken back by a reset</span> : null}
+                </>
+              }
+            >
+              {() => <Payload value={entry.event} />}
+            </Folded>
+          ) : null}
+        </section>
+        <Shown entries={entries} upTo={upTo} />
+      </div>
+    </>
+  );
+}
+
+function Step({ label, sign, to, from, go }: { label: string; sign: string; to: number; from: number; go: (nth: number) => void }) {
+  return (
+    <button type="button" className="small" aria-label={label} title={label} disabled={to === from || to < 0} onClick={() => go(to)}>
+      {sign}
+    </button>
+  );
+}
+
+/** The attempts of a run that has had more than one. */
+function Attempts({ attempts, taken, go }: { attempts: Attempt[]; taken: number; go: (seq: number) => void }) {
+  if (attempts.length < 2) return null;
+  return (
+    <section className="attempts" aria-label="Attempts">
+      {attempts.map(({ seq, attempt, agent, reason }) => (
+        <button key={seq} type="button" className="small" onClick={() => go(seq)}>
+          {agent ? `${agent}, attempt ${attempt}` : `Attempt ${attempt}`}
+          <span className="quiet">
+            {' '}
+            from event {seq}
+            {reason ? `: ${reason}` : ''}
+          </span>
+        </button>
+      ))}
+      {taken > 0 ? <span className="quiet">{taken} events were taken back</span> : null}
+    </section>
+  );
+}
+
+/** What a reader had in front of them. Nobody can be answered in the past: its buttons do nothing. */
+function Shown({ entries, upTo }: { entries: Entry[]; upTo: number }) {
+  const [replay] = useState(() => new Replay());
+  const count = entries.findLastIndex(({ seq }) => seq <= upTo) + 1;
+  const view: TranscriptView = useMemo(() => replay.after(count, entries), [replay, count, entries]);
+  return (
+    <section className="shown" aria-label="What was seen then">
+      <h2>What was seen then</h2>
+      {view.items.length === 0 ? <p className="quiet">Nothing yet.</p> : null}
+      <fieldset disabled>
+        <legend className="hidden">As it was shown</legend>
+        {view.items.map((item) =>
+          item.type === 'message' ? (
+            <p key={item.message.id} className="told">
+              {item.message.content}
+            </p>
+          ) : (
+            <TurnView key={item.turn.id} turn={item.turn} />
+          ),
+        )}
+      </fieldset>
+    </section>
+  );
+}
