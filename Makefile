@@ -2,7 +2,7 @@
 # The logic is in scripts/, one file a verb, so that it can be read, linted and run without make.
 # (No linker is configured: current Rust links with lld on Linux by default.)
 .DEFAULT_GOAL := help
-.PHONY: help run web test check build fuzz schemathesis sbom release bench bench-scale bench-compare chaos chaos-broken chaos-dags example-dag soak setup setup-search setup-test sqlx sqlx-check clean
+.PHONY: help run web test check build fuzz schemathesis sbom release bench bench-scale bench-compare bench-web chaos chaos-broken chaos-dags example-dag soak setup setup-search setup-test sqlx sqlx-check clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ bench-scale: ## The same with what takes an hour: millions of rows, days of hist
 
 bench-compare: ## Whether it got slower since a revision. make bench-compare BASE=main SCENARIO=ttft
 	@REPS="$(REPS)" SIZE="$(SIZE)" FAIL_ABOVE="$(FAIL_ABOVE)" scripts/bench-compare.sh "$(BASE)" $(SCENARIO)
+
+bench-web: ## How the chat feels in a browser: frames, first paint, weight. Writes docs/WEB.md
+	@SIZE="$(SIZE)" scripts/bench-web.sh
 
 example-dag: ## A coordinator splits a question into five tasks, three workers do them. MODEL=scripted make example-dag
 	@scripts/example-dag.sh

@@ -30,6 +30,18 @@ function reply(messages) {
   const asked = messages.findLast((message) => message.role === 'user')?.content ?? '';
   const said = typeof asked === 'string' ? asked : JSON.stringify(asked);
   const last = messages.at(-1);
+  if (said.includes('refuse it')) return isRefusing ? { refusal: 'not today' } : { text: 'Now I may.' };
+  if (said.includes('look with care')) {
+    return last.role === 'tool'
+      ? { text: `Found: ${last.content.includes('libssl3')}.` }
+      : { text: 'I will look.', tools: [{ name: 'search_entities', arguments: { query: 'apt', limit: 1 } }] };
+  }
+  if (said.includes('make tasks')) {
+    const task = (id, after) => ({ id, title: `Part ${id}`, description: `a story of ${id}`, after, agent: 'helper', priority: null });
+    return last.role === 'tool'
+      ? { text: 'All parts are done.' }
+      : { tools: [{ name: 'create_tasks', arguments: { name: 'In parts', tasks: [task('one', []), task('two', ['one'])], max_concurrency: null, wait: null } }] };
+  }
   if (said.includes('hostile')) return { text: HOSTILE, paceMs: 0 };
   if (said.includes('lookup')) {
     return last.role === 'tool' ? { text: 'I looked it up.' } : { tools: [{ name: 'schema_version', arguments: {} }] };
@@ -50,20 +62,24 @@ function reply(messages) {
 }
 
 const skip = !BINARY || !PROGRAM ? 'SKIPPED: REJOIN_TEST_BIN names no binary, or there is no Chromium' : false;
+/** Whether the model refuses, where it may. */
+let isRefusing = false;
 let model;
 let dev;
 let browser;
 let agent;
+let careful;
 
 before(async () => {
   if (skip) return;
   model = await startModel(reply);
   dev = await startDev(model.url);
-  const make = async (name, tools) => {
-    const body = { name, description: `Is ${name}.`, systemPrompt: 'You answer.', model: { name: 'openai:scripted' }, tools };
+  const make = async (name, tools, config = {}) => {
+    const body = { name, description: `Is ${name}.`, systemPrompt: 'You answer.', model: { name: 'openai:scripted' }, tools, config };
     return (await dev.api(`/api/admin/projects/${dev.projectId}/agent-definitions`, { method: 'POST', body })).body.id;
   };
-  agent = await make('asker', ['schema_version', 'ask_user', 'spawn_agents']);
+  agent = await make('asker', ['schema_version', 'ask_user', 'spawn_agents', 'create_tasks']);
+  careful = await make('careful', ['search_entities'], { confirm: ['search_*'] });
   await make('helper', []);
   browser = await launch();
 });
@@ -81,8 +97,8 @@ async function stored(page) {
   return body.items.findLast((message) => message.role === 'assistant')?.content;
 }
 
-async function withAgent(page) {
-  await page.getByLabel('Agent', { exact: true }).selectOption(agent);
+async function withAgent(page, id = agent) {
+  await page.getByLabel('Agent', { exact: true }).selectOption(id);
 }
 
 test('a first question is answered, with its call and its run', { skip }, async () => {
@@ -117,6 +133,54 @@ test('an answer that is reloaded at twenty moments is shown once, word by word',
   const shown = await finished(page);
   assert.equal(shown.join(''), await stored(page));
   assert.equal(shown.join(''), story('reloads', WORDS_OF.reloads));
+  await context.close();
+});
+
+const MEETINGS = Number(process.env.REJOIN_TEST_MEETINGS ?? 20);
+
+test('reloaded at any moment, what is shown in the end is the stored message', { skip }, async () => {
+  const { context, page: first } = await signedIn(browser, dev);
+  let state = 20_261_123;
+  const random = (limit) => (state = (state * 48_271) % 2_147_483_647) % limit;
+  const pages = [first, await context.newPage(), await context.newPage(), await context.newPage()];
+  const moments = Array.from({ length: MEETINGS }, () => random(WORDS * PACE_MS * 1.2));
+  const meet = async (page, nth) => {
+    if (nth >= moments.length) return;
+    const name = `meeting${nth}`;
+    await page.goto(dev.url);
+    await ask(page, `a story of ${name}`);
+    await page.waitForURL(/\/c\//);
+    // Not a wait for something: a moment like any other.
+    await new Promise((resolve) => setTimeout(resolve, moments[nth]));
+    await page.reload({ waitUntil: 'commit' });
+    const shown = (await finished(page)).join('');
+    assert.equal(shown, story(name), `reloaded after ${moments[nth]} ms`);
+    assert.equal(await stored(page), shown);
+    await meet(page, nth + pages.length);
+  };
+  await Promise.all(pages.map(meet));
+  await context.close();
+});
+
+test('what came before a reload is whole again: words, calls, and how it ended', { skip }, async () => {
+  const { context, page } = await signedIn(browser, dev);
+  await withAgent(page);
+  await ask(page, 'lookup before');
+  await finished(page);
+  isRefusing = true;
+  await ask(page, 'refuse it');
+  await answer(page).getByText('not today').waitFor();
+  await page.reload();
+  await answer(page).getByText('not today').waitFor();
+  const turn = page.locator('article.turn').first();
+  await turn.getByText('schema_version').click();
+  await turn.getByText('Result').waitFor();
+  assert.match(await turn.innerText(), /I looked it up\./);
+  // And it may be asked for again.
+  isRefusing = false;
+  await answer(page).getByRole('button', { name: 'Ask again' }).click();
+  await answer(page).getByText('Now I may.').waitFor();
+  assert.equal(await page.getByRole('article', { name: 'You' }).count(), 3);
   await context.close();
 });
 
@@ -194,6 +258,98 @@ test('a question is answered where it is asked', { skip }, async () => {
   await context.close();
 });
 
+test('a call is approved with other arguments, and another one is refused', { skip }, async () => {
+  const { context, page } = await signedIn(browser, dev);
+  await withAgent(page, careful);
+  await ask(page, 'look with care');
+  await page.getByRole('button', { name: 'Edit its arguments' }).click();
+  const field = page.getByRole('textbox', { name: 'arguments' });
+  await field.fill((await field.inputValue()).replace('"apt"', 'apt'));
+  await page.getByRole('button', { name: 'Approve with these' }).click();
+  await page.getByText('the arguments are no JSON').waitFor();
+  await field.fill('{"query": "libssl3", "limit": 1}');
+  await page.getByRole('button', { name: 'Approve with these' }).click();
+  await answer(page).getByText('Found: true.').waitFor();
+  await ask(page, 'look with care again');
+  await answer(page).getByRole('button', { name: 'Refuse' }).click();
+  await answer(page).getByText('Found: false.').waitFor();
+  await context.close();
+});
+
+test('tasks that an agent makes are followed beside its call', { skip }, async () => {
+  const { context, page } = await signedIn(browser, dev);
+  await withAgent(page);
+  await ask(page, 'make tasks');
+  const tasks = page.locator('.dag');
+  await tasks.getByText('1 in progress, 1 pending').waitFor();
+  await answer(page).getByText('All parts are done.').waitFor({ timeout: 60_000 });
+  await tasks.getByText('completed: 2 completed').waitFor();
+  await tasks.getByRole('link', { name: 'In parts' }).click();
+  await page.locator('.task.completed').nth(1).waitFor();
+  await context.close();
+});
+
+test('a message waits its turn, a run is told something, and a message is taken back', { skip }, async () => {
+  const { context, page } = await signedIn(browser, dev);
+  await ask(page, 'a story of queues');
+  await page.waitForFunction(() => (document.querySelector('article.turn .markdown')?.textContent ?? '').length > 20);
+  await ask(page, 'a story of seconds');
+  await ask(page, 'a story of thirds');
+  await page.locator('article.turn').nth(2).getByText('queued').waitFor();
+  await answer(page).getByRole('button', { name: 'Take back' }).click();
+  await answer(page).getByText('cancelled').waitFor();
+  await page.getByRole('textbox', { name: 'Message' }).fill('a story of hints');
+  await page.getByRole('button', { name: 'Tell the run' }).click();
+  await page.locator('.told').getByText('a story of hints').waitFor();
+  await page.waitForFunction(() => document.querySelectorAll('article.turn[aria-busy="true"]').length === 0);
+  const second = page.locator('article.turn').nth(1);
+  assert.equal((await second.locator('.markdown').allInnerTexts()).join(''), story('seconds'));
+  await context.close();
+});
+
+test('files go along with a message, and are folded in it', { skip }, async () => {
+  const { context, page } = await signedIn(browser, dev);
+  const file = (name, content) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(content) });
+  const picker = page.getByLabel('Files to send along');
+  await picker.setInputFiles(file('picture.png', new Uint8Array([0x89, 0x50, 0xff, 0])));
+  await page.getByText('picture.png is no text').waitFor();
+  await picker.setInputFiles(file('huge.txt', 'x'.repeat(100_001)));
+  await page.getByText('huge.txt is too long').waitFor();
+  const content = 'a line\n```\na fence\n```\n';
+  await picker.setInputFiles([file('notes.md', content), file('other.txt', 'left out')]);
+  await page.getByRole('button', { name: 'Leave out other.txt' }).click();
+  await ask(page, 'a story of files');
+  assert.equal((await finished(page)).join(''), story('files'));
+  const mine = page.getByRole('article', { name: 'You' });
+  await mine.getByText('notes.md').click();
+  assert.equal(await mine.locator('.payload').innerText(), content.trimEnd());
+  assert.equal(await mine.locator('p').first().innerText(), 'a story of files');
+  const id = page.url().split('/c/')[1];
+  const { body } = await dev.api(`/api/conversations/${id}/messages?limit=10`);
+  assert.equal(body.items.find((message) => message.role === 'user').content, `a story of files\n\nFile \`notes.md\`:\n\`\`\`\`\n${content.trimEnd()}\n\`\`\`\``);
+  await context.close();
+});
+
+test('a conversation that goes on elsewhere is marked until it is looked at', { skip }, async () => {
+  const { context, page } = await signedIn(browser, dev);
+  await ask(page, 'a story of marks');
+  await finished(page);
+  const mark = page.getByRole('link', { name: /a story of marks/ }).getByRole('img', { name: 'Unread' });
+  const conversationId = page.url().split('/c/')[1];
+  await page.getByRole('link', { name: 'New conversation' }).click();
+  await page.waitForURL((url) => url.pathname === '/');
+  await page.getByRole('link', { name: /a story of marks/ }).waitFor();
+  assert.equal(await mark.count(), 0, 'it was seen');
+  await dev.api('/api/chat/stream', { method: 'POST', body: { conversationId, message: 'said elsewhere' } });
+  await page.reload();
+  await mark.waitFor();
+  await page.getByRole('link', { name: /a story of marks/ }).click();
+  await finished(page);
+  await page.getByRole('link', { name: 'New conversation' }).click();
+  await mark.waitFor({ state: 'detached' });
+  await context.close();
+});
+
 test('a sub-agent is shown within its parent', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
   await withAgent(page);
@@ -258,6 +414,9 @@ test('an agent is made, changed, and asked', { skip }, async () => {
   await page.getByRole('textbox', { name: 'Further settings' }).fill('{}');
   await page.getByRole('button', { name: 'Make it' }).click();
   await page.getByRole('button', { name: 'teller' }).waitFor();
+  await page.getByRole('textbox', { name: 'What to ask it' }).fill('a story of trials');
+  await page.getByRole('button', { name: 'Ask', exact: true }).click();
+  assert.equal((await finished(page)).join(''), story('trials'));
   await page.getByRole('textbox', { name: 'What it is for' }).fill('Tells stories.');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByText('Saved.').waitFor();
@@ -278,7 +437,7 @@ test('no view has a serious fault of accessibility, light or dark', { skip }, as
     await withAgent(page);
     await ask(page, 'lookup once more');
     await finished(page);
-    for (const path of [new URL(page.url()).pathname, '/', '/runs', '/tasks', '/graph', '/settings', '/settings?part=servers', '/settings?part=prices']) {
+    for (const path of [new URL(page.url()).pathname, '/', '/runs', '/tasks', '/graph', '/settings', '/settings?part=servers', '/settings?part=members', '/settings?part=prices']) {
       await page.goto(dev.url + path);
       await page.locator('#main').waitFor();
       await page.evaluate(axe);
