@@ -5,6 +5,7 @@ import { createRequire } from 'node:module';
 import { after, before, test } from 'node:test';
 import { answer, ask, finished, launch, PROGRAM, signedIn } from './support/browser.mjs';
 import { BINARY, startDev, until } from './support/dev.mjs';
+import { startMcp } from './support/mcp.mjs';
 import { startModel } from './support/model.mjs';
 
 const WORDS = 120;
@@ -426,6 +427,44 @@ test('an agent is made, changed, and asked', { skip }, async () => {
   await page.getByLabel('Agent', { exact: true }).selectOption('teller');
   await ask(page, 'a story of tellers');
   assert.equal((await finished(page)).join(''), story('tellers'));
+  await context.close();
+});
+
+test('an MCP server is added, tried, and its tools are approved', { skip }, async () => {
+  const mcp = await startMcp();
+  const { context, page } = await signedIn(browser, dev);
+  await page.goto(`${dev.url}/settings?part=servers`);
+  await page.getByRole('textbox', { name: 'Name' }).fill('small');
+  await page.getByRole('textbox', { name: 'Address' }).fill(`${mcp.url}/mcp`);
+  await page.getByRole('textbox', { name: 'Headers' }).fill('Authorization: Bearer in-the-clear');
+  await page.getByRole('button', { name: 'Add' }).click();
+  await page.getByText('looks like a credential').waitFor();
+  await page.getByRole('textbox', { name: 'Headers' }).fill('X-Team: one');
+  await page.getByRole('button', { name: 'Add' }).click();
+  await page.getByText('small', { exact: true }).click();
+  await page.getByRole('button', { name: 'Test' }).click();
+  await page.getByText('It answers.').waitFor();
+  await page.getByText('new', { exact: true }).first().waitFor();
+  await page.getByRole('button', { name: 'Approve all 2' }).click();
+  await page.getByText('approved', { exact: true }).nth(1).waitFor();
+  await page.getByText('Change it').click();
+  await page.locator('.inside').getByRole('textbox', { name: 'Address' }).fill(`${mcp.url}/nowhere`);
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('button', { name: 'Test' }).click();
+  await page.getByText('It could not be asked.').waitFor();
+  page.once('dialog', (dialog) => dialog.accept());
+  await page.getByRole('button', { name: 'Remove' }).click();
+  await page.getByText('No server yet').waitFor();
+  await context.close();
+  await mcp.stop();
+});
+
+test('a project keeps its last owner, and says so', { skip }, async () => {
+  const { context, page } = await signedIn(browser, dev);
+  await page.goto(`${dev.url}/settings?part=members`);
+  await page.getByLabel('Role of demo').selectOption('viewer');
+  await page.getByRole('alert').getByText('owner').waitFor();
+  assert.equal(await page.getByLabel('Role of demo').inputValue(), 'owner');
   await context.close();
 });
 

@@ -13,6 +13,9 @@ interface Props {
   onSubmit: (request: ServerRequest) => void;
 }
 
+/** A server's tools, unless somebody wants fewer. */
+const EVERY_TOOL = '*';
+
 /** `Name: value`, a line each. */
 function pairs(text: string): Record<string, string> {
   const lines = text.split('\n').map((line) => /^\s*([^:\s]+)\s*:\s*(.*?)\s*$/.exec(line));
@@ -35,9 +38,7 @@ export function ServerForm({ server, isBusy, onSubmit }: Props) {
     onSubmit({
       ...(server ? {} : { name: text('name'), transport }),
       ...(transport === 'http' ? { url: text('url'), headers: pairs(text('headers')) } : { command: text('command'), env: pairs(text('env')) }),
-      tools: text('tools')
-        .split(/[\s,]+/)
-        .filter((tool) => tool !== ''),
+      tools: (text('tools') || EVERY_TOOL).split(/[\s,]+/),
       approval: text('approval'),
       trustHints: form.get('trustHints') !== null,
       ...(timeout === '' ? {} : { timeoutS: Number(timeout) }),
@@ -83,7 +84,7 @@ export function ServerForm({ server, isBusy, onSubmit }: Props) {
       </p>
       <div className="fields">
         <label>
-          Tools <input name="tools" placeholder="globs; empty: all" defaultValue={server?.tools.join(' ') ?? ''} />
+          Tools <input name="tools" placeholder="globs" defaultValue={server?.tools.join(' ') ?? EVERY_TOOL} />
         </label>
         <label>
           Approved{' '}
