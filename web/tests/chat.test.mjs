@@ -24,6 +24,7 @@ const HOSTILE = [
   '![two](http://tracker.example/two.png)',
   '[click](javascript:document.title="taken")',
   '<iframe src="http://tracker.example/three"></iframe>',
+  '[nowhere](/graph?q=%E0%A4%A)',
   '<style>@import "http://tracker.example/four.css"</style>',
 ].join('\n\n');
 
@@ -43,6 +44,7 @@ function reply(messages) {
       ? { text: 'All parts are done.' }
       : { tools: [{ name: 'create_tasks', arguments: { name: 'In parts', tasks: [task('one', []), task('two', ['one'])], max_concurrency: null, wait: null } }] };
   }
+  if (said.includes('cite')) return { text: 'It is [Package:libssl3], not `[Package:code]` nor [Note: this].' };
   if (said.includes('hostile')) return { text: HOSTILE, paceMs: 0 };
   if (said.includes('lookup')) {
     return last.role === 'tool' ? { text: 'I looked it up.' } : { tools: [{ name: 'schema_version', arguments: {} }] };
@@ -348,6 +350,25 @@ test('a conversation that goes on elsewhere is marked until it is looked at', { 
   await finished(page);
   await page.getByRole('link', { name: 'New conversation' }).click();
   await mark.waitFor({ state: 'detached' });
+  await context.close();
+});
+
+test('what an answer cites leads into the graph', { skip }, async () => {
+  const { context, page } = await signedIn(browser, dev);
+  await page.getByLabel('Agent', { exact: true }).selectOption('plain');
+  await ask(page, 'cite libssl3');
+  await finished(page);
+  assert.equal(await answer(page).locator('.markdown a').count(), 1);
+  await answer(page).getByText('Found in the graph').click();
+  assert.ok((await answer(page).locator('.chips a').count()) > 0);
+  await answer(page).getByRole('link', { name: 'Package:libssl3' }).click();
+  await page.waitForURL(/\/graph\?q=libssl3/);
+  await page.getByRole('listitem').filter({ hasText: 'libssl3' }).first().waitFor();
+  await page.goBack();
+  await answer(page).getByText('Found in the graph').click();
+  await answer(page).locator('.chips a').first().click();
+  await page.getByRole('heading', { level: 1 }).waitFor();
+  assert.match(page.url(), /\/graph\/[0-9a-f-]{36}$/);
   await context.close();
 });
 

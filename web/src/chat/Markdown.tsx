@@ -1,17 +1,24 @@
 // What a model has written. It is never HTML; its pictures are not fetched, and its links lead away only when they are clicked.
+import { Link } from '@tanstack/react-router';
 import { memo, type ReactNode, useDeferredValue, useState } from 'react';
 import ReactMarkdown, { type Components } from 'react-markdown';
 import remarkGfm from 'remark-gfm';
 import { CopyButton } from '../ui/parts';
+import { CITED, remarkCitations } from './citations';
 
-const PLUGINS = [remarkGfm];
+const PLUGINS = [remarkGfm, remarkCitations];
 
 const COMPONENTS: Components = {
-  a: ({ href, children }) => (
-    <a href={href} target="_blank" rel="noopener noreferrer nofollow ugc" title={href}>
-      {children}
-    </a>
-  ),
+  a: ({ href, children }) =>
+    href?.startsWith(CITED) ? (
+      <Link to="/graph" search={{ q: new URL(href, location.origin).searchParams.get('q') ?? '' }}>
+        {children}
+      </Link>
+    ) : (
+      <a href={href} target="_blank" rel="noopener noreferrer nofollow ugc" title={href}>
+        {children}
+      </a>
+    ),
   // A picture of another host tells that host who reads: it is a link instead.
   img: ({ src, alt }) => (
     <a href={typeof src === 'string' ? src : undefined} target="_blank" rel="noopener noreferrer nofollow ugc">

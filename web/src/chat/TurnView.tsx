@@ -42,6 +42,7 @@ export const TurnView = memo(function TurnView({ turn, onComplete, onRetry, onTa
         {turn.status === 'completed' ? null : <State state={turn.status} />}
       </header>
       <Parts parts={turn.parts} runId={runId} isOver={isOver} />
+      {turn.citations.length > 0 ? <Sources citations={turn.citations as readonly Citation[]} /> : null}
       {turn.questions.map((question) => (
         <QuestionForm key={question.questionId} question={question} />
       ))}
@@ -80,6 +81,33 @@ export const TurnView = memo(function TurnView({ turn, onComplete, onRetry, onTa
     </article>
   );
 });
+
+/** An object of the graph that was found for the message, before it was answered. */
+interface Citation {
+  id: string;
+  type: string;
+  key: string;
+  name?: string | null;
+}
+
+function Sources({ citations }: { citations: readonly Citation[] }) {
+  return (
+    <Folded label={<span className="quiet">Found in the graph: {citations.length}</span>}>
+      {() => (
+        <ul className="chips">
+          {citations.map((citation) => (
+            <li key={citation.id}>
+              <Link to="/graph/$id" params={{ id: citation.id }} title={citation.key}>
+                {citation.name ?? citation.key}
+              </Link>{' '}
+              <span className="quiet">{citation.type}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Folded>
+  );
+}
 
 function Used({ turn }: { turn: Turn }) {
   const { totalTokens, costUsd } = turn.usage ?? {};
