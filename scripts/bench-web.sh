@@ -4,7 +4,11 @@
 #   SIZE=full         full, smoke (that it works; says nothing, and writes nothing)
 #   REJOIN_TEST_BIN=  a binary to measure; none: one is built
 # shellcheck source-path=SCRIPTDIR
-source "$(dirname "${BASH_SOURCE[0]}")/setup-test.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+source scripts/setup-browser.sh
+source scripts/setup-web.sh
+# The page's server brings its own database, whatever DATABASE_URL names.
+setup_postgres
 
 find_node || die "the page is measured by Node.js, which is not here and can't be fetched"
 setup_web_modules

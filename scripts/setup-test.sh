@@ -4,18 +4,5 @@
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 source scripts/setup-search.sh
 source scripts/setup-web.sh
-
-setup_browser() {
-    local browser
-    for browser in chromium chromium-browser google-chrome; do
-        if have "$browser"; then
-            return
-        fi
-    done
-    if ! can_apt || ! apt_install chromium; then
-        say "no chromium, and it can't be installed here: the browser test will say SKIPPED"
-    fi
-}
-
-setup_browser
+source scripts/setup-browser.sh
 source scripts/setup-mcp.sh
