@@ -28,6 +28,20 @@ const HOSTILE = [
   '<style>@import "http://tracker.example/four.css"</style>',
 ].join('\n\n');
 
+const CODE = Array.from({ length: 200 }, (_, nth) => (nth % 7 === 0 ? '' : `  const value${nth} = ${nth};`)).join('\n');
+
+/** All that Markdown is written of, more than a stretch of it. */
+const DRESSED = [
+  '# A heading',
+  'A paragraph\nof two lines, **bold**, _slanted_ and `code`.',
+  '- one\n\n  of two paragraphs\n- two\n  - nested\n1. and numbers',
+  '| a | b |\n| --- | --- |\n| 1 | 2 |',
+  '> quoted\n\nand not.',
+  `\`\`\`js\n${CODE}\n\`\`\``,
+  '~~~~\n```\na fence within\n```\n~~~~',
+  ...Array.from({ length: 30 }, (_, nth) => `Paragraph ${nth} with [Package:p${nth}].`),
+].join('\n\n');
+
 function reply(messages) {
   const asked = messages.findLast((message) => message.role === 'user')?.content ?? '';
   const said = typeof asked === 'string' ? asked : JSON.stringify(asked);
@@ -44,6 +58,7 @@ function reply(messages) {
       ? { text: 'All parts are done.' }
       : { tools: [{ name: 'create_tasks', arguments: { name: 'In parts', tasks: [task('one', []), task('two', ['one'])], max_concurrency: null, wait: null } }] };
   }
+  if (said.includes('dressed')) return { text: DRESSED, paceMs: 2 };
   if (said.includes('cite')) return { text: 'It is [Package:libssl3], not `[Package:code]` nor [Note: this].' };
   if (said.includes('hostile')) return { text: HOSTILE, paceMs: 0 };
   if (said.includes('lookup')) {
@@ -350,6 +365,24 @@ test('a conversation that goes on elsewhere is marked until it is looked at', { 
   await finished(page);
   await page.getByRole('link', { name: 'New conversation' }).click();
   await mark.waitFor({ state: 'detached' });
+  await context.close();
+});
+
+test('what was shown word by word looks as it does when it is opened anew', { skip }, async () => {
+  const { context, page, faults } = await signedIn(browser, dev);
+  await ask(page, 'all dressed up');
+  await page.locator('article.turn .code .lines').nth(1).waitFor();
+  await finished(page);
+  const code = answer(page).locator('.code').first();
+  assert.equal((await code.locator('pre').innerText()).trimEnd(), CODE);
+  const looks = () => answer(page).locator('.markdown').evaluateAll((texts) => texts.map((text) => text.innerHTML));
+  const grown = await looks();
+  assert.match(grown.join(''), /<table>.*<blockquote>/s);
+  await page.reload();
+  await finished(page);
+  await page.waitForFunction(() => !document.querySelector('.undressed'));
+  assert.deepEqual(await looks(), grown);
+  assert.deepEqual(faults, []);
   await context.close();
 });
 

@@ -25,13 +25,17 @@ const COMPONENTS: Components = {
       [picture: {alt || 'without a name'}]
     </a>
   ),
-  pre: ({ children }) => (
+  pre: ({ children }) => <Code>{children}</Code>,
+};
+
+function Code({ children }: { children: ReactNode }) {
+  return (
     <div className="code">
       <CopyButton text={() => textOf(children)} />
       <pre>{children}</pre>
     </div>
-  ),
-};
+  );
+}
 
 /** Stretches of a text that are dressed at once, counted from its end: what is in sight, and a bit more. */
 const AT_ONCE = 2;
@@ -78,8 +82,37 @@ const Stretch = memo(function Stretch({ blocks, isPlain, isGrowing }: { blocks: 
 });
 
 const Block = memo(function Block({ text, isGrowing }: { text: string; isGrowing: boolean }) {
-  return isGrowing ? read(text) : dress(text);
+  return isGrowing ? grow(text) : dress(text);
 });
+
+/** Code that is still being written: nothing in it is Markdown, however long it gets. */
+const OPEN_FENCE = /^ {0,3}(`{3,}|~{3,})[^\n`]*\n/;
+
+function grow(text: string): ReactNode {
+  const fence = OPEN_FENCE.exec(text);
+  const code = fence && text.slice(fence[0].length);
+  if (!fence || code === null || code.includes(`\n${fence[1]}`) || code.startsWith(fence[1] ?? '')) return read(text);
+  return (
+    <Code>
+      <code>{linesOf(code)}</code>
+    </Code>
+  );
+}
+
+/** Lines that are laid out together: of code that grows, only the last ones are laid out anew. */
+const LINES = 64;
+
+function linesOf(code: string): ReactNode[] {
+  const lines = code.split('\n');
+  return Array.from({ length: Math.ceil(lines.length / LINES) }, (_, nth) => {
+    const end = (nth + 1) * LINES;
+    return (
+      <span key={nth} className="lines">
+        {lines.slice(nth * LINES, end).join('\n') + (end < lines.length ? '\n' : '')}
+      </span>
+    );
+  });
+}
 
 function read(text: string): ReactNode {
   return ReactMarkdown({ remarkPlugins: PLUGINS, components: COMPONENTS, children: text });
