@@ -429,7 +429,7 @@ test('what a hostile model writes asks nobody and runs nothing', { skip }, async
   await context.close();
 });
 
-test('the keyboard alone asks, stops and finds the views', { skip }, async () => {
+test('the keyboard alone asks, stops, chooses, answers and finds the views', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
   // The field has the focus.
   await page.keyboard.type('a story of keys');
@@ -437,9 +437,27 @@ test('the keyboard alone asks, stops and finds the views', { skip }, async () =>
   await page.waitForFunction(() => (document.querySelector('article.turn .markdown')?.textContent ?? '').length > 20);
   await page.keyboard.press('Escape');
   await answer(page).getByText('cancelled').waitFor();
-  await page.locator('body').press('Home');
-  await page.getByRole('link', { name: 'Runs' }).focus();
+  /** As somebody does who sees where the focus is. */
+  const walkTo = async (words) => {
+    for (let steps = 0; steps < 60; steps++) {
+      await page.keyboard.press('Tab');
+      if ((await page.evaluate(() => document.activeElement?.innerText)) === words) return page.keyboard.press('Enter');
+    }
+    throw new Error(`no key leads to ${words}`);
+  };
+  await walkTo('New conversation');
+  await page.waitForURL((url) => url.pathname === '/');
+  await page.getByRole('textbox', { name: 'Message' }).waitFor();
+  // The choice of the agent is behind the field, and a letter chooses.
+  await page.keyboard.press('Tab');
+  await page.keyboard.type('asker');
+  await page.keyboard.press('Shift+Tab');
+  await page.keyboard.type('which colour do I like?');
   await page.keyboard.press('Enter');
+  await page.getByRole('button', { name: 'BLUE', exact: true }).waitFor();
+  await walkTo('BLUE');
+  await answer(page).getByText('Then blue it is.').waitFor();
+  await walkTo('Runs');
   await page.getByRole('heading', { name: 'Runs' }).waitFor();
   await context.close();
 });

@@ -102,7 +102,7 @@ export function Composer({ onSend, onStop, onTell, isBusy = false, chooseAgent =
         ref={field}
         rows={1}
         value={words}
-        placeholder={isBusy ? 'Write the next message, or tell the run something' : 'Ask anything'}
+        placeholder={isBusy ? 'The next message, or a word to the run' : 'Ask anything'}
         onChange={(event) => setWords(event.target.value)}
         onKeyDown={onKeyDown}
         onPaste={(event) => {

@@ -41,7 +41,7 @@ export const TurnView = memo(function TurnView({ turn, onComplete, onRetry, onTa
         <b>{turn.agent ?? 'Answer'}</b> <span className="quiet">{turn.model ?? ''}</span>{' '}
         {turn.status === 'completed' ? null : <State state={turn.status} />}
       </header>
-      <Parts parts={turn.parts} runId={runId} isOver={isOver} />
+      <Parts parts={turn.parts} runId={runId} isGrowing={turn.status === 'running'} />
       {turn.citations.length > 0 ? <Sources citations={turn.citations as readonly Citation[]} /> : null}
       {turn.questions.map((question) => (
         <QuestionForm key={question.questionId} question={question} />
@@ -120,13 +120,13 @@ function Used({ turn }: { turn: Turn }) {
 }
 
 /** What a turn consists of, in stretches: those far from sight are not laid out. */
-function Parts({ parts, runId, isOver }: { parts: readonly Part[]; runId: string; isOver: boolean }) {
+function Parts({ parts, runId, isGrowing }: { parts: readonly Part[]; runId: string; isGrowing: boolean }) {
   const stretches = Array.from({ length: Math.ceil(parts.length / STRETCH) }, (_, nth) => parts.slice(nth * STRETCH, (nth + 1) * STRETCH));
   return stretches.map((stretch, at) => (
     <div key={at} className="stretch">
       {stretch.map((part, nth) => {
         const left = parts.length - at * STRETCH - nth;
-        return <OnePart key={nth} part={part} runId={runId} isLive={!isOver && left === 1} isNear={left <= NEAR_PARTS} />;
+        return <OnePart key={nth} part={part} runId={runId} isLive={isGrowing && left === 1} isNear={left <= NEAR_PARTS} />;
       })}
     </div>
   ));
