@@ -2,7 +2,7 @@
 # The logic is in scripts/, one file a verb, so that it can be read, linted and run without make.
 # (No linker is configured: current Rust links with lld on Linux by default.)
 .DEFAULT_GOAL := help
-.PHONY: help run web test check build fuzz schemathesis sbom release bench bench-scale bench-compare chaos chaos-broken chaos-dags eval-routing example-dag soak setup setup-search setup-test sqlx sqlx-check clean
+.PHONY: help run web test check build fuzz schemathesis sbom release bench bench-scale bench-compare bench-web chaos chaos-broken chaos-dags eval-routing example-dag soak setup setup-search setup-test sqlx sqlx-check clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ bench-compare: ## Whether it got slower since a revision. make bench-compare BAS
 
 eval-routing: ## How often the right agent is chosen for a first message, and how fast: docs/ROUTING.md
 	@scripts/eval-routing.sh $(ARGS)
+
+bench-web: ## How the chat feels in a browser: frames, first paint, weight. Writes docs/WEB.md
+	@SIZE="$(SIZE)" scripts/bench-web.sh
 
 example-dag: ## A coordinator splits a question into five tasks, three workers do them. MODEL=scripted make example-dag
 	@scripts/example-dag.sh

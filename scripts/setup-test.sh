@@ -4,18 +4,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 source scripts/setup-search.sh
 source scripts/setup-web.sh
-
-setup_browser() {
-    local browser
-    for browser in chromium chromium-browser google-chrome; do
-        if have "$browser"; then
-            return
-        fi
-    done
-    if ! can_apt || ! apt_install chromium; then
-        say "no chromium, and it can't be installed here: the browser test will say SKIPPED"
-    fi
-}
+source scripts/setup-browser.sh
 
 # A server that tests start by themselves, as a data source.
 setup_mariadb() {
@@ -27,7 +16,6 @@ setup_mariadb() {
     fi
 }
 
-setup_browser
 setup_mariadb
 source scripts/setup-mcp.sh
 source scripts/setup-sources.sh

@@ -5,6 +5,7 @@ import { createRequire } from 'node:module';
 import { after, before, test } from 'node:test';
 import { answer, ask, finished, launch, PROGRAM, signedIn } from './support/browser.mjs';
 import { BINARY, startDev, until } from './support/dev.mjs';
+import { startMcp } from './support/mcp.mjs';
 import { startModel } from './support/model.mjs';
 
 const WORDS = 120;
@@ -23,13 +24,42 @@ const HOSTILE = [
   '![two](http://tracker.example/two.png)',
   '[click](javascript:document.title="taken")',
   '<iframe src="http://tracker.example/three"></iframe>',
+  '[nowhere](/graph?q=%E0%A4%A)',
   '<style>@import "http://tracker.example/four.css"</style>',
+].join('\n\n');
+
+const CODE = Array.from({ length: 200 }, (_, nth) => (nth % 7 === 0 ? '' : `  const value${nth} = ${nth};`)).join('\n');
+
+/** All that Markdown is written of, more than a stretch of it. */
+const DRESSED = [
+  '# A heading',
+  'A paragraph\nof two lines, **bold**, _slanted_ and `code`.',
+  '- one\n\n  of two paragraphs\n- two\n  - nested\n1. and numbers',
+  '| a | b |\n| --- | --- |\n| 1 | 2 |',
+  '> quoted\n\nand not.',
+  `\`\`\`js\n${CODE}\n\`\`\``,
+  '~~~~\n```\na fence within\n```\n~~~~',
+  ...Array.from({ length: 30 }, (_, nth) => `Paragraph ${nth} with [Package:p${nth}].`),
 ].join('\n\n');
 
 function reply(messages) {
   const asked = messages.findLast((message) => message.role === 'user')?.content ?? '';
   const said = typeof asked === 'string' ? asked : JSON.stringify(asked);
   const last = messages.at(-1);
+  if (said.includes('refuse it')) return isRefusing ? { refusal: 'not today' } : { text: 'Now I may.' };
+  if (said.includes('look with care')) {
+    return last.role === 'tool'
+      ? { text: `Found: ${last.content.includes('libssl3')}.` }
+      : { text: 'I will look.', tools: [{ name: 'search_entities', arguments: { query: 'apt', limit: 1 } }] };
+  }
+  if (said.includes('make tasks')) {
+    const task = (id, after) => ({ id, title: `Part ${id}`, description: `a story of ${id}`, after, agent: 'helper', priority: null });
+    return last.role === 'tool'
+      ? { text: 'All parts are done.' }
+      : { tools: [{ name: 'create_tasks', arguments: { name: 'In parts', tasks: [task('one', []), task('two', ['one'])], max_concurrency: null, wait: null } }] };
+  }
+  if (said.includes('dressed')) return { text: DRESSED, paceMs: 2 };
+  if (said.includes('cite')) return { text: 'It is [Package:libssl3], not `[Package:code]` nor [Note: this].' };
   if (said.includes('hostile')) return { text: HOSTILE, paceMs: 0 };
   if (said.includes('lookup')) {
     return last.role === 'tool' ? { text: 'I looked it up.' } : { tools: [{ name: 'schema_version', arguments: {} }] };
@@ -50,20 +80,24 @@ function reply(messages) {
 }
 
 const skip = !BINARY || !PROGRAM ? 'SKIPPED: REJOIN_TEST_BIN names no binary, or there is no Chromium' : false;
+/** Whether the model refuses, where it may. */
+let isRefusing = false;
 let model;
 let dev;
 let browser;
 let agent;
+let careful;
 
 before(async () => {
   if (skip) return;
   model = await startModel(reply);
   dev = await startDev(model.url);
-  const make = async (name, tools) => {
-    const body = { name, description: `Is ${name}.`, systemPrompt: 'You answer.', model: { name: 'openai:scripted' }, tools };
+  const make = async (name, tools, config = {}) => {
+    const body = { name, description: `Is ${name}.`, systemPrompt: 'You answer.', model: { name: 'openai:scripted' }, tools, config };
     return (await dev.api(`/api/admin/projects/${dev.projectId}/agent-definitions`, { method: 'POST', body })).body.id;
   };
-  agent = await make('asker', ['schema_version', 'ask_user', 'spawn_agents']);
+  agent = await make('asker', ['schema_version', 'ask_user', 'spawn_agents', 'create_tasks']);
+  careful = await make('careful', ['search_entities'], { confirm: ['search_*'] });
   await make('helper', []);
   browser = await launch();
 });
@@ -81,8 +115,8 @@ async function stored(page) {
   return body.items.findLast((message) => message.role === 'assistant')?.content;
 }
 
-async function withAgent(page) {
-  await page.getByLabel('Agent', { exact: true }).selectOption(agent);
+async function withAgent(page, id = agent) {
+  await page.getByLabel('Agent', { exact: true }).selectOption(id);
 }
 
 test('a first question is answered, with its call and its run', { skip }, async () => {
@@ -117,6 +151,54 @@ test('an answer that is reloaded at twenty moments is shown once, word by word',
   const shown = await finished(page);
   assert.equal(shown.join(''), await stored(page));
   assert.equal(shown.join(''), story('reloads', WORDS_OF.reloads));
+  await context.close();
+});
+
+const MEETINGS = Number(process.env.REJOIN_TEST_MEETINGS ?? 20);
+
+test('reloaded at any moment, what is shown in the end is the stored message', { skip }, async () => {
+  const { context, page: first } = await signedIn(browser, dev);
+  let state = 20_261_123;
+  const random = (limit) => (state = (state * 48_271) % 2_147_483_647) % limit;
+  const pages = [first, await context.newPage(), await context.newPage(), await context.newPage()];
+  const moments = Array.from({ length: MEETINGS }, () => random(WORDS * PACE_MS * 1.2));
+  const meet = async (page, nth) => {
+    if (nth >= moments.length) return;
+    const name = `meeting${nth}`;
+    await page.goto(dev.url);
+    await ask(page, `a story of ${name}`);
+    await page.waitForURL(/\/c\//);
+    // Not a wait for something: a moment like any other.
+    await new Promise((resolve) => setTimeout(resolve, moments[nth]));
+    await page.reload({ waitUntil: 'commit' });
+    const shown = (await finished(page)).join('');
+    assert.equal(shown, story(name), `reloaded after ${moments[nth]} ms`);
+    assert.equal(await stored(page), shown);
+    await meet(page, nth + pages.length);
+  };
+  await Promise.all(pages.map(meet));
+  await context.close();
+});
+
+test('what came before a reload is whole again: words, calls, and how it ended', { skip }, async () => {
+  const { context, page } = await signedIn(browser, dev);
+  await withAgent(page);
+  await ask(page, 'lookup before');
+  await finished(page);
+  isRefusing = true;
+  await ask(page, 'refuse it');
+  await answer(page).getByText('not today').waitFor();
+  await page.reload();
+  await answer(page).getByText('not today').waitFor();
+  const turn = page.locator('article.turn').first();
+  await turn.getByText('schema_version').click();
+  await turn.getByText('Result').waitFor();
+  assert.match(await turn.innerText(), /I looked it up\./);
+  // And it may be asked for again.
+  isRefusing = false;
+  await answer(page).getByRole('button', { name: 'Ask again' }).click();
+  await answer(page).getByText('Now I may.').waitFor();
+  assert.equal(await page.getByRole('article', { name: 'You' }).count(), 3);
   await context.close();
 });
 
@@ -194,6 +276,135 @@ test('a question is answered where it is asked', { skip }, async () => {
   await context.close();
 });
 
+test('a call is approved with other arguments, and another one is refused', { skip }, async () => {
+  const { context, page } = await signedIn(browser, dev);
+  await withAgent(page, careful);
+  await ask(page, 'look with care');
+  await page.getByRole('button', { name: 'Edit its arguments' }).click();
+  const field = page.getByRole('textbox', { name: 'arguments' });
+  await field.fill((await field.inputValue()).replace('"apt"', 'apt'));
+  await page.getByRole('button', { name: 'Approve with these' }).click();
+  await page.getByText('the arguments are no JSON').waitFor();
+  await field.fill('{"query": "libssl3", "limit": 1}');
+  await page.getByRole('button', { name: 'Approve with these' }).click();
+  await answer(page).getByText('Found: true.').waitFor();
+  await ask(page, 'look with care again');
+  await answer(page).getByRole('button', { name: 'Refuse' }).click();
+  await answer(page).getByText('Found: false.').waitFor();
+  await context.close();
+});
+
+test('tasks that an agent makes are followed beside its call', { skip }, async () => {
+  const { context, page } = await signedIn(browser, dev);
+  await withAgent(page);
+  await ask(page, 'make tasks');
+  const tasks = page.locator('.dag');
+  await tasks.getByText('1 in progress, 1 pending').waitFor();
+  await answer(page).getByText('All parts are done.').waitFor({ timeout: 60_000 });
+  await tasks.getByText('completed: 2 completed').waitFor();
+  await tasks.getByRole('link', { name: 'In parts' }).click();
+  await page.locator('.task.completed').nth(1).waitFor();
+  await context.close();
+});
+
+test('a message waits its turn, a run is told something, and a message is taken back', { skip }, async () => {
+  const { context, page } = await signedIn(browser, dev);
+  await ask(page, 'a story of queues');
+  await page.waitForFunction(() => (document.querySelector('article.turn .markdown')?.textContent ?? '').length > 20);
+  await ask(page, 'a story of seconds');
+  await ask(page, 'a story of thirds');
+  await page.locator('article.turn').nth(2).getByText('queued').waitFor();
+  await answer(page).getByRole('button', { name: 'Take back' }).click();
+  await answer(page).getByText('cancelled').waitFor();
+  await page.getByRole('textbox', { name: 'Message' }).fill('a story of hints');
+  await page.getByRole('button', { name: 'Tell the run' }).click();
+  await page.locator('.told').getByText('a story of hints').waitFor();
+  await page.waitForFunction(() => document.querySelectorAll('article.turn[aria-busy="true"]').length === 0);
+  const second = page.locator('article.turn').nth(1);
+  assert.equal((await second.locator('.markdown').allInnerTexts()).join(''), story('seconds'));
+  await context.close();
+});
+
+test('files go along with a message, and are folded in it', { skip }, async () => {
+  const { context, page } = await signedIn(browser, dev);
+  const file = (name, content) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(content) });
+  const picker = page.getByLabel('Files to send along');
+  await picker.setInputFiles(file('picture.png', new Uint8Array([0x89, 0x50, 0xff, 0])));
+  await page.getByText('picture.png is no text').waitFor();
+  await picker.setInputFiles(file('huge.txt', 'x'.repeat(100_001)));
+  await page.getByText('huge.txt is too long').waitFor();
+  const content = 'a line\n```\na fence\n```\n';
+  await picker.setInputFiles([file('notes.md', content), file('other.txt', 'left out')]);
+  await page.getByRole('button', { name: 'Leave out other.txt' }).click();
+  await ask(page, 'a story of files');
+  assert.equal((await finished(page)).join(''), story('files'));
+  const mine = page.getByRole('article', { name: 'You' });
+  await mine.getByText('notes.md').click();
+  assert.equal(await mine.locator('.payload').innerText(), content.trimEnd());
+  assert.equal(await mine.locator('p').first().innerText(), 'a story of files');
+  const id = page.url().split('/c/')[1];
+  const { body } = await dev.api(`/api/conversations/${id}/messages?limit=10`);
+  assert.equal(body.items.find((message) => message.role === 'user').content, `a story of files\n\nFile \`notes.md\`:\n\`\`\`\`\n${content.trimEnd()}\n\`\`\`\``);
+  await context.close();
+});
+
+test('a conversation that goes on elsewhere is marked until it is looked at', { skip }, async () => {
+  const { context, page } = await signedIn(browser, dev);
+  await ask(page, 'a story of marks');
+  await finished(page);
+  const mark = page.getByRole('link', { name: /a story of marks/ }).getByRole('img', { name: 'Unread' });
+  const conversationId = page.url().split('/c/')[1];
+  await page.getByRole('link', { name: 'New conversation' }).click();
+  await page.waitForURL((url) => url.pathname === '/');
+  await page.getByRole('link', { name: /a story of marks/ }).waitFor();
+  assert.equal(await mark.count(), 0, 'it was seen');
+  await dev.api('/api/chat/stream', { method: 'POST', body: { conversationId, message: 'said elsewhere' } });
+  await page.reload();
+  await mark.waitFor();
+  await page.getByRole('link', { name: /a story of marks/ }).click();
+  await finished(page);
+  await page.getByRole('link', { name: 'New conversation' }).click();
+  await mark.waitFor({ state: 'detached' });
+  await context.close();
+});
+
+test('what was shown word by word looks as it does when it is opened anew', { skip }, async () => {
+  const { context, page, faults } = await signedIn(browser, dev);
+  await ask(page, 'all dressed up');
+  await page.locator('article.turn .code .lines').nth(1).waitFor();
+  await finished(page);
+  const code = answer(page).locator('.code').first();
+  assert.equal((await code.locator('pre').innerText()).trimEnd(), CODE);
+  const looks = () => answer(page).locator('.markdown').evaluateAll((texts) => texts.map((text) => text.innerHTML));
+  const grown = await looks();
+  assert.match(grown.join(''), /<table>.*<blockquote>/s);
+  await page.reload();
+  await finished(page);
+  await page.waitForFunction(() => !document.querySelector('.undressed'));
+  assert.deepEqual(await looks(), grown);
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
+test('what an answer cites leads into the graph', { skip }, async () => {
+  const { context, page } = await signedIn(browser, dev);
+  await page.getByLabel('Agent', { exact: true }).selectOption('plain');
+  await ask(page, 'cite libssl3');
+  await finished(page);
+  assert.equal(await answer(page).locator('.markdown a').count(), 1);
+  await answer(page).getByText('Found in the graph').click();
+  assert.ok((await answer(page).locator('.chips a').count()) > 0);
+  await answer(page).getByRole('link', { name: 'Package:libssl3' }).click();
+  await page.waitForURL(/\/graph\?q=libssl3/);
+  await page.getByRole('listitem').filter({ hasText: 'libssl3' }).first().waitFor();
+  await page.goBack();
+  await answer(page).getByText('Found in the graph').click();
+  await answer(page).locator('.chips a').first().click();
+  await page.getByRole('heading', { level: 1 }).waitFor();
+  assert.match(page.url(), /\/graph\/[0-9a-f-]{36}$/);
+  await context.close();
+});
+
 test('a sub-agent is shown within its parent', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
   await withAgent(page);
@@ -218,7 +429,7 @@ test('what a hostile model writes asks nobody and runs nothing', { skip }, async
   await context.close();
 });
 
-test('the keyboard alone asks, stops and finds the views', { skip }, async () => {
+test('the keyboard alone asks, stops, chooses, answers and finds the views', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
   // The field has the focus.
   await page.keyboard.type('a story of keys');
@@ -226,9 +437,27 @@ test('the keyboard alone asks, stops and finds the views', { skip }, async () =>
   await page.waitForFunction(() => (document.querySelector('article.turn .markdown')?.textContent ?? '').length > 20);
   await page.keyboard.press('Escape');
   await answer(page).getByText('cancelled').waitFor();
-  await page.locator('body').press('Home');
-  await page.getByRole('link', { name: 'Runs' }).focus();
+  /** As somebody does who sees where the focus is. */
+  const walkTo = async (words) => {
+    for (let steps = 0; steps < 60; steps++) {
+      await page.keyboard.press('Tab');
+      if ((await page.evaluate(() => document.activeElement?.innerText)) === words) return page.keyboard.press('Enter');
+    }
+    throw new Error(`no key leads to ${words}`);
+  };
+  await walkTo('New conversation');
+  await page.waitForURL((url) => url.pathname === '/');
+  await page.getByRole('textbox', { name: 'Message' }).waitFor();
+  // The choice of the agent is behind the field, and a letter chooses.
+  await page.keyboard.press('Tab');
+  await page.keyboard.type('asker');
+  await page.keyboard.press('Shift+Tab');
+  await page.keyboard.type('which colour do I like?');
   await page.keyboard.press('Enter');
+  await page.getByRole('button', { name: 'BLUE', exact: true }).waitFor();
+  await walkTo('BLUE');
+  await answer(page).getByText('Then blue it is.').waitFor();
+  await walkTo('Runs');
   await page.getByRole('heading', { name: 'Runs' }).waitFor();
   await context.close();
 });
@@ -258,6 +487,9 @@ test('an agent is made, changed, and asked', { skip }, async () => {
   await page.getByRole('textbox', { name: 'Further settings' }).fill('{}');
   await page.getByRole('button', { name: 'Make it' }).click();
   await page.getByRole('button', { name: 'teller' }).waitFor();
+  await page.getByRole('textbox', { name: 'What to ask it' }).fill('a story of trials');
+  await page.getByRole('button', { name: 'Ask', exact: true }).click();
+  assert.equal((await finished(page)).join(''), story('trials'));
   await page.getByRole('textbox', { name: 'What it is for' }).fill('Tells stories.');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByText('Saved.').waitFor();
@@ -270,6 +502,44 @@ test('an agent is made, changed, and asked', { skip }, async () => {
   await context.close();
 });
 
+test('an MCP server is added, tried, and its tools are approved', { skip }, async () => {
+  const mcp = await startMcp();
+  const { context, page } = await signedIn(browser, dev);
+  await page.goto(`${dev.url}/settings?part=servers`);
+  await page.getByRole('textbox', { name: 'Name' }).fill('small');
+  await page.getByRole('textbox', { name: 'Address' }).fill(`${mcp.url}/mcp`);
+  await page.getByRole('textbox', { name: 'Headers' }).fill('Authorization: Bearer in-the-clear');
+  await page.getByRole('button', { name: 'Add' }).click();
+  await page.getByText('looks like a credential').waitFor();
+  await page.getByRole('textbox', { name: 'Headers' }).fill('X-Team: one');
+  await page.getByRole('button', { name: 'Add' }).click();
+  await page.getByText('small', { exact: true }).click();
+  await page.getByRole('button', { name: 'Test' }).click();
+  await page.getByText('It answers.').waitFor();
+  await page.getByText('new', { exact: true }).first().waitFor();
+  await page.getByRole('button', { name: 'Approve all 2' }).click();
+  await page.getByText('approved', { exact: true }).nth(1).waitFor();
+  await page.getByText('Change it').click();
+  await page.locator('.inside').getByRole('textbox', { name: 'Address' }).fill(`${mcp.url}/nowhere`);
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('button', { name: 'Test' }).click();
+  await page.getByText('It could not be asked.').waitFor();
+  page.once('dialog', (dialog) => dialog.accept());
+  await page.getByRole('button', { name: 'Remove' }).click();
+  await page.getByText('No server yet').waitFor();
+  await context.close();
+  await mcp.stop();
+});
+
+test('a project keeps its last owner, and says so', { skip }, async () => {
+  const { context, page } = await signedIn(browser, dev);
+  await page.goto(`${dev.url}/settings?part=members`);
+  await page.getByLabel('Role of demo').selectOption('viewer');
+  await page.getByRole('alert').getByText('owner').waitFor();
+  assert.equal(await page.getByLabel('Role of demo').inputValue(), 'owner');
+  await context.close();
+});
+
 test('no view has a serious fault of accessibility, light or dark', { skip }, async () => {
   const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
   for (const colorScheme of ['light', 'dark']) {
@@ -278,7 +548,7 @@ test('no view has a serious fault of accessibility, light or dark', { skip }, as
     await withAgent(page);
     await ask(page, 'lookup once more');
     await finished(page);
-    for (const path of [new URL(page.url()).pathname, '/', '/runs', '/tasks', '/graph', '/settings', '/settings?part=servers', '/settings?part=prices']) {
+    for (const path of [new URL(page.url()).pathname, '/', '/runs', '/tasks', '/graph', '/settings', '/settings?part=servers', '/settings?part=members', '/settings?part=prices']) {
       await page.goto(dev.url + path);
       await page.locator('#main').waitFor();
       await page.evaluate(axe);

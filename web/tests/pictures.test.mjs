@@ -1,13 +1,20 @@
-// Pictures of the views for the documents, light and dark: `REJOIN_TEST_PICTURES=folder` says where they go.
-import { mkdirSync } from 'node:fs';
+// Pictures of the views for the documents, light and dark. Each view must have its two there; what they look like depends on the machine's
+// fonts, so only `npm run pictures` puts new ones in the place of the old.
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { ask, finished, launch, PROGRAM, signedIn } from './support/browser.mjs';
 import { BINARY, startDev } from './support/dev.mjs';
 import { startModel } from './support/model.mjs';
 
+const KEPT = join(import.meta.dirname, '../../docs/pictures');
+/** Where new ones go; none: nowhere that lasts. */
 const FOLDER = process.env.REJOIN_TEST_PICTURES;
-const skip = !BINARY || !PROGRAM || !FOLDER ? 'SKIPPED: REJOIN_TEST_PICTURES names no folder' : false;
+const skip = !BINARY || !PROGRAM ? 'SKIPPED: REJOIN_TEST_BIN names no binary, or there is no Chromium' : false;
+
+const VIEWPORT = { width: 1200, height: 750 };
 
 const ANSWER = `**libssl3** is needed by three kinds of packages:
 
@@ -33,7 +40,8 @@ function reply(messages) {
 }
 
 test('each view has its pictures', { skip }, async () => {
-  mkdirSync(FOLDER, { recursive: true });
+  const folder = FOLDER ?? mkdtempSync(join(tmpdir(), 'rejoin-pictures-'));
+  mkdirSync(folder, { recursive: true });
   const model = await startModel(reply);
   const dev = await startDev(model.url);
   const browser = await launch();
@@ -47,11 +55,16 @@ test('each view has its pictures', { skip }, async () => {
   ];
   const dag = await dev.api(`/api/projects/${dev.projectId}/task-dags`, { method: 'POST', body: { name: 'Dependencies of apt', tasks } });
   for (const colorScheme of ['light', 'dark']) {
-    const { context, page } = await signedIn(browser, dev, { colorScheme, viewport: { width: 1200, height: 750 } });
-    const take = (name) => page.screenshot({ path: join(FOLDER, `${name}-${colorScheme}.png`) });
+    const { context, page } = await signedIn(browser, dev, { colorScheme, viewport: VIEWPORT });
+    const taken = new Set();
+    const take = async (name) => {
+      await page.screenshot({ path: join(folder, `${name}-${colorScheme}.png`) });
+      taken.add(name);
+    };
     await ask(page, 'Which packages need libssl3, and why?');
     await finished(page);
     await take('chat');
+    const chat = page.url();
     await page.getByRole('link', { name: 'run', exact: true }).click();
     await page.getByRole('heading', { name: 'Tool calls' }).waitFor();
     await page.locator('.records li').nth(5).waitFor();
@@ -77,10 +90,36 @@ test('each view has its pictures', { skip }, async () => {
     await page.goto(`${dev.url}/settings`);
     await page.getByRole('button', { name: 'graph-query-agent' }).click();
     await page.getByRole('textbox', { name: 'What it is told' }).waitFor();
+    await page.getByRole('textbox', { name: 'What to ask it' }).fill('Which packages need libssl3, and why?');
+    await page.getByRole('button', { name: 'Ask', exact: true }).click();
+    await finished(page);
     await take('settings');
+    for (const part of ['servers', 'members', 'prices']) {
+      await page.goto(`${dev.url}/settings?part=${part}`);
+      await page.locator('#main :is(table, form)').first().waitFor();
+      await take(`settings-${part}`);
+    }
+    await page.setViewportSize({ width: 400, height: 750 });
+    await page.goto(chat);
+    await finished(page);
+    await take('chat-narrow');
+    await page.setViewportSize(VIEWPORT);
+    // Views that nobody has thought of here are not forgotten.
+    const views = page.getByRole('navigation', { name: 'Views' }).getByRole('link');
+    for (const [name, href] of await views.evaluateAll((links) => links.map((link) => [link.innerText.toLowerCase(), link.href]))) {
+      if (taken.has(name)) continue;
+      await page.goto(href);
+      await page.locator('#main').waitFor();
+      await page.waitForLoadState('networkidle');
+      await take(name);
+    }
     await context.close();
   }
   await browser.close();
   await dev.stop();
   await model.stop();
+  const missing = readdirSync(folder).filter((name) => !readdirSync(KEPT).includes(name));
+  const gone = readdirSync(KEPT).filter((name) => !readdirSync(folder).includes(name));
+  assert.deepEqual({ missing, gone }, { missing: [], gone: [] }, 'docs/pictures has each view, and no other: `npm run pictures` in web/ takes them anew');
+  if (!FOLDER) rmSync(folder, { recursive: true });
 });

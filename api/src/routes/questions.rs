@@ -30,6 +30,8 @@ pub fn routes() -> OpenApiRouter<AppState> {
 pub struct QuestionBody {
     pub id: Uuid,
     pub run_id: Uuid,
+    /// The call that asks, or that waits to be confirmed: its arguments are in the run's history
+    pub tool_call_id: Option<Uuid>,
     /// `ask`: an agent's question; `confirm`: whether a call may act
     pub kind: String,
     pub question: String,
@@ -51,6 +53,7 @@ impl From<Question> for QuestionBody {
         Self {
             id: question.id,
             run_id: question.run_id,
+            tool_call_id: question.tool_call_id,
             kind: question.kind,
             question: question.question,
             options: question.options,

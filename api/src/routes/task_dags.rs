@@ -50,6 +50,8 @@ pub struct DagBody {
     pub on_failure: String,
     /// Tasks by state
     pub counts: BTreeMap<String, i64>,
+    /// The run that has made it and waits for its end
+    pub waiting_run_id: Option<Uuid>,
     pub created_at: DateTime<Utc>,
     pub finished_at: Option<DateTime<Utc>>,
 }
@@ -128,6 +130,7 @@ async fn body(state: &AppState, caller: &Caller, dag: Dag) -> Result<DagBody, Pr
         max_concurrency: dag.max_concurrency,
         on_failure: dag.on_failure,
         counts: counts.into_iter().collect(),
+        waiting_run_id: dag.waiting_run_id,
         created_at: dag.created_at,
         finished_at: dag.finished_at,
     })

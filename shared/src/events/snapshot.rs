@@ -63,6 +63,8 @@ pub struct TurnAgent {
     pub text: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<TurnToolCall>,
+    /// How much of the text of who started it was there before it, as [`length`] counts.
+    pub after_text: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -77,6 +79,13 @@ pub struct TurnToolCall {
     pub result: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// How much of the text was there before it began, as [`length`] counts: a reader lays text and calls out in their order.
+    pub after_text: usize,
+}
+
+/// UTF-16 code units: what browsers count a string's length in.
+fn length(text: &str) -> usize {
+    text.encode_utf16().count()
 }
 
 /// Takes the snapshot of a log; with `run_id`, of what that run's readers see. None: there is no such log.
@@ -91,18 +100,25 @@ pub async fn take(
              select id, root_run_id, first_seq from kb.agent_runs
              where log_id = $1 and state in ('queued', 'running', 'waiting') and parent_run_id is null
                and ($2::uuid is null or id = $2)
-             order by (state = 'queued'), created_at, id limit 1)
+             order by (state = 'queued'), created_at, id limit 1),
+           answering as (
+             -- which run answers which message: one that failed has left no message of its own
+             select distinct on (message_id) message_id, id, state from kb.agent_runs
+             where conversation_id = $1 and message_id is not null and parent_run_id is null
+             order by message_id, id)
            select l.last_seq as "last_seq!", t.id as "turn_id?",
                   coalesce((select json_agg(json_build_object(
                                 'id', m.id, 'role', m.role, 'content', m.content,
                                 'createdAt', to_char(m.created_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
-                                'citations', m.citations, 'retrievalContext', m.retrieval_context, 'seq', m.seq) order by m.seq)
+                                'citations', m.citations, 'retrievalContext', m.retrieval_context, 'seq', m.seq,
+                                'runId', a.id, 'runState', a.state) order by m.seq)
                             from (select * from kb.chat_messages
                                   where conversation_id = l.log_id
                                     and ($2::uuid is null
                                          or id in (select unnest(array[r.message_id, r.final_message_id])
                                                    from kb.agent_runs r where r.id = $2))
-                                  order by seq desc limit $3) m), '[]') as "messages!: Value",
+                                  order by seq desc limit $3) m
+                            left join answering a on a.message_id = m.id), '[]') as "messages!: Value",
                   said.data as "data: Vec<String>", said.seqs as "seqs: Vec<i64>",
                   said.first_seqs as "first_seqs: Vec<Option<i64>>"
            from stream.log_ends l
@@ -177,6 +193,10 @@ fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Tur
         match event.kind {
             Kind::SubAgent { status, task, .. } => {
                 if let Some(run_id) = event.run_id {
+                    let after_text = match turn.agent_of(event.parent_run_id) {
+                        Some(parent) => length(&parent.text),
+                        None => length(&turn.text),
+                    };
                     turn.agent(TurnAgent {
                         run_id,
                         parent_run_id: event.parent_run_id,
@@ -185,6 +205,7 @@ fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Tur
                         task,
                         text: String::new(),
                         tool_calls: Vec::new(),
+                        after_text,
                     });
                 }
             }
@@ -227,9 +248,9 @@ fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Tur
                 error,
                 ..
             } => {
-                let calls = match turn.agent_of(event.run_id) {
-                    Some(agent) => &mut agent.tool_calls,
-                    None => &mut turn.tool_calls,
+                let (text, calls) = match turn.agents.iter_mut().find(|agent| Some(agent.run_id) == event.run_id) {
+                    Some(agent) => (&agent.text, &mut agent.tool_calls),
+                    None => (&turn.text, &mut turn.tool_calls),
                 };
                 match calls.iter_mut().find(|call| call.call_id == call_id) {
                     Some(call) => {
@@ -244,6 +265,7 @@ fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Tur
                         input,
                         result,
                         error,
+                        after_text: length(text),
                     }),
                 }
             }
@@ -311,6 +333,51 @@ mod tests {
             (seq, event, data)
         });
         assert_eq!(fold(run, events).text, "Hello world");
+    }
+
+    #[test]
+    fn calls_and_sub_agents_know_where_in_the_text_they_began() {
+        let (run, child) = (Uuid::now_v7(), Uuid::now_v7());
+        let token = |token: &str| Kind::Token { token: token.into() };
+        let call = |id: &str| Kind::McpTool {
+            call_id: id.into(),
+            tool: "look".into(),
+            status: ToolStatus::Started,
+            input: None,
+            result: None,
+            error: None,
+            duration_ms: None,
+        };
+        let started = Kind::SubAgent {
+            status: "started".into(),
+            task: None,
+            summary: None,
+            error: None,
+            code: None,
+            usage: None,
+        };
+        let events = [
+            (run, call("a")),
+            // Four bytes, two units of UTF-16.
+            (run, token("🦀!")),
+            (run, call("b")),
+            (child, started),
+            (child, token("Theirs.")),
+            (child, call("c")),
+        ];
+        let events = events.into_iter().zip(1..).map(|((of, kind), seq)| {
+            let (event, data) = event(of, kind);
+            (seq, event, data)
+        });
+        let turn = fold(run, events);
+        assert_eq!(
+            turn.tool_calls.iter().map(|call| call.after_text).collect::<Vec<_>>(),
+            [0, 3]
+        );
+        assert_eq!(
+            (turn.agents[0].after_text, turn.agents[0].tool_calls[0].after_text),
+            (3, 7)
+        );
     }
 
     #[test]

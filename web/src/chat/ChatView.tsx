@@ -1,11 +1,12 @@
 // A conversation: what was said, what is being said, and where the next words go.
 import { useNavigate } from '@tanstack/react-router';
 import { useQueryClient } from '@tanstack/react-query';
-import { useEffect, useMemo, useRef, useState } from 'react';
+import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { client, type Item, useTranscript } from '../stream';
 import { ErrorNote } from '../ui/parts';
 import { Composer } from './Composer';
 import { Conversations } from './Conversations';
+import { useSeen } from './seen';
 import { TurnView } from './TurnView';
 import { UserMessage } from './UserMessage';
 
@@ -51,11 +52,13 @@ function Begin() {
   );
 }
 
+/** Turns that ended so may be asked for again. */
+const RETRIED = ['failed', 'cancelled'];
 /** How far from the end still counts as the end [px]. */
 const NEAR = 80;
 
 function Conversation({ id }: { id: string }) {
-  const { view, status, error } = useTranscript(id);
+  const { view, status, error, complete } = useTranscript(id);
   const [refused, setRefused] = useState<unknown>(null);
   const scroller = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
@@ -65,9 +68,15 @@ function Conversation({ id }: { id: string }) {
   // The end stays in sight, unless somebody has scrolled away from it.
   useEffect(() => {
     const element = scroller.current;
-    if (element && follows.current) element.scrollTop = element.scrollHeight;
-  }, [view]);
-  const attempt = async (act: () => Promise<unknown>) => {
+    if (!element?.firstElementChild) return;
+    const watch = new ResizeObserver(() => {
+      if (follows.current) element.scrollTop = element.scrollHeight;
+    });
+    watch.observe(element.firstElementChild);
+    return () => watch.disconnect();
+  }, []);
+  useSeen(id, view.messages.at(-1)?.createdAt);
+  const attempt = useCallback(async (act: () => Promise<unknown>) => {
     try {
       setRefused(null);
       await act();
@@ -75,7 +84,27 @@ function Conversation({ id }: { id: string }) {
       setRefused(refusal);
       throw refusal;
     }
-  };
+  }, []);
+  // The same words again. They stay in the conversation twice, as they were said.
+  const last = view.turns.at(-1);
+  const asked = RETRIED.includes(last?.status ?? '') ? view.messages.find((message) => message.id === last?.messageId) : undefined;
+  const retry = useCallback(() => {
+    if (!asked) return;
+    follows.current = true;
+    attempt(() => client.send({ message: asked.content, conversationId: id })).catch(() => {});
+  }, [asked, attempt, id]);
+  const takeBack = useCallback((runId: string) => void attempt(() => client.cancel(runId)).catch(() => {}), [attempt]);
+  const entry = (item: Item) =>
+    item.type === 'message' ? (
+      <UserMessage message={item.message} runId={item.message.runId ?? answers.get(item.message.id)} />
+    ) : (
+      <TurnView
+        turn={item.turn}
+        onComplete={complete}
+        onRetry={asked && item.turn === last ? retry : undefined}
+        onTakeBack={item.turn === active ? undefined : takeBack}
+      />
+    );
   return (
     <main id="main" className="talk">
       <div
@@ -87,7 +116,7 @@ function Conversation({ id }: { id: string }) {
       >
         <ol className="items">
           {view.items.map((item) => (
-            <li key={keyOf(item)}>{item.type === 'message' ? <UserMessage message={item.message} runId={item.message.runId ?? answers.get(item.message.id)} /> : <TurnView turn={item.turn} />}</li>
+            <li key={keyOf(item)}>{entry(item)}</li>
           ))}
         </ol>
       </div>

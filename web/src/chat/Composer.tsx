@@ -3,6 +3,8 @@ import { useQuery } from '@tanstack/react-query';
 import { type KeyboardEvent, useEffect, useRef, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
+import { ErrorNote } from '../ui/parts';
+import { readText, type TextFile, withFiles } from './files';
 
 interface Props {
   onSend: (message: string, agentDefinitionId?: string) => Promise<unknown>;
@@ -20,8 +22,12 @@ const PLAIN = 'plain';
 export function Composer({ onSend, onStop, onTell, isBusy = false, chooseAgent = false }: Props) {
   const [words, setWords] = useState('');
   const [agent, setAgent] = useState<string | null>(null);
-  const [isSending, setSending] = useState(false);
+  const [files, setFiles] = useState<readonly TextFile[]>([]);
+  const [unfit, setUnfit] = useState<unknown>(null);
   const field = useRef<HTMLTextAreaElement>(null);
+  const picker = useRef<HTMLInputElement>(null);
+  /** The message before this one, until it is stored. */
+  const before = useRef<Promise<unknown>>(Promise.resolve());
   useEffect(() => field.current?.focus(), []);
   useEffect(() => {
     const element = field.current;
@@ -31,18 +37,39 @@ export function Composer({ onSend, onStop, onTell, isBusy = false, chooseAgent =
   }, [words]);
   const agents = useAgents(chooseAgent);
   const chosen = agent ?? agents.find((one) => one.isDefault)?.id ?? PLAIN;
-  const hand = async (over: (message: string) => Promise<unknown>) => {
-    const message = words.trim();
-    if (message === '' || isSending) return;
-    setSending(true);
-    setWords('');
+  const attach = async (chosen: Iterable<File>) => {
     try {
-      await over(message);
+      setUnfit(null);
+      const read = await Promise.all([...chosen].map(readText));
+      setFiles((before) => [...before, ...read]);
+    } catch (error) {
+      setUnfit(error);
+    }
+    field.current?.focus();
+  };
+  const isEmpty = words.trim() === '' && files.length === 0;
+  const hand = async (over: (message: string) => Promise<unknown>) => {
+    if (isEmpty) return;
+    let message: string;
+    try {
+      message = withFiles(words.trim(), files);
+      setUnfit(null);
+    } catch (error) {
+      setUnfit(error);
+      return;
+    }
+    setWords('');
+    setFiles([]);
+    // One behind the other: what is written first, is said first.
+    const sent = before.current.then(() => over(message));
+    before.current = sent.catch(() => {});
+    try {
+      await sent;
     } catch {
       // It was told; nothing that was written is lost.
-      setWords((now) => now || message);
+      setWords((now) => now || words);
+      setFiles((now) => (now.length > 0 ? now : files));
     } finally {
-      setSending(false);
       field.current?.focus();
     }
   };
@@ -57,6 +84,11 @@ export function Composer({ onSend, onStop, onTell, isBusy = false, chooseAgent =
   return (
     <form
       className="composer"
+      onDragOver={(event) => event.preventDefault()}
+      onDrop={(event) => {
+        event.preventDefault();
+        void attach(event.dataTransfer.files);
+      }}
       onSubmit={(event) => {
         event.preventDefault();
         void send();
@@ -70,10 +102,28 @@ export function Composer({ onSend, onStop, onTell, isBusy = false, chooseAgent =
         ref={field}
         rows={1}
         value={words}
-        placeholder={isBusy ? 'Write the next message, or tell the run something' : 'Ask anything'}
+        placeholder={isBusy ? 'The next message, or a word to the run' : 'Ask anything'}
         onChange={(event) => setWords(event.target.value)}
         onKeyDown={onKeyDown}
+        onPaste={(event) => {
+          if (event.clipboardData.files.length === 0) return;
+          event.preventDefault();
+          void attach(event.clipboardData.files);
+        }}
       />
+      {files.length > 0 ? (
+        <ul className="chips" aria-label="Files that go along">
+          {files.map((file, nth) => (
+            <li key={nth}>
+              {file.name} <span className="quiet">{file.content.length.toLocaleString('en')} characters</span>
+              <button type="button" className="plain small" aria-label={`Leave out ${file.name}`} onClick={() => setFiles(files.filter((one) => one !== file))}>
+                ✕
+              </button>
+            </li>
+          ))}
+        </ul>
+      ) : null}
+      {unfit ? <ErrorNote error={unfit} /> : null}
       <div className="controls">
         {chooseAgent && agents.length > 0 ? (
           <select aria-label="Agent" value={chosen} onChange={(event) => setAgent(event.target.value)}>
@@ -85,9 +135,23 @@ export function Composer({ onSend, onStop, onTell, isBusy = false, chooseAgent =
             ))}
           </select>
         ) : null}
+        <input
+          ref={picker}
+          type="file"
+          multiple
+          hidden
+          aria-label="Files to send along"
+          onChange={(event) => {
+            void attach(event.target.files ?? []);
+            event.target.value = '';
+          }}
+        />
+        <button type="button" title="Text files; they become part of the message" onClick={() => picker.current?.click()}>
+          Attach
+        </button>
         <span className="fill" />
         {onTell ? (
-          <button type="button" disabled={words.trim() === ''} title="The run takes it with its next step" onClick={() => void hand(onTell)}>
+          <button type="button" disabled={isEmpty} title="The run takes it with its next step" onClick={() => void hand(onTell)}>
             Tell the run
           </button>
         ) : null}
@@ -96,7 +160,7 @@ export function Composer({ onSend, onStop, onTell, isBusy = false, chooseAgent =
             Stop
           </button>
         ) : null}
-        <button type="submit" className="primary" disabled={words.trim() === '' || isSending}>
+        <button type="submit" className="primary" disabled={isEmpty}>
           {isBusy ? 'Queue' : 'Send'}
         </button>
       </div>

@@ -5,6 +5,7 @@ import { useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { More, usePages } from '../api/pages';
 import { Ago, ErrorNote } from '../ui/parts';
+import { useNews } from './seen';
 
 type Conversation = Schemas['ConversationBody'];
 
@@ -25,6 +26,7 @@ export function Conversations({ current }: { current: string | null }) {
       await changed();
     },
   });
+  const isNews = useNews();
   const shown = all.items.filter((one) => one.title.toLowerCase().includes(words.toLowerCase()));
   const failed = all.reading.error ?? rename.error ?? remove.error;
   return (
@@ -40,6 +42,7 @@ export function Conversations({ current }: { current: string | null }) {
             key={one.id}
             conversation={one}
             isCurrent={one.id === current}
+            isNews={one.id !== current && isNews(one.id, one.updatedAt)}
             onRename={(title) => rename.mutate({ id: one.id, title })}
             onRemove={() => remove.mutate(one.id)}
           />
@@ -50,8 +53,8 @@ export function Conversations({ current }: { current: string | null }) {
   );
 }
 
-function Row(props: { conversation: Conversation; isCurrent: boolean; onRename: (title: string) => void; onRemove: () => void }) {
-  const { conversation, isCurrent, onRename, onRemove } = props;
+function Row(props: { conversation: Conversation; isCurrent: boolean; isNews: boolean; onRename: (title: string) => void; onRemove: () => void }) {
+  const { conversation, isCurrent, isNews, onRename, onRemove } = props;
   const [title, setTitle] = useState<string | null>(null);
   if (title !== null) {
     return (
@@ -71,8 +74,9 @@ function Row(props: { conversation: Conversation; isCurrent: boolean; onRename: 
     );
   }
   return (
-    <li className={isCurrent ? 'current' : undefined}>
+    <li className={isCurrent ? 'current' : isNews ? 'unread' : undefined}>
       <Link to="/c/$id" params={{ id: conversation.id }} aria-current={isCurrent ? 'page' : undefined}>
+        {isNews ? <span className="news" role="img" aria-label="Unread" /> : null}
         {conversation.title || 'Untitled'}
         <span className="quiet">
           <Ago at={conversation.updatedAt} />

@@ -1,5 +1,7 @@
 // What a run asks a person, answered where it is asked.
 import { type FormEvent, useState } from 'react';
+import { api, type Schemas } from '../api/http';
+import { useMe } from '../api/me';
 import { client, type Question } from '../stream';
 import { ErrorNote } from '../ui/parts';
 
@@ -15,10 +17,10 @@ export function QuestionForm({ question }: { question: Question }) {
       </p>
     );
   }
-  const answer = async (value: unknown) => {
+  const answer = async (value: unknown, input?: unknown) => {
     setSent(true);
     try {
-      await client.answer(question.questionId, value);
+      await client.answer(question.questionId, value, input);
     } catch (refusal) {
       setError(refusal);
       setSent(false);
@@ -28,26 +30,21 @@ export function QuestionForm({ question }: { question: Question }) {
     event.preventDefault();
     void answer(question.interactionType === 'multi_select' ? chosen : words);
   };
-  const options =
-    question.interactionType === 'confirm'
-      ? [
-          { label: 'Approve', value: 'approve' },
-          { label: 'Refuse', value: 'refuse' },
-        ]
-      : question.options;
   return (
     <form className="question" onSubmit={submit} aria-label="The agent asks">
       <p>{question.question}</p>
       <fieldset disabled={isSent}>
         <legend className="hidden">Answers</legend>
-        {question.interactionType === 'text' ? (
+        {question.interactionType === 'confirm' ? (
+          <Confirm question={question} onAnswer={(decision, input) => void answer(decision, input)} />
+        ) : question.interactionType === 'text' ? (
           <>
             <input value={words} onChange={(event) => setWords(event.target.value)} aria-label="Your answer" required />
             <button type="submit">Answer</button>
           </>
         ) : question.interactionType === 'multi_select' ? (
           <>
-            {options.map((option) => (
+            {question.options.map((option) => (
               <label key={option.value}>
                 <input
                   type="checkbox"
@@ -64,7 +61,7 @@ export function QuestionForm({ question }: { question: Question }) {
             <button type="submit">Answer</button>
           </>
         ) : (
-          options.map((option) => (
+          question.options.map((option) => (
             <button key={option.value} type="button" title={option.description ?? undefined} onClick={() => void answer(option.value)}>
               {option.label}
             </button>
@@ -73,6 +70,66 @@ export function QuestionForm({ question }: { question: Question }) {
       </fieldset>
       {error ? <ErrorNote error={error} /> : null}
     </form>
+  );
+}
+
+/** Whether a call may act: as it is, with other arguments, or not at all. */
+function Confirm({ question, onAnswer }: { question: Question; onAnswer: (decision: string, input?: unknown) => void }) {
+  const me = useMe();
+  const [edited, setEdited] = useState<string | null>(null);
+  const [error, setError] = useState<unknown>(null);
+  // The question tells the arguments for people, and not more of them than they read; the call itself has them all.
+  const edit = async () => {
+    try {
+      const { runId, toolCallId } = await api<Schemas['QuestionBody']>(`/api/questions/${question.questionId}`);
+      const call = await api<{ input: unknown }>(`/api/projects/${me.projectId}/agent-runs/${runId}/tool-calls/${toolCallId}`);
+      setEdited(JSON.stringify(call.input, null, 2));
+    } catch (refusal) {
+      setError(refusal);
+    }
+  };
+  const approve = () => {
+    try {
+      onAnswer('edit', JSON.parse(edited ?? ''));
+      setError(null);
+    } catch (broken) {
+      setError(new Error(`the arguments are no JSON: ${broken instanceof Error ? broken.message : ''}`));
+    }
+  };
+  return (
+    <>
+      {edited === null ? (
+        <>
+          <button type="button" className="primary" onClick={() => onAnswer('approve')}>
+            Approve
+          </button>
+          <button type="button" onClick={() => void edit()}>
+            Edit its arguments
+          </button>
+        </>
+      ) : (
+        <>
+          <textarea
+            aria-label="The call's arguments (JSON)"
+            rows={Math.min(16, edited.split('\n').length + 1)}
+            spellCheck={false}
+            autoFocus
+            value={edited}
+            onChange={(event) => setEdited(event.target.value)}
+          />
+          <button type="button" className="primary" onClick={approve}>
+            Approve with these
+          </button>
+          <button type="button" onClick={() => setEdited(null)}>
+            Leave them
+          </button>
+        </>
+      )}
+      <button type="button" onClick={() => onAnswer('refuse')}>
+        Refuse
+      </button>
+      {error ? <ErrorNote error={error} /> : null}
+    </>
   );
 }
 

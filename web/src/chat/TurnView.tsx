@@ -1,22 +1,48 @@
 // One turn of an agent: its words as they come, its calls, those that it has started, what it asks, and what became of it.
 import { Link } from '@tanstack/react-router';
-import { memo } from 'react';
+import { memo, useEffect, useRef } from 'react';
 import type { Part, ToolCall, Turn } from '../stream';
 import { CopyButton, duration, Folded, Payload, State } from '../ui/parts';
+import { DagProgress, MAKES_TASKS } from './DagProgress';
 import { Markdown } from './Markdown';
 import { QuestionForm } from './QuestionForm';
 
 const OVER = ['completed', 'failed', 'cancelled', 'paused'];
+/** So far before it is in sight, what a turn leaves out is fetched. */
+const MARGIN = '100%';
+/** Parts of a stretch. */
+const STRETCH = 16;
+/** So many parts at the end of a turn are where somebody looks first. */
+const NEAR_PARTS = 12;
 
-export const TurnView = memo(function TurnView({ turn }: { turn: Turn }) {
+interface Props {
+  turn: Turn;
+  /** Fetches the calls of a turn that ended before this page came. */
+  onComplete?: (runId: string) => Promise<void>;
+  /** Asks the same again; only where that may help. */
+  onRetry?: ((turn: Turn) => void) | undefined;
+  /** Takes a message back that waits for its turn. */
+  onTakeBack?: ((runId: string) => void) | undefined;
+}
+
+export const TurnView = memo(function TurnView({ turn, onComplete, onRetry, onTakeBack }: Props) {
   const isOver = OVER.includes(turn.status);
+  const place = useRef<HTMLElement>(null);
+  const { partial, runId } = turn;
+  useEffect(() => {
+    if (!partial || !onComplete || !place.current) return;
+    const watch = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && void onComplete(runId), { rootMargin: MARGIN });
+    watch.observe(place.current);
+    return () => watch.disconnect();
+  }, [partial, runId, onComplete]);
   return (
-    <article className="turn" aria-label={turn.agent ?? 'Answer'} aria-busy={!isOver}>
+    <article ref={place} className="turn" aria-label={turn.agent ?? 'Answer'} aria-busy={!isOver}>
       <header>
         <b>{turn.agent ?? 'Answer'}</b> <span className="quiet">{turn.model ?? ''}</span>{' '}
         {turn.status === 'completed' ? null : <State state={turn.status} />}
       </header>
-      <Parts parts={turn.parts} isOver={isOver} />
+      <Parts parts={turn.parts} runId={runId} isGrowing={turn.status === 'running'} />
+      {turn.citations.length > 0 ? <Sources citations={turn.citations as readonly Citation[]} /> : null}
       {turn.questions.map((question) => (
         <QuestionForm key={question.questionId} question={question} />
       ))}
@@ -37,6 +63,16 @@ export const TurnView = memo(function TurnView({ turn }: { turn: Turn }) {
       ))}
       <footer>
         {isOver ? <CopyButton text={() => turn.text} /> : <span className="pulse" aria-hidden="true" />}
+        {onRetry ? (
+          <button type="button" className="plain small" onClick={() => onRetry(turn)}>
+            Ask again
+          </button>
+        ) : null}
+        {onTakeBack && turn.status === 'queued' ? (
+          <button type="button" className="plain small" onClick={() => onTakeBack(runId)}>
+            Take back
+          </button>
+        ) : null}
         <Link to="/runs/$id" params={{ id: turn.runId }} className="quiet">
           run
         </Link>
@@ -45,6 +81,33 @@ export const TurnView = memo(function TurnView({ turn }: { turn: Turn }) {
     </article>
   );
 });
+
+/** An object of the graph that was found for the message, before it was answered. */
+interface Citation {
+  id: string;
+  type: string;
+  key: string;
+  name?: string | null;
+}
+
+function Sources({ citations }: { citations: readonly Citation[] }) {
+  return (
+    <Folded label={<span className="quiet">Found in the graph: {citations.length}</span>}>
+      {() => (
+        <ul className="chips">
+          {citations.map((citation) => (
+            <li key={citation.id}>
+              <Link to="/graph/$id" params={{ id: citation.id }} title={citation.key}>
+                {citation.name ?? citation.key}
+              </Link>{' '}
+              <span className="quiet">{citation.type}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Folded>
+  );
+}
 
 function Used({ turn }: { turn: Turn }) {
   const { totalTokens, costUsd } = turn.usage ?? {};
@@ -56,38 +119,50 @@ function Used({ turn }: { turn: Turn }) {
   );
 }
 
-function Parts({ parts, isOver }: { parts: readonly Part[]; isOver: boolean }) {
-  return parts.map((part, nth) => {
-    switch (part.type) {
-      case 'text':
-        return <Markdown key={nth} text={part.text} isLive={!isOver && nth === parts.length - 1} />;
-      case 'reasoning':
-        return (
-          <Folded key={nth} label={<span className="quiet">Reasoning</span>}>
-            {() => <p className="reasoning">{part.text}</p>}
-          </Folded>
-        );
-      case 'tool':
-        return <Call key={part.callId} call={part} />;
-      case 'agent':
-        return (
-          <details key={part.turn.id} className="sub" open={!OVER.includes(part.turn.status)}>
-            <summary>
-              <b>{part.turn.agent ?? 'sub-agent'}</b> <State state={part.turn.status} />{' '}
-              <span className="quiet">{part.turn.task?.slice(0, 120)}</span>
-            </summary>
-            <TurnView turn={part.turn} />
-          </details>
-        );
-      case 'message':
-        return (
-          <p key={part.message.id} className="told">
-            {part.message.content}
-          </p>
-        );
-    }
-  });
+/** What a turn consists of, in stretches: those far from sight are not laid out. */
+function Parts({ parts, runId, isGrowing }: { parts: readonly Part[]; runId: string; isGrowing: boolean }) {
+  const stretches = Array.from({ length: Math.ceil(parts.length / STRETCH) }, (_, nth) => parts.slice(nth * STRETCH, (nth + 1) * STRETCH));
+  return stretches.map((stretch, at) => (
+    <div key={at} className="stretch">
+      {stretch.map((part, nth) => {
+        const left = parts.length - at * STRETCH - nth;
+        return <OnePart key={nth} part={part} runId={runId} isLive={isGrowing && left === 1} isNear={left <= NEAR_PARTS} />;
+      })}
+    </div>
+  ));
 }
+
+const OnePart = memo(function OnePart({ part, runId, isLive, isNear }: { part: Part; runId: string; isLive: boolean; isNear: boolean }) {
+  switch (part.type) {
+    case 'text':
+      return <Markdown text={part.text} isLive={isLive} isNear={isNear} />;
+    case 'reasoning':
+      return (
+        <Folded label={<span className="quiet">Reasoning</span>}>
+          {() => <p className="reasoning">{part.text}</p>}
+        </Folded>
+      );
+    case 'tool':
+      return (
+        <>
+          <Call call={part} />
+          {part.tool === MAKES_TASKS ? <DagProgress call={part} runId={runId} /> : null}
+        </>
+      );
+    case 'agent':
+      return (
+        <details className="sub" open={!OVER.includes(part.turn.status)}>
+          <summary>
+            <b>{part.turn.agent ?? 'sub-agent'}</b> <State state={part.turn.status} />{' '}
+            <span className="quiet">{part.turn.task?.slice(0, 120)}</span>
+          </summary>
+          <TurnView turn={part.turn} />
+        </details>
+      );
+    case 'message':
+      return <p className="told">{part.message.content}</p>;
+  }
+});
 
 function Call({ call }: { call: ToolCall }) {
   return (

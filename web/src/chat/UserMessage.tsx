@@ -3,17 +3,24 @@ import { useNavigate } from '@tanstack/react-router';
 import { useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, memo, useState } from 'react';
 import { client, type Message } from '../stream';
-import { CopyButton, ErrorNote } from '../ui/parts';
+import { CopyButton, ErrorNote, Folded, Payload } from '../ui/parts';
+import { splitFiles } from './files';
 
 export const UserMessage = memo(function UserMessage({ message, runId }: { message: Message; runId: string | undefined }) {
   const [isEdited, setEdited] = useState(false);
+  const { words, files } = splitFiles(message.content);
   return (
     <article className="mine" aria-label="You">
       {isEdited && runId ? (
         <Edit runId={runId} words={message.content} onClose={() => setEdited(false)} />
       ) : (
         <>
-          <p>{message.content}</p>
+          {words === '' ? null : <p>{words}</p>}
+          {files.map((file, nth) => (
+            <Folded key={nth} label={<code>{file.name}</code>}>
+              {() => <Payload value={file.content} />}
+            </Folded>
+          ))}
           <div className="row-actions">
             <CopyButton text={() => message.content} />
             {runId ? (

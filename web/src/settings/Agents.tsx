@@ -5,6 +5,7 @@ import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { More, usePages } from '../api/pages';
 import { ErrorNote, Waiting } from '../ui/parts';
+import { TestRun } from './TestRun';
 
 type Definition = Schemas['DefinitionBody'];
 type Request = Schemas['DefinitionRequest'];
@@ -40,7 +41,10 @@ export function Agents() {
       {chosen === null ? (
         <p className="quiet">Choose an agent, or make one.</p>
       ) : (
-        <Editor key={chosen} path={path} definition={definition} onDone={(id) => choose(id)} />
+        <div className="beside">
+          <Editor key={chosen} path={path} definition={definition} onDone={(id) => choose(id)} />
+          {definition ? <TestRun key={`try ${chosen}`} agentId={definition.id} /> : null}
+        </div>
       )}
     </div>
   );

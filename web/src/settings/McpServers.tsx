@@ -1,39 +1,38 @@
 // MCP servers of the project: how they are, what they offer, and what of it is approved.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import type { FormEvent } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { Ago, ErrorNote, Folded, Payload, State, Waiting } from '../ui/parts';
+import { ServerForm, type ServerRequest } from './ServerForm';
 
 type Server = Schemas['ServerBody'];
+
+/** The servers are looked at again so often [ms]: they come and go by themselves. */
+const LIVE_MS = 15_000;
+/** How a tool stands that waits for a person. */
+const UNAPPROVED = ['new', 'changed'];
 
 export function McpServers() {
   const me = useMe();
   const queries = useQueryClient();
   const path = `/api/admin/projects/${me.projectId}/mcp-servers`;
-  const servers = useQuery({ queryKey: ['servers'], queryFn: () => api<Schemas['Servers']>(path) });
+  const servers = useQuery({ queryKey: ['servers'], queryFn: () => api<Schemas['Servers']>(path), refetchInterval: LIVE_MS });
   const add = useMutation({
-    mutationFn: (body: { name: string; transport: string; url: string }) => api(path, { method: 'POST', body }),
+    mutationFn: (body: ServerRequest) => api<Server>(path, { method: 'POST', body }),
     onSuccess: () => queries.invalidateQueries({ queryKey: ['servers'] }),
   });
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    const form = new FormData(event.currentTarget);
-    add.mutate({ name: String(form.get('name')), transport: 'http', url: String(form.get('url')) });
-  };
   if (servers.isPending) return <Waiting what="servers" />;
   if (servers.isError) return <ErrorNote error={servers.error} />;
   return (
     <>
-      {servers.data.items.length === 0 ? <p className="note quiet">No server yet.</p> : null}
+      {servers.data.items.length === 0 ? <p className="note quiet">No server yet: agents have the tools that come with Rejoin.</p> : null}
       <ol className="records">
         {servers.data.items.map((server) => (
           <li key={server.id}>
             <Folded
               label={
                 <>
-                  <b>{server.name}</b> <span className="quiet">{server.url ?? server.command}</span>{' '}
-                  {server.failure ? <State state="failed" /> : <State state={server.enabled ? 'active' : 'off'} />}
+                  <b>{server.name}</b> <Health server={server} /> <span className="quiet">{server.url ?? server.command}</span>
                 </>
               }
             >
@@ -42,17 +41,18 @@ export function McpServers() {
           </li>
         ))}
       </ol>
-      <form className="search" onSubmit={submit}>
-        <input name="name" aria-label="Name" placeholder="name" required />
-        <input name="url" aria-label="Address" type="url" placeholder="https://…/mcp" required />
-        <button type="submit">Add</button>
-      </form>
-      <p className="quiet">
-        Credentials, and servers that are processes, are set by <code>rejoin mcp add</code> or the API.
-      </p>
+      <h2>Add a server</h2>
+      <ServerForm key={servers.data.items.length} isBusy={add.isPending} onSubmit={(request) => add.mutate(request)} />
       {add.isError ? <ErrorNote error={add.error} /> : null}
     </>
   );
+}
+
+/** How a server is, as its workers have found it. */
+function Health({ server }: { server: Server }) {
+  if (!server.enabled) return <State state="off" />;
+  if (server.failure) return <State state="failed" />;
+  return <State state={server.seenAt ? 'active' : 'not seen yet'} />;
 }
 
 function One({ path, server }: { path: string; server: Server }) {
@@ -62,22 +62,35 @@ function One({ path, server }: { path: string; server: Server }) {
     await queries.invalidateQueries({ queryKey: ['server', server.id] });
     await queries.invalidateQueries({ queryKey: ['servers'] });
   };
-  const test = useMutation({ mutationFn: () => api<unknown>(`${path}/test`, { method: 'POST' }), onSuccess });
+  const test = useMutation({ mutationFn: () => api<Server>(`${path}/test`, { method: 'POST' }), onSuccess });
   const approve = useMutation({ mutationFn: (tools: string[]) => api(`${path}/approve`, { method: 'POST', body: { tools } }), onSuccess });
-  const change = useMutation({ mutationFn: (enabled: boolean) => api(path, { method: 'PATCH', body: { enabled } }), onSuccess });
+  const change = useMutation({ mutationFn: (body: ServerRequest) => api(path, { method: 'PATCH', body }), onSuccess });
   const remove = useMutation({ mutationFn: () => api(path, { method: 'DELETE' }), onSuccess });
   const failed = test.error ?? approve.error ?? change.error ?? remove.error;
+  const offered = detail.data?.offered ?? [];
+  const unapproved = offered.filter((tool) => UNAPPROVED.includes(tool.standing)).map((tool) => tool.name);
+  const info = detail.data?.serverInfo as { name?: string; version?: string } | null | undefined;
   return (
     <>
-      {server.failure ? <p className="note bad">{server.failure}</p> : null}
+      {server.failure ? (
+        <p className="note bad">
+          {server.failure} (<Ago at={server.failedAt} />)
+        </p>
+      ) : null}
       <p className="quiet">
-        Listed <Ago at={server.seenAt} />
+        {info?.name ? `${info.name} ${info.version ?? ''}, ` : ''}listed <Ago at={server.seenAt} />
+        {server.product ? `, came with ${server.product}` : ''}
       </p>
       <div className="controls">
         <button type="button" disabled={test.isPending} onClick={() => test.mutate()}>
           {test.isPending ? 'Testing…' : 'Test'}
         </button>
-        <button type="button" onClick={() => change.mutate(!server.enabled)}>
+        {unapproved.length > 1 ? (
+          <button type="button" onClick={() => approve.mutate(unapproved)}>
+            Approve all {unapproved.length}
+          </button>
+        ) : null}
+        <button type="button" onClick={() => change.mutate({ enabled: !server.enabled })}>
           {server.enabled ? 'Switch off' : 'Switch on'}
         </button>
         <button
@@ -88,10 +101,15 @@ function One({ path, server }: { path: string; server: Server }) {
         >
           Remove
         </button>
+        {test.isSuccess ? (
+          <span role="status" className="quiet">
+            {test.data.failure ? 'It could not be asked.' : 'It answers.'}
+          </span>
+        ) : null}
       </div>
       {failed ? <ErrorNote error={failed} /> : null}
       <ul className="hits">
-        {detail.data?.offered?.map((tool) => (
+        {offered.map((tool) => (
           <li key={tool.name}>
             <Folded
               label={
@@ -103,7 +121,7 @@ function One({ path, server }: { path: string; server: Server }) {
               {() => (
                 <>
                   <Payload value={tool.definition} />
-                  {tool.standing === 'new' || tool.standing === 'changed' ? (
+                  {UNAPPROVED.includes(tool.standing) ? (
                     <button type="button" onClick={() => approve.mutate([tool.name])}>
                       Approve
                     </button>
@@ -114,6 +132,9 @@ function One({ path, server }: { path: string; server: Server }) {
           </li>
         ))}
       </ul>
+      <Folded label="Change it">
+        {() => <ServerForm server={server} isBusy={change.isPending} onSubmit={(request) => change.mutate(request)} />}
+      </Folded>
     </>
   );
 }

@@ -31,8 +31,12 @@ export function Prices() {
         <thead>
           <tr>
             <th scope="col">Model</th>
-            <th scope="col">Input</th>
-            <th scope="col">Output</th>
+            <th scope="col" className="number">
+              Input
+            </th>
+            <th scope="col" className="number">
+              Output
+            </th>
             <th scope="col">From</th>
           </tr>
         </thead>

@@ -1,15 +1,17 @@
-// What admins set: agents, the servers of their tools, what models cost.
+// What admins set: agents, the servers of their tools, who is in the project, what models cost.
 import { Link, useSearch } from '@tanstack/react-router';
 import type { ComponentType } from 'react';
 import { isAdmin, useMe } from '../api/me';
 import { Agents } from './Agents';
 import { McpServers } from './McpServers';
+import { Members } from './Members';
 import type { PartName } from './parts';
 import { Prices } from './Prices';
 
 const PARTS: Record<PartName, [string, ComponentType]> = {
   agents: ['Agents', Agents],
   servers: ['MCP servers', McpServers],
+  members: ['Members', Members],
   prices: ['Model prices', Prices],
 };
 
@@ -18,7 +20,7 @@ export function SettingsView() {
   const { part = 'agents' } = useSearch({ from: '/settings' });
   const [, Part] = PARTS[part];
   return (
-    <main id="main" className="page">
+    <main id="main" className="page wide">
       <div className="title">
         <h1>Settings</h1>
         <nav className="parts" aria-label="Parts of the settings">

@@ -8,6 +8,6 @@ export const client = createClient();
 
 /** What a conversation shows, live; components that show the same one share a connection. */
 export function useTranscript(conversationId: string) {
-  const { transcript, status, error } = useConversation(client, conversationId);
-  return { view: transcript, status, error };
+  const { transcript, status, error, complete } = useConversation(client, conversationId);
+  return { view: transcript, status, error, complete };
 }

@@ -7,7 +7,7 @@ const PACE_MS = 15;
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /**
- * `reply(messages)` gives `{text?, tools?: [{name, arguments}], paceMs?}` for what the model is asked.
+ * `reply(messages)` gives `{text?, tools?: [{name, arguments}], paceMs?}` for what the model is asked, or `{refusal}`: it refuses, with these words.
  * A request that is dropped (its worker was killed) stops there.
  */
 export async function startModel(reply) {
@@ -16,7 +16,12 @@ export async function startModel(reply) {
     let body = '';
     for await (const piece of request) body += piece;
     const asked = JSON.parse(body);
-    const { text = '', tools = [], paceMs = PACE_MS } = reply(asked.messages);
+    const { text = '', tools = [], paceMs = PACE_MS, refusal } = reply(asked.messages);
+    if (refusal) {
+      response.writeHead(400, { 'content-type': 'application/json' });
+      response.end(JSON.stringify({ error: { message: refusal, type: 'invalid_request_error' } }));
+      return;
+    }
     const chunk = (delta, finish = null) =>
       response.write(
         `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 0, model: asked.model, choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`,

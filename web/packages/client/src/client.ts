@@ -57,6 +57,8 @@ export interface Follower {
   readonly error: RejoinError | undefined;
   /** The end of a run's turn; of a run that was resumed, of a turn later than `after`. Fails where the log ends before it. */
   turn(runId: string, after?: Turn): Promise<Turn>;
+  /** Fetches what a snapshot leaves out of turns that ended before it (`turn.partial`): calls, reasoning, sub-agents, in their order. */
+  complete(runId: string): Promise<void>;
   /** Follows no more. With its last follower, the connection is closed. */
   close(): void;
 }
@@ -197,6 +199,7 @@ function follower(
       return log.error;
     },
     close,
+    complete: (runId) => log.complete(runId),
     turn: (runId, after) =>
       new Promise((resolve, reject) => {
         const look = (): void => {

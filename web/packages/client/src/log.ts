@@ -70,6 +70,8 @@ export class Log {
   #connection: AbortController | undefined;
   /** Ends the pause that it is in. */
   #wake: () => void = () => {};
+  readonly #completed = new Map<string, Promise<void>>();
+  #completing: Promise<void> = Promise.resolve();
   readonly #unwatch: () => void;
 
   constructor(http: Http, path: string, runId: string | undefined, start: Start, options: LogOptions) {
@@ -275,6 +277,42 @@ export class Log {
     }
     this.#end(error);
     return undefined;
+  }
+
+  /**
+   * Reads the events of a run that ended before we came, and puts its turns in the place of what their messages tell. Where they
+   * are no longer kept, it stays at that. One run at a time: a page has few connections.
+   */
+  complete(runId: string): Promise<void> {
+    const known = this.#completed.get(runId);
+    if (known) return known;
+    const reading = (this.#completing = this.#completing.then(() => this.#complete(runId)));
+    this.#completed.set(runId, reading);
+    return reading;
+  }
+
+  async #complete(runId: string): Promise<void> {
+    const reading = new AbortController();
+    try {
+      if (this.#over) return;
+      const headers = { accept: 'text/event-stream' };
+      const response = await this.#http.open('GET', `/api/runs/${encodeURIComponent(runId)}/events`, { headers, signal: reading.signal });
+      if (!response.ok || !response.body) return;
+      const seen = new Transcript();
+      const parser = new SseParser();
+      const reader = response.body.getReader();
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done || this.#over) break;
+        for (const { id, data } of parser.push(value)) if (id !== undefined) seen.apply(Number(id), JSON.parse(data) as WireEvent);
+      }
+      this.transcript.complete(runId, seen);
+    } catch {
+      // It only adds to what is shown, and may be asked for again.
+      this.#completed.delete(runId);
+    } finally {
+      reading.abort();
+    }
   }
 
   /** Asks for what a snapshot leaves out of a run. */

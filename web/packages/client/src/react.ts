@@ -16,6 +16,8 @@ export interface ConversationState {
   readonly error: RejoinError | undefined;
   /** Sends a message to it; without an id, to a new conversation, which is followed from then on. */
   readonly send: (message: string, options?: Omit<SendOptions, 'message' | 'conversationId'>) => Promise<Accepted>;
+  /** Fetches what is not shown yet of a turn that ended before we came (`turn.partial`). */
+  readonly complete: (runId: string) => Promise<void>;
   /** Stops the run that is under way. */
   readonly cancel: () => Promise<void>;
 }
@@ -43,7 +45,8 @@ export function useConversation(client: Client, id?: string): ConversationState 
     const active = store.get().transcript.active;
     if (active) await client.cancel(active.runId);
   }, [client, store]);
-  return { conversationId, ...shown, send, cancel };
+  const complete = useCallback((runId: string) => store.complete(runId), [store]);
+  return { conversationId, ...shown, send, cancel, complete };
 }
 
 /** Follows as long as somebody is subscribed. */
@@ -67,6 +70,10 @@ class Store {
       follower.close();
     };
   };
+
+  complete(runId: string): Promise<void> {
+    return this.#follower?.complete(runId) ?? Promise.resolve();
+  }
 
   readonly get = (): Shown => {
     if (!this.#follower) return NOTHING;

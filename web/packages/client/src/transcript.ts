@@ -7,7 +7,7 @@
 import { nextFrame, safely } from './surroundings.js';
 import { TurnFold, defined, isOver } from './turn.js';
 import type { Item, Message, Notice, Question, TranscriptView, Turn, TurnStatus } from './view.js';
-import type { DoneEvent, MessageEvent, Run, RunEvent, SnapshotEvent, SnapshotTurn, WireEvent, WireMessage } from './wire.js';
+import type { DoneEvent, MessageEvent, Run, RunEvent, SnapshotAgent, SnapshotEvent, SnapshotToolCall, SnapshotTurn, WireEvent, WireMessage } from './wire.js';
 
 const NOTICES_MAX = 50;
 /** What changes in these moments is told at once, the rest with the next frame. */
@@ -86,6 +86,20 @@ export class Transcript {
       const errors = run.error ? [{ error: run.error, code: run.errorCode ?? '', retryable: false }] : undefined;
       turn.set(0, { status: run.state as TurnStatus, errors });
       turn.settle();
+    }
+    this.#tell();
+  }
+
+  /** Turns of which only the message is known, and that another transcript has seen whole. */
+  complete(runId: string, seen: Transcript): void {
+    for (const entry of this.#entries) {
+      if (!(entry instanceof TurnFold) || entry.head.runId !== runId || !entry.head.partial) continue;
+      const whole = seen.#entries.find((other) => other instanceof TurnFold && other.head.message?.id === entry.head.message?.id);
+      if (!(whole instanceof TurnFold)) continue;
+      entry.adopt(whole);
+      // What the run was told stands within its turn.
+      const heard = new Set(entry.heard.map((message) => message.id));
+      this.#entries = this.#entries.filter((other) => other instanceof TurnFold || !heard.has(other.message.id));
     }
     this.#tell();
   }
@@ -223,14 +237,18 @@ export class Transcript {
   #snapshot({ through, messages, turn }: SnapshotEvent): void {
     for (const wire of messages) {
       if (this.#messages.has(wire.id)) continue;
-      const runId = wire.retrievalContext?.agent_run_id;
+      const runId = wire.retrievalContext?.agent_run_id ?? wire.runId ?? undefined;
       if (wire.role !== 'assistant' || !runId) {
         this.#entries.push({ type: 'message', message: this.#store(wire, runId) });
+        // A run that is over may have left no message: it failed, or was cancelled.
+        if (runId && wire.runState) this.#answering(runId, wire.id, wire.runState);
         continue;
       }
       const message = this.#store(wire, runId);
       let ended = this.#runs.get(runId);
-      if (!ended || ended.over) {
+      if (ended?.head.partial && !ended.head.message) {
+        // As told by the message that it answers.
+      } else if (!ended || ended.over) {
         ended = this.#begin(runId);
         this.#entries.push(ended);
       } else {
@@ -246,6 +264,14 @@ export class Transcript {
     if (turn) this.#snapshotTurn(through, turn);
   }
 
+  /** The turn that answers a message, as far as that is known by its state alone. */
+  #answering(runId: string, messageId: string, status: TurnStatus): void {
+    if (this.#runs.has(runId)) return;
+    const turn = this.#begin(runId);
+    this.#entries.push(turn);
+    turn.set(0, { messageId, status, ...(isOver(status) && { partial: true }) });
+  }
+
   #snapshotTurn(through: number, told: SnapshotTurn): void {
     let turn = this.#runs.get(told.runId);
     if (!turn || turn.over) {
@@ -259,21 +285,42 @@ export class Transcript {
     const status = told.meta ? (waits ? 'waiting' : 'running') : turn.head.status;
     turn.set(through, { status, agent, agentDefinitionId, model, citations, attempt });
     turn.say(through, 'reasoning', told.reasoning ?? '');
-    for (const call of told.toolCalls) turn.tool(through, call);
+    const begun = new Map<string, SnapshotAgent[]>();
     for (const sub of told.agents ?? []) {
-      const parent = (sub.parentRunId && this.#runs.get(sub.parentRunId)) || turn;
-      this.#turnCounts.delete(sub.runId);
-      const nested = this.#begin(sub.runId, parent);
-      nested.clear(through);
-      parent.agent(nested);
-      const status = sub.status === 'started' ? 'running' : sub.status;
-      nested.set(through, { status, agent: sub.agent, task: sub.task, source: 'sub_agent' });
-      for (const call of sub.toolCalls ?? []) nested.tool(through, call);
-      nested.say(through, 'text', sub.text);
+      const known = sub.parentRunId && told.agents?.some(({ runId }) => runId === sub.parentRunId) ? sub.parentRunId : told.runId;
+      begun.set(known, [...(begun.get(known) ?? []), sub]);
     }
+    this.#lay(through, turn, told.text, told.toolCalls, begun);
     for (const event of open) (this.#runs.get(event.runId) ?? turn).question(through, event.questionId, {}, question(event));
-    turn.say(through, 'text', told.text);
     if (!turn.head.messageId) this.onUnknown(told.runId);
+  }
+
+  /** Lays a turn's text, its calls and its sub-agents out in their order. Where a server tells no order, the text comes last. */
+  #lay(through: number, turn: TurnFold, text: string, calls: readonly SnapshotToolCall[], begun: Map<string, SnapshotAgent[]>): void {
+    const own = begun.get(turn.head.runId) ?? [];
+    let said = 0;
+    const sayUntil = (end: number): void => {
+      turn.say(through, 'text', text.slice(said, end));
+      said = Math.max(said, end);
+    };
+    // Calls and sub-agents are each in order; in the same place of the text the calls come first, as one that starts sub-agents does.
+    const pieces = [...calls.map((call) => ({ at: call.afterText ?? 0, call })), ...own.map((sub) => ({ at: sub.afterText ?? 0, sub }))];
+    for (const piece of pieces.sort((a, b) => a.at - b.at)) {
+      sayUntil(piece.at);
+      if ('call' in piece) turn.tool(through, piece.call);
+      else this.#snapshotAgent(through, turn, piece.sub, begun);
+    }
+    sayUntil(text.length);
+  }
+
+  #snapshotAgent(through: number, parent: TurnFold, sub: SnapshotAgent, begun: Map<string, SnapshotAgent[]>): void {
+    this.#turnCounts.delete(sub.runId);
+    const nested = this.#begin(sub.runId, parent);
+    nested.clear(through);
+    parent.agent(nested);
+    const status = sub.status === 'started' ? 'running' : sub.status;
+    nested.set(through, { status, agent: sub.agent, task: sub.task, source: 'sub_agent' });
+    this.#lay(through, nested, sub.text, sub.toolCalls ?? [], begun);
   }
 
   /** Puts a turn behind the message that it answers. */
@@ -329,7 +376,7 @@ function begin(seq: number, turn: TurnFold): void {
 /** A turn of which only the message is known. */
 function told(turn: TurnFold, message: Message): void {
   turn.say(0, 'text', message.content);
-  turn.set(0, { status: 'completed', message, citations: message.citations });
+  turn.set(0, { status: turn.over ? turn.head.status : 'completed', partial: true, message, citations: message.citations });
   turn.settle();
 }
 

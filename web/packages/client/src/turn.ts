@@ -143,6 +143,20 @@ export class TurnFold {
     for (const part of this.#parts) if ('text' in part) part.text.settle();
   }
 
+  /** Takes what another fold of the same turn knows of it. */
+  adopt(whole: TurnFold): void {
+    const { id, messageId = whole.head.messageId, message } = this.head;
+    this.head = { ...whole.head, id, ...defined({ messageId, message }) } as Head;
+    this.#parts = whole.#parts;
+    this.settle();
+    this.#touch();
+  }
+
+  /** The messages that it was told while it was at work. */
+  get heard(): Message[] {
+    return this.#parts.flatMap((part) => (part.type === 'message' && part.view.type === 'message' ? [part.view.message] : []));
+  }
+
   /** Forgets its parts: a snapshot tells them anew. */
   clear(through: number): void {
     this.snapshotThrough = through;

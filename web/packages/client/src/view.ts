@@ -84,6 +84,8 @@ export interface Turn {
   readonly messageId?: string;
   /** The assistant's message that it ended with. */
   readonly message?: Message;
+  /** It ended before we came, and only what its message tells is here: its text. `Follower.complete` fetches the rest. */
+  readonly partial?: boolean;
   /** In the order in which they happened. */
   readonly parts: readonly Part[];
   /** All of its text parts, one behind the other: what `message.content` will be. */

@@ -18,6 +18,9 @@ export interface WireMessage {
   citations?: unknown[] | null;
   /** In snapshots, on an assistant's message: the run that wrote it. */
   retrievalContext?: { agent_run_id?: string } | null;
+  /** In snapshots, on a user's message: the run that answers it, and how that stands. */
+  runId?: string | null;
+  runState?: RunState | null;
   /** In snapshots: the number of its event. */
   seq?: number;
 }
@@ -166,6 +169,8 @@ export interface SnapshotToolCall {
   input?: unknown;
   result?: unknown;
   error?: string;
+  /** How much of the text was there before it began, as `String.length` counts. */
+  afterText?: number;
 }
 export interface SnapshotAgent {
   runId: string;
@@ -175,6 +180,8 @@ export interface SnapshotAgent {
   task?: string;
   text: string;
   toolCalls?: SnapshotToolCall[];
+  /** How much of its parent's text was there before it began. */
+  afterText?: number;
 }
 
 /** A word about the connection: no part of the log, without a number. */

@@ -289,3 +289,27 @@ test('a pause between two tries ends when the page is seen again', async () => {
   (await dialled()).stream().event(1, snapshot(1, 'x'));
   await shows(follower, 'x');
 });
+
+test('a turn that ended before is completed on demand, once, and left as it is where its events are gone', async () => {
+  const ended = (runId: string) => ({ id: `a${runId}`, role: 'assistant', content: 'Done.', createdAt: '2026-01-01T00:00:00Z', retrievalContext: { agent_run_id: runId } });
+  const follower = client.follow(ID);
+  (await dialled()).stream().event(9, { ...snapshot(9), messages: [ended('x'), ended('y')], turn: null });
+  await expect.poll(() => follower.transcript.turn('x')?.partial).toBe(true);
+  const all = Promise.all([follower.complete('x'), follower.complete('x'), follower.complete('y')]);
+  const first = await dialled();
+  expect(first.path).toBe('/api/runs/x/events');
+  first
+    .stream()
+    .event(1, { ...meta, runId: 'x' })
+    .event(2, { type: 'mcp_tool', runId: 'x', callId: 'k', tool: 'look', status: 'completed' })
+    .event(3, { ...token('Done.'), runId: 'x' })
+    .event(4, { type: 'message', runId: 'x', message: ended('x') })
+    .event(5, { type: 'done', runId: 'x', status: 'completed' })
+    .end();
+  const second = await dialled();
+  expect(second.path).toBe('/api/runs/y/events');
+  second.json(410, { code: 'cursor_too_old' });
+  await all;
+  expect(follower.transcript.turn('x')!.parts.map((part) => part.type)).toEqual(['tool', 'text']);
+  expect(follower.transcript.turn('y')).toMatchObject({ partial: true, text: 'Done.' });
+});

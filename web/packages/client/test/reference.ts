@@ -46,7 +46,10 @@ export function snapshot(log: Log): SnapshotEvent {
     if (mine.type === 'question_answered') turn.questions = turn.questions!.filter((open) => open.questionId !== mine.questionId);
     if (mine.type === 'sub_agent') {
       if (agent) agent.status = mine.status;
-      else turn.agents!.push({ runId: mine.runId, parentRunId: mine.parentRunId!, agent: mine.agent!, status: mine.status, task: mine.task!, text: '', toolCalls: [] });
+      else {
+        const afterText = (turn.agents!.find((parent) => parent.runId === mine.parentRunId) ?? turn).text.length;
+        turn.agents!.push({ runId: mine.runId, parentRunId: mine.parentRunId!, agent: mine.agent!, status: mine.status, task: mine.task!, text: '', toolCalls: [], afterText });
+      }
     }
     if (mine.type === 'mcp_tool') {
       const calls = agent?.toolCalls ?? turn.toolCalls;
@@ -54,7 +57,7 @@ export function snapshot(log: Log): SnapshotEvent {
       const { callId, tool, status, input, result, error } = mine;
       const told = JSON.parse(JSON.stringify({ callId, tool, status, input, result, error })) as typeof mine;
       if (known) Object.assign(known, { status: told.status, result: told.result, error: told.error });
-      else calls.push(told);
+      else calls.push({ ...told, afterText: (agent ?? turn).text.length });
     }
   }
   return { type: 'snapshot', through, messages, turn };

@@ -306,3 +306,58 @@ test('folding is linear: 20,000 tokens, with a view each 50, and a reset at the 
   expect(many).toBeLessThan(Math.max(few, 3) * 80);
   expect(best(20_000)).toBeLessThan(1000);
 });
+
+test('a snapshot lays text, calls and sub-agents out as they happened', () => {
+  const call = (callId: string, runId = 'r', more = {}) => ({ type: 'mcp_tool', runId, callId, tool: 'look', status: 'completed', ...more });
+  const log = numbered([
+    said('q'), meta(), call('a'), token('One 🦀. '), call('b'), token('Two. '),
+    { type: 'sub_agent', runId: 's', status: 'started', task: 't', ...sub }, token('Theirs.', 's', sub), call('c', 's', sub), token('More.', 's', sub),
+    token('Then. '), call('d'), token('Three.'),
+  ]);
+  const parts = (turn: Turn): unknown[] =>
+    turn.parts.map((part) => (part.type === 'text' ? part.text : part.type === 'tool' ? part.callId : part.type === 'agent' ? parts(part.turn) : part.type));
+  const wanted = parts(only(fold(log)));
+  expect(wanted).toEqual(['a', 'One 🦀. ', 'b', 'Two. ', ['Theirs.', 'c', 'More.'], 'Then. ', 'd', 'Three.']);
+  for (let cut = 1; cut <= log.length; cut++) {
+    // Text that a snapshot has cut in two is one part again.
+    expect(parts(only(joinAt(log, cut))), `joined at ${cut}`).toEqual(wanted);
+  }
+});
+
+test('a turn that ended before is completed from its own events', () => {
+  const log = numbered([
+    said('q'), meta(), token('One. '), { type: 'mcp_tool', runId: 'r', callId: 'a', tool: 'look', status: 'completed', result: 1 },
+    said('Hurry.'), token('Two.'), said('One. Two.', 'r', 'assistant'), done('cancelled'), said('next', 'n'), meta('n'),
+  ]);
+  const transcript = joinAt(log, log.length);
+  const [before] = transcript.getSnapshot().turns;
+  expect(before).toMatchObject({ partial: true, text: 'One. Two.', toolCalls: [], status: 'completed' });
+  transcript.complete('r', fold(log.slice(0, 8)));
+  const { turns, items } = transcript.getSnapshot();
+  expect(turns[0]).toMatchObject({ text: 'One. Two.', status: 'cancelled', model: 'm', id: 'r' });
+  expect(turns[0]!.partial).toBeUndefined();
+  expect(turns[0]!.parts.map((part) => part.type)).toEqual(['text', 'tool', 'message', 'text']);
+  // What it was told is shown once: within it.
+  expect(items.map((item) => (item.type === 'message' ? item.message.content : item.turn.id))).toEqual(['q', 'r', 'next', 'n']);
+  // What is whole stays as it is.
+  transcript.complete('r', new Transcript());
+  expect(transcript.getSnapshot().turns[0]!.toolCalls).toHaveLength(1);
+});
+
+test('a snapshot tells of turns that left no message, and of those that wait', () => {
+  const asked = (id: string, runId: string, runState: string) => ({ id, role: 'user', content: id, createdAt: '2026-01-01T00:00:00Z', runId, runState });
+  const transcript = new Transcript();
+  const ask = vi.fn();
+  transcript.onUnknown = ask;
+  const assistant = { id: 'a', role: 'assistant', content: 'Half of', createdAt: '2026-01-01T00:00:00Z', retrievalContext: { agent_run_id: 'r2' } };
+  const messages = [asked('q1', 'r1', 'failed'), asked('q2', 'r2', 'cancelled'), assistant, asked('q3', 'r3', 'running'), asked('q4', 'r4', 'queued')];
+  transcript.apply(9, { type: 'snapshot', through: 9, messages, turn: { runId: 'r3', meta: meta('r3'), text: 'Now', toolCalls: [] } } as WireEvent);
+  const { items, active, turns } = transcript.getSnapshot();
+  expect(items.map((item) => (item.type === 'message' ? item.message.content : `${item.turn.runId} ${item.turn.status} ${item.turn.text}`))).toEqual([
+    'q1', 'r1 failed ', 'q2', 'r2 cancelled Half of', 'q3', 'r3 running Now', 'q4', 'r4 queued ',
+  ]);
+  expect(turns.map((turn) => [turn.messageId, turn.partial])).toEqual([['q1', true], ['q2', true], ['q3', undefined], ['q4', undefined]]);
+  expect(active?.runId).toBe('r3');
+  transcript.complete('r1', fold(numbered([said('q1', 'r1'), meta('r1'), { type: 'error', runId: 'r1', error: 'no', code: 'x', retryable: false }, done('failed', 'r1')])));
+  expect(transcript.getSnapshot().turns[0]).toMatchObject({ status: 'failed', errors: [{ error: 'no' }], messageId: 'q1' });
+});

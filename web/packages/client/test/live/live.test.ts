@@ -74,6 +74,21 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
     await expect.poll(() => follower.status, { timeout: 20_000, interval: 10 }).toBe(status);
   };
 
+  test('whoever comes when it is over has its words at once, and all else on demand', async () => {
+    const { conversationId, runId } = await ask();
+    const seen = await complete(client.follow(conversationId), conversationId, runId);
+    const late = createClient(server);
+    const follower = late.follow(conversationId);
+    const before = await complete(follower, conversationId, runId);
+    expect(before).toMatchObject({ partial: true, toolCalls: [] });
+    await follower.complete(runId);
+    const after = follower.transcript.turn(runId)!;
+    const told = (turn: Turn) => turn.parts.map((part) => (part.type === 'tool' ? [part.tool, part.input, part.output] : part.type === 'text' ? part.text : part.type));
+    expect(told(after)).toEqual(told(seen));
+    expect(after.toolCalls.length).toBeGreaterThan(0);
+    late.close();
+  });
+
   test('a turn, from its message to its end', async () => {
     const events: [number | undefined, string][] = [];
     const { conversationId, runId, messageId } = await ask();

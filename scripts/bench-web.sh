@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# How the chat feels in a browser: frames while a long answer streams, the time until it is there when it is opened, what a first visit
+# weighs. Prints a table, keeps it in bench/results/web.json, and writes it into docs/WEB.md. In the environment:
+#   SIZE=full         full, smoke (that it works; says nothing, and writes nothing)
+#   REJOIN_TEST_BIN=  a binary to measure; none: one is built
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+source scripts/setup-browser.sh
+source scripts/setup-web.sh
+# The page's server brings its own database, whatever DATABASE_URL names.
+setup_postgres
+
+find_node || die "the page is measured by Node.js, which is not here and can't be fetched"
+setup_web_modules
+if [ -z "${REJOIN_TEST_BIN:-}" ]; then
+    say "building"
+    cargo build --locked --profile fast -p rejoin
+    REJOIN_TEST_BIN=${CARGO_TARGET_DIR:-target}/fast/rejoin
+fi
+REJOIN_TEST_BIN=$(realpath "$REJOIN_TEST_BIN")
+export REJOIN_TEST_BIN
+(cd web && exec node bench/bench.mjs)

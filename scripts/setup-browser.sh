@@ -1,0 +1,16 @@
+# shellcheck shell=bash
+# A browser for what is tested and measured in one: sourced by setup-test.sh and bench-web.sh.
+
+setup_browser() {
+    local browser
+    for browser in chromium chromium-browser google-chrome; do
+        if have "$browser"; then
+            return
+        fi
+    done
+    if ! can_apt || ! apt_install chromium; then
+        say "no chromium, and it can't be installed here: what needs a browser will say SKIPPED"
+    fi
+}
+
+setup_browser

@@ -1,0 +1,51 @@
+// How far the tasks are that a call has made, beside the call: counts, and the way to the DAG itself.
+import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { api, type Schemas } from '../api/http';
+import { useMe } from '../api/me';
+import type { ToolCall } from '../stream';
+
+/** The tool whose calls make tasks. */
+export const MAKES_TASKS = 'create_tasks';
+
+const LIVE_MS = 2_000;
+/** The call is of the newest ones. */
+const LOOKED_AT = 20;
+const ORDER = ['completed', 'in_progress', 'failed', 'skipped', 'pending'];
+
+export function DagProgress({ call, runId }: { call: ToolCall; runId: string }) {
+  const me = useMe();
+  const path = `/api/projects/${me.projectId}/task-dags`;
+  const told = call.output as { dag_id?: string } | undefined;
+  const name = (call.input as { name?: string } | undefined)?.name;
+  const id = typeof told?.dag_id === 'string' ? told.dag_id : null;
+  const dag = useQuery({
+    queryKey: ['dag-of', runId, call.callId, id],
+    queryFn: async () => {
+      if (id) return await api<Schemas['DagBody']>(`${path}/${id}`);
+      // The call tells the DAG's id when it is over; until then its run is known to wait for it.
+      const { items } = await api<Schemas['DagPage']>(`${path}?limit=${LOOKED_AT}`);
+      const own = items.filter((one) => one.waitingRunId === runId);
+      return own.find((one) => one.name === name) ?? own[0] ?? null;
+    },
+    enabled: id !== null || call.status === 'running',
+    refetchInterval: ({ state }) => (state.data?.finishedAt ? false : LIVE_MS),
+  });
+  if (!dag.data) return null;
+  const { counts, finishedAt } = dag.data;
+  const all = Object.values(counts).reduce((sum, count) => sum + count, 0);
+  const over = all - (counts.pending ?? 0) - (counts.in_progress ?? 0);
+  const words = ORDER.filter((state) => counts[state]).map((state) => `${counts[state]} ${state.replaceAll('_', ' ')}`);
+  return (
+    <p className="dag">
+      <Link to="/tasks/$id" params={{ id: dag.data.id }}>
+        {dag.data.name || 'Tasks'}
+      </Link>
+      <progress value={over} max={all} aria-label={`${over} of ${all} tasks are over`} />
+      <span className="quiet" role="status">
+        {finishedAt ? `${dag.data.state}: ` : ''}
+        {words.join(', ')}
+      </span>
+    </p>
+  );
+}

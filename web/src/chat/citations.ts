@@ -1,0 +1,41 @@
+// Entities that a model cites as `[Type:key]`: they lead into the graph.
+
+/** Where such a link leads; what follows is the key, as addresses spell it. */
+export const CITED = '/graph?q=';
+
+interface Node {
+  type: string;
+  value?: string;
+  url?: string;
+  children?: Node[];
+}
+
+/** Within code and links it means something else. */
+const LEFT_ALONE = ['code', 'inlineCode', 'link', 'linkReference'];
+const MENTION = /\[([A-Z]\w{0,63}):([^\s[\]]{1,200})\]/g;
+
+/** A step of reading Markdown: makes links of what is cited. */
+export function remarkCitations() {
+  return (tree: Node): void => link(tree);
+}
+
+function link(node: Node): void {
+  if (!node.children || LEFT_ALONE.includes(node.type)) return;
+  node.children = node.children.flatMap((child) => {
+    if (child.type === 'text' && child.value !== undefined) return split(child.value);
+    link(child);
+    return [child];
+  });
+}
+
+function split(text: string): Node[] {
+  const nodes: Node[] = [];
+  let said = 0;
+  for (const found of text.matchAll(MENTION)) {
+    if (found.index > said) nodes.push({ type: 'text', value: text.slice(said, found.index) });
+    nodes.push({ type: 'link', url: `${CITED}${encodeURIComponent(found[2] ?? '')}`, children: [{ type: 'text', value: found[0].slice(1, -1) }] });
+    said = found.index + found[0].length;
+  }
+  if (said < text.length) nodes.push({ type: 'text', value: text.slice(said) });
+  return nodes;
+}

@@ -1,0 +1,50 @@
+// Files that go along with a message, as text within it: each in a fence of its own under its name. What reads the message shows them folded.
+
+/** Longest message that the API takes [characters], unless the deployment says otherwise; files are part of it. */
+export const MESSAGE_MAX_CHARS = 100_000;
+
+export interface TextFile {
+  name: string;
+  content: string;
+}
+
+/** A file's text. Fails with words for people where it has none, or too much of it. */
+export async function readText(file: File): Promise<TextFile> {
+  const name = file.name.replaceAll(/[`\n]/g, '_');
+  const tooLong = () => new Error(`${name} is too long: a message has ${MESSAGE_MAX_CHARS.toLocaleString('en')} characters at most, with its files`);
+  // No character takes more than four bytes.
+  if (file.size > MESSAGE_MAX_CHARS * 4) throw tooLong();
+  let content: string;
+  try {
+    content = new TextDecoder('utf-8', { fatal: true }).decode(await file.arrayBuffer());
+  } catch {
+    throw new Error(`${name} is no text (UTF-8)`);
+  }
+  if (content.includes('\0')) throw new Error(`${name} is no text`);
+  if (content.length > MESSAGE_MAX_CHARS) throw tooLong();
+  return { name, content };
+}
+
+/** A message with its files. Fails where that is more than the API takes. */
+export function withFiles(words: string, files: readonly TextFile[]): string {
+  const blocks = files.map(({ name, content }) => {
+    const longest = Math.max(2, ...(content.match(/`+/g) ?? []).map((ticks) => ticks.length));
+    const fence = '`'.repeat(longest + 1);
+    return `File \`${name}\`:\n${fence}\n${content.replace(/\n$/, '')}\n${fence}`;
+  });
+  const message = [words, ...blocks].filter((piece) => piece !== '').join('\n\n');
+  if (message.length > MESSAGE_MAX_CHARS) {
+    throw new Error(`the message has ${message.length.toLocaleString('en')} characters with its files, and may have ${MESSAGE_MAX_CHARS.toLocaleString('en')}`);
+  }
+  return message;
+}
+
+/** The words of a message, and its files. */
+export function splitFiles(message: string): { words: string; files: TextFile[] } {
+  const files: TextFile[] = [];
+  const words = message.replaceAll(/(?:^|\n\n)File `([^`\n]+)`:\n(`{3,})\n([^]*?)\n\2(?=\n\n|$)/g, (_, name: string, __, content: string) => {
+    files.push({ name, content });
+    return '';
+  });
+  return { words: words.trim(), files };
+}

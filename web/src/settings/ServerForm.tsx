@@ -1,0 +1,110 @@
+// What may be set of an MCP server: where it is, what is sent along, and how far it is trusted.
+import type { FormEvent } from 'react';
+import { useState } from 'react';
+import type { Schemas } from '../api/http';
+
+type Server = Schemas['ServerBody'];
+export type ServerRequest = Schemas['ServerRequest'];
+
+interface Props {
+  /** None: a new one. */
+  server?: Server;
+  isBusy: boolean;
+  onSubmit: (request: ServerRequest) => void;
+}
+
+/** A server's tools, unless somebody wants fewer. */
+const EVERY_TOOL = '*';
+
+/** `Name: value`, a line each. */
+function pairs(text: string): Record<string, string> {
+  const lines = text.split('\n').map((line) => /^\s*([^:\s]+)\s*:\s*(.*?)\s*$/.exec(line));
+  return Object.fromEntries(lines.flatMap((found) => (found ? [[found[1] ?? '', found[2] ?? '']] : [])));
+}
+
+function lines(given: Record<string, unknown> | undefined): string {
+  return Object.entries(given ?? {})
+    .map(([name, value]) => `${name}: ${String(value)}`)
+    .join('\n');
+}
+
+export function ServerForm({ server, isBusy, onSubmit }: Props) {
+  const [transport, setTransport] = useState(server?.transport ?? 'http');
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget);
+    const text = (name: string) => String(form.get(name) ?? '').trim();
+    const timeout = text('timeoutS');
+    onSubmit({
+      ...(server ? {} : { name: text('name'), transport }),
+      ...(transport === 'http' ? { url: text('url'), headers: pairs(text('headers')) } : { command: text('command'), env: pairs(text('env')) }),
+      tools: (text('tools') || EVERY_TOOL).split(/[\s,]+/),
+      approval: text('approval'),
+      trustHints: form.get('trustHints') !== null,
+      ...(timeout === '' ? {} : { timeoutS: Number(timeout) }),
+    });
+  };
+  return (
+    <form className="editor" onSubmit={submit}>
+      {server ? null : (
+        <div className="fields">
+          <label>
+            Name <input name="name" required pattern="[a-z][a-z0-9\-]*" title="a letter, then letters, digits and -, in lower case" />
+          </label>
+          <label>
+            Reached by{' '}
+            <select value={transport} onChange={(event) => setTransport(event.target.value)}>
+              <option value="http">HTTP</option>
+              <option value="stdio">a process of the worker</option>
+            </select>
+          </label>
+        </div>
+      )}
+      {transport === 'http' ? (
+        <>
+          <label>
+            Address <input name="url" type="url" required placeholder="https://…/mcp" defaultValue={server?.url ?? ''} />
+          </label>
+          <label>
+            Headers <textarea name="headers" rows={2} spellCheck={false} placeholder={'Authorization: Bearer ${TOKEN}'} defaultValue={lines(server?.headers)} />
+          </label>
+        </>
+      ) : (
+        <>
+          <label>
+            Command <input name="command" required placeholder="one that the operator's configuration names" defaultValue={server?.command ?? ''} />
+          </label>
+          <label>
+            Variables <textarea name="env" rows={2} spellCheck={false} placeholder={'API_KEY: ${TOKEN}'} defaultValue={lines(server?.env)} />
+          </label>
+        </>
+      )}
+      <p className="quiet">
+        <code>{'${NAME}'}</code> stands for a secret of the project; <code>rejoin secrets set NAME</code> stores one.
+      </p>
+      <div className="fields">
+        <label>
+          Tools <input name="tools" placeholder="globs" defaultValue={server?.tools.join(' ') ?? EVERY_TOOL} />
+        </label>
+        <label>
+          Approved{' '}
+          <select name="approval" defaultValue={server?.approval ?? 'each'}>
+            <option value="each">tool by tool</option>
+            <option value="first">what it offers at first</option>
+          </select>
+        </label>
+        <label>
+          Seconds <input name="timeoutS" type="number" min={1} placeholder="60" defaultValue={server?.timeoutS ?? ''} />
+        </label>
+        <label>
+          <input name="trustHints" type="checkbox" defaultChecked={server?.trustHints ?? false} /> believe what it says of its tools
+        </label>
+      </div>
+      <div className="controls">
+        <button type="submit" className="primary" disabled={isBusy}>
+          {server ? 'Save' : 'Add'}
+        </button>
+      </div>
+    </form>
+  );
+}
