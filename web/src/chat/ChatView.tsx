@@ -54,6 +54,8 @@ function Begin() {
 
 /** Turns that ended so may be asked for again. */
 const RETRIED = ['failed', 'cancelled'];
+/** So many items at the end of a conversation are where somebody looks first. */
+const NEAR_ITEMS = 6;
 /** How far from the end still counts as the end [px]. */
 const NEAR = 80;
 
@@ -94,12 +96,13 @@ function Conversation({ id }: { id: string }) {
     attempt(() => client.send({ message: asked.content, conversationId: id })).catch(() => {});
   }, [asked, attempt, id]);
   const takeBack = useCallback((runId: string) => void attempt(() => client.cancel(runId)).catch(() => {}), [attempt]);
-  const entry = (item: Item) =>
+  const entry = (item: Item, nth: number) =>
     item.type === 'message' ? (
       <UserMessage message={item.message} runId={item.message.runId ?? answers.get(item.message.id)} />
     ) : (
       <TurnView
         turn={item.turn}
+        isNear={view.items.length - nth <= NEAR_ITEMS}
         onComplete={complete}
         onRetry={asked && item.turn === last ? retry : undefined}
         onTakeBack={item.turn === active ? undefined : takeBack}
@@ -115,8 +118,8 @@ function Conversation({ id }: { id: string }) {
         }}
       >
         <ol className="items">
-          {view.items.map((item) => (
-            <li key={keyOf(item)}>{entry(item)}</li>
+          {view.items.map((item, nth) => (
+            <li key={keyOf(item)}>{entry(item, nth)}</li>
           ))}
         </ol>
       </div>

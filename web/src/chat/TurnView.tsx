@@ -17,6 +17,8 @@ const NEAR_PARTS = 12;
 
 interface Props {
   turn: Turn;
+  /** It is where somebody looks first: among the last of a conversation. */
+  isNear?: boolean;
   /** Fetches the calls of a turn that ended before this page came. */
   onComplete?: (runId: string) => Promise<void>;
   /** Asks the same again; only where that may help. */
@@ -25,7 +27,7 @@ interface Props {
   onTakeBack?: ((runId: string) => void) | undefined;
 }
 
-export const TurnView = memo(function TurnView({ turn, onComplete, onRetry, onTakeBack }: Props) {
+export const TurnView = memo(function TurnView({ turn, isNear = true, onComplete, onRetry, onTakeBack }: Props) {
   const isOver = OVER.includes(turn.status);
   const place = useRef<HTMLElement>(null);
   const { partial, runId } = turn;
@@ -41,7 +43,7 @@ export const TurnView = memo(function TurnView({ turn, onComplete, onRetry, onTa
         <b>{turn.agent ?? 'Answer'}</b> <span className="quiet">{turn.model ?? ''}</span>{' '}
         {turn.status === 'completed' ? null : <State state={turn.status} />}
       </header>
-      <Parts parts={turn.parts} runId={runId} isGrowing={turn.status === 'running'} />
+      <Parts parts={turn.parts} runId={runId} isGrowing={turn.status === 'running'} isNear={isNear} />
       {turn.citations.length > 0 ? <Sources citations={turn.citations as readonly Citation[]} /> : null}
       {turn.questions.map((question) => (
         <QuestionForm key={question.questionId} question={question} />
@@ -120,13 +122,13 @@ function Used({ turn }: { turn: Turn }) {
 }
 
 /** What a turn consists of, in stretches: those far from sight are not laid out. */
-function Parts({ parts, runId, isGrowing }: { parts: readonly Part[]; runId: string; isGrowing: boolean }) {
+function Parts({ parts, runId, isGrowing, isNear }: { parts: readonly Part[]; runId: string; isGrowing: boolean; isNear: boolean }) {
   const stretches = Array.from({ length: Math.ceil(parts.length / STRETCH) }, (_, nth) => parts.slice(nth * STRETCH, (nth + 1) * STRETCH));
   return stretches.map((stretch, at) => (
     <div key={at} className="stretch">
       {stretch.map((part, nth) => {
         const left = parts.length - at * STRETCH - nth;
-        return <OnePart key={nth} part={part} runId={runId} isLive={isGrowing && left === 1} isNear={left <= NEAR_PARTS} />;
+        return <OnePart key={nth} part={part} runId={runId} isLive={isGrowing && left === 1} isNear={isNear && left <= NEAR_PARTS} />;
       })}
     </div>
   ));
