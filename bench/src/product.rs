@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result};
 use rejoin_shared::agents;
+use rejoin_shared::reception::{self, Routing};
 use uuid::Uuid;
 
 use crate::chat::Chat;
@@ -82,6 +83,17 @@ impl Fleet {
         Ok(definition
             .ok_or_else(|| anyhow::anyhow!("the agent is there already"))?
             .id)
+    }
+
+    /// From now on, conversations that name no agent are given the one that [`Self::agent`] made, by routing.
+    pub async fn route(&self) -> Result<()> {
+        let routing = Routing {
+            percent: 100,
+            preferred_agent: None,
+            triage_agent: agents::GRAPH_QUERY_AGENT.to_owned(),
+        };
+        reception::set(&self.database.db.sql, self.database.project_id, &routing).await?;
+        Ok(())
     }
 
     /// A client of the next API, in turns.

@@ -27,6 +27,8 @@ const FUSE: Duration = Duration::from_millis(100);
 
 const PLAIN: &str = "plain conversation";
 const AGENT: &str = "agent, one tool step";
+const NAMED: &str = "agent that the client names, 1 at a time";
+const ROUTED: &str = "the same agent, found by routing, 1 at a time";
 
 #[async_trait]
 impl Scenario for Ttft {
@@ -64,7 +66,8 @@ impl Scenario for Ttft {
         let plain_commits = limits::commit_chain_ms(&fleet.database, 3).await?;
         let agent_commits = limits::commit_chain_ms(&fleet.database, 6).await?;
 
-        for (kind, agent, calls, commits) in [(PLAIN, None, 0, plain_commits), (AGENT, Some(agent), 1, agent_commits)] {
+        let kinds = [(PLAIN, None, 0, plain_commits), (AGENT, Some(agent), 1, agent_commits)];
+        for (kind, agent, calls, commits) in kinds {
             let alone = format!("{kind}, 1 at a time");
             let script = Script {
                 calls,
@@ -98,6 +101,18 @@ impl Scenario for Ttft {
                 let used_ms = after[index].saturating_sub(before[index]) as f64 / 1_000.0;
                 out.record(TABLE, &together, column, used_ms / turns);
             }
+        }
+        // The same agent, named by the client and found by routing: what the choice costs, with all that it asks the database.
+        fleet.route().await?;
+        let script = Script {
+            calls: 0,
+            tokens: 3,
+            pause_ms: 5,
+            think_ms: 0,
+        };
+        for (row, agent) in [(NAMED, Some(agent)), (ROUTED, None)] {
+            let samples = one_at_a_time(&fleet, agent, script, context.sized(300, 5)).await?;
+            samples.record(out, row, false);
         }
         out.note(
             "The model answers at once, and tells with its first token when it was asked and when it gave that token: both are left \

@@ -69,11 +69,13 @@ async fn d17_d18_d19_another_agent_goes_on_in_the_same_stream_and_the_conversati
         .await;
     let events = json_of(&frames);
     let seen = kinds(&frames);
-    let told: Vec<&str> = seen
+    let mut told: Vec<&str> = seen
         .iter()
         .map(String::as_str)
         .filter(|kind| *kind != "usage")
         .collect();
+    // A text may come in several pieces.
+    told.dedup_by(|one, before| one == before && *one == "token");
     assert_eq!(
         told,
         [

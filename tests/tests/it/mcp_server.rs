@@ -320,7 +320,10 @@ async fn keys_scopes_and_an_agents_whitelist_bound_what_is_offered() {
     let steps = json!([{"list": true}, {"call": "list_tags", "arguments": {}}]);
     let mut client = Client::start(&format!("{url}?agent=librarian"), &app.db.api_key, steps);
     client.next().await;
-    assert_eq!(names(&client.next().await), ["search_entities", "ask_agent"]);
+    assert_eq!(
+        names(&client.next().await),
+        ["search_consoles", "search_entities", "ask_agent"]
+    );
     assert!(
         client.next().await["failed"]
             .as_str()
