@@ -13,10 +13,10 @@ fi
 cargo test --locked --workspace
 if find_node && setup_web_modules; then
     say "web: the client of streams, and the app in a browser"
-    export REJOIN_TEST_BIN REJOIN_TEST_MEETINGS=8
+    export REJOIN_TEST_BIN
     REJOIN_TEST_BIN=$(realpath "${CARGO_TARGET_DIR:-target}/debug/rejoin")
     # Side by side: both mostly wait for answers.
-    (cd web/packages/client && npm test --silent >"$OLDPWD/.cache/client-tests.log" 2>&1) &
+    (cd web/packages/client && REJOIN_TEST_MEETINGS=8 npm test --silent >"$OLDPWD/.cache/client-tests.log" 2>&1) &
     client_tests=$!
     trap 'kill "$client_tests" 2>/dev/null || true' EXIT
     (cd web && npm run --silent test:app)
