@@ -50,6 +50,9 @@ pub struct DefinitionBody {
     /// `external`, `project` or `internal`
     pub visibility: String,
     pub max_depth: Option<i32>,
+    /// Agents that may take a conversation over: what `config.handoffs` says
+    #[schema(value_type = Vec<Object>)]
+    pub handoffs: Value,
     pub config: Value,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
@@ -71,6 +74,7 @@ impl From<AgentDefinition> for DefinitionBody {
             default_timeout: d.default_timeout,
             visibility: d.visibility,
             max_depth: d.max_depth,
+            handoffs: d.config.get("handoffs").cloned().unwrap_or_else(|| json!([])),
             config: d.config,
             created_at: d.created_at,
             updated_at: d.updated_at,
@@ -126,6 +130,9 @@ pub struct DefinitionRequest {
     #[serde(default, alias = "max_depth", deserialize_with = "present")]
     #[schema(value_type = Option<i32>)]
     pub max_depth: Option<Option<i32>>,
+    /// Agents that may take a conversation over: names, or `{agent, as}`. Kept as `config.handoffs`
+    #[schema(value_type = Option<Vec<Object>>)]
+    pub handoffs: Option<Value>,
     pub config: Option<Value>,
 }
 
@@ -149,6 +156,9 @@ impl DefinitionRequest {
         set(&mut content.visibility, self.visibility);
         set(&mut content.max_depth, self.max_depth);
         set(&mut content.config, self.config);
+        if let (Some(handoffs), Some(config)) = (self.handoffs, content.config.as_object_mut()) {
+            config.insert("handoffs".to_owned(), handoffs);
+        }
     }
 }
 

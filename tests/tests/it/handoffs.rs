@@ -311,3 +311,23 @@ async fn a_fork_from_before_a_handoff_is_the_first_agents() {
     assert_eq!(sent(asked.last().unwrap())[0].1, "You are first.");
     assert!(offered(asked.last().unwrap()).contains(&"transfer_to_second"));
 }
+
+#[tokio::test]
+async fn a_definition_says_at_its_top_or_in_its_config_to_whom_it_hands_over() {
+    let app = TestApp::start().await;
+    let path = format!("/api/admin/projects/{}/agent-definitions", app.db.project_id);
+    let body = json!({"name": "first", "handoffs": ["second", {"agent": "third", "as": "the_third"}], "config": {"colour": "green"}});
+    let (status, made) = app.client().post(&path, body).await;
+    assert_eq!(status, 201, "{made}");
+    let expected = json!(["second", {"agent": "third", "as": "the_third"}]);
+    assert_eq!(made["handoffs"], expected);
+    assert_eq!(made["config"], json!({"colour": "green", "handoffs": expected}));
+    let one = format!("{path}/{}", made["id"].as_str().unwrap());
+    let (_, changed) = app.client().patch(&one, json!({"handoffs": []})).await;
+    assert_eq!(changed["handoffs"], json!([]));
+    let (status, told) = app.client().patch(&one, json!({"handoffs": [7]})).await;
+    assert_eq!(
+        (status.as_u16(), &told["code"]),
+        (400, &json!("invalid_agent_definition"))
+    );
+}

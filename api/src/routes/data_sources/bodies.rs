@@ -5,13 +5,14 @@ use rejoin_shared::data_sources::{Content, DataSource, Kind, Limits, Settings};
 use rejoin_sources::source::{Table, Tested};
 use rejoin_sources::sources::Schema;
 use rejoin_sources::{Answer, SourceError};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use axum::http::StatusCode;
 
+use crate::extract::present;
 use crate::problem::Problem;
 
 /// How a source is reached. Which of these a kind takes is in docs/SOURCES.md
@@ -105,15 +106,6 @@ impl From<DataSource> for DataSourceBody {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DataSources {
     pub items: Vec<DataSourceBody>,
-}
-
-/// Null is something else than absent.
-fn present<'de, T, D>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
-where
-    T: Deserialize<'de>,
-    D: Deserializer<'de>,
-{
-    Option::deserialize(deserializer).map(Some)
 }
 
 /// What a request says of a data source. Absent: the default, or in a PATCH, as it is
