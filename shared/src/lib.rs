@@ -7,6 +7,7 @@
 //! - `prompts` `feedback`   what people tell all agents, and what they say of answers
 //! - `reception` who takes a new conversation: `routing`, with the clues that the database has
 //! - `consoles`  texts that users and agents write together, with their versions
+//! - `contexts`  what a conversation is about: its type, and its focus in the work graph
 //! - `tasks`     DAGs of tasks: specs, rows, their objects in the graph, which agent gets which
 //! - `emergent` `discussions`   the types by which agents work together; what they say when they settle something
 //! - `schedules` when agents and DAGs are started by the clock
@@ -36,6 +37,7 @@ pub mod auth;
 pub mod commands;
 pub mod config;
 pub mod consoles;
+pub mod contexts;
 pub mod conversations;
 pub mod data_sources;
 pub mod db;

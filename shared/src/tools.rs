@@ -21,7 +21,9 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::contexts::Focus;
 use crate::events::Kind;
+use crate::events::kinds::Operation;
 use crate::graph::meaning::SharedTextModel;
 use crate::graph::{Actor, ActorKind};
 
@@ -55,6 +57,8 @@ pub struct ToolContext {
     pub record_id: Uuid,
     /// Cancelled when the run is; the executor also drops the call's future then.
     pub cancel: CancellationToken,
+    /// What the conversation is about. Tools of the work graph touch nothing outside of it.
+    pub focus: Option<Focus>,
 }
 
 impl ToolContext {
@@ -89,6 +93,11 @@ pub trait Tool: Send + Sync {
     fn spec(&self) -> &ToolSpec;
     /// `arguments` have passed the schema of [`ToolSpec::parameters`].
     async fn call(&self, context: &ToolContext, arguments: Value) -> Result<Value, ToolError>;
+    /// What a call does to which thing, in words for people: readers are told of it as it begins and as it ends. Names behind ids are looked
+    /// up here. Its `status` is the caller's to set, and so is the id of what the call has made (`id` of its output).
+    async fn operation(&self, _context: &ToolContext, _arguments: &Value) -> Option<Operation> {
+        None
+    }
     /// What readers of the run are told beside the call's end, when it has given `output`: a tool never writes to a log by itself.
     fn events(&self, _output: &Value) -> Vec<Kind> {
         Vec::new()

@@ -84,6 +84,7 @@ pub async fn call(
         call_id: String::new(),
         record_id: ids::new(),
         cancel: cancel.clone(),
+        focus: None,
     };
     let called = tokio::select! {
         called = timeout(TOOL_LIMIT, tool.call(&context, arguments)) => called,

@@ -61,6 +61,21 @@ impl Event {
             | Kind::QuestionAnswered { .. }
             | Kind::SubAgent { .. }
             | Kind::Telemetry { .. }
+            | Kind::ContextUsage { .. }
+            | Kind::FocusActive { .. }
+            | Kind::FocusChanged { .. }
+            | Kind::LastTurnContext { .. }
+            | Kind::Operation { .. }
+            | Kind::ContextShift { .. }
+            | Kind::PlanCreated { .. }
+            | Kind::PlanReadyForReview { .. }
+            | Kind::PlanReview { .. }
+            | Kind::StepStart { .. }
+            | Kind::StepComplete { .. }
+            | Kind::ExecutorSpawned { .. }
+            | Kind::ExecutorResult { .. }
+            | Kind::ClarifyingQuestions { .. }
+            | Kind::DebugContext { .. }
             | Kind::Limit { .. }
             | Kind::Error { .. }
             | Kind::Done { .. }
@@ -143,12 +158,29 @@ pub enum DoneStatus {
     Paused,
 }
 
+/// What a tool does to which thing, in words for people. (Its names are those that chat pages of this kind know.)
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Operation {
+    /// `list`, `search`, `read`, `create`, `update` or `delete`.
+    pub action: String,
+    /// `document`, `task`, `goal`, `plan`, `project`, `milestone`, `risk`, `requirement`, `event`.
+    pub entity_type: String,
+    /// Its name, or what was looked for.
+    pub entity_name: String,
+    /// `start`, `success` or `error`.
+    pub status: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entity_id: Option<Uuid>,
+}
+
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum Kind {
     /// A message was stored: the user's at once, the assistant's at the end.
-    Message { message: MessageBody },
+    Message {
+        message: MessageBody,
+    },
     /// The turn begins.
     Meta {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -162,9 +194,13 @@ pub enum Kind {
         attempt: i32,
     },
     /// A piece of the reply; only the increment.
-    Token { token: String },
+    Token {
+        token: String,
+    },
     /// A piece of the model's reasoning.
-    Reasoning { text: String },
+    Reasoning {
+        text: String,
+    },
     /// `started` comes before the call runs.
     McpTool {
         call_id: String,
@@ -255,7 +291,79 @@ pub enum Kind {
         usage: Option<Value>,
     },
     /// How something was decided: `routing` tells of the agent that a conversation was given to.
-    Telemetry { name: String, data: Value },
+    Telemetry {
+        name: String,
+        data: Value,
+    },
+    /// How full the model's context is: an estimate when the turn begins, what it came to at its end.
+    ContextUsage {
+        usage: Value,
+    },
+    /// What the conversation is about, as the turn begins.
+    FocusActive {
+        focus: Value,
+    },
+    /// The conversation is about something else from now on. None: about nothing in particular.
+    FocusChanged {
+        focus: Option<Value>,
+    },
+    /// What the turn before this one was about; at the end of a turn, what this one was about.
+    LastTurnContext {
+        context: Value,
+    },
+    /// What a tool does to which thing, for people: by name, never by id alone.
+    Operation {
+        operation: Operation,
+    },
+    /// A tool has led the conversation elsewhere: {new_context, entity_id, entity_name, entity_type, message}.
+    ContextShift {
+        #[serde(rename = "context_shift")]
+        context_shift: Value,
+    },
+    PlanCreated {
+        plan: Value,
+    },
+    /// A draft waits for the user's word.
+    PlanReadyForReview {
+        plan: Value,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        summary: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        recommendations: Option<Vec<String>>,
+    },
+    PlanReview {
+        plan: Value,
+        /// `approved`, `changes_requested` or `rejected`.
+        verdict: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        notes: Option<String>,
+        /// `user`, or the name of the agent that reviewed it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reviewer: Option<String>,
+    },
+    StepStart {
+        step: Value,
+    },
+    StepComplete {
+        step: Value,
+    },
+    /// A run of its own does a step of a plan: `executorId` is that run's.
+    ExecutorSpawned {
+        executor_id: Uuid,
+        task: Value,
+    },
+    ExecutorResult {
+        executor_id: Uuid,
+        result: Value,
+    },
+    /// More has to be known before anything is planned. Each is answered as a question.
+    ClarifyingQuestions {
+        questions: Vec<Value>,
+    },
+    /// What the model was given, where the operator has switched it on.
+    DebugContext {
+        debug: Value,
+    },
     /// A limit has struck.
     Limit {
         /// Stable word.
@@ -300,6 +408,21 @@ impl Kind {
             Kind::QuestionAnswered { .. } => "question_answered",
             Kind::SubAgent { .. } => "sub_agent",
             Kind::Telemetry { .. } => "telemetry",
+            Kind::ContextUsage { .. } => "context_usage",
+            Kind::FocusActive { .. } => "focus_active",
+            Kind::FocusChanged { .. } => "focus_changed",
+            Kind::LastTurnContext { .. } => "last_turn_context",
+            Kind::Operation { .. } => "operation",
+            Kind::ContextShift { .. } => "context_shift",
+            Kind::PlanCreated { .. } => "plan_created",
+            Kind::PlanReadyForReview { .. } => "plan_ready_for_review",
+            Kind::PlanReview { .. } => "plan_review",
+            Kind::StepStart { .. } => "step_start",
+            Kind::StepComplete { .. } => "step_complete",
+            Kind::ExecutorSpawned { .. } => "executor_spawned",
+            Kind::ExecutorResult { .. } => "executor_result",
+            Kind::ClarifyingQuestions { .. } => "clarifying_questions",
+            Kind::DebugContext { .. } => "debug_context",
             Kind::Limit { .. } => "limit",
             Kind::Error { .. } => "error",
             Kind::Done { .. } => "done",

@@ -279,6 +279,21 @@ fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Tur
             | Kind::ConsoleCreation { .. }
             | Kind::ConsoleModification { .. }
             | Kind::Telemetry { .. }
+            | Kind::ContextUsage { .. }
+            | Kind::FocusActive { .. }
+            | Kind::FocusChanged { .. }
+            | Kind::LastTurnContext { .. }
+            | Kind::Operation { .. }
+            | Kind::ContextShift { .. }
+            | Kind::PlanCreated { .. }
+            | Kind::PlanReadyForReview { .. }
+            | Kind::PlanReview { .. }
+            | Kind::StepStart { .. }
+            | Kind::StepComplete { .. }
+            | Kind::ExecutorSpawned { .. }
+            | Kind::ExecutorResult { .. }
+            | Kind::ClarifyingQuestions { .. }
+            | Kind::DebugContext { .. }
             | Kind::Limit { .. }
             | Kind::Error { .. }
             | Kind::Done { .. }

@@ -255,6 +255,7 @@ fn context(app: &TestApp, run: Option<Uuid>) -> ToolContext {
         call_id: "call".to_owned(),
         record_id: ids::new(),
         cancel: CancellationToken::new(),
+        focus: None,
     }
 }
 

@@ -39,6 +39,7 @@ async fn tools_answer_with_entities_that_can_be_cited_and_with_errors_that_can_b
         call_id: "call-1".to_owned(),
         record_id: Uuid::now_v7(),
         cancel: Default::default(),
+        focus: None,
     };
     let registry = Registry::builtin();
     let call = async |tool: &str, arguments: Value| {
@@ -98,6 +99,7 @@ async fn a_call_that_is_repeated_after_a_crash_makes_nothing_twice() {
         call_id: "call-1".to_owned(),
         record_id: Uuid::now_v7(),
         cancel: Default::default(),
+        focus: None,
     };
     let batch = registry.get("batch_create_entities").unwrap();
     assert!(batch.spec().idempotent, "so that the executor repeats it");

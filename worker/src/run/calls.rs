@@ -287,6 +287,7 @@ impl Execution {
                 call_id: call.call_id.clone(),
                 record_id: call.id,
                 cancel: self.request.signals.cancel.clone(),
+                focus: None,
             },
             tool,
             arguments,

@@ -209,6 +209,7 @@ impl<'a> Caller<'a> {
                 call_id: "call".to_owned(),
                 record_id: Uuid::now_v7(),
                 cancel: Default::default(),
+                focus: None,
             },
         }
     }
