@@ -42,13 +42,17 @@ setup_compiler() {
     apt_install gcc libc6-dev pkg-config make ca-certificates
 }
 
-# Where libclang is. PostgreSQL's grammar (pg_query) is C, and its bindings are made with it.
+# Whether libclang is where bindgen looks: PostgreSQL's grammar (pg_query) is C, and its bindings are made with it. libclang-cpp, which
+# comes with LLVM's tools, is another library.
 libclang_there() {
-    [ -n "${LIBCLANG_PATH:-}" ] || have llvm-config ||
-        compgen -G '/usr/lib/llvm*/lib/libclang*.so*' >/dev/null ||
-        compgen -G '/usr/lib*/libclang*.so*' >/dev/null ||
-        compgen -G '/usr/lib/*/libclang*.so*' >/dev/null ||
-        [ -e /Library/Developer/CommandLineTools/usr/lib/libclang.dylib ]
+    local found
+    [ -z "${LIBCLANG_PATH:-}" ] || return 0
+    [ ! -e /Library/Developer/CommandLineTools/usr/lib/libclang.dylib ] || return 0
+    found=$(compgen -G '/usr/lib/llvm*/lib/libclang*.so*' || true
+        compgen -G '/usr/lib*/libclang*.so*' || true
+        compgen -G '/usr/lib/*/libclang*.so*' || true
+        ! have llvm-config || compgen -G "$(llvm-config --libdir)/libclang*.so*" || true)
+    grep -qvE '^$|/libclang-cpp[^/]*$' <<<"$found"
 }
 
 setup_libclang() {
