@@ -19,7 +19,7 @@ use super::Error;
 use super::vectors::QueryVector;
 
 /// A look through the database that took so long makes a project's signs come in.
-pub const LONG_LOOK: Duration = Duration::from_millis(20);
+pub const LONG_LOOK: Duration = Duration::from_millis(5);
 /// All signs here, at most; the projects that nobody asked for longest go [bytes]. Two million vectors of 384 numbers.
 const MAX_BYTES: usize = 128 * 1024 * 1024;
 /// Rows that are read at once: each time, all objects may have to be gone through for their types.
