@@ -14,10 +14,12 @@
 //! - `data_sources`   databases of others that the project's people and agents may ask
 //! - `model_prices`   what models cost in a project (admin)
 //! - `routing`        which agent takes a new conversation, and how that goes
+//! - `contexts`  what conversations may be about
 //! - `custom_prompts` what projects and users tell all agents
 //! - `feedback`       what users say of answers
 //! - `agents`         the agents that a caller may choose
 //! - `agent_card`     agents that are meant for programs outside, as A2A finds them
+//! - `plans`     what agents mean to do, and have done of it
 //! - `products`       what a project has installed by manifests (admin)
 //! - `history`        the audit trail of runs, in three levels of detail
 //! - `run_history`    trees of runs, all of one as a document, forks
@@ -41,6 +43,7 @@ pub mod agents;
 pub mod audit;
 pub mod chat;
 pub mod consoles;
+pub mod contexts;
 pub mod conversations;
 pub mod custom_prompts;
 pub mod data_sources;
@@ -54,6 +57,7 @@ pub mod members;
 pub mod metrics;
 pub mod model_prices;
 pub mod operations;
+pub mod plans;
 pub mod products;
 pub mod questions;
 pub mod routing;
@@ -114,9 +118,11 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(model_prices::routes())
         .merge(agents::routes())
         .merge(routing::routes())
+        .merge(contexts::routes())
         .merge(custom_prompts::routes())
         .merge(feedback::routes())
         .merge(agent_card::routes())
+        .merge(plans::routes())
         .merge(products::routes())
         .merge(history::routes())
         .merge(run_history::routes())

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::ids;
 
-pub use defaults::{GRAPH_QUERY_AGENT, defaults, specialists};
+pub use defaults::{GRAPH_QUERY_AGENT, defaults, planners, specialists};
 use settings::Settings;
 
 /// The model of a definition.

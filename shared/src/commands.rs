@@ -16,6 +16,7 @@
 //! - `resume_run`     a paused run goes on                            (API)
 //! - `fork_run`         a new run from another one's records        (API)
 //! - `task_dag`       a DAG of tasks: made, paused, cancelled         (API, worker)
+//! - `carry_out`      a plan is made, reviewed, carried out: what is told of it
 //! - `dispatch`       a task's run has ended: what follows from that
 //! - `fire_schedule`  what is due by the clock is started          (worker)
 //! - `ends`           what every end of a run has in common
@@ -33,6 +34,7 @@ use crate::walls::{self, Asking};
 
 pub mod answer_question;
 pub mod cancel_run;
+mod carry_out;
 pub mod delete_conversation;
 mod dispatch;
 mod ends;
@@ -53,6 +55,7 @@ pub mod trigger_run;
 
 pub use answer_question::{AnswerError, CloseQuestion, Closing};
 pub use cancel_run::CancelRun;
+pub use carry_out::Review;
 pub use delete_conversation::DeleteConversation;
 pub use finish_run::{FinishRun, Finished, RunError};
 pub use fire_schedule::{FireSchedule, Fired};
@@ -65,7 +68,7 @@ pub use resume_run::{ResumeError, ResumeRun, Resumed};
 pub use start_run::{Begun, StartRun, Started};
 pub use steer_run::{SteerError, SteerRun, Steered};
 pub use suspend_run::{Deferred, DeferredWhat, SpawnItem, SpawnLimits, SpawnWhat, SuspendRun, Suspended};
-pub use suspend_run::{MAX_TOTAL_STEPS, NewTasks};
+pub use suspend_run::{MAX_TOTAL_STEPS, NewTasks, PlanAhead, Reviewer};
 pub use task_dag::{ChangeDag, CreateDag, DagChange, DagError, cancel_dag};
 pub use transfer_run::TransferRun;
 pub use trigger_run::TriggerRun;

@@ -8,6 +8,7 @@
 //! - `reception` who takes a new conversation: `routing`, with the clues that the database has
 //! - `consoles`  texts that users and agents write together, with their versions
 //! - `contexts`  what a conversation is about: its type, and its focus in the work graph
+//! - `plans`     what agents mean to do, in steps; the tasks of a DAG while they are done
 //! - `tasks`     DAGs of tasks: specs, rows, their objects in the graph, which agent gets which
 //! - `emergent` `discussions`   the types by which agents work together; what they say when they settle something
 //! - `schedules` when agents and DAGs are started by the clock
@@ -54,6 +55,7 @@ pub mod inbox;
 pub mod mcp;
 pub mod messages;
 pub mod net;
+pub mod plans;
 pub mod prices;
 pub mod products;
 pub mod projects;

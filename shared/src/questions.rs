@@ -30,7 +30,7 @@ pub struct AnswerOption {
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewQuestion {
     pub id: Uuid,
-    /// `ask` or `confirm`.
+    /// `ask`, `confirm`, `task` or `plan`.
     pub kind: &'static str,
     pub question: String,
     pub options: Vec<AnswerOption>,

@@ -14,9 +14,11 @@ use serde_json::Value;
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
+use crate::contexts::Context;
 use crate::conversations::Owner;
 use crate::events::log::{self, LogEnds};
 use crate::events::{Event, Kind};
+use crate::plans::Part;
 use crate::queue::settle::HotError;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,6 +126,10 @@ pub struct Run {
     pub forked_from_step: Option<i32>,
     /// How its agent was chosen, where that was by routing.
     pub routing: Option<Value>,
+    /// What it is about: a [`crate::contexts::Context`].
+    pub context: Option<Value>,
+    /// What it is in a plan: a [`Part`].
+    pub part: Option<Value>,
 }
 
 /// `source` of a sub-agent's events.
@@ -139,15 +145,32 @@ impl Run {
         self.parent_run_id.is_some()
     }
 
+    /// What it is about. None: nothing was ever said of it.
+    pub fn about(&self) -> Option<Context> {
+        Context::stored(self.context.as_ref())
+    }
+
+    /// What it is in a plan.
+    pub fn part(&self) -> Option<Part> {
+        Part::stored(self.part.as_ref())
+    }
+
     /// An event of this run's: a sub-agent's says so.
     pub fn event(&self, kind: Kind) -> Event {
         let is_sub_agent = self.is_sub_agent();
+        let part = self.part();
+        let (source, step_number) = match &part {
+            Some(part @ Part::PlanStep { step_number, .. }) => (Some(part.source()), Some(*step_number)),
+            Some(part @ Part::Planner) => (Some(part.source()), None),
+            None => (is_sub_agent.then_some(SOURCE_SUB_AGENT), None),
+        };
         // `meta` names its agent by itself.
         let is_named = matches!(kind, Kind::Meta { .. });
         Event {
             agent: self.agent_name.clone().filter(|_| is_sub_agent && !is_named),
             parent_run_id: self.parent_run_id,
-            source: is_sub_agent.then(|| SOURCE_SUB_AGENT.to_owned()),
+            source: source.map(str::to_owned),
+            step_number,
             ..Event::of(self.id, kind)
         }
     }
@@ -182,13 +205,17 @@ pub struct Spawned {
     pub position: i32,
 }
 
-/// Adds a run.
+/// Adds a run. It is about what the run that it comes from is about: its parent, or the one whose call made its task's DAG.
 pub async fn insert(db: &mut PgConnection, run: NewRun<'_>) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into kb.agent_runs (id, project_id, conversation_id, user_id, agent_definition_id, agent_name, root_run_id,
                                     log_id, message_id, input, first_seq, timeout_s,
-                                    parent_run_id, depth, spawn_call_id, spawn_position, task_id)
-         values ($1, $2, $3, $4, $5, $6, coalesce($12::uuid, $1::uuid), $7, $8, $9, $10, $11, $13, $14, $15, $16, $17)",
+                                    parent_run_id, depth, spawn_call_id, spawn_position, task_id, context)
+         values ($1, $2, $3, $4, $5, $6, coalesce($12::uuid, $1::uuid), $7, $8, $9, $10, $11, $13, $14, $15, $16, $17,
+                 coalesce((select context from kb.agent_runs where id = $13),
+                          (select r.context from kb.tasks t join kb.task_dags d on d.id = t.dag_id
+                           join kb.agent_run_tool_calls c on c.id = d.waiting_call_id
+                           join kb.agent_runs r on r.id = c.run_id where t.id = $17)))",
         run.id,
         run.project_id,
         run.conversation_id,

@@ -32,6 +32,9 @@ pub struct Dag {
     pub triage_agent: Option<String>,
     pub waiting_run_id: Option<Uuid>,
     pub waiting_call_id: Option<Uuid>,
+    /// The plan that it carries out, and the log in which that is told.
+    pub plan_id: Option<Uuid>,
+    pub log_id: Option<Uuid>,
     pub created_at: DateTime<Utc>,
     pub finished_at: Option<DateTime<Utc>>,
 }
@@ -89,6 +92,14 @@ impl Role {
             .into_iter()
             .find(|role| role.as_str() == text)
     }
+}
+
+/// The log in which a DAG's story is told: who changes the DAG locks it before the DAG. None: it tells none.
+pub async fn log_of(db: impl PgExecutor<'_>, dag_id: Uuid) -> Result<Option<Uuid>, sqlx::Error> {
+    let log_id = sqlx::query_scalar!("select log_id from kb.task_dags where id = $1", dag_id)
+        .fetch_optional(db)
+        .await?;
+    Ok(log_id.flatten())
 }
 
 /// Locks a DAG until the caller's transaction ends.

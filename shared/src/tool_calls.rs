@@ -58,6 +58,8 @@ pub struct ToolCallRow {
     pub created_at: DateTime<Utc>,
     pub started_at: Option<DateTime<Utc>>,
     pub completed_at: Option<DateTime<Utc>>,
+    /// What it did to which thing: an [`Operation`](crate::events::kinds::Operation).
+    pub operation: Option<Value>,
 }
 
 impl ToolCallRow {
@@ -80,6 +82,16 @@ pub async fn outputs_of(
         run_id,
         prefix,
         after_step
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// The tools that a run has called.
+pub async fn names(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<String>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select distinct tool_name from kb.agent_run_tool_calls where run_id = $1",
+        run_id
     )
     .fetch_all(db)
     .await
@@ -162,6 +174,18 @@ pub async fn mark_ended(
     Ok(())
 }
 
+/// What the call did to which thing.
+pub async fn set_operation(db: &mut PgConnection, id: Uuid, operation: &Value) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.agent_run_tool_calls set operation = $2 where id = $1",
+        id,
+        operation
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
 /// Gives a run the calls of another one up to a step, as they are. It has that one's messages already, at the same positions.
 pub async fn copy(db: &mut PgConnection, of: Uuid, run_id: Uuid, step: i32) -> Result<(), sqlx::Error> {
     let count = sqlx::query_scalar!(
@@ -172,9 +196,9 @@ pub async fn copy(db: &mut PgConnection, of: Uuid, run_id: Uuid, step: i32) -> R
     let ids: Vec<Uuid> = (0..count.fetch_one(&mut *db).await?).map(|_| ids::new()).collect();
     sqlx::query!(
         "insert into kb.agent_run_tool_calls (id, run_id, message_id, call_id, step_number, position, tool_name, input, output, error,
-                                              status, duration_ms, created_at, started_at, completed_at)
+                                              status, duration_ms, created_at, started_at, completed_at, operation)
          select n.id, $2, theirs.id, c.call_id, c.step_number, c.position, c.tool_name, c.input, c.output, c.error,
-                c.status, c.duration_ms, c.created_at, c.started_at, c.completed_at
+                c.status, c.duration_ms, c.created_at, c.started_at, c.completed_at, c.operation
          from (select *, row_number() over (order by step_number, position, id) as nth
                from kb.agent_run_tool_calls where run_id = $1 and step_number <= $3) c
          join unnest($4::uuid[]) with ordinality n(id, nth) using (nth)

@@ -125,6 +125,10 @@ pub struct WorkerConfig {
     #[arg(long, env = "REJOIN_OLD_TRANSACTION_S", default_value_t = horizon::OLD.as_secs())]
     pub old_transaction_s: u64,
 
+    /// Tell readers how tools were chosen and run, and what the model was given (`telemetry`, `debug_context`): for development
+    #[arg(long, env = "REJOIN_DEBUG_AGENT_CONTEXT")]
+    pub debug_agent_context: bool,
+
     #[command(flatten)]
     pub mcp: McpArgs,
 
@@ -175,6 +179,7 @@ impl WorkerConfig {
             keep_events_h: 0.0,
             compact_events_after_s: 3600,
             old_transaction_s: horizon::OLD.as_secs(),
+            debug_agent_context: false,
             mcp: McpArgs::default(),
             sources: SourceArgs::default(),
             metrics: None,

@@ -3,17 +3,20 @@
 //!
 //! - `discussions` what discussions write into the graph; for flows only
 //! - `handoffs`    agents that may take a run over
+//! - `plans`       plans: made, reviewed, and what came of them
 //!
 //! `spawn_agents`, `create_tasks` and `ask_user` are answered by the step loop (`run/deferred.rs`): their run waits without a worker.
 
 pub mod discussions;
 pub mod handoffs;
+pub mod plans;
 
 use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
 use rejoin_shared::agents;
 use rejoin_shared::commands::{NewTasks, SpawnItem, SpawnWhat};
+use rejoin_shared::contexts::PLAN_TOOL;
 use rejoin_shared::ids;
 use rejoin_shared::questions::{ANSWER_MAX_CHARS, AnswerOption, NewQuestion};
 use rejoin_shared::tasks::spec::{DagSpec, MAX_CONCURRENCY, OnFailure, TaskSpec};
@@ -175,6 +178,7 @@ static TOOLS: LazyLock<Vec<SharedTool>> = LazyLock::new(|| {
             ],
             false,
         ),
+        plans::tool(),
     ]
 });
 
@@ -197,7 +201,7 @@ pub fn ask_user() -> SharedTool {
 /// Whether a run at this depth keeps a tool that its whitelist grants: below the top, agents are started only by those whose whitelist
 /// names that tool (a glob is no name), and at [`MAX_DEPTH`] by none.
 pub fn keeps(tool: &str, whitelist: &[String], depth: i32, max_depth: Option<i32>) -> bool {
-    if ![SPAWN_AGENTS, LIST_AVAILABLE_AGENTS, CREATE_TASKS].contains(&tool) {
+    if ![SPAWN_AGENTS, LIST_AVAILABLE_AGENTS, CREATE_TASKS, PLAN_TOOL].contains(&tool) {
         return true;
     }
     let deepest = max_depth.unwrap_or(MAX_DEPTH).min(MAX_DEPTH);

@@ -7,17 +7,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rejoin_shared::agents::settings::{Settings, TreeSettings};
+use rejoin_shared::agents::settings::{Settings, ToolSelection, TreeSettings};
 use rejoin_shared::agents::{self, AgentDefinition};
 use rejoin_shared::commands::{Begun, FencedError, FinishRun, Finished, RunError, SpawnLimits, StartRun, Started};
+use rejoin_shared::contexts;
 use rejoin_shared::events::Kind;
 use rejoin_shared::events::kinds::DoneStatus;
 use rejoin_shared::events::writer::RunStream;
+use rejoin_shared::plans::{Part, TOOL_CALLS_MAX};
 use rejoin_shared::prices;
 use rejoin_shared::queue::{ClaimedJob, KIND_RUN, Outcome};
 use rejoin_shared::runs::{self, Clocks, Run};
 use rejoin_shared::sabotage::{self, Break};
 use rejoin_shared::tool_calls;
+use rejoin_shared::tools::SharedTool;
 use rejoin_shared::tools::registry::Patterns;
 use serde_json::Value;
 use tracing::{Instrument, info_span, warn};
@@ -29,6 +32,7 @@ use crate::models::{ModelError, Provider};
 use crate::publish;
 use crate::run::history::{self, Opening};
 use crate::run::limits::{SUB_AGENT_MAX_STEPS, TreeLimits};
+use crate::run::selection::Selection;
 use crate::run::{End, ExecuteRequest, Execution, Limits};
 use crate::services::Services;
 
@@ -150,6 +154,8 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
             attempt: job.attempt,
         },
         opening: opening.messages,
+        context: opening.context.as_ref(),
+        part: agent.plans().then_some(Part::Planner),
         reason: job.last_error.as_deref().unwrap_or("the worker handed the run over"),
     };
     let Begun { started, mut run, .. } = services.execute(&start).await?;
@@ -159,6 +165,7 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
         Started::Fresh => Some(Opening {
             messages: start.opening,
             citations: opening.citations,
+            context: None,
         }),
         Started::Resumed => {
             metrics::counter!("rejoin_runs_resumed_total").increment(1);
@@ -207,6 +214,12 @@ impl Agent {
             None => services.models.resolve(wanted(definition.as_ref())),
         };
         Ok(Self { definition, model })
+    }
+
+    /// Whether it is made for planning: its definition names the tool.
+    fn plans(&self) -> bool {
+        let tools = self.definition.iter().flat_map(|definition| &definition.tools);
+        tools.into_iter().any(|tool| tool == contexts::PLAN_TOOL)
     }
 
     fn model_name(&self) -> String {
@@ -288,8 +301,8 @@ async fn go(
     let flow = definition.and_then(FlowModel::of);
     let is_flow = flow.is_some();
     let max_depth = definition.and_then(|definition| definition.max_depth);
-    let handoffs = match is_flow {
-        // What a flow does next is in its definition.
+    let handoffs = match is_flow || matches!(run.part(), Some(Part::PlanStep { .. })) {
+        // What a flow does next is in its definition; a plan's step stays with its agent.
         true => Vec::new(),
         false => handoffs::targets(&services.db.sql, run.project_id, &settings.handoffs).await?,
     };
@@ -307,17 +320,28 @@ async fn go(
             whitelist.to_vec(),
         ),
     };
+    let part = run.part();
+    let of_step = match &part {
+        Some(Part::PlanStep { tools, .. }) => Some(tools),
+        Some(Part::Planner) | None => None,
+    };
+    let tools: Vec<SharedTool> = tools
+        .into_iter()
+        .filter(|tool| coordination::keeps(&tool.spec().name, &named, run.depth, max_depth))
+        // A plan's step has those that its plan gives it, as far as its agent has them.
+        .filter(|tool| of_step.is_none_or(|tools| tools.contains(&tool.spec().name)))
+        .chain(handoffs.iter().map(|target| target.tool.clone()))
+        .collect();
     let request = ExecuteRequest {
         services: services.clone(),
         run: run.clone(),
         attempt: job.attempt,
-        tools: tools
-            .into_iter()
-            .filter(|tool| coordination::keeps(&tool.spec().name, &named, run.depth, max_depth))
-            .chain(handoffs.iter().map(|target| target.tool.clone()))
-            .collect(),
+        selection: selection(services, run, &settings, &tools).await?,
+        tools,
         handoffs,
         questions: settings.questions,
+        planning: settings.planning.clone(),
+        tool_calls: part.is_some().then_some(TOOL_CALLS_MAX),
         confirm: Arc::new(Patterns::new(&settings.confirm)),
         price,
         tree: clocks.used,
@@ -347,6 +371,28 @@ async fn go(
         None => Execution::load(request).await?,
     };
     Ok(execution.run().await)
+}
+
+/// Which of its tools the agent is shown.
+async fn selection(
+    services: &Services,
+    run: &Run,
+    settings: &Settings,
+    tools: &[SharedTool],
+) -> Result<Selection, sqlx::Error> {
+    let about = run
+        .about()
+        .filter(|_| settings.tool_selection == ToolSelection::Context);
+    let Some(context) = about else {
+        return Ok(Selection::default());
+    };
+    let wanted = contexts::settings(&services.db.sql, run.project_id, context.context_type).await?;
+    let mut selection = Selection::of(tools, &wanted.tools, &run.input);
+    // What it called in an earlier attempt or turn it has been shown.
+    for name in tool_calls::names(&services.db.sql, run.id).await? {
+        selection.missed(&name);
+    }
+    Ok(selection)
 }
 
 /// What the run's tree may still use: the deployment's limits, or those of the root's definition, where they are smaller.

@@ -31,6 +31,8 @@ pub enum StreamEvent {
         output: Option<Value>,
         error: Option<String>,
     },
+    /// How something was decided, for development.
+    Note { event: Kind },
     /// A limit has struck.
     Limit { limit: &'static str, message: String },
     /// The execution failed.
@@ -53,6 +55,7 @@ pub fn to_log(writer: EventWriter, stream: Arc<RunStream>, run: Run) -> StreamCa
                     limit: limit.to_owned(),
                     message,
                 },
+                StreamEvent::Note { event } => event,
                 // Written with the record of the call, or with the run's end.
                 StreamEvent::ToolCallStart { .. } | StreamEvent::ToolCallEnd { .. } | StreamEvent::Error { .. } => {
                     return Ok(());

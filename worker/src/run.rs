@@ -5,7 +5,10 @@
 //! - `act`      one call: acting, and how it ended
 //! - `transfer` calls that hand the run over to another agent
 //! - `deferred` calls that sub-agents or people answer: the run waits without a worker
+//! - `planning` calls that make plans
 //! - `limits`   steps, time, the same call over and over
+//! - `selection` which of its tools the agent is shown
+//! - `surroundings` what the conversation is about, in words for the model
 //! - `history`  what the model is given at first; what a new attempt rebuilds
 //!
 //! The loop has no state of its own that isn't stored: [`Execution::load`] rebuilds it from `kb.agent_run_messages` and
@@ -17,10 +20,14 @@ pub mod calls;
 mod deferred;
 pub mod history;
 pub mod limits;
+mod planning;
+pub mod selection;
+mod surroundings;
 mod transfer;
 
 use std::sync::Arc;
 
+use rejoin_shared::agents::settings::Planning;
 use rejoin_shared::commands::{AskedCall, FencedError, RecordStep, RunError};
 use rejoin_shared::events::Kind;
 use rejoin_shared::events::kinds::DoneStatus;
@@ -46,6 +53,7 @@ pub use history::LoadError;
 use history::{Opening, Stored};
 pub use limits::Limits;
 use limits::{Repeats, StopReason};
+use selection::Selection;
 
 /// What is to be executed.
 pub struct ExecuteRequest {
@@ -53,6 +61,8 @@ pub struct ExecuteRequest {
     pub run: Run,
     pub attempt: i32,
     pub tools: Vec<SharedTool>,
+    /// Which of them the model is shown.
+    pub selection: Selection,
     pub provider: Arc<dyn Provider>,
     pub temperature: Option<f64>,
     pub max_tokens: Option<u32>,
@@ -63,6 +73,10 @@ pub struct ExecuteRequest {
     pub questions: Option<u32>,
     /// Agents that may take the run over; their tools are among `tools`.
     pub handoffs: Vec<Target>,
+    /// Who does and reviews the steps of its plans.
+    pub planning: Planning,
+    /// Calls of tools that a turn may make; none: any number.
+    pub tool_calls: Option<usize>,
     /// What the model costs, where that is known.
     pub price: Option<Price>,
     /// What the run's tree has used so far.
@@ -128,6 +142,8 @@ pub enum Interrupt {
 struct Totals {
     input_tokens: u64,
     output_tokens: u64,
+    /// What the newest model call was given.
+    context_tokens: u64,
 }
 
 /// A run being executed.
@@ -141,6 +157,8 @@ pub struct Execution {
     repeats: Repeats,
     totals: Totals,
     tree: TreeUse,
+    /// Calls of tools in this turn, so far.
+    calls_made: usize,
     /// The reply so far: what readers who apply resets have on their screens.
     reply: String,
     /// The last step has begun: tools are off, and the run pauses after it.
@@ -176,8 +194,10 @@ impl Execution {
             totals: Totals {
                 input_tokens: stored.input_tokens,
                 output_tokens: stored.output_tokens,
+                context_tokens: stored.context_tokens,
             },
             tree: request.tree,
+            calls_made: stored.calls_made,
             reply: stored.reply,
             stopping: stored.stopping,
             request,
@@ -250,6 +270,7 @@ impl Execution {
                 .request
                 .limits
                 .reached(steps, run.total_steps.max(self.step), self.tree)
+                .or(self.out_of_calls().then_some(StopReason::ToolCalls))
         {
             self.stopping = Some(reason);
             if let Err(end) = self.limit(reason.name(), &reason.explanation()).await {
@@ -264,8 +285,15 @@ impl Execution {
         let tools = if self.stopping.is_some() {
             Vec::new()
         } else {
-            self.request.tools.clone()
+            let shown = self.request.tools.iter();
+            shown
+                .filter(|tool| self.request.selection.shows(&tool.spec().name))
+                .cloned()
+                .collect()
         };
+        if let Err(end) = self.note_context(&tools).await {
+            return Next::End(end);
+        }
 
         let answer = match self.ask(&tools).await {
             Ok(answer) => answer,
@@ -279,6 +307,7 @@ impl Execution {
         self.step += 1;
         self.totals.input_tokens += answer.usage.input_tokens;
         self.totals.output_tokens += answer.usage.output_tokens;
+        self.totals.context_tokens = answer.usage.input_tokens;
         // Calls that were not offered any more are refused as a whole: the answer is what there is of text.
         let calls = if self.stopping.is_some() {
             Vec::new()
@@ -299,6 +328,10 @@ impl Execution {
             return Next::End(end);
         }
         Next::Step
+    }
+
+    fn out_of_calls(&self) -> bool {
+        self.request.tool_calls.is_some_and(|most| self.calls_made >= most)
     }
 
     /// Stores the step: the assistant's message, its calls as pending, the counters, `usage`.
@@ -368,6 +401,7 @@ impl Execution {
             "inputTokens": self.totals.input_tokens,
             "outputTokens": self.totals.output_tokens,
             "totalTokens": self.totals.input_tokens + self.totals.output_tokens,
+            "contextTokens": self.totals.context_tokens,
             "steps": self.step,
         });
         if let Some(cost_usd) = self.cost_usd() {
@@ -396,6 +430,36 @@ impl Execution {
             message: message.to_owned(),
         };
         self.tell(event).await.map_err(|_| End::LeaseLost)
+    }
+
+    /// For development: how something was decided.
+    async fn note(&self, name: &str, data: Value) -> Result<(), End> {
+        if !self.request.services.config.debug_agent_context {
+            return Ok(());
+        }
+        let event = Kind::Telemetry {
+            name: name.to_owned(),
+            data,
+        };
+        self.tell(StreamEvent::Note { event }).await.map_err(|_| End::LeaseLost)
+    }
+
+    /// For development: what the model is given in the first step of a turn.
+    async fn note_context(&self, tools: &[SharedTool]) -> Result<(), End> {
+        if !self.request.services.config.debug_agent_context || self.step != self.request.run.turn_step {
+            return Ok(());
+        }
+        let names: Vec<&str> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();
+        let of = self.request.tools.len();
+        self.note(
+            "tool_selection",
+            json!({"shown": names.len(), "of": of, "tools": names}),
+        )
+        .await?;
+        let event = Kind::DebugContext {
+            debug: json!({"system": self.system, "messages": self.messages.len(), "context": self.request.run.context}),
+        };
+        self.tell(StreamEvent::Note { event }).await.map_err(|_| End::LeaseLost)
     }
 
     async fn tell(&self, event: StreamEvent) -> Result<(), LeaseLost> {

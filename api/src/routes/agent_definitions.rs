@@ -324,8 +324,9 @@ async fn install_defaults(
     let definitions = match params.set.as_deref() {
         None | Some("graph") => agents::defaults(),
         Some("databases") => agents::specialists(),
+        Some("planner") => agents::planners(),
         Some(other) => {
-            let detail = format!("set={other} is not known; it may be graph or databases");
+            let detail = format!("set={other} is not known; it may be graph, databases or planner");
             return Err(Problem::bad_request("invalid_query", detail));
         }
     };
@@ -361,8 +362,9 @@ async fn install_defaults(
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct InstallParams {
-    /// `graph` (default): the agent over the knowledge graph; `databases`: the specialists of databases, and triage
-    #[param(pattern = "^(graph|databases)$")]
+    /// `graph` (default): the agent over the knowledge graph; `databases`: the specialists of databases, and triage;
+    /// `planner`: the agent that plans, and the one that does a step
+    #[param(pattern = "^(graph|databases|planner)$")]
     set: Option<String>,
 }
 

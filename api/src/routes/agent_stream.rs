@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use rejoin_shared::consoles::attached;
 use rejoin_shared::{conversations, messages};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -25,6 +25,8 @@ use crate::sse::dialects::Dialect;
 use crate::sse::start::{self, StreamParams, Wanted};
 use crate::state::AppState;
 
+/// Earlier messages that a request may tell of.
+const HISTORY_MAX: usize = 100;
 /// Messages that a fetched session holds: the newest.
 const MESSAGES: i64 = 200;
 
@@ -57,6 +59,20 @@ pub struct AgentRequest {
     #[serde(alias = "project_focus")]
     #[schema(value_type = Option<Object>)]
     pub project_focus: Option<Value>,
+    /// Where the user is: with `contextType`, the thing that it names
+    #[serde(alias = "entity_id")]
+    pub entity_id: Option<Uuid>,
+    /// Of what type that thing is
+    #[serde(alias = "ontology_entity_type")]
+    pub ontology_entity_type: Option<String>,
+    /// Earlier messages, as the client has them: at most 100, and not used. The server has its own
+    #[serde(alias = "conversation_history")]
+    #[schema(value_type = Option<Vec<Object>>, max_items = 100)]
+    pub conversation_history: Option<Vec<Value>>,
+    /// What the client says of the turn before: not used. The server keeps its own
+    #[serde(alias = "last_turn_context")]
+    #[schema(value_type = Option<Object>)]
+    pub last_turn_context: Option<Value>,
     /// The client's own name for this turn: posting it again gives the same run
     #[serde(alias = "stream_run_id")]
     pub stream_run_id: Option<String>,
@@ -107,12 +123,24 @@ async fn post_message(
     if let Some(project) = request.workspace_id {
         caller.in_project(project)?;
     }
+    let told = request.conversation_history.as_ref().map_or(0, Vec::len);
+    if told > HISTORY_MAX {
+        let detail = format!(
+            "conversation_history has {told} messages, and may have {HISTORY_MAX}: the server keeps its own, so that none is needed"
+        );
+        return Err(Problem::bad_request("history_too_long", detail));
+    }
     let request = ChatRequest {
         message: request.message,
         conversation_id: request.session_id,
         agent_definition_id: request.agent_definition_id,
         context_type: request.context_type,
-        project_focus: request.project_focus,
+        project_focus: request.project_focus.or_else(|| {
+            // The thing itself, where that is a project.
+            let is_project = matches!(request.ontology_entity_type.as_deref(), None | Some("project"));
+            let id = request.entity_id.filter(|_| is_project)?;
+            Some(json!({ "projectId": id }))
+        }),
         consoles: request.consoles,
         console_id: request.console_id,
         client_turn_id: request.stream_run_id,

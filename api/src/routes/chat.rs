@@ -10,6 +10,7 @@ use rejoin_shared::commands;
 use rejoin_shared::commands::{OnBusy, PostError, PostMessage, Posted};
 use rejoin_shared::consoles::NewConsole;
 use rejoin_shared::consoles::attached::{ATTACHED_MAX, Attached};
+use rejoin_shared::contexts;
 use rejoin_shared::walls::Asking;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -200,6 +201,8 @@ fn command(
         // An existing conversation keeps what it is bound to.
         (Some(_), Some(_)) | (None, _) => None,
     };
+    contexts::Told::of(request.context_type.as_deref(), request.project_focus.as_ref())
+        .map_err(|fault| Problem::bad_request("invalid_context", fault))?;
     Ok(PostMessage {
         owner: caller.owner(),
         conversation_id,

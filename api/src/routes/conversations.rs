@@ -10,6 +10,7 @@ use rejoin_shared::audit::Actor;
 use rejoin_shared::auth::Scope;
 use rejoin_shared::commands::DeleteConversation;
 use rejoin_shared::consoles::attached;
+use rejoin_shared::contexts;
 use rejoin_shared::conversations::{self, Conversation};
 use rejoin_shared::messages::{self, ChatMessage};
 use rejoin_shared::wakeup::Wake;
@@ -76,6 +77,14 @@ pub struct ConversationDetail {
     pub conversation: ConversationBody,
     /// The console that is pinned to it
     pub attached_console: Option<AttachedConsole>,
+    /// What it is about; absent where that was never said
+    pub context_type: Option<String>,
+    /// The project that it is about, and perhaps one thing in it
+    #[schema(value_type = Option<Object>)]
+    pub project_focus: Option<Value>,
+    /// What its newest turn was about, as the server saw it
+    #[schema(value_type = Option<Object>)]
+    pub last_turn_context: Option<Value>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -144,6 +153,11 @@ pub struct ConversationPatch {
     #[schema(pattern = r"\S", max_length = 500)]
     pub title: Option<String>,
     pub metadata: Option<Value>,
+    /// What the conversation is about from now on: a type of context
+    pub context_type: Option<String>,
+    /// {projectId, projectName, focusType?, focusEntityId?}
+    #[schema(value_type = Option<Object>)]
+    pub project_focus: Option<Value>,
 }
 
 fn not_found() -> Problem {
@@ -249,13 +263,17 @@ async fn get(
     let conversation = visible(&state, &caller, id).await?.into();
     let mut db = caller.walled(&state).await?;
     let console = attached::pinned(&mut db, caller.owner(), id).await?;
+    let (context, last_turn_context) = contexts::of_conversation(&mut *db, id).await?;
     Ok(Json(ConversationDetail {
         conversation,
         attached_console: console.map(Into::into),
+        context_type: context.as_ref().map(|context| context.context_type.as_str().to_owned()),
+        project_focus: context.and_then(|context| context.focus).map(|focus| json!(focus)),
+        last_turn_context,
     }))
 }
 
-/// Change title or metadata
+/// Change title or metadata, or what the conversation is about
 #[utoipa::path(patch, path = "/api/conversations/{id}", tag = "conversations", request_body = ConversationPatch,
     params(("id" = Uuid, Path, description = "The conversation")),
     responses((status = 200, description = "As it is now", body = ConversationBody), Refused, BodyRefused))]
@@ -266,11 +284,18 @@ async fn update(
     Body(patch): Body<ConversationPatch>,
 ) -> Result<Json<ConversationBody>, Problem> {
     check(patch.title.as_deref(), patch.metadata.as_ref())?;
+    let told = contexts::Told::of(patch.context_type.as_deref(), patch.project_focus.as_ref())
+        .map_err(|fault| Problem::bad_request("invalid_context", fault))?;
     let (title, metadata) = (patch.title.as_deref(), patch.metadata.as_ref());
     let mut tx = caller.walled(&state).await?;
     let updated = conversations::update(&mut *tx, caller.owner(), id, title, metadata).await?;
+    let updated = updated.ok_or_else(not_found)?;
+    let has_turned = contexts::turn(&mut tx, id, told).await?;
     tx.commit().await?;
-    Ok(Json(updated.ok_or_else(not_found)?.into()))
+    if has_turned {
+        state.bus.publish(Wake::log(id));
+    }
+    Ok(Json(updated.into()))
 }
 
 /// Delete a conversation with its messages, runs and events

@@ -214,6 +214,7 @@ async fn create(
         spec: &spec,
         ordered: &ordered,
         made_by: None,
+        plan: None,
     };
     let wake = commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
     state.bus.publish(wake);

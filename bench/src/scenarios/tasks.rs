@@ -75,6 +75,7 @@ impl Scenario for Tasks {
                 spec: &spec,
                 ordered: &ordered,
                 made_by: None,
+                plan: None,
             };
             commands::execute(&database.db.sql, &dag)
                 .await

@@ -38,6 +38,30 @@ pub struct Settings {
     pub specialty: Specialty,
     /// Questions that a run may ask with `ask_user`; none: any number.
     pub questions: Option<u32>,
+    /// Which of its tools the model is shown.
+    #[serde(alias = "toolSelection")]
+    pub tool_selection: ToolSelection,
+    pub planning: Planning,
+}
+
+/// Of an agent that plans.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Planning {
+    /// The agent that does steps, by name; none: `executor`.
+    pub executor: Option<String>,
+    /// The agent that reviews plans which are to be reviewed; none: rules do.
+    pub reviewer: Option<String>,
+}
+
+/// Which of its tools an agent is shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolSelection {
+    #[default]
+    All,
+    /// Those that what the conversation is about calls for.
+    Context,
 }
 
 /// An agent that may take a run over: its name, or `{"agent": name, "as": word}` for a tool of another name.
@@ -271,6 +295,7 @@ mod tests {
             (json!({"handoffs": ["a-b", "a b"]}), "transfer_to_a_b"),
             (json!({"handoffs": [{"agent": "a", "as": "Ü"}]}), "a-z"),
             (json!({"confirm": "delete_*"}), "config"),
+            (json!({"toolSelection": "some"}), "context"),
             (json!({"specialty": {"databases": ["oracle"]}}), "postgresql"),
             (json!({"specialty": {"keywords": ["a", " - "]}}), "keywords"),
             (json!({"specialty": {"keywords": vec!["a"; 51]}}), "keywords"),

@@ -5,7 +5,8 @@
 //! starts what comes after both, once (invariant I12). Agents that decide (which agent, is it good, what becomes of a failure) are runs of
 //! the task like the one that does its work.
 //!
-//! Order of locks: a run's log, the DAG's row, the log of the run that waits for the DAG.
+//! Order of locks: a run's log (of a plan's step that is the log of the run that waits for the DAG), the DAG's row, the log of the run that
+//! waits for the DAG.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -15,14 +16,16 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::carry_out;
 use super::ends::RunEnd;
 use crate::agents::{self, AgentDefinition};
 use crate::events::kinds::DoneStatus;
 use crate::events::log;
 use crate::graph::{Actor, ActorKind};
+use crate::plans::STEP_TIMEOUT_S;
 use crate::questions::{self, AnswerOption, NewQuestion};
 use crate::queue::{self, NewJob};
-use crate::runs::{self, NewRun, Run};
+use crate::runs::{self, NewRun, Run, Spawned};
 use crate::tasks::select::{self, Choice};
 use crate::tasks::{self, Dag, Role, Task, mirror};
 use crate::wakeup::Wake;
@@ -292,7 +295,7 @@ async fn conclude(
 
 async fn complete(db: &mut PgConnection, dag: &Dag, task: &Task, summary: &str) -> Result<Wake, sqlx::Error> {
     tasks::end(db, task.id, "completed", Some(summary), None).await?;
-    follow(db, task.id).await?;
+    follow(db, dag, task.id).await?;
     tasks::let_go(db, dag.project_id, task.id).await?;
     Ok(Wake::default())
 }
@@ -300,7 +303,7 @@ async fn complete(db: &mut PgConnection, dag: &Dag, task: &Task, summary: &str) 
 /// What waits for a skipped task goes on without it.
 async fn skip(db: &mut PgConnection, dag: &Dag, task: &Task, why: &str) -> Result<Wake, sqlx::Error> {
     tasks::end(db, task.id, "skipped", None, Some(why)).await?;
-    follow(db, task.id).await?;
+    follow(db, dag, task.id).await?;
     tasks::let_go(db, dag.project_id, task.id).await?;
     Ok(Wake::default())
 }
@@ -310,7 +313,7 @@ async fn retry_or_fail(db: &mut PgConnection, dag: &Dag, task: &Task, failure: &
         return fail(db, dag, task, failure, task.summary.as_deref()).await;
     }
     tasks::again(db, task.id, Some(failure), true).await?;
-    follow(db, task.id).await?;
+    follow(db, dag, task.id).await?;
     Ok(Wake::default())
 }
 
@@ -323,15 +326,16 @@ async fn fail(
     summary: Option<&str>,
 ) -> Result<Wake, sqlx::Error> {
     tasks::end(db, task.id, "failed", summary, Some(why)).await?;
-    follow(db, task.id).await?;
-    let skipped = match dag.on_failure.as_str() {
-        "stop" => tasks::pending(db, dag.id).await?,
-        _ => tasks::behind(db, dag.project_id, task.id).await?,
+    follow(db, dag, task.id).await?;
+    let stops = dag.on_failure == "stop" || carry_out::stops(db, dag, task).await?;
+    let skipped = match stops {
+        true => tasks::pending(db, dag.id).await?,
+        false => tasks::behind(db, dag.project_id, task.id).await?,
     };
     let because = format!("the task {} failed", task.r#ref);
     for id in skipped {
         tasks::end(db, id, "skipped", None, Some(&because)).await?;
-        follow(db, id).await?;
+        follow(db, dag, id).await?;
     }
     Ok(Wake::default())
 }
@@ -348,6 +352,7 @@ async fn end_if_over(db: &mut PgConnection, dag: &Dag) -> Result<Wake, sqlx::Err
         (_, false) => "completed",
     };
     tasks::set_state(db, dag.id, state).await?;
+    carry_out::over(db, dag, state).await?;
     wake_waiting(db, dag).await
 }
 
@@ -385,23 +390,37 @@ async fn start(
         .await;
     };
     let id = ids::new();
-    log::create(db, id).await?;
+    // A plan's step belongs to the run that planned, and to its log; every other task has a log of its own.
+    let place = carry_out::place(db, dag, task).await?;
+    if place.is_none() {
+        log::create(db, id).await?;
+    }
+    let planner = place.as_ref().map(|place| &place.planner);
     let run = NewRun {
         id,
-        spawned: None,
+        spawned: planner.map(|planner| Spawned {
+            parent_run_id: planner.id,
+            root_run_id: planner.root_run_id,
+            depth: planner.depth + 1,
+            call_id: dag.waiting_call_id.unwrap_or_default(),
+            position: task.r#ref.parse().unwrap_or_default(),
+        }),
         project_id: dag.project_id,
-        conversation_id: None,
+        conversation_id: planner.and_then(|planner| planner.conversation_id),
         user_id: dag.user_id,
         agent_definition_id: Some(definition.id),
         agent_name: Some(&definition.name),
-        log_id: id,
+        log_id: planner.map_or(id, |planner| planner.log_id),
         message_id: None,
         input,
-        first_seq: 0,
-        timeout_s: None,
+        first_seq: planner.map_or(0, |planner| planner.first_seq),
+        timeout_s: planner.map(|_| STEP_TIMEOUT_S),
         task_id: Some(task.id),
     };
     runs::insert(db, run).await?;
+    if let Some(place) = &place {
+        carry_out::set_part(db, id, &place.part).await?;
+    }
     let job = NewJob {
         project_id: dag.project_id,
         run_id: Some(id),
@@ -412,18 +431,21 @@ async fn start(
     queue::enqueue(db, &job).await?;
     tasks::assign(db, task.id, id, role, agent, because).await?;
     if role == Role::Work {
-        follow(db, task.id).await?;
+        follow(db, dag, task.id).await?;
     }
     Ok(Wake::queue(queue::DEFAULT_QUEUE))
 }
 
-pub(super) async fn follow(db: &mut PgConnection, task: Uuid) -> Result<(), sqlx::Error> {
+pub(super) async fn follow(db: &mut PgConnection, dag: &Dag, task: Uuid) -> Result<(), sqlx::Error> {
     let actor = Actor {
         kind: ActorKind::System,
         id: None,
     };
     match tasks::get(&mut *db, task).await? {
-        Some(task) => mirror::follow(db, &task, actor).await,
+        Some(task) => {
+            mirror::follow(db, &task, actor).await?;
+            carry_out::follow(db, dag, &task).await
+        }
         None => Ok(()),
     }
 }

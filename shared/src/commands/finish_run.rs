@@ -6,6 +6,7 @@ use sqlx::PgConnection;
 
 use super::ends::RunEnd;
 use super::{Command, FencedError, wire_time};
+use crate::contexts::Context;
 use crate::events::kinds::{DoneStatus, Kind, MessageBody};
 use crate::events::log;
 use crate::messages::{self, NewMessage, Role};
@@ -13,7 +14,7 @@ use crate::queue::{self, settle};
 use crate::runs::Run;
 use crate::sabotage::{self, Break};
 use crate::wakeup::Wake;
-use crate::{conversations, ids, inbox};
+use crate::{contexts, conversations, ids, inbox};
 
 /// Why a run failed, as clients are told.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,24 +94,39 @@ impl FinishRun<'_> {
         };
         let mut events = Vec::from_iter(end.error_event(run));
         let citations = (!self.citations.is_empty()).then(|| json!(self.citations));
+        let known = sqlx::query!(
+            r#"select now() as "now!", (select context from kb.agent_runs where id = $1) as context"#,
+            run.id
+        )
+        .fetch_one(&mut *db)
+        .await?;
+        let mut message_at = 0;
         if let Some((id, _)) = message {
-            let now = sqlx::query_scalar!(r#"select now() as "now!""#)
-                .fetch_one(&mut *db)
-                .await?;
+            message_at = events.len();
             let message = MessageBody {
                 id,
                 role: Role::Assistant.as_str().to_owned(),
                 content: self.text.to_owned(),
-                created_at: wire_time(now),
+                created_at: wire_time(known.now),
                 attached_context: None,
                 citations: citations.clone(),
             };
             events.push(run.event(Kind::Message { message }));
         }
+        let about = Context::stored(known.context.as_ref()).filter(|_| !run.is_sub_agent());
+        if let (Some(conversation_id), Some(context)) = (run.conversation_id, about) {
+            let last_turn = contexts::conclude(db, conversation_id, run.id, &run.input, &context).await?;
+            if let Some(tokens) = self.usage["contextTokens"].as_u64() {
+                let usage = contexts::usage(tokens, None);
+                events.push(run.event(Kind::ContextUsage { usage }));
+            }
+            events.push(run.event(Kind::LastTurnContext { context: last_turn }));
+        }
         if sabotage::is(Break::DoneTwice) {
             events.push(end.last_event(run));
         }
         events.push(end.last_event(run));
+        let behind = i64::try_from(events.len() - 1 - message_at).unwrap_or_default();
         let done_seq = log::append(db, run.log_id, Some(run.root_run_id), &events).await?;
 
         if let Some((id, conversation_id)) = message {
@@ -127,7 +143,7 @@ impl FinishRun<'_> {
                 citations: citations.as_ref(),
                 retrieval_context: Some(&retrieval_context),
                 metadata: &metadata,
-                seq: done_seq - 1,
+                seq: done_seq - behind,
             };
             messages::insert(db, new_message).await?;
             conversations::touch(db, conversation_id).await?;

@@ -166,6 +166,7 @@ async fn start(db: &mut PgConnection, schedule: &Schedule, target: Target) -> Re
                 spec: &spec,
                 ordered: &ordered,
                 made_by: None,
+                plan: None,
             };
             let wake = create.apply(db).await.map_err(|error| match error {
                 DagError::Database(error) => Refused::Database(error),

@@ -1,12 +1,13 @@
 //! A tool call on record before it acts, and its end with the result (invariants I7, I13): row, event and the run's safe point
 //! in one transaction, so that what readers saw and what a new attempt finds agree.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{Command, FencedError};
-use crate::events::kinds::{Kind, ToolStatus};
+use crate::contexts::{self, Context};
+use crate::events::kinds::{Kind, Operation, ToolStatus};
 use crate::events::log;
 use crate::queue::settle;
 use crate::runs::Run;
@@ -25,6 +26,8 @@ pub struct ToolStarted<'a> {
     pub call_id: &'a str,
     pub tool: &'a str,
     pub input: &'a Value,
+    /// What it does to which thing.
+    pub operation: Option<&'a Operation>,
     /// Whether readers are told: not without a stream callback, and not again when a new attempt repeats the call.
     pub publish: bool,
 }
@@ -77,6 +80,10 @@ impl ToolStarted<'_> {
         };
         if self.publish {
             append_and_move_safe_point(db, run, started).await?;
+            if let Some(operation) = self.operation {
+                let operation = operation.clone();
+                append_and_move_safe_point(db, run, Kind::Operation { operation }).await?;
+            }
         }
         Ok(Some((true, Wake::log(run.log_id))))
     }
@@ -102,8 +109,12 @@ pub struct ToolEnded<'a> {
     /// Whether to tell of the call's start first: it never acted (unknown tool, bad arguments, doom loop), so that nothing
     /// has told of it yet, and readers see every call begin before it ends.
     pub announce: Option<&'a Value>,
+    /// What it did to which thing.
+    pub operation: Option<Operation>,
     /// What readers are told beside its end.
     pub events: Vec<Kind>,
+    /// Where it has led the conversation.
+    pub context: Option<&'a Context>,
     /// Whether readers are told at all.
     pub publish: bool,
 }
@@ -134,6 +145,9 @@ impl ToolEnded<'_> {
         }
         let duration = i32::try_from(self.duration_ms).unwrap_or(i32::MAX);
         tool_calls::mark_ended(db, self.id, self.status, self.output, self.error, Some(duration)).await?;
+        if let Some(operation) = &self.operation {
+            tool_calls::set_operation(db, self.id, &json!(operation)).await?;
+        }
         run_messages::append(
             db,
             run.id,
@@ -174,8 +188,21 @@ impl ToolEnded<'_> {
             duration_ms: Some(self.duration_ms),
         };
         append_and_move_safe_point(db, run, ended).await?;
+        if let Some(operation) = self.operation.clone() {
+            append_and_move_safe_point(db, run, Kind::Operation { operation }).await?;
+        }
         for event in &self.events {
             append_and_move_safe_point(db, run, event.clone()).await?;
+        }
+        if let Some(context) = self.context {
+            contexts::lead_run(db, run.id, run.root_run_id, context).await?;
+            if let Some(conversation_id) = run.conversation_id {
+                let before = contexts::turn_to(db, conversation_id, context).await?;
+                if before.and_then(|before| before.focus) != context.focus {
+                    let focus = context.focus.as_ref().map(|focus| json!(focus));
+                    append_and_move_safe_point(db, run, Kind::FocusChanged { focus }).await?;
+                }
+            }
         }
         Ok(Some(Wake::log(run.log_id)))
     }

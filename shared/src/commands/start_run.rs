@@ -2,12 +2,15 @@
 //! readers with `reset` what to forget, and goes on from what is stored. A run that was woken after a wait has left nothing half-written:
 //! it says that it thinks again.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use super::{Command, FencedError};
+use crate::contexts::{self, TurnContext};
 use crate::events::kinds::Kind;
 use crate::events::log;
+use crate::plans::Part;
 use crate::queue::settle;
 use crate::run_messages;
 use crate::runs::{Run, RunState};
@@ -27,6 +30,10 @@ pub struct StartRun<'a> {
     pub meta: Kind,
     /// System prompt, history, and the message to answer.
     pub opening: Vec<Opening>,
+    /// What the turn is about, if it is one of a conversation that is about anything.
+    pub context: Option<&'a TurnContext>,
+    /// What it is in a plan, where that was not said before.
+    pub part: Option<Part>,
     /// Why an earlier attempt did not finish, for `reset`.
     pub reason: &'a str,
 }
@@ -88,10 +95,7 @@ impl StartRun<'_> {
                 run_messages::append_all(db, run.id, &self.opening, 0).await?;
                 (Started::Fresh, self.meta.clone())
             }
-            Some(_) if before.state == RunState::Queued.as_str() => {
-                let state = "thinking".to_owned();
-                (Started::Woken, Kind::AgentState { state, details: None })
-            }
+            Some(_) if before.state == RunState::Queued.as_str() => (Started::Woken, thinking(None)),
             Some(safe_seq) => {
                 let reset = Kind::Reset {
                     discard_after: safe_seq,
@@ -108,23 +112,66 @@ impl StartRun<'_> {
                 data: routing.clone(),
             }));
         }
+        let turn = self
+            .context
+            .filter(|_| started == Started::Fresh && !run.is_sub_agent());
+        if let (Some(turn), Some(conversation_id)) = (turn, run.conversation_id) {
+            let kinds = about(db, conversation_id, turn).await?;
+            events.extend(kinds.into_iter().map(|kind| run.event(kind)));
+        }
+        let about = turn.map(|turn| turn.context.to_json());
         let seq = log::append(db, run.log_id, Some(run.root_run_id), &events).await?;
         let run = sqlx::query_as!(
             Run,
             "update kb.agent_runs
              set state = 'running', attempt = $2, safe_seq = $3, started_at = coalesce(started_at, now()),
-                 model = $4, agent_name = coalesce(agent_name, $5)
+                 model = $4, agent_name = coalesce(agent_name, $5), context = coalesce($6, context),
+                 part = coalesce(part, $7)
              where id = $1
              returning *",
             run.id,
             self.attempt,
             seq,
             self.model,
-            self.agent_name
+            self.agent_name,
+            about as _,
+            self.part.as_ref().map(|part| json!(part)) as _
         )
         .fetch_one(db)
         .await?;
         let wake = Wake::log(run.log_id);
         Ok(Some(Begun { started, run, wake }))
+    }
+}
+
+/// Keeps with the conversation what the turn is about, and gives what readers are told of it.
+async fn about(db: &mut PgConnection, conversation_id: Uuid, turn: &TurnContext) -> Result<Vec<Kind>, sqlx::Error> {
+    let context = &turn.context;
+    let before = contexts::turn_to(db, conversation_id, context).await?;
+    let mut told = vec![Kind::ContextUsage {
+        usage: turn.usage.clone(),
+    }];
+    if before.as_ref().and_then(|before| before.focus.as_ref()) != context.focus.as_ref() {
+        told.push(Kind::FocusChanged {
+            focus: context.focus.as_ref().map(|focus| json!(focus)),
+        });
+    }
+    if let Some(focus) = &context.focus {
+        told.push(Kind::FocusActive { focus: json!(focus) });
+    }
+    if let Some(last_turn) = &turn.last_turn {
+        told.push(Kind::LastTurnContext {
+            context: last_turn.clone(),
+        });
+    }
+    told.push(thinking(Some(context.context_type.as_str())));
+    Ok(told)
+}
+
+fn thinking(context_type: Option<&str>) -> Kind {
+    Kind::AgentState {
+        state: "thinking".to_owned(),
+        context_type: context_type.map(str::to_owned),
+        details: None,
     }
 }

@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{Command, CreateDag, DagError, FencedError};
+use super::{Command, CreateDag, DagError, FencedError, Review, carry_out};
 use crate::events::kinds::{Event, Kind, ToolStatus};
 use crate::events::log;
+use crate::plans::NewPlan;
 use crate::questions::{self, NewQuestion};
 use crate::queue::{self, NewJob, settle};
 use crate::runs::{self, NewRun, Run, RunState, Spawned};
@@ -60,9 +61,31 @@ pub enum DeferredWhat {
     Spawn(Vec<SpawnItem>),
     /// A DAG of tasks, and whether the run waits for its end.
     Tasks(Box<NewTasks>),
+    /// A plan is made: carried out at once, or when it was reviewed.
+    Plan(Box<PlanAhead>),
+    /// A plan that waited for it has its verdict.
+    Review(Box<Review>),
     Ask(NewQuestion),
     /// Whether the call may act: it has not begun.
     Confirm(NewQuestion),
+}
+
+/// A plan that a call makes, and who reviews it.
+#[derive(Debug, Clone)]
+pub struct PlanAhead {
+    pub new: NewPlan,
+    pub reviewer: Reviewer,
+}
+
+#[derive(Debug, Clone)]
+pub enum Reviewer {
+    Nobody,
+    /// Whether it may be carried out.
+    Person(NewQuestion),
+    /// An agent, whose answer is read as a verdict.
+    Agent(SpawnItem),
+    /// Rules have decided already.
+    Rules(Review),
 }
 
 /// A DAG that a call makes.
@@ -161,6 +184,7 @@ impl SuspendRun<'_> {
                         spec: &new.spec,
                         ordered: &new.ordered,
                         made_by: Some((run.id, call.id, new.waits)),
+                        plan: None,
                     };
                     match create.apply(db).await {
                         Ok(begun) => wake.merge(begun),
@@ -168,6 +192,11 @@ impl SuspendRun<'_> {
                         // The graph refused it before anything was written: the answer says so.
                         Err(error) => tool_calls::note(db, call.id, &json!({ "refused": error.to_string() })).await?,
                     }
+                }
+                DeferredWhat::Plan(ahead) => wake.merge(self.plan(db, call, ahead, &mut events).await?),
+                DeferredWhat::Review(review) => {
+                    self.tell_now(db, &mut events).await?;
+                    wake.merge(carry_out::reviewed(db, run, review).await?);
                 }
                 DeferredWhat::Ask(question) => {
                     tool_calls::mark_running(db, call.id).await?;
@@ -185,6 +214,7 @@ impl SuspendRun<'_> {
             };
             events.push(run.event(Kind::AgentState {
                 state: state.to_owned(),
+                context_type: None,
                 details: Some(json!({ "agents": waits.agents, "questions": waits.questions, "dags": waits.dags })),
             }));
         }
@@ -200,6 +230,64 @@ impl SuspendRun<'_> {
         }
         waits::park(db, run.id, self.attempt).await?;
         Ok(Some(Suspended::Parked(wake)))
+    }
+
+    /// What was gathered so far is told before what others tell by themselves.
+    async fn tell_now(&self, db: &mut PgConnection, events: &mut Vec<Event>) -> Result<(), sqlx::Error> {
+        if self.publish && !events.is_empty() {
+            log::append(db, self.run.log_id, Some(self.run.root_run_id), events).await?;
+        }
+        events.clear();
+        Ok(())
+    }
+
+    async fn plan(
+        &self,
+        db: &mut PgConnection,
+        call: &Deferred<'_>,
+        ahead: &PlanAhead,
+        events: &mut Vec<Event>,
+    ) -> Result<Wake, sqlx::Error> {
+        let run = self.run;
+        if !matches!(ahead.reviewer, Reviewer::Agent(_)) {
+            tool_calls::mark_running(db, call.id).await?;
+            events.push(run.event(started(call)));
+        }
+        self.tell_now(db, events).await?;
+        let status = match ahead.reviewer {
+            Reviewer::Nobody => "pending",
+            Reviewer::Person(_) | Reviewer::Agent(_) | Reviewer::Rules(_) => "pending_review",
+        };
+        match &ahead.reviewer {
+            Reviewer::Nobody => {
+                let plan = carry_out::create(db, run, call.id, &ahead.new, status).await?;
+                carry_out::begin(db, run, &plan).await
+            }
+            Reviewer::Rules(review) => {
+                carry_out::create(db, run, call.id, &ahead.new, status).await?;
+                carry_out::reviewed(db, run, review).await
+            }
+            Reviewer::Person(question) => {
+                let plan = carry_out::create(db, run, call.id, &ahead.new, status).await?;
+                carry_out::ready_for_review(db, run, &plan).await?;
+                self.ask(db, call, question, events).await?;
+                Ok(Wake::default())
+            }
+            Reviewer::Agent(item) => {
+                // It begins the call, as every spawning of agents does.
+                let wake = self.spawn(db, call, std::slice::from_ref(item), events).await?;
+                let begun = std::mem::take(events);
+                let (call_started, rest): (Vec<_>, Vec<_>) = begun
+                    .into_iter()
+                    .partition(|event| matches!(event.kind, Kind::McpTool { .. }));
+                *events = call_started;
+                self.tell_now(db, events).await?;
+                let plan = carry_out::create(db, run, call.id, &ahead.new, status).await?;
+                carry_out::ready_for_review(db, run, &plan).await?;
+                *events = rest;
+                Ok(wake)
+            }
+        }
     }
 
     async fn ask(

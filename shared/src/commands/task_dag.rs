@@ -4,7 +4,8 @@ use serde_json::json;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::{CancelRun, Command, CommandError, dispatch, execute_for};
+use super::{CancelRun, Command, CommandError, carry_out, dispatch, execute_for};
+use crate::events::log;
 use crate::graph::{self, Actor, ActorKind};
 use crate::ids;
 use crate::tasks::spec::{DagSpec, MAX_CONCURRENCY, Ordered, RETRIES};
@@ -55,6 +56,8 @@ pub struct CreateDag<'a> {
     pub ordered: &'a Ordered,
     /// The run and its call that make it, and whether the run waits for its end.
     pub made_by: Option<(Uuid, Uuid, bool)>,
+    /// The plan that it carries out, and the log in which that is told, whose lock the caller holds.
+    pub plan: Option<(Uuid, Uuid)>,
 }
 
 impl Command for CreateDag<'_> {
@@ -66,8 +69,8 @@ impl Command for CreateDag<'_> {
         let dag = sqlx::query_as!(
             Dag,
             "insert into kb.task_dags (id, project_id, user_id, name, max_concurrency, on_failure, rules, selector_agent, judge_agent,
-                                       triage_agent, waiting_run_id, waiting_call_id)
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+                                       triage_agent, waiting_run_id, waiting_call_id, plan_id, log_id)
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
              returning *",
             self.id,
             self.project_id,
@@ -80,7 +83,9 @@ impl Command for CreateDag<'_> {
             spec.judge_agent as _,
             spec.triage_agent as _,
             self.made_by.and_then(|(run, _, waits)| waits.then_some(run)) as _,
-            self.made_by.map(|(_, call, _)| call) as _
+            self.made_by.map(|(_, call, _)| call) as _,
+            self.plan.map(|(plan, _)| plan) as _,
+            self.plan.map(|(_, log)| log) as _
         )
         .fetch_one(&mut *db)
         .await?;
@@ -188,6 +193,9 @@ impl Command for ChangeDag {
     type Error = DagError;
 
     async fn apply(&self, db: &mut PgConnection) -> Result<Wake, DagError> {
+        if let Some(log_id) = tasks::log_of(&mut *db, self.id).await? {
+            log::lock(db, log_id).await?;
+        }
         let mut dag = tasks::lock(db, self.id).await?.ok_or(DagError::NotFound)?;
         let next = match (self.change, dag.state.as_str()) {
             (DagChange::Dispatch, _) => return Ok(dispatch::dispatch(db, &dag).await?),
@@ -203,8 +211,9 @@ impl Command for ChangeDag {
         if self.change == DagChange::Cancel {
             for id in tasks::pending(db, dag.id).await? {
                 tasks::end(db, id, "skipped", None, Some("the DAG was cancelled")).await?;
-                dispatch::follow(db, id).await?;
+                dispatch::follow(db, &dag, id).await?;
             }
+            carry_out::over(db, &dag, next).await?;
             return Ok(dispatch::wake_waiting(db, &dag).await?);
         }
         Ok(dispatch::dispatch(db, &dag).await?)

@@ -225,6 +225,8 @@ pub enum Kind {
         /// `thinking`, `executing_plan`, `waiting_on_user` or `waiting_on_agents`.
         state: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        context_type: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         details: Option<Value>,
     },
     /// After each model call: sums over the run so far.

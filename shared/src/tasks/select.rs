@@ -173,6 +173,8 @@ mod tests {
             triage_agent: None,
             waiting_run_id: None,
             waiting_call_id: None,
+            plan_id: None,
+            log_id: None,
             created_at: DateTime::UNIX_EPOCH,
             finished_at: None,
         }

@@ -4,6 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
+use rejoin_shared::events::kinds::Operation;
 use rejoin_shared::tool_calls::CallStatus;
 use rejoin_shared::tools::{SharedTool, ToolContext, ToolError};
 use serde_json::Value;
@@ -27,6 +28,8 @@ pub(super) struct Ended {
     pub duration_ms: i64,
     /// It never acted: nobody has told of its start.
     pub unannounced: bool,
+    /// What it did to which thing.
+    pub operation: Option<Operation>,
 }
 
 impl Ended {
@@ -37,6 +40,7 @@ impl Ended {
             error: None,
             duration_ms,
             unannounced: false,
+            operation: None,
         }
     }
 
@@ -61,6 +65,7 @@ impl Ended {
             error: Some(error),
             duration_ms: 0,
             unannounced: true,
+            operation: None,
         }
     }
 
@@ -80,6 +85,7 @@ impl Ended {
             error: Some(error),
             duration_ms,
             unannounced: false,
+            operation: None,
         }
     }
 
@@ -95,6 +101,7 @@ impl Ended {
             ),
             duration_ms: 0,
             unannounced: false,
+            operation: None,
         }
     }
 
@@ -122,6 +129,8 @@ pub(super) struct Doing {
     pub tool: SharedTool,
     pub context: ToolContext,
     pub arguments: Value,
+    /// What it does to which thing, once that was looked up.
+    pub operation: Option<Operation>,
     pub signals: Signals,
     pub limits: Limits,
     /// Of the call.
@@ -129,8 +138,32 @@ pub(super) struct Doing {
 }
 
 impl Doing {
+    /// Finds out what the call does to which thing, before it does.
+    pub async fn look(&mut self) {
+        let mut operation = self.tool.operation(&self.context, &self.arguments).await;
+        if let Some(operation) = &mut operation {
+            operation.status = "start".to_owned();
+        }
+        self.operation = operation;
+    }
+
+    /// Runs it, and says what it did to which thing.
+    pub async fn done(mut self) -> Result<Ended, Interrupt> {
+        let operation = self.operation.take();
+        let mut ended = self.acted().await?;
+        ended.operation = operation.map(|begun| {
+            let made = ended.output.as_ref().and_then(|output| output["id"].as_str());
+            Operation {
+                status: if ended.error.is_none() { "success" } else { "error" }.to_owned(),
+                entity_id: begun.entity_id.or(made.and_then(|id| id.parse().ok())),
+                ..begun
+            }
+        });
+        Ok(ended)
+    }
+
     /// Runs it, raced against everything that may stop it.
-    pub async fn done(self) -> Result<Ended, Interrupt> {
+    async fn acted(self) -> Result<Ended, Interrupt> {
         let spec = self.tool.spec();
         let repeatable = spec.read_only || spec.idempotent;
         let began = Instant::now();

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use rejoin_shared::commands::{RunError, ToolEnded, ToolStarted};
-use rejoin_shared::events::kinds::DoneStatus;
+use rejoin_shared::contexts::Shift;
+use rejoin_shared::events::Kind;
+use rejoin_shared::events::kinds::{DoneStatus, Operation};
 use rejoin_shared::sabotage::{self, Break};
 use rejoin_shared::tool_calls::{CallStatus, ToolCallRow};
 use rejoin_shared::wakeup::Wake;
@@ -14,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::act::{Doing, Ended};
 use super::limits::{REPEATS_STOPPED, Verdict};
-use super::{End, Execution, Interrupt, Next};
+use super::{End, Execution, Interrupt, Next, surroundings};
 use crate::models::{Message, ToolCall};
 use crate::publish::StreamEvent;
 use rejoin_shared::tools::{SharedTool, ToolContext, arguments};
@@ -108,14 +110,19 @@ impl Execution {
     }
 
     async fn answer_together(&mut self, calls: Vec<ToolCallRow>, tools: Vec<SharedTool>) -> Result<(), End> {
+        for call in &calls {
+            self.notice_miss(&call.tool_name).await?;
+        }
         let mut under_way = Vec::with_capacity(calls.len());
         for (call, tool) in calls.iter().zip(tools) {
             let again = call.status() == CallStatus::Running;
             under_way.push(match arguments::admit(tool.spec(), &call.input) {
                 Err(fault) => Err(Ended::refused(fault).announced(again)),
                 Ok(arguments) => {
-                    self.start(call, again).await?;
-                    Ok(self.doing(call, tool, arguments))
+                    let mut doing = self.doing(call, tool, arguments);
+                    doing.look().await;
+                    self.start(call, again, doing.operation.as_ref()).await?;
+                    Ok(doing)
                 }
             });
         }
@@ -149,6 +156,15 @@ impl Execution {
         Ok(())
     }
 
+    /// A call of a tool that the model was not shown: it is from now on.
+    async fn notice_miss(&mut self, tool: &str) -> Result<(), End> {
+        if !self.request.selection.missed(tool) {
+            return Ok(());
+        }
+        metrics::counter!("rejoin_tool_selection_misses_total").increment(1);
+        self.note("tool_selection_miss", json!({ "tool": tool })).await
+    }
+
     pub(super) fn tool(&self, name: &str) -> Option<SharedTool> {
         self.request.tools.iter().find(|tool| tool.spec().name == name).cloned()
     }
@@ -168,7 +184,15 @@ impl Execution {
         }
         let verdict = self.repeats.ask(&call.tool_name, &call.input);
         let tool = self.tool(&call.tool_name);
+        if tool.is_some() {
+            self.notice_miss(&call.tool_name).await?;
+        }
+        let is_over_limit = self.out_of_calls();
         let ended = match (verdict, tool) {
+            (_, Some(_)) if is_over_limit => Ended::refused(format!(
+                "this call was not executed: the turn has made {} calls of tools, and may make no more",
+                self.calls_made
+            )),
             (Verdict::Refuse, _) => Ended::refused(format!(
                 "{} was called with these arguments again and again, with the same result; this call was not executed. \
                  Change the arguments, use another tool, or answer with what you have.",
@@ -234,9 +258,11 @@ impl Execution {
         arguments: Value,
         again: bool,
     ) -> Result<Ended, End> {
-        self.start(call, again).await?;
+        let mut doing = self.doing(call, tool, arguments);
+        doing.look().await;
+        self.start(call, again, doing.operation.as_ref()).await?;
         let began = Instant::now();
-        match self.doing(call, tool, arguments).done().await {
+        match doing.done().await {
             Ok(ended) => Ok(ended),
             Err(interrupt) => {
                 self.stopped(call, interrupt, began).await?;
@@ -246,7 +272,7 @@ impl Execution {
     }
 
     /// Puts on record that the call acts from now on, and tells readers.
-    async fn start(&mut self, call: &ToolCallRow, again: bool) -> Result<(), End> {
+    async fn start(&mut self, call: &ToolCallRow, again: bool, operation: Option<&Operation>) -> Result<(), End> {
         let started = ToolStarted {
             run: &self.request.run,
             attempt: self.request.attempt,
@@ -254,6 +280,7 @@ impl Execution {
             call_id: &call.call_id,
             tool: &call.tool_name,
             input: &call.input,
+            operation,
             publish: self.request.callback.is_some() && !again,
         };
         let recorded = match sabotage::is(Break::ActBeforeRecord) {
@@ -287,10 +314,11 @@ impl Execution {
                 call_id: call.call_id.clone(),
                 record_id: call.id,
                 cancel: self.request.signals.cancel.clone(),
-                focus: None,
+                focus: self.request.run.about().and_then(|context| context.focus),
             },
             tool,
             arguments,
+            operation: None,
             signals: self.request.signals.clone(),
             limits: self.request.limits.clone(),
             limit: Duration::from_secs(self.request.services.config.tool_timeout_s),
@@ -321,6 +349,10 @@ impl Execution {
             (Some(output), Some(tool)) if ended.status == CallStatus::Completed => tool.events(output),
             _ => Vec::new(),
         };
+        let context = events.iter().find_map(|event| match event {
+            Kind::ContextShift { context_shift } => Shift::read(context_shift).map(Shift::context),
+            _ => None,
+        });
         let cut = ended.output.as_ref().and_then(|output| told_instead(output, call));
         let command = ToolEnded {
             run: &self.request.run,
@@ -336,7 +368,9 @@ impl Execution {
             duration_ms: ended.duration_ms,
             result_message: &json!(message),
             announce: ended.unannounced.then_some(&call.input),
+            operation: ended.operation.clone(),
             events,
+            context: context.as_ref(),
             publish: self.request.callback.is_some(),
         };
         self.request
@@ -345,6 +379,14 @@ impl Execution {
             .await
             .map_err(|error| self.infrastructure(error))?;
         self.messages.push(message);
+        self.calls_made += 1;
+        let outcome = json!({
+            "tool": call.tool_name, "status": ended.status.as_str(), "durationMs": ended.duration_ms,
+        });
+        self.note("tool_execution", outcome).await?;
+        if let Some(context) = &context {
+            surroundings::led_to(&mut self.request.run, context);
+        }
         let end = StreamEvent::ToolCallEnd {
             call_id: call.call_id.clone(),
             tool: call.tool_name.clone(),

@@ -3,6 +3,8 @@
 //! another attempt comes here again and finds the answers.
 
 use rejoin_shared::commands::{DagError, Deferred, DeferredWhat, SuspendRun, Suspended, cancel_dag};
+use rejoin_shared::contexts::PLAN_TOOL;
+use rejoin_shared::plans;
 use rejoin_shared::questions::{self, Question};
 use rejoin_shared::runs;
 use rejoin_shared::tool_calls::{CallStatus, ToolCallRow};
@@ -22,10 +24,10 @@ const SUMMARIES_MAX_CHARS: usize = 50_000;
 const SUMMARY_MAX_CHARS: usize = 20_000;
 
 /// Tools that are always answered so.
-const OURS: [&str; 3] = [SPAWN_AGENTS, CREATE_TASKS, ASK_USER];
+pub(super) const OURS: [&str; 4] = [SPAWN_AGENTS, CREATE_TASKS, ASK_USER, PLAN_TOOL];
 
 /// How a call is answered.
-enum Answer {
+pub(super) enum Answer {
     /// Somebody else has to, first.
     Awaited(DeferredWhat),
     /// It is over.
@@ -140,11 +142,12 @@ impl Execution {
 
     /// The tasks of a call whose run is cancelled are, too.
     async fn cancel_tasks(&self, call: &ToolCallRow) -> Result<(), End> {
-        if call.tool_name != CREATE_TASKS {
+        if ![CREATE_TASKS, PLAN_TOOL].contains(&call.tool_name.as_str()) {
             return Ok(());
         }
         let services = &self.request.services;
         let failed = |error| End::database("cancelling the tasks", error);
+        plans::give_up(&services.db.sql, call.id).await.map_err(failed)?;
         let Some(dag) = tasks::of_call(&services.db.sql, call.id).await.map_err(failed)? else {
             return Ok(());
         };
@@ -164,6 +167,9 @@ impl Execution {
         }
         if has_begun && call.tool_name == CREATE_TASKS {
             return self.tasks_done(call).await;
+        }
+        if has_begun && call.tool_name == PLAN_TOOL {
+            return self.plan_under_way(call).await;
         }
         let asked = questions::of_call(&self.request.services.db.sql, call.id)
             .await
@@ -189,6 +195,9 @@ impl Execution {
                 Ok(items) => Answer::Awaited(DeferredWhat::Spawn(items)),
                 Err(fault) => Answer::Ended(Ended::refused(fault)),
             });
+        }
+        if call.tool_name == PLAN_TOOL {
+            return self.plan_ahead(admitted).await;
         }
         if call.tool_name == CREATE_TASKS {
             return Ok(match coordination::new_tasks(admitted) {
@@ -334,7 +343,7 @@ impl Execution {
 }
 
 /// How long a call has been on its way.
-fn waited_ms(call: &ToolCallRow) -> i64 {
+pub(super) fn waited_ms(call: &ToolCallRow) -> i64 {
     call.started_at
         .map(|at| {
             (chrono::DateTime::<chrono::Utc>::from(std::time::SystemTime::now()) - at)

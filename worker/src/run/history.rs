@@ -2,6 +2,7 @@
 
 use rejoin_shared::agents::AgentDefinition;
 use rejoin_shared::consoles::{self, attached};
+use rejoin_shared::contexts::{self, TurnContext};
 use rejoin_shared::conversations::Owner;
 use rejoin_shared::graph::search;
 use rejoin_shared::runs::Run;
@@ -16,6 +17,7 @@ use uuid::Uuid;
 
 use super::answer::STEP_SEPARATOR;
 use super::limits::{Repeats, StopReason, Verdict};
+use super::surroundings;
 use crate::models::{Message, ToolCall};
 use crate::services::Services;
 
@@ -31,6 +33,8 @@ const CONTEXT_ENTITY_CHARS: usize = 600;
 pub struct Opening {
     pub messages: Vec<(&'static str, Value)>,
     pub citations: Vec<Value>,
+    /// What the turn is about.
+    pub context: Option<TurnContext>,
 }
 
 /// The records of a run could not be read.
@@ -48,16 +52,21 @@ pub async fn open(
     run: &Run,
     definition: Option<&AgentDefinition>,
 ) -> Result<Opening, sqlx::Error> {
-    let (system, citations) = match definition {
+    let (mut system, citations) = match definition {
         Some(definition) => (whole_prompt(services, run, definition).await?, Vec::new()),
         None => plain_prompt(services, run).await,
     };
+    let about = surroundings::of(services, run).await?;
+    if let Some(about) = &about {
+        system.push_str(&about.prompt);
+    }
     let mut opening = Opening {
         messages: vec![(
             "system",
             run_messages::system_prompt(&system, definition.map(|definition| definition.id)),
         )],
         citations,
+        context: None,
     };
     if let (Some(conversation_id), Some(message_id)) = (run.conversation_id, run.message_id) {
         // The new message counts as one of them.
@@ -82,7 +91,17 @@ pub async fn open(
             text: run.input.clone()
         }),
     ));
+    opening.context = about.and_then(|about| about.turn).map(|mut turn| {
+        let chars = opening.messages.iter().map(|(_, content)| said(content)).sum();
+        turn.usage = contexts::usage(contexts::estimate(chars), None);
+        turn
+    });
     Ok(opening)
+}
+
+/// Characters of a stored message.
+fn said(content: &Value) -> usize {
+    content["text"].as_str().map_or(0, |text| text.chars().count())
 }
 
 /// An agent's prompt, with what the project and the user tell all agents, and the consoles that are open where it can read them.
@@ -213,6 +232,9 @@ pub struct Stored {
     pub repeats: Repeats,
     pub input_tokens: u64,
     pub output_tokens: u64,
+    pub context_tokens: u64,
+    /// Calls of tools in this turn that are over.
+    pub calls_made: usize,
     pub reply: String,
     /// The model was told to stop, for this reason, and has had its last word.
     pub stopping: Option<StopReason>,
@@ -229,6 +251,8 @@ impl Stored {
             repeats: Repeats::default(),
             input_tokens: run.usage["inputTokens"].as_u64().unwrap_or_default(),
             output_tokens: run.usage["outputTokens"].as_u64().unwrap_or_default(),
+            context_tokens: run.usage["contextTokens"].as_u64().unwrap_or_default(),
+            calls_made: 0,
             reply: String::new(),
             stopping: None,
         };
@@ -273,6 +297,9 @@ pub async fn rebuild(db: &PgPool, run: &Run) -> Result<Stored, LoadError> {
         match call.status() {
             CallStatus::Pending | CallStatus::Running => stored.open_calls.push(call),
             CallStatus::Completed | CallStatus::Error | CallStatus::OutcomeUnknown => {
+                if call.step_number > run.turn_step {
+                    stored.calls_made += 1;
+                }
                 if stored.repeats.ask(&call.tool_name, &call.input) == Verdict::Go {
                     let content = stored.messages.iter().find_map(|message| match message {
                         Message::ToolResult { call_id, content, .. } if *call_id == call.call_id => Some(content),
@@ -306,6 +333,7 @@ pub fn as_rows(run: &Run, step: i32, calls: &[ToolCall], ids: &[Uuid]) -> Vec<To
             created_at: run.created_at,
             started_at: None,
             completed_at: None,
+            operation: None,
         })
         .collect()
 }

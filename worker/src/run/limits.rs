@@ -60,16 +60,18 @@ pub enum StopReason {
     TreeTime,
     TreeTokens,
     TreeCost,
+    ToolCalls,
 }
 
 impl StopReason {
-    pub const ALL: [StopReason; 6] = [
+    pub const ALL: [StopReason; 7] = [
         StopReason::Steps,
         StopReason::TotalSteps,
         StopReason::Time,
         StopReason::TreeTime,
         StopReason::TreeTokens,
         StopReason::TreeCost,
+        StopReason::ToolCalls,
     ];
 
     /// Stable word: the error's code, the metric's label.
@@ -81,6 +83,7 @@ impl StopReason {
             StopReason::TreeTime => "tree_timeout",
             StopReason::TreeTokens => "token_budget",
             StopReason::TreeCost => "cost_budget",
+            StopReason::ToolCalls => "tool_call_limit",
         }
     }
 
@@ -93,6 +96,7 @@ impl StopReason {
             StopReason::TreeTime => "The time of this whole job is over.",
             StopReason::TreeTokens => "The tokens for this whole job are used up.",
             StopReason::TreeCost => "The money for this whole job is used up.",
+            StopReason::ToolCalls => "You have made all the calls of tools that you may make.",
         };
         format!(
             "{limit} Tools are off now. Summarize what you have found so far, say what is still open, and stop. \
@@ -111,6 +115,7 @@ impl StopReason {
             StopReason::TreeTime => "the run was paused: the time of its whole tree is over".to_owned(),
             StopReason::TreeTokens => "the run was paused: its tree has used up its tokens".to_owned(),
             StopReason::TreeCost => "the run was paused: its tree has used up its money".to_owned(),
+            StopReason::ToolCalls => "the run was paused at its limit of tool calls".to_owned(),
         }
     }
 }

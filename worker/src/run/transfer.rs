@@ -82,7 +82,7 @@ impl Execution {
         )))
     }
 
-    fn agent_name(&self) -> &str {
+    pub(super) fn agent_name(&self) -> &str {
         self.request.run.agent_name.as_deref().unwrap_or_default()
     }
 
@@ -114,7 +114,9 @@ impl Execution {
                 duration_ms: 0,
                 result_message: &message,
                 announce: Some(&call.input),
+                operation: None,
                 events: Vec::new(),
+                context: None,
                 publish: self.request.callback.is_some(),
             },
             from: self.agent_name(),

@@ -34,7 +34,7 @@ fn translate(event: &Value) -> Vec<Value> {
         // The client has them from its own request, and from `text`.
         "message" | "usage" => vec![],
         // Of sub-agents: their text is not the answer.
-        "token" | "reasoning" | "meta" if event["source"] == "sub_agent" => vec![],
+        "token" | "reasoning" | "meta" if !event["parentRunId"].is_null() => vec![],
         "meta" => {
             let id = &event["conversationId"];
             let session = json!({"type": "session", "sessionId": id, "session": {"id": id}});
@@ -104,7 +104,7 @@ mod tests {
         );
         assert_eq!(types(json!({"type": "message"})), Vec::<String>::new());
         assert_eq!(
-            types(json!({"type": "token", "token": "a", "source": "sub_agent"})),
+            types(json!({"type": "token", "token": "a", "source": "plan_step", "parentRunId": "p"})),
             Vec::<String>::new()
         );
         assert_eq!(types(json!({"type": "limit", "limit": "timeout"})), ["timeout"]);

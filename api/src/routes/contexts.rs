@@ -1,0 +1,123 @@
+//! What conversations may be about: the types of contexts, as a project has them.
+
+use axum::Json;
+use axum::extract::State;
+use rejoin_shared::audit::Action;
+use rejoin_shared::contexts::{self, ContextType, PROMPT_MAX_CHARS, TOOLS_MAX};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::audit::record;
+use crate::caller::Caller;
+use crate::extract::{Body, Segments};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(put))
+}
+
+/// A type of context, as the project has it
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ContextSettings {
+    pub context_type: String,
+    /// What agents are told beside their own prompt
+    pub prompt: String,
+    /// The tools that agents are shown at first whose definitions say `"toolSelection": "context"`: names and globs
+    pub tools: Vec<String>,
+    /// Whether the project has changed it
+    pub is_changed: bool,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ContextList {
+    pub items: Vec<ContextSettings>,
+}
+
+/// How a project wants it. Null: as shipped
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ContextRequest {
+    #[schema(max_length = 20000)]
+    pub prompt: Option<String>,
+    #[schema(max_items = 200)]
+    pub tools: Option<Vec<String>>,
+}
+
+async fn read(db: &mut sqlx::PgConnection, project_id: Uuid, one: ContextType) -> Result<ContextSettings, Problem> {
+    let (prompt, tools) = contexts::of_project(db, project_id, one).await?;
+    let is_changed = prompt.is_some() || tools.is_some();
+    let shipped = contexts::shipped(one);
+    Ok(ContextSettings {
+        context_type: one.as_str().to_owned(),
+        prompt: prompt.unwrap_or_else(|| shipped.prompt.clone()),
+        tools: tools.unwrap_or_else(|| shipped.tools.clone()),
+        is_changed,
+    })
+}
+
+/// The types of contexts, as the project has them
+#[utoipa::path(get, path = "/api/projects/{p}/contexts", tag = "contexts",
+    params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "All of them", body = ContextList), Refused))]
+async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+) -> Result<Json<ContextList>, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = caller.walled(&state).await?;
+    let mut items = Vec::new();
+    for one in ContextType::ALL {
+        items.push(read(&mut db, project_id, one).await?);
+    }
+    Ok(Json(ContextList { items }))
+}
+
+/// Say how the project wants a type of context
+#[utoipa::path(put, path = "/api/admin/projects/{p}/contexts/{type}", tag = "contexts", request_body = ContextRequest,
+    params(("p" = Uuid, Path, description = "The project"), ("type" = String, Path, description = "The type, such as `project_audit`")),
+    responses((status = 200, description = "As it is now", body = ContextSettings), Refused, BodyRefused))]
+async fn put(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, named)): Segments<(Uuid, String)>,
+    Body(request): Body<ContextRequest>,
+) -> Result<Json<ContextSettings>, Problem> {
+    caller.in_project(project_id)?;
+    let one = ContextType::named(&named).map_err(|fault| Problem::bad_request("invalid_context", fault))?;
+    let is_bad = |text: &String| text.chars().count() > PROMPT_MAX_CHARS || text.contains('\0');
+    let names = request.tools.as_deref().unwrap_or_default();
+    if request.prompt.as_ref().is_some_and(is_bad) || names.len() > TOOLS_MAX || names.iter().any(is_bad) {
+        let detail = format!(
+            "a prompt has at most {PROMPT_MAX_CHARS} characters, tools are at most {TOOLS_MAX} names or globs; none holds a NUL"
+        );
+        return Err(Problem::bad_request("invalid_context", detail));
+    }
+    let mut db = caller.walled(&state).await?;
+    contexts::set_of_project(
+        &mut *db,
+        project_id,
+        one,
+        request.prompt.as_deref(),
+        request.tools.as_deref(),
+    )
+    .await?;
+    let now = read(&mut db, project_id, one).await?;
+    let detail = json!({"type": one, "prompt": request.prompt.is_some(), "tools": request.tools});
+    record(
+        &mut db,
+        &caller,
+        Action::ContextSet,
+        format!("project:{project_id}"),
+        detail,
+    )
+    .await?;
+    db.commit().await?;
+    Ok(Json(now))
+}

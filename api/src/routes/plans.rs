@@ -1,0 +1,215 @@
+//! Plans that agents have made: looked at with what became of their steps, and, while they wait for approval, edited. They are approved as any
+//! question is answered; paused, let go on and cancelled as the DAG of tasks that carries them out.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use chrono::{DateTime, Utc};
+use rejoin_shared::plans::{self, Plan, steps};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::extract::{Body, PageParams, Params, Segments, page};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(get, edit))
+}
+
+/// A plan, with what became of its steps
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanBody {
+    pub id: Uuid,
+    pub conversation_id: Option<Uuid>,
+    /// The run that made it
+    pub run_id: Uuid,
+    /// The plan that it takes the place of
+    pub revises_plan_id: Option<Uuid>,
+    pub objective: String,
+    pub user_message: String,
+    /// `planner_stream`, `ask_clarifying_questions` or `project_creation`
+    pub strategy: String,
+    /// `auto_execute`, `draft_only` or `agent_review`
+    pub execution_mode: String,
+    /// `pending`, `pending_review`, `executing`, `completed`, `completed_with_errors` or `failed`
+    pub status: String,
+    pub version: i32,
+    /// [{stepNumber, type, description, executorRequired, tools, dependsOn, status, result?, error?}]
+    #[schema(value_type = Vec<Object>)]
+    pub steps: Value,
+    /// The DAG of tasks that carries it out
+    pub dag_id: Option<Uuid>,
+    #[schema(value_type = Object)]
+    pub metadata: Value,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+    pub finished_at: Option<DateTime<Utc>>,
+}
+
+impl PlanBody {
+    fn of(plan: Plan, steps: Value) -> Self {
+        Self {
+            id: plan.id,
+            conversation_id: plan.conversation_id,
+            run_id: plan.run_id,
+            revises_plan_id: plan.revises_plan_id,
+            objective: plan.objective,
+            user_message: plan.user_message,
+            strategy: plan.strategy,
+            execution_mode: plan.execution_mode,
+            status: plan.status,
+            version: plan.version,
+            steps,
+            dag_id: plan.dag_id,
+            metadata: plan.metadata,
+            created_at: plan.created_at,
+            updated_at: plan.updated_at,
+            finished_at: plan.finished_at,
+        }
+    }
+}
+
+/// A plan with all its versions
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanDetail {
+    #[serde(flatten)]
+    pub plan: PlanBody,
+    /// The newest first
+    pub versions: Vec<PlanVersion>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanVersion {
+    pub version: i32,
+    #[schema(value_type = Vec<Object>)]
+    pub steps: Value,
+    /// `agent` or `user`
+    pub changed_by: String,
+    pub created_at: DateTime<Utc>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanPage {
+    pub items: Vec<PlanBody>,
+    pub next_cursor: Option<String>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub struct PlanParams {
+    /// Of this conversation only
+    pub conversation_id: Option<Uuid>,
+}
+
+/// Other steps for a draft
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PlanEdit {
+    /// The version that they were made of
+    pub version: i32,
+    #[schema(value_type = Vec<Object>)]
+    pub steps: Value,
+}
+
+fn not_found() -> Problem {
+    Problem::not_found("plan_not_found", "The plan")
+}
+
+/// The plans of the project's runs that the caller may see, newest first
+#[utoipa::path(get, path = "/api/projects/{p}/plans", tag = "plans", params(PageParams, PlanParams, ("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "A page", body = PlanPage), Refused))]
+async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Params(params): Params<PageParams>,
+    Params(wanted): Params<PlanParams>,
+) -> Result<Json<PlanPage>, Problem> {
+    caller.in_project(project_id)?;
+    let limit = params.limit(&state)?;
+    let mut db = caller.walled(&state).await?;
+    let found = plans::list(&mut *db, project_id, wanted.conversation_id, params.after()?, limit + 1).await?;
+    let mut rows = Vec::with_capacity(found.len());
+    for plan in found {
+        let steps = plans::standing(&mut *db, &plan).await?;
+        rows.push((plan, json!(steps)));
+    }
+    let (items, next_cursor) = page(
+        rows,
+        limit,
+        |(plan, _)| (plan.created_at, plan.id),
+        |(plan, steps)| PlanBody::of(plan, steps),
+    );
+    Ok(Json(PlanPage { items, next_cursor }))
+}
+
+/// One plan, with what became of its steps, and its versions
+#[utoipa::path(get, path = "/api/projects/{p}/plans/{id}", tag = "plans",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The plan")),
+    responses((status = 200, description = "It", body = PlanDetail), Refused))]
+async fn get(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<Json<PlanDetail>, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = caller.walled(&state).await?;
+    let plan = plans::get(&mut *db, project_id, id).await?.ok_or_else(not_found)?;
+    let steps = json!(plans::standing(&mut *db, &plan).await?);
+    let versions = plans::versions(&mut *db, id).await?;
+    Ok(Json(PlanDetail {
+        plan: PlanBody::of(plan, steps),
+        versions: versions
+            .into_iter()
+            .map(|one| PlanVersion {
+                version: one.version,
+                steps: one.steps,
+                changed_by: one.changed_by,
+                created_at: one.created_at,
+            })
+            .collect(),
+    }))
+}
+
+/// Give a plan that waits for approval other steps
+#[utoipa::path(patch, path = "/api/projects/{p}/plans/{id}", tag = "plans", request_body = PlanEdit,
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The plan")),
+    responses((status = 200, description = "As it is now", body = PlanBody),
+        (status = 409, description = "It is no draft any more, or was changed meanwhile", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn edit(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Body(request): Body<PlanEdit>,
+) -> Result<Json<PlanBody>, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = caller.walled(&state).await?;
+    let plan = plans::get(&mut *db, project_id, id).await?.ok_or_else(not_found)?;
+    let invalid = |fault: String| Problem::bad_request("invalid_plan", fault);
+    let steps = steps::read(&request.steps).map_err(invalid)?;
+    let planners: Vec<(String, bool)> =
+        serde_json::from_value(plan.metadata["plannerTools"].clone()).unwrap_or_default();
+    let tools = steps::tools(&steps, &planners).map_err(invalid)?;
+    let Some(edited) = plans::edit(&mut db, &plan, request.version, &steps, &tools).await? else {
+        let detail = format!(
+            "the plan is {} at version {}, and you changed version {}: read it again",
+            plan.status, plan.version, request.version
+        );
+        return Err(Problem::new(StatusCode::CONFLICT, "plan_conflict", detail));
+    };
+    db.commit().await?;
+    let steps = edited.steps.clone();
+    Ok(Json(PlanBody::of(edited, steps)))
+}

@@ -1,0 +1,150 @@
+//! Calls of `agent_create_plan`: the plan is stored and told; a person, an agent or rules may have to approve it; then its steps are carried
+//! out, and the run waits without a worker until the last one is over.
+
+use rejoin_shared::commands::{DeferredWhat, PlanAhead, Reviewer, SpawnItem, SpawnWhat};
+use rejoin_shared::plans::{self, ExecutionMode, Plan};
+use rejoin_shared::tool_calls::ToolCallRow;
+use rejoin_shared::{agents, questions, runs};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::act::Ended;
+use super::deferred::{Answer, waited_ms};
+use super::{End, Execution};
+use crate::coordination::plans::{self as planning, Planner};
+
+/// A reviewing agent sums up after this [seconds].
+const REVIEW_TIMEOUT_S: i32 = 120;
+
+impl Execution {
+    /// How a call that has begun is answered.
+    pub(super) async fn plan_under_way(&self, call: &ToolCallRow) -> Result<Answer, End> {
+        let db = &self.request.services.db.sql;
+        let failed = |error| End::database("reading the plan", error);
+        let Some(plan) = plans::of_call(db, call.id).await.map_err(failed)? else {
+            let why = "the plan could not be made".to_owned();
+            return Ok(Answer::Ended(Ended::failed(why, waited_ms(call))));
+        };
+        if plan.finished_at.is_some() {
+            let outcome = planning::outcome(&plan);
+            return Ok(Answer::Ended(Ended::completed(outcome, waited_ms(call))));
+        }
+        if plan.status != "pending_review" {
+            return Ok(Answer::Awaited(DeferredWhat::Begun));
+        }
+        let review = match plan.mode() {
+            ExecutionMode::AgentReview => self.agents_verdict(call, &plan).await.map_err(failed)?,
+            ExecutionMode::AutoExecute | ExecutionMode::DraftOnly => {
+                let question = questions::of_call(db, call.id).await.map_err(failed)?;
+                question
+                    .filter(|question| !question.is_pending())
+                    .map(|question| planning::decided(&plan, &question.answer.unwrap_or_default()))
+            }
+        };
+        Ok(Answer::Awaited(match review {
+            Some(review) => DeferredWhat::Review(Box::new(review)),
+            None => DeferredWhat::Begun,
+        }))
+    }
+
+    /// None: it is still at it.
+    async fn agents_verdict(
+        &self,
+        call: &ToolCallRow,
+        plan: &Plan,
+    ) -> Result<Option<rejoin_shared::commands::Review>, sqlx::Error> {
+        let children = runs::spawned_by(&self.request.services.db.sql, call.id).await?;
+        // It was not started, or was deleted: nothing is carried out unreviewed.
+        let Some(child) = children.first() else {
+            return Ok(Some(planning::verdict(plan.id, "nobody", "")));
+        };
+        Ok(child.state().has_ended().then(|| {
+            let reviewer = child.agent_name.as_deref().unwrap_or_default();
+            planning::verdict(plan.id, reviewer, child.summary.as_deref().unwrap_or_default())
+        }))
+    }
+
+    /// How a new call is answered.
+    pub(super) async fn plan_ahead(&self, admitted: Value) -> Result<Answer, End> {
+        let services = &self.request.services;
+        let failed = |error| End::database("making a plan", error);
+        let revised = match admitted["revises"].as_str().filter(|id| !id.trim().is_empty()) {
+            None => None,
+            Some(id) => match self.revised(id).await.map_err(failed)? {
+                Ok(revised) => Some(revised),
+                Err(fault) => return Ok(Answer::Ended(Ended::refused(fault))),
+            },
+        };
+        let tools = self.request.tools.iter().map(|tool| tool.spec());
+        let planner = Planner {
+            run: &self.request.run,
+            name: self.agent_name(),
+            // Steps neither plan nor start agents.
+            tools: tools
+                .filter(|spec| !super::deferred::OURS.contains(&spec.name.as_str()))
+                .map(|spec| (spec.name.clone(), spec.read_only))
+                .collect(),
+            settings: &self.request.planning,
+            revised,
+        };
+        let new = match planning::new_plan(admitted, &planner) {
+            Ok(new) => new,
+            Err(fault) => return Ok(Answer::Ended(Ended::refused(fault))),
+        };
+        let executor = new.metadata["executor"].as_str().unwrap_or_default().to_owned();
+        let needs_one = new.steps.iter().any(|step| step.executor_required);
+        let project_id = self.request.run.project_id;
+        let mut new = new;
+        if needs_one
+            && agents::find_by_name(&services.db.sql, project_id, &executor)
+                .await
+                .map_err(failed)?
+                .is_none()
+        {
+            // Where nobody has installed an executor the planner's own agent does the steps.
+            new.metadata["executor"] = new.metadata["planner"].clone();
+        }
+        let reviewer = match new.mode {
+            ExecutionMode::AutoExecute => Reviewer::Nobody,
+            ExecutionMode::DraftOnly => Reviewer::Person(planning::question(&new)),
+            ExecutionMode::AgentReview => match &self.request.planning.reviewer {
+                None => Reviewer::Rules(planning::by_rules(&new)),
+                Some(name) => {
+                    let found = agents::find_by_name(&services.db.sql, project_id, name).await;
+                    match found.map_err(failed)? {
+                        Some(definition) => Reviewer::Agent(SpawnItem {
+                            agent_name: name.clone(),
+                            task: planning::review_input(&new),
+                            what: SpawnWhat::New {
+                                definition_id: definition.id,
+                                timeout_s: Some(REVIEW_TIMEOUT_S),
+                            },
+                        }),
+                        None => {
+                            let told = format!("plans are reviewed by {name}, and there is no such agent");
+                            return Ok(Answer::Ended(Ended::refused(told)));
+                        }
+                    }
+                }
+            },
+        };
+        Ok(Answer::Awaited(DeferredWhat::Plan(Box::new(PlanAhead {
+            new,
+            reviewer,
+        }))))
+    }
+
+    /// A plan that another one takes the place of. The inner Err is for the model.
+    async fn revised(&self, id: &str) -> Result<Result<(Uuid, Vec<plans::steps::Step>), String>, sqlx::Error> {
+        let unknown = || format!("there is no plan {id} of this conversation that is over");
+        let Ok(plan_id) = id.trim().parse::<Uuid>() else {
+            return Ok(Err(unknown()));
+        };
+        let run = &self.request.run;
+        let plan = plans::get(&self.request.services.db.sql, run.project_id, plan_id).await?;
+        let ours = plan.filter(|plan| {
+            plan.finished_at.is_some() && plan.conversation_id == run.conversation_id && plan.user_id == run.user_id
+        });
+        Ok(ours.map(|plan| (plan.id, plan.steps())).ok_or_else(unknown))
+    }
+}
