@@ -21,7 +21,8 @@ create table kb.agent_plans (
     steps           jsonb not null,
     -- What was wanted of it, who reviewed it and what they said.
     metadata        jsonb not null default '{}',
-    dag_id          uuid references kb.task_dags (id) on delete set null,
+    -- Named before it is made, within one transaction.
+    dag_id          uuid references kb.task_dags (id) on delete set null deferrable initially deferred,
     created_at      timestamptz not null default now(),
     updated_at      timestamptz not null default now(),
     finished_at     timestamptz
@@ -45,7 +46,7 @@ alter table kb.task_dags
     add column plan_id uuid,
     add column log_id  uuid;
 
--- What a run is in a plan: {"source": "planner"}, or {"source": "plan_step", "stepNumber", "planId", "tools"}.
+-- What a run is: {"source": "planner"}, {"source": "suggestion"}, or {"source": "plan_step", "stepNumber", "planId", "tools"}.
 alter table kb.agent_runs add column part jsonb;
 
 -- A question may be whether a plan is carried out.

@@ -1,6 +1,7 @@
 //! The routes: one file a noun, each with its DTOs and handlers, gathered here with what surrounds them all.
 //!
 //! - `chat`           a message in, its turn out
+//! - `agent_message` what one agent would say next to another
 //! - `agent_stream`   the same in the dialect of chat pages of before
 //! - `conversations`  what a chat UI lists, their messages and events
 //! - `consoles`       texts that callers and agents write together
@@ -38,6 +39,7 @@
 
 pub mod agent_card;
 pub mod agent_definitions;
+pub mod agent_message;
 pub mod agent_stream;
 pub mod agents;
 pub mod audit;
@@ -104,6 +106,7 @@ const OVERLOADED_RETRY_AFTER_S: u64 = 1;
 pub fn all() -> OpenApiRouter<AppState> {
     OpenApiRouter::with_openapi(openapi::base())
         .merge(chat::routes())
+        .merge(agent_message::routes())
         .merge(agent_stream::routes())
         .merge(conversations::routes())
         .merge(consoles::routes())

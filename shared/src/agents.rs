@@ -343,6 +343,24 @@ pub async fn get(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Op
     Ok(row.map(Into::into))
 }
 
+/// The definition that a conversation is bound to.
+pub async fn of_conversation(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    conversation_id: Uuid,
+) -> Result<Option<AgentDefinition>, sqlx::Error> {
+    let row = sqlx::query_as!(
+        Row,
+        "select d.* from kb.agent_definitions d join kb.chat_conversations c on c.agent_definition_id = d.id
+         where c.id = $2 and d.project_id = $1",
+        project_id,
+        conversation_id
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row.map(Into::into))
+}
+
 pub async fn find_by_name(
     db: impl PgExecutor<'_>,
     project_id: Uuid,

@@ -429,7 +429,7 @@ pub async fn conclude(
     context: &Context,
 ) -> Result<Value, sqlx::Error> {
     let calls = sqlx::query!(
-        r#"select c.tool_name, c.operation, now() as "now!"
+        r#"select c.tool_name, c.call_id, c.operation
            from kb.agent_run_tool_calls c join kb.agent_runs r on r.id = c.run_id
            where r.root_run_id = $1 and c.status = 'completed' order by c.completed_at, c.id"#,
         run_id
@@ -463,6 +463,7 @@ pub async fn conclude(
     }
     let strategy = match tools.contains(&PLAN_TOOL) {
         true => "planner_stream",
+        false if calls.iter().any(|call| call.call_id.starts_with("clarify_")) => "ask_clarifying_questions",
         false if tools.is_empty() => "direct_answer",
         false => "direct_tools",
     };

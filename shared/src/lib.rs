@@ -8,6 +8,7 @@
 //! - `reception` who takes a new conversation: `routing`, with the clues that the database has
 //! - `consoles`  texts that users and agents write together, with their versions
 //! - `contexts`  what a conversation is about: its type, and its focus in the work graph
+//! - `compressions` what was said long ago in a conversation, in few words
 //! - `plans`     what agents mean to do, in steps; the tasks of a DAG while they are done
 //! - `tasks`     DAGs of tasks: specs, rows, their objects in the graph, which agent gets which
 //! - `emergent` `discussions`   the types by which agents work together; what they say when they settle something
@@ -36,6 +37,7 @@ pub mod agents;
 pub mod audit;
 pub mod auth;
 pub mod commands;
+pub mod compressions;
 pub mod config;
 pub mod consoles;
 pub mod contexts;

@@ -344,6 +344,8 @@ pub async fn standing(db: impl PgExecutor<'_>, plan: &Plan) -> Result<Vec<Step>,
 pub enum Part {
     /// It may plan.
     Planner,
+    /// It proposes what to say, and may do nothing.
+    Suggestion,
     /// It does a step.
     PlanStep {
         plan_id: Uuid,
@@ -362,6 +364,7 @@ impl Part {
     pub fn source(&self) -> &'static str {
         match self {
             Part::Planner => "planner",
+            Part::Suggestion => "agent",
             Part::PlanStep { .. } => "plan_step",
         }
     }

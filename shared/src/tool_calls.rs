@@ -87,6 +87,19 @@ pub async fn outputs_of(
     .await
 }
 
+/// Steps in a conversation that made calls whose ids begin so.
+pub async fn rounds_of(db: impl PgExecutor<'_>, conversation_id: Uuid, prefix: &str) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select count(distinct (c.run_id, c.step_number)) as "rounds!"
+           from kb.agent_run_tool_calls c join kb.agent_runs r on r.id = c.run_id
+           where r.conversation_id = $1 and starts_with(c.call_id, $2)"#,
+        conversation_id,
+        prefix
+    )
+    .fetch_one(db)
+    .await
+}
+
 /// The tools that a run has called.
 pub async fn names(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<String>, sqlx::Error> {
     sqlx::query_scalar!(

@@ -114,8 +114,13 @@ impl Client {
 
     /// Posts a message and reads its turn to the end.
     pub async fn chat(&self, body: Value) -> Vec<Frame> {
+        self.stream_of("/api/chat/stream", body).await
+    }
+
+    /// Posts something, and reads the stream that answers it to the end.
+    pub async fn stream_of(&self, path: &str, body: Value) -> Vec<Frame> {
         let response = self
-            .request(Method::POST, "/api/chat/stream")
+            .request(Method::POST, path)
             .json(&body)
             .send()
             .await

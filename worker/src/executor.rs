@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rejoin_shared::agents::settings::{Settings, ToolSelection, TreeSettings};
+use rejoin_shared::agents::settings::{Settings, TreeSettings};
 use rejoin_shared::agents::{self, AgentDefinition};
 use rejoin_shared::commands::{Begun, FencedError, FinishRun, Finished, RunError, SpawnLimits, StartRun, Started};
 use rejoin_shared::contexts;
@@ -26,6 +26,7 @@ use serde_json::Value;
 use tracing::{Instrument, info_span, warn};
 
 use crate::claimer::Signals;
+use crate::compression;
 use crate::coordination::{self, handoffs};
 use crate::models::flow::FlowModel;
 use crate::models::{ModelError, Provider};
@@ -301,7 +302,7 @@ async fn go(
     let flow = definition.and_then(FlowModel::of);
     let is_flow = flow.is_some();
     let max_depth = definition.and_then(|definition| definition.max_depth);
-    let handoffs = match is_flow || matches!(run.part(), Some(Part::PlanStep { .. })) {
+    let handoffs = match is_flow || matches!(run.part(), Some(Part::PlanStep { .. } | Part::Suggestion)) {
         // What a flow does next is in its definition; a plan's step stays with its agent.
         true => Vec::new(),
         false => handoffs::targets(&services.db.sql, run.project_id, &settings.handoffs).await?,
@@ -322,7 +323,8 @@ async fn go(
     };
     let part = run.part();
     let of_step = match &part {
-        Some(Part::PlanStep { tools, .. }) => Some(tools),
+        Some(Part::PlanStep { tools, .. }) => Some(tools.as_slice()),
+        Some(Part::Suggestion) => Some(&[][..]),
         Some(Part::Planner) | None => None,
     };
     let tools: Vec<SharedTool> = tools
@@ -336,7 +338,7 @@ async fn go(
         services: services.clone(),
         run: run.clone(),
         attempt: job.attempt,
-        selection: selection(services, run, &settings, &tools).await?,
+        selection: Selection::for_run(services, run, &settings, &tools).await?,
         tools,
         handoffs,
         questions: settings.questions,
@@ -371,28 +373,6 @@ async fn go(
         None => Execution::load(request).await?,
     };
     Ok(execution.run().await)
-}
-
-/// Which of its tools the agent is shown.
-async fn selection(
-    services: &Services,
-    run: &Run,
-    settings: &Settings,
-    tools: &[SharedTool],
-) -> Result<Selection, sqlx::Error> {
-    let about = run
-        .about()
-        .filter(|_| settings.tool_selection == ToolSelection::Context);
-    let Some(context) = about else {
-        return Ok(Selection::default());
-    };
-    let wanted = contexts::settings(&services.db.sql, run.project_id, context.context_type).await?;
-    let mut selection = Selection::of(tools, &wanted.tools, &run.input);
-    // What it called in an earlier attempt or turn it has been shown.
-    for name in tool_calls::names(&services.db.sql, run.id).await? {
-        selection.missed(&name);
-    }
-    Ok(selection)
 }
 
 /// What the run's tree may still use: the deployment's limits, or those of the root's definition, where they are smaller.
@@ -472,6 +452,9 @@ async fn finish(
         DoneStatus::Paused => "paused",
     };
     metrics::counter!("rejoin_runs_total", "status" => status).increment(1);
+    if let (Some(conversation_id), Some(_), false) = (run.conversation_id, run.about(), run.is_sub_agent()) {
+        compression::consider(services, run.project_id, conversation_id).await;
+    }
     Ok(None)
 }
 

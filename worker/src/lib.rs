@@ -18,6 +18,7 @@
 //! Where a token is born: `run/answer.rs` reads it from the model, `publish.rs` hands it to the event writer.
 
 pub mod claimer;
+pub mod compression;
 pub mod config;
 pub mod coordination;
 pub mod embedding;

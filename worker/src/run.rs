@@ -5,8 +5,10 @@
 //! - `act`      one call: acting, and how it ended
 //! - `transfer` calls that hand the run over to another agent
 //! - `deferred` calls that sub-agents or people answer: the run waits without a worker
+//! - `clarify`  what is asked before a project is begun
 //! - `planning` calls that make plans
 //! - `limits`   steps, time, the same call over and over
+//! - `record`   a step as it is stored; what is told for development
 //! - `selection` which of its tools the agent is shown
 //! - `surroundings` what the conversation is about, in words for the model
 //! - `history`  what the model is given at first; what a new attempt rebuilds
@@ -17,10 +19,12 @@
 mod act;
 pub mod answer;
 pub mod calls;
+mod clarify;
 mod deferred;
 pub mod history;
 pub mod limits;
 mod planning;
+mod record;
 pub mod selection;
 mod surroundings;
 mod transfer;
@@ -28,11 +32,9 @@ mod transfer;
 use std::sync::Arc;
 
 use rejoin_shared::agents::settings::Planning;
-use rejoin_shared::commands::{AskedCall, FencedError, RecordStep, RunError};
-use rejoin_shared::events::Kind;
+use rejoin_shared::commands::{FencedError, RunError};
 use rejoin_shared::events::kinds::DoneStatus;
 use rejoin_shared::events::writer::{LeaseLost, RunStream};
-use rejoin_shared::ids;
 use rejoin_shared::inbox;
 use rejoin_shared::prices::Price;
 use rejoin_shared::runs::{Run, TreeUse};
@@ -43,7 +45,7 @@ use serde_json::{Value, json};
 
 use crate::claimer::Signals;
 use crate::coordination::handoffs::Target;
-use crate::models::{Message, Provider, ToolCall, Usage};
+use crate::models::{Message, Provider};
 use crate::publish::{StreamCallback, StreamEvent};
 use crate::services::Services;
 use rejoin_shared::tools::SharedTool;
@@ -251,6 +253,11 @@ impl Execution {
         if let Some(interrupt) = self.interrupted_already() {
             return Next::End(self.interrupted(interrupt));
         }
+        match self.clarify().await {
+            Ok(true) => return Next::Step,
+            Ok(false) => {}
+            Err(end) => return Next::End(end),
+        }
         let mut injected = Vec::new();
         let mail = match inbox::of_run(&self.request.services.db.sql, self.request.run.id).await {
             Ok(mail) => mail,
@@ -334,88 +341,6 @@ impl Execution {
         self.request.tool_calls.is_some_and(|most| self.calls_made >= most)
     }
 
-    /// Stores the step: the assistant's message, its calls as pending, the counters, `usage`.
-    async fn record(
-        &mut self,
-        text: String,
-        calls: Vec<ToolCall>,
-        used: Usage,
-        injected: &[(&'static str, Value)],
-        mail: &[i64],
-    ) -> Result<(), End> {
-        let ids: Vec<_> = calls.iter().map(|_| ids::new()).collect();
-        let message = Message::Assistant {
-            text,
-            tool_calls: calls.clone(),
-        };
-        // What was streamed is committed before the step is: `reset` has nothing of it to take back.
-        if !sabotage::is(Break::SettleBeforeEvents)
-            && let Err(LeaseLost) = self.request.services.writer.flush(&self.request.stream).await
-        {
-            return Err(End::LeaseLost);
-        }
-        let asked: Vec<AskedCall<'_>> = calls
-            .iter()
-            .zip(&ids)
-            .map(|(call, id)| AskedCall {
-                id: *id,
-                call_id: &call.id,
-                tool_name: &call.name,
-                input: &call.arguments,
-            })
-            .collect();
-        let usage_json = self.usage();
-        let command = RecordStep {
-            run: &self.request.run,
-            attempt: self.request.attempt,
-            message_id: ids::new(),
-            step_number: self.step,
-            injected,
-            assistant: &json!(message),
-            calls: &asked,
-            usage: Kind::Usage {
-                input_tokens: self.totals.input_tokens,
-                output_tokens: self.totals.output_tokens,
-                total_tokens: self.totals.input_tokens + self.totals.output_tokens,
-                cost_usd: self.cost_usd(),
-                steps: self.step,
-            },
-            usage_json: &usage_json,
-            tokens: used.input_tokens + used.output_tokens,
-            cost_usd: self
-                .request
-                .price
-                .map_or(0.0, |price| price.of(used.input_tokens, used.output_tokens)),
-            mail,
-        };
-        let recorded = self.request.services.execute(&command).await;
-        self.tree = recorded.map_err(|error| self.infrastructure(error))?.tree;
-        self.open_calls = history::as_rows(&self.request.run, self.step, &calls, &ids);
-        self.messages.push(message);
-        Ok(())
-    }
-
-    /// The run's usage, as stored and as `done` carries it.
-    fn usage(&self) -> Value {
-        let mut usage = json!({
-            "inputTokens": self.totals.input_tokens,
-            "outputTokens": self.totals.output_tokens,
-            "totalTokens": self.totals.input_tokens + self.totals.output_tokens,
-            "contextTokens": self.totals.context_tokens,
-            "steps": self.step,
-        });
-        if let Some(cost_usd) = self.cost_usd() {
-            usage["costUsd"] = cost_usd.into();
-        }
-        usage
-    }
-
-    /// Of the run, at today's price.
-    fn cost_usd(&self) -> Option<f64> {
-        let price = self.request.price?;
-        Some(price.of(self.totals.input_tokens, self.totals.output_tokens))
-    }
-
     /// Whether somebody has told the run something. A database that is away is asked again at the run's end.
     async fn has_mail(&self) -> bool {
         let mail = inbox::of_run(&self.request.services.db.sql, self.request.run.id).await;
@@ -430,36 +355,6 @@ impl Execution {
             message: message.to_owned(),
         };
         self.tell(event).await.map_err(|_| End::LeaseLost)
-    }
-
-    /// For development: how something was decided.
-    async fn note(&self, name: &str, data: Value) -> Result<(), End> {
-        if !self.request.services.config.debug_agent_context {
-            return Ok(());
-        }
-        let event = Kind::Telemetry {
-            name: name.to_owned(),
-            data,
-        };
-        self.tell(StreamEvent::Note { event }).await.map_err(|_| End::LeaseLost)
-    }
-
-    /// For development: what the model is given in the first step of a turn.
-    async fn note_context(&self, tools: &[SharedTool]) -> Result<(), End> {
-        if !self.request.services.config.debug_agent_context || self.step != self.request.run.turn_step {
-            return Ok(());
-        }
-        let names: Vec<&str> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();
-        let of = self.request.tools.len();
-        self.note(
-            "tool_selection",
-            json!({"shown": names.len(), "of": of, "tools": names}),
-        )
-        .await?;
-        let event = Kind::DebugContext {
-            debug: json!({"system": self.system, "messages": self.messages.len(), "context": self.request.run.context}),
-        };
-        self.tell(StreamEvent::Note { event }).await.map_err(|_| End::LeaseLost)
     }
 
     async fn tell(&self, event: StreamEvent) -> Result<(), LeaseLost> {

@@ -17,6 +17,7 @@ use rejoin_sources::Sources;
 use tokio_util::sync::CancellationToken;
 
 use crate::WorkerError;
+use crate::compression::Compressing;
 use crate::config::WorkerConfig;
 use crate::embedding::Embedding;
 use crate::jobs::{Handler, Handlers};
@@ -88,7 +89,11 @@ impl Services {
             models: Models::new(models)?,
             retry: RetryPolicy::default(),
             embedder: Embedder::new(&config.embeddings, &Endpoints::from_env()),
-            handlers: Handlers::new([Arc::new(Probe) as Arc<dyn Handler>, Arc::new(Embedding)]),
+            handlers: Handlers::new([
+                Arc::new(Probe) as Arc<dyn Handler>,
+                Arc::new(Embedding),
+                Arc::new(Compressing),
+            ]),
             worker: Arc::new(worker),
             config: Arc::new(config),
             db,

@@ -78,11 +78,14 @@ pub struct ConversationDetail {
     /// The console that is pinned to it
     pub attached_console: Option<AttachedConsole>,
     /// What it is about; absent where that was never said
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub context_type: Option<String>,
     /// The project that it is about, and perhaps one thing in it
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub project_focus: Option<Value>,
     /// What its newest turn was about, as the server saw it
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub last_turn_context: Option<Value>,
 }

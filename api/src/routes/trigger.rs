@@ -68,6 +68,7 @@ async fn trigger(
         input,
         idempotency,
         exhausted: state.quotas.exhausted(&state.db.sql, &caller).await?,
+        part: None,
     };
     let (run_id, wake) = commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
     state.bus.publish(wake);
@@ -91,7 +92,7 @@ fn input_text(input: Value) -> Result<String, Problem> {
 }
 
 /// By id or, failing that, by name.
-async fn find(state: &AppState, caller: &Caller, project_id: Uuid, text: &str) -> Result<AgentDefinition, Problem> {
+pub async fn find(state: &AppState, caller: &Caller, project_id: Uuid, text: &str) -> Result<AgentDefinition, Problem> {
     let mut db = caller.walled(state).await?;
     if let Ok(id) = text.parse()
         && let Some(found) = agents::get(&mut db, project_id, id).await?

@@ -84,6 +84,7 @@ impl Scenario for Agents {
                 input: script.message(),
                 idempotency: None,
                 exhausted: None,
+                part: None,
             };
             commands::execute(&database.db.sql, &command)
                 .await

@@ -145,6 +145,7 @@ async fn plain_runs(fleet: &Fleet, agent: Uuid, script: Script, count: usize) ->
             input: script.message(),
             idempotency: None,
             exhausted: None,
+            part: None,
         };
         commands::execute(&database.db.sql, &command).await?;
     }

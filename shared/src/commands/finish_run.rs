@@ -14,7 +14,7 @@ use crate::queue::{self, settle};
 use crate::runs::Run;
 use crate::sabotage::{self, Break};
 use crate::wakeup::Wake;
-use crate::{contexts, conversations, ids, inbox};
+use crate::{compressions, contexts, conversations, ids, inbox};
 
 /// Why a run failed, as clients are told.
 #[derive(Debug, Clone, PartialEq)]
@@ -117,7 +117,8 @@ impl FinishRun<'_> {
         if let (Some(conversation_id), Some(context)) = (run.conversation_id, about) {
             let last_turn = contexts::conclude(db, conversation_id, run.id, &run.input, &context).await?;
             if let Some(tokens) = self.usage["contextTokens"].as_u64() {
-                let usage = contexts::usage(tokens, None);
+                let compressed = compressions::newest(&mut *db, conversation_id).await?;
+                let usage = contexts::usage(tokens, compressed.map(|compressed| compressed.to_json()).as_ref());
                 events.push(run.event(Kind::ContextUsage { usage }));
             }
             events.push(run.event(Kind::LastTurnContext { context: last_turn }));

@@ -148,6 +148,7 @@ async fn start(db: &mut PgConnection, schedule: &Schedule, target: Target) -> Re
                 input,
                 idempotency: None,
                 exhausted: None,
+                part: None,
             };
             let (run_id, wake) = trigger.apply(db).await.map_err(|error| match error {
                 PostError::Database(error) => Refused::Database(error),

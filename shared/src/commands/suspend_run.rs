@@ -2,7 +2,13 @@
 //! run is parked, in ONE transaction: no moment in which a child runs and its parent does, and none in which a parent waits for
 //! children that were never started (invariant I12).
 //!
+//! - `planning` calls that make plans, and what is asked before
+//!
 //! A call whose children exist already (an earlier attempt had begun it) is only waited for.
+
+mod planning;
+
+pub use planning::{PlanAhead, Reviewer};
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -11,7 +17,6 @@ use uuid::Uuid;
 use super::{Command, CreateDag, DagError, FencedError, Review, carry_out};
 use crate::events::kinds::{Event, Kind, ToolStatus};
 use crate::events::log;
-use crate::plans::NewPlan;
 use crate::questions::{self, NewQuestion};
 use crate::queue::{self, NewJob, settle};
 use crate::runs::{self, NewRun, Run, RunState, Spawned};
@@ -21,6 +26,9 @@ use crate::{ids, tool_calls, waits};
 
 /// Steps over all resumes of a run (requirement C43).
 pub const MAX_TOTAL_STEPS: i32 = 500;
+
+/// Begins the ids of calls that ask what has to be known before a project is begun.
+pub const CLARIFYING: &str = "clarify_";
 
 /// A sub-agent that a call wants.
 #[derive(Debug, Clone)]
@@ -68,24 +76,6 @@ pub enum DeferredWhat {
     Ask(NewQuestion),
     /// Whether the call may act: it has not begun.
     Confirm(NewQuestion),
-}
-
-/// A plan that a call makes, and who reviews it.
-#[derive(Debug, Clone)]
-pub struct PlanAhead {
-    pub new: NewPlan,
-    pub reviewer: Reviewer,
-}
-
-#[derive(Debug, Clone)]
-pub enum Reviewer {
-    Nobody,
-    /// Whether it may be carried out.
-    Person(NewQuestion),
-    /// An agent, whose answer is read as a verdict.
-    Agent(SpawnItem),
-    /// Rules have decided already.
-    Rules(Review),
 }
 
 /// A DAG that a call makes.
@@ -206,6 +196,10 @@ impl SuspendRun<'_> {
                 DeferredWhat::Confirm(question) => self.ask(db, call, question, &mut events).await?,
             }
         }
+        let clarifying: Vec<Value> = self.calls.iter().filter_map(planning::clarifying).collect();
+        if !clarifying.is_empty() {
+            events.push(run.event(Kind::ClarifyingQuestions { questions: clarifying }));
+        }
         let waits = waits::of_run(db, run.id).await?;
         if !waits.is_over() {
             let state = match waits.agents + waits.dags {
@@ -230,64 +224,6 @@ impl SuspendRun<'_> {
         }
         waits::park(db, run.id, self.attempt).await?;
         Ok(Some(Suspended::Parked(wake)))
-    }
-
-    /// What was gathered so far is told before what others tell by themselves.
-    async fn tell_now(&self, db: &mut PgConnection, events: &mut Vec<Event>) -> Result<(), sqlx::Error> {
-        if self.publish && !events.is_empty() {
-            log::append(db, self.run.log_id, Some(self.run.root_run_id), events).await?;
-        }
-        events.clear();
-        Ok(())
-    }
-
-    async fn plan(
-        &self,
-        db: &mut PgConnection,
-        call: &Deferred<'_>,
-        ahead: &PlanAhead,
-        events: &mut Vec<Event>,
-    ) -> Result<Wake, sqlx::Error> {
-        let run = self.run;
-        if !matches!(ahead.reviewer, Reviewer::Agent(_)) {
-            tool_calls::mark_running(db, call.id).await?;
-            events.push(run.event(started(call)));
-        }
-        self.tell_now(db, events).await?;
-        let status = match ahead.reviewer {
-            Reviewer::Nobody => "pending",
-            Reviewer::Person(_) | Reviewer::Agent(_) | Reviewer::Rules(_) => "pending_review",
-        };
-        match &ahead.reviewer {
-            Reviewer::Nobody => {
-                let plan = carry_out::create(db, run, call.id, &ahead.new, status).await?;
-                carry_out::begin(db, run, &plan).await
-            }
-            Reviewer::Rules(review) => {
-                carry_out::create(db, run, call.id, &ahead.new, status).await?;
-                carry_out::reviewed(db, run, review).await
-            }
-            Reviewer::Person(question) => {
-                let plan = carry_out::create(db, run, call.id, &ahead.new, status).await?;
-                carry_out::ready_for_review(db, run, &plan).await?;
-                self.ask(db, call, question, events).await?;
-                Ok(Wake::default())
-            }
-            Reviewer::Agent(item) => {
-                // It begins the call, as every spawning of agents does.
-                let wake = self.spawn(db, call, std::slice::from_ref(item), events).await?;
-                let begun = std::mem::take(events);
-                let (call_started, rest): (Vec<_>, Vec<_>) = begun
-                    .into_iter()
-                    .partition(|event| matches!(event.kind, Kind::McpTool { .. }));
-                *events = call_started;
-                self.tell_now(db, events).await?;
-                let plan = carry_out::create(db, run, call.id, &ahead.new, status).await?;
-                carry_out::ready_for_review(db, run, &plan).await?;
-                *events = rest;
-                Ok(wake)
-            }
-        }
     }
 
     async fn ask(

@@ -4,10 +4,11 @@ use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{Command, Idempotency, PostError};
+use super::{Command, Idempotency, PostError, carry_out};
 use crate::agents::AgentDefinition;
 use crate::conversations::Owner;
 use crate::events::log;
+use crate::plans::Part;
 use crate::projects::Exhausted;
 use crate::queue::{self, NewJob};
 use crate::wakeup::Wake;
@@ -21,6 +22,8 @@ pub struct TriggerRun<'a> {
     pub idempotency: Option<Idempotency>,
     /// What the project has used up: nothing new is begun then.
     pub exhausted: Option<Exhausted>,
+    /// What the run is, where it is not simply an agent's.
+    pub part: Option<Part>,
 }
 
 impl Command for TriggerRun<'_> {
@@ -59,6 +62,9 @@ impl Command for TriggerRun<'_> {
             task_id: None,
         };
         runs::insert(db, run).await?;
+        if let Some(part) = &self.part {
+            carry_out::set_part(db, id, part).await?;
+        }
         let job = NewJob {
             project_id: self.definition.project_id,
             run_id: Some(id),

@@ -142,6 +142,13 @@ async fn fill_waits(app: &TestApp) {
         "insert into kb.questions (id, project_id, run_id, tool_call_id, kind, question, interaction_type, status)
              select gen_random_uuid(), r.project_id, r.id, c.id, 'ask', 'Why?', 'text', 'answered'
              from kb.agent_runs r join kb.agent_run_tool_calls c on c.run_id = r.id limit 1;
+         insert into kb.project_contexts (project_id, context_type, prompt) select id, 'project', 'Be brief.' from kb.projects limit 1;
+         insert into kb.chat_compressions (conversation_id, version, through_seq, summary, messages, tokens_before, tokens_after)
+             select id, 1, 1, 'x', 1, 1, 1 from kb.chat_conversations limit 1;
+         insert into kb.agent_plans (id, project_id, run_id, call_id, objective, execution_mode, status, steps)
+             select gen_random_uuid(), r.project_id, r.id, c.id, 'x', 'draft_only', 'failed', '[]'
+             from kb.agent_runs r join kb.agent_run_tool_calls c on c.run_id = r.id limit 1;
+         insert into kb.agent_plan_versions (plan_id, version, steps, changed_by) select id, 1, '[]', 'agent' from kb.agent_plans;
          insert into kb.run_inbox (run_id, content) select id, 'Hurry.' from kb.agent_runs limit 1;
          insert into kb.task_dags (id, project_id, name, max_concurrency, on_failure) select gen_random_uuid(), id, 'dag', 1, 'skip' from kb.projects limit 1;
          insert into kb.tasks (id, dag_id, project_id, ref, title) select gen_random_uuid(), id, project_id, 'a', 'A' from kb.task_dags;

@@ -6,12 +6,16 @@
 
 use std::collections::HashSet;
 
-use rejoin_shared::contexts::PLAN_TOOL;
+use rejoin_shared::agents::settings::{Settings, ToolSelection};
+use rejoin_shared::contexts::{self, PLAN_TOOL};
 use rejoin_shared::routing::words;
+use rejoin_shared::runs::Run;
+use rejoin_shared::tool_calls;
 use rejoin_shared::tools::SharedTool;
 use rejoin_shared::tools::registry::Patterns;
 
 use crate::coordination::{ASK_USER, CREATE_TASKS, LIST_AVAILABLE_AGENTS, SPAWN_AGENTS, handoffs};
+use crate::services::Services;
 
 /// Tools that are shown at first, besides those by which an agent plans, asks and hands over.
 const SHOWN_MAX: usize = 40;
@@ -27,6 +31,28 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// For a run, as its agent's definition wants it.
+    pub async fn for_run(
+        services: &Services,
+        run: &Run,
+        settings: &Settings,
+        tools: &[SharedTool],
+    ) -> Result<Self, sqlx::Error> {
+        let about = run
+            .about()
+            .filter(|_| settings.tool_selection == ToolSelection::Context);
+        let Some(context) = about else {
+            return Ok(Self::default());
+        };
+        let wanted = contexts::settings(&services.db.sql, run.project_id, context.context_type).await?;
+        let mut selection = Self::of(tools, &wanted.tools, &run.input);
+        // What it called in an earlier attempt or turn it has been shown.
+        for name in tool_calls::names(&services.db.sql, run.id).await? {
+            selection.missed(&name);
+        }
+        Ok(selection)
+    }
+
     /// For a context with these patterns, and this message.
     pub fn of(tools: &[SharedTool], patterns: &[String], message: &str) -> Self {
         let patterns = Patterns::new(patterns);

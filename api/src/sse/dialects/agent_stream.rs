@@ -33,6 +33,8 @@ fn translate(event: &Value) -> Vec<Value> {
     let said = match event["type"].as_str().unwrap_or_default() {
         // The client has them from its own request, and from `text`.
         "message" | "usage" => vec![],
+        // Each of them comes as a question, too.
+        "clarifying_questions" => vec![],
         // Of sub-agents: their text is not the answer.
         "token" | "reasoning" | "meta" if !event["parentRunId"].is_null() => vec![],
         "meta" => {

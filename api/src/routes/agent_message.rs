@@ -1,0 +1,166 @@
+//! `POST /api/agentic-chat/agent-message`: what one agent would say next to another. A run without tools and without a conversation: nothing is
+//! sent, stored with a chat, or done; what becomes of the proposal is the caller's to decide.
+
+use std::fmt::Write as _;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::{ACCEPT, LOCATION};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use rejoin_shared::commands::{self, TriggerRun};
+use rejoin_shared::plans::Part;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::trigger::{self, Triggered};
+use crate::caller::Caller;
+use crate::extract::Body;
+use crate::idempotency;
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::sse::dialects::Dialect;
+use crate::sse::start::{self, Start, StreamParams, Wanted};
+use crate::state::AppState;
+
+/// Messages that a request may tell of.
+const MESSAGES_MAX: usize = 50;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(propose))
+}
+
+/// What was said so far, and who is to speak to whom
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AgentMessageRequest {
+    /// The agent that speaks: a definition's id or name
+    #[serde(alias = "from_agent")]
+    pub from_agent: String,
+    /// Whom it speaks to, in words: another agent's name, most often
+    #[serde(default, alias = "to_agent")]
+    pub to_agent: Option<String>,
+    /// What it wants to achieve
+    #[serde(default)]
+    pub goal: Option<String>,
+    /// What was said, the oldest first; at most 50
+    #[serde(default)]
+    #[schema(max_items = 50)]
+    pub messages: Vec<SaidMessage>,
+}
+
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SaidMessage {
+    /// Who said it
+    pub from: String,
+    pub content: String,
+}
+
+/// Propose the next message of one agent to another
+#[utoipa::path(post, path = "/api/agentic-chat/agent-message", tag = "agent stream", request_body = AgentMessageRequest,
+    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body: the same proposal")),
+    responses(
+        (status = 200, description = "The proposal, as it is written, until its `done`", body = String, content_type = "text/event-stream"),
+        (status = 202, description = "Accepted (with `Accept: application/json`)", body = Triggered),
+        (status = 422, description = "The idempotency key was used with another body", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn propose(
+    State(state): State<AppState>,
+    caller: Caller,
+    headers: HeaderMap,
+    Body(request): Body<AgentMessageRequest>,
+) -> Result<Response, Problem> {
+    let idempotency = idempotency::of(&headers, None, &json!({ "agentMessage": request }))?;
+    let input = input(&request)?;
+    if input.chars().count() > state.config.max_message_chars {
+        let detail = format!(
+            "all that was said is longer than {} characters",
+            state.config.max_message_chars
+        );
+        return Err(Problem::bad_request("message_too_long", detail));
+    }
+    let definition = trigger::find(&state, &caller, caller.project_id, &request.from_agent).await?;
+    if definition.flow_type != "single" {
+        let detail = format!(
+            "{} is a flow of other agents, and has nothing to say by itself: name one of them",
+            definition.name
+        );
+        return Err(Problem::bad_request("agent_is_a_flow", detail));
+    }
+    let wants_json = headers
+        .get_all(ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .any(|value| value.contains("application/json") && !value.contains("text/event-stream"));
+    let permit = match wants_json {
+        true => None,
+        false => Some(start::admit(&state, &caller)?),
+    };
+    let command = TriggerRun {
+        definition: &definition,
+        user_id: Some(caller.user_id),
+        input,
+        idempotency,
+        exhausted: state.quotas.exhausted(&state.db.sql, &caller).await?,
+        part: Some(Part::Suggestion),
+    };
+    let (run_id, wake) = commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
+    state.bus.publish(wake);
+    let mut response = match permit {
+        None => (StatusCode::ACCEPTED, Json(Triggered { run_id, cursor: 0 })).into_response(),
+        Some(permit) => {
+            let wanted = Wanted::Run(run_id);
+            let params = StreamParams::default();
+            start::open(
+                &state,
+                permit,
+                caller.owner(),
+                wanted,
+                Start::Beginning,
+                &params,
+                Dialect::Native,
+            )
+            .await?
+        }
+    };
+    let headers = response.headers_mut();
+    for (name, value) in [
+        ("x-run-id", run_id.to_string()),
+        (LOCATION.as_str(), format!("/api/runs/{run_id}/events")),
+    ] {
+        headers.insert(name, HeaderValue::try_from(value).expect("an id is a header value"));
+    }
+    Ok(response)
+}
+
+/// What the agent is asked.
+fn input(request: &AgentMessageRequest) -> Result<String, Problem> {
+    if request.messages.len() > MESSAGES_MAX {
+        let detail = format!("messages holds {}, and may hold {MESSAGES_MAX}", request.messages.len());
+        return Err(Problem::bad_request("too_many_messages", detail));
+    }
+    let goal = request.goal.as_deref().map(str::trim).filter(|goal| !goal.is_empty());
+    if request.messages.is_empty() && goal.is_none() {
+        return Err(Problem::bad_request(
+            "message_empty",
+            "there is neither a goal nor a message to answer",
+        ));
+    }
+    let to = request.to_agent.as_deref().unwrap_or("the other side");
+    let mut input = format!(
+        "Write the next message that you would send to {to}: its text alone, and nothing around it. It will be shown, not sent.\n"
+    );
+    if let Some(goal) = goal {
+        let _ = write!(input, "\nWhat you want to achieve: {goal}\n");
+    }
+    for message in &request.messages {
+        let _ = write!(input, "\n[{}]\n{}\n", message.from, message.content);
+    }
+    if input.contains('\0') {
+        return Err(Problem::bad_request("invalid_text", "a message holds a NUL character"));
+    }
+    Ok(input)
+}

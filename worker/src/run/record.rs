@@ -1,0 +1,127 @@
+//! A step as it is stored, before anything of it is acted upon; what a run has used; and, for development, how things were decided.
+
+use rejoin_shared::commands::{AskedCall, RecordStep};
+use rejoin_shared::events::Kind;
+use rejoin_shared::events::writer::LeaseLost;
+use rejoin_shared::ids;
+use rejoin_shared::sabotage::{self, Break};
+use rejoin_shared::tools::SharedTool;
+use serde_json::{Value, json};
+
+use super::{End, Execution, history};
+use crate::models::{Message, ToolCall, Usage};
+use crate::publish::StreamEvent;
+
+impl Execution {
+    /// Stores the step: the assistant's message, its calls as pending, the counters, `usage`.
+    pub(super) async fn record(
+        &mut self,
+        text: String,
+        calls: Vec<ToolCall>,
+        used: Usage,
+        injected: &[(&'static str, Value)],
+        mail: &[i64],
+    ) -> Result<(), End> {
+        let ids: Vec<_> = calls.iter().map(|_| ids::new()).collect();
+        let message = Message::Assistant {
+            text,
+            tool_calls: calls.clone(),
+        };
+        // What was streamed is committed before the step is: `reset` has nothing of it to take back.
+        if !sabotage::is(Break::SettleBeforeEvents)
+            && let Err(LeaseLost) = self.request.services.writer.flush(&self.request.stream).await
+        {
+            return Err(End::LeaseLost);
+        }
+        let asked: Vec<AskedCall<'_>> = calls
+            .iter()
+            .zip(&ids)
+            .map(|(call, id)| AskedCall {
+                id: *id,
+                call_id: &call.id,
+                tool_name: &call.name,
+                input: &call.arguments,
+            })
+            .collect();
+        let usage_json = self.usage();
+        let command = RecordStep {
+            run: &self.request.run,
+            attempt: self.request.attempt,
+            message_id: ids::new(),
+            step_number: self.step,
+            injected,
+            assistant: &json!(message),
+            calls: &asked,
+            usage: Kind::Usage {
+                input_tokens: self.totals.input_tokens,
+                output_tokens: self.totals.output_tokens,
+                total_tokens: self.totals.input_tokens + self.totals.output_tokens,
+                cost_usd: self.cost_usd(),
+                steps: self.step,
+            },
+            usage_json: &usage_json,
+            tokens: used.input_tokens + used.output_tokens,
+            cost_usd: self
+                .request
+                .price
+                .map_or(0.0, |price| price.of(used.input_tokens, used.output_tokens)),
+            mail,
+        };
+        let recorded = self.request.services.execute(&command).await;
+        self.tree = recorded.map_err(|error| self.infrastructure(error))?.tree;
+        self.open_calls = history::as_rows(&self.request.run, self.step, &calls, &ids);
+        self.messages.push(message);
+        Ok(())
+    }
+
+    /// The run's usage, as stored and as `done` carries it.
+    pub(super) fn usage(&self) -> Value {
+        let mut usage = json!({
+            "inputTokens": self.totals.input_tokens,
+            "outputTokens": self.totals.output_tokens,
+            "totalTokens": self.totals.input_tokens + self.totals.output_tokens,
+            "contextTokens": self.totals.context_tokens,
+            "steps": self.step,
+        });
+        if let Some(cost_usd) = self.cost_usd() {
+            usage["costUsd"] = cost_usd.into();
+        }
+        usage
+    }
+
+    /// Of the run, at today's price.
+    pub(super) fn cost_usd(&self) -> Option<f64> {
+        let price = self.request.price?;
+        Some(price.of(self.totals.input_tokens, self.totals.output_tokens))
+    }
+
+    /// For development: how something was decided.
+    pub(super) async fn note(&self, name: &str, data: Value) -> Result<(), End> {
+        if !self.request.services.config.debug_agent_context {
+            return Ok(());
+        }
+        let event = Kind::Telemetry {
+            name: name.to_owned(),
+            data,
+        };
+        self.tell(StreamEvent::Note { event }).await.map_err(|_| End::LeaseLost)
+    }
+
+    /// For development: what the model is given in the first step of a turn.
+    pub(super) async fn note_context(&self, tools: &[SharedTool]) -> Result<(), End> {
+        if !self.request.services.config.debug_agent_context || self.step != self.request.run.turn_step {
+            return Ok(());
+        }
+        let names: Vec<&str> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();
+        let of = self.request.tools.len();
+        self.note(
+            "tool_selection",
+            json!({"shown": names.len(), "of": of, "tools": names}),
+        )
+        .await?;
+        let event = Kind::DebugContext {
+            debug: json!({"system": self.system, "messages": self.messages.len(), "context": self.request.run.context}),
+        };
+        self.tell(StreamEvent::Note { event }).await.map_err(|_| End::LeaseLost)
+    }
+}
