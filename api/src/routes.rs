@@ -21,6 +21,7 @@
 //! - `agents`         the agents that a caller may choose
 //! - `agent_card`     agents that are meant for programs outside, as A2A finds them
 //! - `plans`     what agents mean to do, and have done of it
+//! - `prewarm`   what is read before a first message needs it
 //! - `products`       what a project has installed by manifests (admin)
 //! - `history`        the audit trail of runs, in three levels of detail
 //! - `run_history`    trees of runs, all of one as a document, forks
@@ -60,6 +61,7 @@ pub mod metrics;
 pub mod model_prices;
 pub mod operations;
 pub mod plans;
+pub mod prewarm;
 pub mod products;
 pub mod questions;
 pub mod routing;
@@ -126,6 +128,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(feedback::routes())
         .merge(agent_card::routes())
         .merge(plans::routes())
+        .merge(prewarm::routes())
         .merge(products::routes())
         .merge(history::routes())
         .merge(run_history::routes())

@@ -1,8 +1,12 @@
 //! What a conversation is about: the type of its context, which chooses prompt and tools, and its focus, a project of the work graph (and
 //! perhaps one thing in it) that its tools are confined to.
 //!
+//! - `location` the project in focus in words for a model, also made before it is needed
+//!
 //! A message may say what it is about ([`Told`]); what it leaves out is as it was. Tools may lead the conversation elsewhere. Invariant:
 //! all of it is kept by the server; what a client says of earlier turns is never believed.
+
+pub mod location;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

@@ -35,7 +35,7 @@ use crate::state::AppState;
 /// Longest title [characters].
 const TITLE_MAX_CHARS: usize = 500;
 /// What a conversation is called that has neither title nor message yet.
-const UNTITLED: &str = "New conversation";
+pub const UNTITLED: &str = "New conversation";
 
 pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()

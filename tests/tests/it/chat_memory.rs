@@ -116,8 +116,8 @@ async fn e13_e59_a_long_conversation_is_summarised_behind_the_answers_and_goes_o
 async fn e59_a_summary_that_fails_costs_no_answer() {
     let app = TestApp::start().await;
     let agent = app.agent("helper", &[]).await;
-    app.model.always("fact", Reply::text("Noted."));
     app.model.always("# What was said since", Reply::status(400));
+    app.model.always("fact", Reply::text("Noted."));
     let client = app.client();
     let first = client
         .chat(json!({"message": long("fact-1"), "agentDefinitionId": agent, "contextType": "global"}))

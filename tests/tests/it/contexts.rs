@@ -16,7 +16,7 @@ use std::sync::{Arc, LazyLock};
 use uuid::Uuid;
 
 /// A project of the work graph, made through the graph's own interface.
-async fn project(app: &TestApp, name: &str) -> Uuid {
+pub async fn project(app: &TestApp, name: &str) -> Uuid {
     let path = format!("/api/projects/{}/graph/objects", app.db.project_id);
     let body = json!({"type": "project", "key": name, "properties": {"name": name}});
     let (status, made) = app.client().post(&path, body).await;
@@ -24,7 +24,7 @@ async fn project(app: &TestApp, name: &str) -> Uuid {
     made["id"].as_str().unwrap().parse().unwrap()
 }
 
-fn focus(id: Uuid, name: &str) -> Value {
+pub fn focus(id: Uuid, name: &str) -> Value {
     json!({"projectId": id, "projectName": name})
 }
 

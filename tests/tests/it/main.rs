@@ -46,6 +46,7 @@ mod packs;
 mod people;
 mod plan_reviews;
 mod plans;
+mod prewarm;
 mod products;
 mod queue;
 mod queue_batches;

@@ -145,6 +145,8 @@ async fn fill_waits(app: &TestApp) {
          insert into kb.project_contexts (project_id, context_type, prompt) select id, 'project', 'Be brief.' from kb.projects limit 1;
          insert into kb.chat_compressions (conversation_id, version, through_seq, summary, messages, tokens_before, tokens_after)
              select id, 1, 1, 'x', 1, 1, 1 from kb.chat_conversations limit 1;
+         insert into kb.chat_context_cache (project_id, focus_id, entity_id, location, linked, snapshot)
+             select id, id, id, 'x', 'y', pg_current_snapshot() from kb.projects limit 1;
          insert into kb.agent_plans (id, project_id, run_id, call_id, objective, execution_mode, status, steps)
              select gen_random_uuid(), r.project_id, r.id, c.id, 'x', 'draft_only', 'failed', '[]'
              from kb.agent_runs r join kb.agent_run_tool_calls c on c.run_id = r.id limit 1;

@@ -1,0 +1,115 @@
+//! `POST /api/agent/prewarm`: what a chat page says when it opens, or when its user turns to something else: the session is found or made, it is
+//! about what the request says, and what the model will be told of that is read before the first message needs it.
+
+use axum::Json;
+use axum::extract::State;
+use rejoin_shared::contexts::{self, Told, location};
+use rejoin_shared::wakeup::Wake;
+use rejoin_shared::{conversations, ids};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::conversations::{ConversationBody, UNTITLED, visible};
+use crate::caller::Caller;
+use crate::extract::Body;
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(prewarm))
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PrewarmRequest {
+    /// None: a new session
+    #[serde(alias = "session_id")]
+    pub session_id: Option<Uuid>,
+    #[serde(alias = "context_type")]
+    pub context_type: Option<String>,
+    /// {projectId, projectName, focusType?, focusEntityId?}
+    #[serde(alias = "project_focus")]
+    #[schema(value_type = Option<Object>)]
+    pub project_focus: Option<Value>,
+    /// For a new session: its agent
+    #[serde(alias = "agent_definition_id")]
+    pub agent_definition_id: Option<Uuid>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Prewarmed {
+    /// Whether there was a project to read, and it was read
+    pub warmed: bool,
+    pub session: ConversationBody,
+    /// Whether the session was made by this request
+    pub created: bool,
+    /// What was read is used for so long, unless the project changes [seconds]
+    pub kept_s: f64,
+}
+
+/// Find or make a session, and read what its first answer will need
+#[utoipa::path(post, path = "/api/agent/prewarm", tag = "agent stream", request_body = PrewarmRequest,
+    responses((status = 200, description = "The session", body = Prewarmed), Refused, BodyRefused))]
+async fn prewarm(
+    State(state): State<AppState>,
+    caller: Caller,
+    Body(request): Body<PrewarmRequest>,
+) -> Result<Json<Prewarmed>, Problem> {
+    let told = Told::of(request.context_type.as_deref(), request.project_focus.as_ref())
+        .map_err(|fault| Problem::bad_request("invalid_context", fault))?;
+    let session = match request.session_id {
+        Some(id) => visible(&state, &caller, id).await?,
+        None => {
+            let mut db = caller.walled(&state).await?;
+            if let Some(agent) = request.agent_definition_id {
+                let found = rejoin_shared::agents::get(&mut db, caller.project_id, agent).await?;
+                let missing =
+                    || Problem::bad_request("agent_definition_not_found", "there is no such agent definition");
+                found.filter(|found| found.is_open()).ok_or_else(missing)?;
+            }
+            let id = ids::new();
+            conversations::create(
+                &mut db,
+                id,
+                caller.owner(),
+                UNTITLED,
+                request.agent_definition_id,
+                &json!({}),
+            )
+            .await?;
+            let made = conversations::get(&mut db, caller.owner(), id)
+                .await?
+                .ok_or_else(Problem::internal)?;
+            db.commit().await?;
+            made
+        }
+    };
+    let mut db = caller.walled(&state).await?;
+    let has_turned = contexts::turn(&mut db, session.id, told).await?;
+    let (context, _) = contexts::of_conversation(&mut *db, session.id).await?;
+    db.commit().await?;
+    if has_turned {
+        state.bus.publish(Wake::log(session.id));
+    }
+    let focus = context.and_then(|context| context.focus);
+    let warmed = match focus {
+        Some(mut focus) => {
+            let mut db = caller.walled(&state).await?;
+            location::warm(&mut db, caller.project_id, &mut focus).await?;
+            db.commit().await?;
+            true
+        }
+        None => false,
+    };
+    Ok(Json(Prewarmed {
+        warmed,
+        session: session.into(),
+        created: request.session_id.is_none(),
+        kept_s: location::KEPT_S,
+    }))
+}
