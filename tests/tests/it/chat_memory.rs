@@ -26,10 +26,10 @@ async fn versions(app: &TestApp, conversation: &str) -> Vec<(i32, i64, i32)> {
 async fn e13_e59_a_long_conversation_is_summarised_behind_the_answers_and_goes_on_with_that() {
     let app = TestApp::start().await;
     let agent = app.agent("helper", &[]).await;
-    app.model.always("fact", Reply::text("Noted."));
-    // The minutes hold what was in the messages that they are made of.
+    // The first rule that fits counts.
     app.model
         .always("# What was said since", Reply::text("MINUTES: the word is fact-1."));
+    app.model.always("fact", Reply::text("Noted."));
     let client = app.client();
     let first = client
         .chat(json!({"message": long("fact-1"), "agentDefinitionId": agent, "contextType": "global"}))
