@@ -140,6 +140,23 @@ impl Client {
         }
     }
 
+    /// Posts something that may be streamed, and wants it accepted instead.
+    pub async fn post_for_json(&self, path: &str, body: Value) -> (StatusCode, Value) {
+        let request = self
+            .request(Method::POST, path)
+            .header("accept", "application/json")
+            .json(&body);
+        answer(request.send().await.expect("an answer")).await
+    }
+
+    /// Opens a stream at an address that has other things, too.
+    pub async fn event_stream(&self, path: &str) -> Stream {
+        let request = self.request(Method::GET, path).header("accept", "text/event-stream");
+        let response = request.send().await.expect("an answer");
+        assert_eq!(response.status(), StatusCode::OK, "{path}");
+        Stream::of(response)
+    }
+
     /// Opens a stream.
     pub async fn stream(&self, path: &str) -> Stream {
         let response = self.request(Method::GET, path).send().await.expect("an answer");

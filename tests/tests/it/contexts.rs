@@ -35,7 +35,7 @@ struct Compass {
 
 const TO: Parameter = Parameter::new("to", arguments::Kind::OptionalText, "an id");
 
-fn compass() -> Registry {
+pub fn compass() -> Registry {
     let spec = |name: &str| ToolSpec {
         name: name.to_owned(),
         description: "where am I".to_owned(),

@@ -63,6 +63,7 @@ mod sources;
 mod spawning;
 mod specialists;
 mod sse;
+mod story;
 mod stress;
 mod task_dags;
 mod tool_calls;
