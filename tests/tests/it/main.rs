@@ -54,6 +54,7 @@ mod queue_model;
 mod rates;
 mod requirements;
 mod routing;
+mod rows;
 mod run_history;
 mod schedules;
 mod secrets;
