@@ -24,6 +24,7 @@
 //! - `audit`          who changed what in a project (admin)
 //! - `operations`     queues, runs by the minute, dead jobs, the fleet (admin)
 //! - `graph`          the knowledge graph, with its own files
+//! - `onto`           the work graph: projects with their tasks, goals, plans and documents
 //! - `trigger`        runs outside conversations
 //! - `me`             what a key is good for
 //! - `session`        browsers that sign in and out
@@ -53,6 +54,7 @@ pub mod me;
 pub mod members;
 pub mod metrics;
 pub mod model_prices;
+pub mod onto;
 pub mod operations;
 pub mod products;
 pub mod questions;
@@ -123,6 +125,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(audit::routes())
         .merge(operations::routes())
         .merge(graph::routes())
+        .merge(onto::routes())
         .merge(trigger::routes())
         .merge(me::routes())
         .merge(session::routes())

@@ -40,7 +40,11 @@ impl Tree {
         let mut documents = entities::find(&mut *db, space, &filter, MAX_ENTITIES).await?;
         documents.sort_by_key(|document| (document.order, document.object.id));
         let graph = links::graph(db, space, project).await?;
-        let links: Vec<Link> = graph.links.into_iter().filter(|link| link.link_type == pack::PARENT_OF).collect();
+        let links: Vec<Link> = graph
+            .links
+            .into_iter()
+            .filter(|link| link.link_type == pack::PARENT_OF)
+            .collect();
         let parents = links.iter().map(|link| (link.target.id, link.source.id)).collect();
         Ok(Self {
             documents,
@@ -105,7 +109,9 @@ pub struct Move {
 /// In a transaction of its own. Done twice, it changes nothing more.
 pub async fn move_to(db: &mut PgConnection, space: Uuid, to: Move, change: &Change) -> Result<Entity, Error> {
     change.begin(&mut *db).await?;
-    let project = entities::get(&mut *db, space, Kind::Document, to.document).await?.project;
+    let project = entities::get(&mut *db, space, Kind::Document, to.document)
+        .await?
+        .project;
     take_turn(&mut *db, project).await?;
     place(&mut *db, space, to, change).await?;
     entities::get(db, space, Kind::Document, to.document).await
@@ -146,7 +152,11 @@ pub(super) async fn place(db: &mut PgConnection, space: Uuid, to: Move, change: 
         .filter(|sibling| sibling.object.id != to.document)
         .collect();
     let last = siblings.len();
-    let position = to.position.and_then(|position| usize::try_from(position).ok()).unwrap_or(last).min(last);
+    let position = to
+        .position
+        .and_then(|position| usize::try_from(position).ok())
+        .unwrap_or(last)
+        .min(last);
     siblings.insert(position, &document);
     number(db, space, &siblings, change).await
 }
@@ -158,7 +168,9 @@ async fn number(db: &mut PgConnection, space: Uuid, siblings: &[&Entity], change
             continue;
         }
         let links = links::at(&mut *db, space, sibling.object.id).await?;
-        let Some(membership) = links.iter().find(|link| link.is_membership() && link.target.id == sibling.object.id)
+        let Some(membership) = links
+            .iter()
+            .find(|link| link.is_membership() && link.target.id == sibling.object.id)
         else {
             continue;
         };

@@ -75,7 +75,11 @@ pub struct Filter<'a> {
 
 /// The newest first.
 pub async fn find(db: &mut PgConnection, space: Uuid, filter: &Filter<'_>, limit: i64) -> Result<Vec<Entity>, Error> {
-    let kinds = if filter.kinds.is_empty() { &Kind::ALL } else { filter.kinds };
+    let kinds = if filter.kinds.is_empty() {
+        &Kind::ALL
+    } else {
+        filter.kinds
+    };
     let types: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
     if filter.words.is_some_and(|words| words.len() > MAX_WORDS_BYTES) {
         return Err(Error::Invalid(format!("search for at most {MAX_WORDS_BYTES} bytes")));
@@ -274,9 +278,15 @@ pub async fn update(
     let entity = get(&mut *db, space, kind, id).await?;
     let fields = kind.read(update.fields)?;
     if fields.is_empty() {
-        return Err(Error::Invalid("nothing is to be different: give at least one field".to_owned()));
+        return Err(Error::Invalid(
+            "nothing is to be different: give at least one field".to_owned(),
+        ));
     }
-    if update.summary.as_ref().is_some_and(|text| text.len() > MAX_SUMMARY_BYTES || text.contains('\0')) {
+    if update
+        .summary
+        .as_ref()
+        .is_some_and(|text| text.len() > MAX_SUMMARY_BYTES || text.contains('\0'))
+    {
         return Err(Error::Invalid(format!(
             "a change is described in at most {MAX_SUMMARY_BYTES} bytes"
         )));
@@ -372,7 +382,13 @@ pub struct Version {
 }
 
 /// The newest first, also of a deleted one.
-pub async fn history(db: &mut PgConnection, space: Uuid, kind: Kind, id: Uuid, limit: i64) -> Result<Vec<Version>, Error> {
+pub async fn history(
+    db: &mut PgConnection,
+    space: Uuid,
+    kind: Kind,
+    id: Uuid,
+    limit: i64,
+) -> Result<Vec<Version>, Error> {
     let versions = sqlx::query_as!(
         Version,
         r#"select version, name, properties, change_summary, change_source, actor_type, actor_id, updated_at as written_at,

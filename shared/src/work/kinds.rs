@@ -339,7 +339,10 @@ mod tests {
             read(Kind::Task, written).unwrap(),
             json!({"title": "Write", "state_key": "todo", "due_at": "2030-01-31T17:00:00Z", "priority": 2})
         );
-        assert_eq!(read(Kind::Goal, json!({"title": "Win"})).unwrap(), json!({"name": "Win"}));
+        assert_eq!(
+            read(Kind::Goal, json!({"title": "Win"})).unwrap(),
+            json!({"name": "Win"})
+        );
     }
 
     #[test]

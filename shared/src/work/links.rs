@@ -114,7 +114,11 @@ pub async fn linked(
     id: Uuid,
     kind: Option<Kind>,
 ) -> Result<Vec<(Link, Entity)>, Error> {
-    let links: Vec<Link> = at(&mut *db, space, id).await?.into_iter().filter(|link| !link.is_membership()).collect();
+    let links: Vec<Link> = at(&mut *db, space, id)
+        .await?
+        .into_iter()
+        .filter(|link| !link.is_membership())
+        .collect();
     let others: Vec<Uuid> = links.iter().map(|link| other(link, id)).collect();
     let kinds: Vec<Kind> = kind.into_iter().collect();
     let filter = Filter {
@@ -194,9 +198,8 @@ pub(super) async fn make(
     let target = entities::get_any(&mut *db, space, new.target).await?;
     check(new, &source, &target)?;
     let there = at(&mut *db, space, new.source).await?;
-    let same = |link: &Link| {
-        link.link_type == new.link_type && link.source.id == new.source && link.target.id == new.target
-    };
+    let same =
+        |link: &Link| link.link_type == new.link_type && link.source.id == new.source && link.target.id == new.target;
     if let Some(link) = there.into_iter().find(same) {
         return Ok(link);
     }

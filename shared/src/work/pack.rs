@@ -41,7 +41,12 @@ pub const LINKS: &[LinkType] = &[
         &[Kind::Task, Kind::Plan, Kind::Milestone, Kind::Requirement, Kind::Output],
         &[Kind::Goal],
     ),
-    link("in_plan", "is part of", &[Kind::Task, Kind::Milestone, Kind::Event], &[Kind::Plan]),
+    link(
+        "in_plan",
+        "is part of",
+        &[Kind::Task, Kind::Milestone, Kind::Event],
+        &[Kind::Plan],
+    ),
     link(
         "depends_on",
         "can't be finished before",
@@ -52,11 +57,35 @@ pub const LINKS: &[LinkType] = &[
         DOCUMENT_OF,
         "is about",
         &[Kind::Document],
-        &[Kind::Task, Kind::Goal, Kind::Plan, Kind::Milestone, Kind::Risk, Kind::Requirement, Kind::Output, Kind::Event],
+        &[
+            Kind::Task,
+            Kind::Goal,
+            Kind::Plan,
+            Kind::Milestone,
+            Kind::Risk,
+            Kind::Requirement,
+            Kind::Output,
+            Kind::Event,
+        ],
     ),
-    link("targets_milestone", "has to be done for", &[Kind::Task, Kind::Goal, Kind::Plan], &[Kind::Milestone]),
-    link("mitigates", "makes less likely, or less bad", &[Kind::Task, Kind::Plan], &[Kind::Risk]),
-    link("fulfils", "makes hold", &[Kind::Task, Kind::Output], &[Kind::Requirement]),
+    link(
+        "targets_milestone",
+        "has to be done for",
+        &[Kind::Task, Kind::Goal, Kind::Plan],
+        &[Kind::Milestone],
+    ),
+    link(
+        "mitigates",
+        "makes less likely, or less bad",
+        &[Kind::Task, Kind::Plan],
+        &[Kind::Risk],
+    ),
+    link(
+        "fulfils",
+        "makes hold",
+        &[Kind::Task, Kind::Output],
+        &[Kind::Requirement],
+    ),
     link("produces", "brings forth", &[Kind::Task, Kind::Plan], &[Kind::Output]),
     link("references", "mentions", &[], &[]),
 ];
@@ -103,7 +132,8 @@ fn pack() -> NewPack {
     NewPack {
         name: PACK.to_owned(),
         version: PACK_VERSION.to_owned(),
-        description: "Projects with their tasks, goals, plans, documents, milestones, risks and requirements".to_owned(),
+        description: "Projects with their tasks, goals, plans, documents, milestones, risks and requirements"
+            .to_owned(),
         author: "Rejoin".to_owned(),
         object_types,
         relationship_types,

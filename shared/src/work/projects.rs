@@ -93,7 +93,9 @@ pub async fn instantiate(
         for (nth, (link_type, source, target)) in new.links.iter().enumerate() {
             let end = |temp_id: &str| {
                 known.get(temp_id).copied().ok_or_else(|| {
-                    Error::Invalid(format!("relationship {nth} names {temp_id:?}, which is no temp_id of these entities"))
+                    Error::Invalid(format!(
+                        "relationship {nth} names {temp_id:?}, which is no temp_id of these entities"
+                    ))
                 })
             };
             let (source, target) = (end(source)?, end(target)?);
@@ -112,7 +114,9 @@ pub async fn instantiate(
                         source,
                         target,
                     };
-                    links::make(&mut *db, space, &link, change.id(2 * count + nth), change).await.map(drop)
+                    links::make(&mut *db, space, &link, change.id(2 * count + nth), change)
+                        .await
+                        .map(drop)
                 }
             };
             done.map_err(|error| at(&format!("relationship {nth}"), error))?;
@@ -159,7 +163,9 @@ pub async fn reorganize(
         let done = match one {
             Rearrange::Link(new) => {
                 belongs(&mut *db, space, project, new.source).await?;
-                links::make(&mut *db, space, new, change.id(nth), change).await.map(drop)
+                links::make(&mut *db, space, new, change.id(nth), change)
+                    .await
+                    .map(drop)
             }
             Rearrange::Unlink(id) => {
                 if change.has_written(&mut *db, space, *id).await? {
