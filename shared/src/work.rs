@@ -77,7 +77,7 @@ impl Change {
     }
 
     /// Whether this call has written a version of the object or relationship already: it is being repeated.
-    async fn has_written(&self, db: &mut PgConnection, space: Uuid, id: Uuid) -> Result<bool, Error> {
+    pub(crate) async fn has_written(&self, db: &mut PgConnection, space: Uuid, id: Uuid) -> Result<bool, Error> {
         let Some(call) = self.call else { return Ok(false) };
         sqlx::query_scalar!(
             r#"select exists (select from kb.graph_objects where project_id = $1 and canonical_id = $2 and change_id = $3)
