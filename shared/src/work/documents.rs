@@ -16,14 +16,14 @@ use super::{Change, Entity, MAX_ENTITIES, pack, take_turn};
 use crate::graph::Error;
 use crate::graph::relationships::{self, NewRelationship, RelationshipChange};
 
-/// A document with those below it.
+/// A document, without its text, with those below it.
 #[derive(Debug, Clone)]
 pub struct Node {
     pub document: Entity,
     pub children: Vec<Node>,
 }
 
-/// All documents of a project, and which is above which.
+/// All documents of a project without their texts, and which is above which.
 struct Tree {
     documents: Vec<Entity>,
     parents: HashMap<Uuid, Uuid>,
@@ -35,6 +35,7 @@ impl Tree {
         let filter = Filter {
             kinds: &[Kind::Document],
             project: Some(project),
+            without_texts: true,
             ..Filter::default()
         };
         let mut documents = entities::find(&mut *db, space, &filter, MAX_ENTITIES).await?;
@@ -89,7 +90,7 @@ pub async fn tree(db: &mut PgConnection, space: Uuid, project: Uuid) -> Result<V
     Ok(tree.nodes(None, tree.documents.len()))
 }
 
-/// The documents from the top down to it.
+/// The documents from the top down to it, without their texts.
 pub async fn path(db: &mut PgConnection, space: Uuid, id: Uuid) -> Result<Vec<Entity>, Error> {
     let document = entities::get(&mut *db, space, Kind::Document, id).await?;
     let tree = Tree::read(db, space, document.project).await?;

@@ -71,6 +71,8 @@ pub struct Filter<'a> {
     pub ids: Option<&'a [Uuid]>,
     /// Those made before it.
     pub before: Option<Uuid>,
+    /// Leaves `description` and `content` out: many together may be far longer than all else.
+    pub without_texts: bool,
 }
 
 /// The newest first.
@@ -84,8 +86,15 @@ pub async fn find(db: &mut PgConnection, space: Uuid, filter: &Filter<'_>, limit
     if filter.words.is_some_and(|words| words.len() > MAX_WORDS_BYTES) {
         return Err(Error::Invalid(format!("search for at most {MAX_WORDS_BYTES} bytes")));
     }
+    let columns = match filter.without_texts {
+        true => COLUMNS.replace(
+            "o.properties",
+            "o.properties - '{description,content}'::text[] as properties",
+        ),
+        false => COLUMNS.to_owned(),
+    };
     let sql = format!(
-        "select {COLUMNS}, case when o.type = 'project' then o.canonical_id else p.canonical_id end as work_project,
+        "select {columns}, case when o.type = 'project' then o.canonical_id else p.canonical_id end as work_project,
                 r.properties as membership
          from kb.graph_objects o
          left join kb.graph_relationships r
@@ -163,11 +172,7 @@ pub async fn create(
     let id = change.id(0);
     if !change.has_written(&mut *db, space, id).await? {
         get(&mut *db, space, Kind::Project, project).await?;
-        let of_project = Filter {
-            project: Some(project),
-            ..Filter::default()
-        };
-        if find(&mut *db, space, &of_project, MAX_ENTITIES + 1).await?.len() as i64 > MAX_ENTITIES {
+        if count(&mut *db, space, project).await? >= MAX_ENTITIES {
             return Err(Error::Conflict(format!(
                 "the project has {MAX_ENTITIES} entities, which is the most: delete some, or begin another project"
             )));
@@ -175,6 +180,25 @@ pub async fn create(
         insert(&mut *db, space, Some(project), (id, change.id(1)), new, change).await?;
     }
     get_any(db, space, id).await
+}
+
+/// How many entities a project has.
+async fn count(db: &mut PgConnection, space: Uuid, project: Uuid) -> Result<i64, Error> {
+    let memberships: Vec<String> = Kind::ALL
+        .into_iter()
+        .filter_map(Kind::membership)
+        .map(str::to_owned)
+        .collect();
+    sqlx::query_scalar!(
+        r#"select count(*) as "count!" from kb.graph_relationships
+           where project_id = $1 and source_id = $2 and type = any($3) and superseded_at is null and deleted_at is null"#,
+        space,
+        project,
+        &memberships,
+    )
+    .fetch_one(db)
+    .await
+    .map_err(Error::database("count a project's entities"))
 }
 
 /// The object and its membership. None: it is a project itself.

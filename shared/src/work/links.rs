@@ -107,7 +107,7 @@ pub async fn get(db: &mut PgConnection, space: Uuid, id: Uuid) -> Result<Link, E
         .ok_or_else(|| Error::not_found("relationship", id))
 }
 
-/// The entities that an entity is linked with, but for its project: each with the link, and whether that begins there.
+/// The entities that an entity is linked with, but for its project: each with the link, without its texts.
 pub async fn linked(
     db: &mut PgConnection,
     space: Uuid,
@@ -124,6 +124,7 @@ pub async fn linked(
     let filter = Filter {
         kinds: &kinds,
         ids: Some(&others),
+        without_texts: true,
         ..Filter::default()
     };
     let entities = entities::find(db, space, &filter, MAX_ENTITIES).await?;
@@ -145,7 +146,7 @@ fn other(link: &Link, id: Uuid) -> Uuid {
 #[derive(Debug, Clone)]
 pub struct Graph {
     pub project: Entity,
-    /// In the order of their making.
+    /// In the order of their making, without their texts.
     pub entities: Vec<Entity>,
     /// But for memberships: all of `entities` are the project's.
     pub links: Vec<Link>,
@@ -155,6 +156,7 @@ pub async fn graph(db: &mut PgConnection, space: Uuid, project: Uuid) -> Result<
     let whole = entities::get(&mut *db, space, Kind::Project, project).await?;
     let filter = Filter {
         project: Some(project),
+        without_texts: true,
         ..Filter::default()
     };
     let mut entities = entities::find(&mut *db, space, &filter, MAX_ENTITIES + 1).await?;

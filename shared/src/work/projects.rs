@@ -228,6 +228,7 @@ pub async fn overview(db: &mut PgConnection, space: Uuid, project: Option<Uuid>)
         let filter = Filter {
             kinds,
             project,
+            without_texts: true,
             ..Filter::default()
         };
         let mut found = entities::find(&mut *db, space, &filter, MAX_ENTITIES).await?;

@@ -65,4 +65,6 @@ mod tools;
 mod trees;
 mod visibility;
 mod walls;
+mod work;
+mod work_tools;
 mod writer;

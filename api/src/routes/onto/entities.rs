@@ -147,6 +147,7 @@ pub struct History {
 #[schema(as = WorkLinked)]
 pub struct LinkedBody {
     pub link: LinkBody,
+    /// Without `description` and `content`
     pub entity: EntityBody,
 }
 

@@ -128,7 +128,7 @@ impl From<MoveOf> for Move {
 #[schema(as = WorkGraph)]
 pub struct GraphBody {
     pub project: EntityBody,
-    /// In the order of their making
+    /// In the order of their making, without `description` and `content`
     pub entities: Vec<EntityBody>,
     pub links: Vec<LinkBody>,
 }

@@ -201,6 +201,7 @@ async fn found(
     let limit = arguments.integer("limit", DEFAULT_LIMIT, (1, MAX_LIMIT));
     let filter = Filter {
         project: scope::project(context, arguments)?,
+        without_texts: true,
         ..filter
     };
     let mut tx = scope::begin(context).await?;
