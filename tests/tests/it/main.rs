@@ -66,5 +66,8 @@ mod trees;
 mod visibility;
 mod walls;
 mod work;
+mod work_arranged;
+mod work_focus;
 mod work_tools;
+mod work_writes;
 mod writer;
