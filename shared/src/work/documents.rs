@@ -1,7 +1,7 @@
 //! The tree of a project's documents: `parent_of` says what is below what; the `order` of a document's membership is its place among those
 //! with the same parent.
 //!
-//! Invariant: a document has at most one parent, of its own project, and is never below itself.
+//! Invariant: a document has at most one parent, of its own project, and is never below itself; the tree is no deeper than [`MAX_DEPTH`].
 
 use std::collections::HashMap;
 
@@ -15,6 +15,9 @@ use super::links::{self, Link};
 use super::{Change, Entity, MAX_ENTITIES, pack, take_turn};
 use crate::graph::Error;
 use crate::graph::relationships::{self, NewRelationship, RelationshipChange};
+
+/// Levels of a tree: it is read and told level by level.
+pub const MAX_DEPTH: usize = 20;
 
 /// A document, without its text, with those below it.
 #[derive(Debug, Clone)]
@@ -71,6 +74,20 @@ impl Tree {
         self.children(parent).map(node).collect()
     }
 
+    /// Levels from it down.
+    fn height(&self, id: Uuid, depth_left: usize) -> usize {
+        let below = match depth_left {
+            0 => 0,
+            more => {
+                let heights = self
+                    .children(Some(id))
+                    .map(|child| self.height(child.object.id, more - 1));
+                heights.max().unwrap_or(0)
+            }
+        };
+        1 + below
+    }
+
     /// From the top down to it.
     fn path(&self, id: Uuid) -> Vec<&Entity> {
         let mut path = Vec::new();
@@ -87,7 +104,7 @@ impl Tree {
 
 pub async fn tree(db: &mut PgConnection, space: Uuid, project: Uuid) -> Result<Vec<Node>, Error> {
     let tree = Tree::read(db, space, project).await?;
-    Ok(tree.nodes(None, tree.documents.len()))
+    Ok(tree.nodes(None, MAX_DEPTH))
 }
 
 /// The documents from the top down to it, without their texts.
@@ -129,6 +146,11 @@ pub(super) async fn place(db: &mut PgConnection, space: Uuid, to: Move, change: 
         }
         if tree.path(parent).iter().any(|above| above.object.id == to.document) {
             return Err(Error::Invalid("a document can't be put below itself".to_owned()));
+        }
+        if tree.path(parent).len() + tree.height(to.document, MAX_DEPTH) > MAX_DEPTH {
+            return Err(Error::Invalid(format!(
+                "the tree of documents would have more than {MAX_DEPTH} levels"
+            )));
         }
     }
     if tree.parents.get(&to.document).copied() != to.parent {

@@ -13,7 +13,7 @@ use super::kinds::Kind;
 use super::{Change, MAX_ENTITIES, links, pack, take_turn};
 use crate::graph::objects::{self, COLUMNS, NewObject, Object, ObjectChange};
 use crate::graph::relationships::{self, NewRelationship};
-use crate::graph::{Error, MAX_TYPE_BYTES};
+use crate::graph::{Error, MAX_TYPE_BYTES, checked_word};
 
 /// Entities on a page of [`find`].
 pub const MAX_PAGE: i64 = 500;
@@ -83,6 +83,10 @@ pub async fn find(db: &mut PgConnection, space: Uuid, filter: &Filter<'_>, limit
         filter.kinds
     };
     let types: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
+    for (what, word) in [("state_key", filter.state), ("type_key", filter.type_key)] {
+        word.map_or(Ok(()), |word| checked_word(what, word, MAX_TYPE_BYTES))
+            .map_err(Error::Invalid)?;
+    }
     if filter.words.is_some_and(|words| words.len() > MAX_WORDS_BYTES) {
         return Err(Error::Invalid(format!("search for at most {MAX_WORDS_BYTES} bytes")));
     }
@@ -464,11 +468,6 @@ pub fn field_info(kind: Kind, field: Option<&str>) -> Result<Value, Error> {
         })
         .collect();
     Ok(json!({"entity_type": kind.as_str(), "fields": fields, "states": kind.states(), "links": links}))
-}
-
-/// Refuses a text that can't be a state or a sort, before the database does.
-pub fn checked_filter(what: &str, word: &str) -> Result<(), Error> {
-    crate::graph::checked_word(what, word, MAX_TYPE_BYTES).map_err(Error::Invalid)
 }
 
 #[cfg(test)]

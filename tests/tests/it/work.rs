@@ -252,6 +252,7 @@ async fn e06_entities_of_each_kind_are_made_listed_changed_and_deleted() {
         assert_eq!(client.get(&wrong).await.0, StatusCode::NOT_FOUND);
     }
     assert_eq!(client.get("/api/onto/dragons").await.0, StatusCode::NOT_FOUND);
+    refused(client.get("/api/onto/tasks?stateKey=%00").await, 400, "NUL").await;
     let page = get(&client, "/api/onto/tasks?limit=2").await;
     let rest = get(
         &client,

@@ -1,5 +1,6 @@
 //! The work graph arranged over HTTP: links, the tree of documents, and many changes at once.
 
+use rejoin_shared::work::documents;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -177,5 +178,34 @@ async fn e06_a_project_is_rearranged_whole_or_not_at_all_and_deleted_whole() {
     assert_eq!(
         client.get(&format!("/api/onto/tasks/{}", id(&ids, "first"))).await.0,
         StatusCode::NOT_FOUND
+    );
+}
+
+#[tokio::test]
+async fn e06_a_tree_of_documents_has_a_greatest_depth() {
+    let (_app, client) = start().await;
+    let ids = project(&client, "Deep").await;
+    let create = async |parent: &Value| {
+        let body = json!({"projectId": ids["project"], "parentId": parent, "title": "Deeper"});
+        client.post("/api/onto/documents/create", body).await
+    };
+    // Two levels are there.
+    let mut lowest = ids["notes"].clone();
+    for _ in 2..documents::MAX_DEPTH {
+        let (status, made) = create(&lowest).await;
+        assert_eq!(status, StatusCode::CREATED, "{made}");
+        lowest = made["id"].clone();
+    }
+    let before = get(&client, "/api/onto/documents?limit=100").await;
+    refused(create(&lowest).await, 400, "more than 20 levels").await;
+    // Not with what hangs below it either.
+    let (_, top) = create(&Value::Null).await;
+    let path = format!("/api/onto/documents/{}/move", ids["context_document"].as_str().unwrap());
+    let below = json!({"parentId": top["id"]});
+    refused(client.post(&path, below).await, 400, "more than 20 levels").await;
+    let after = get(&client, "/api/onto/documents?limit=100").await;
+    assert_eq!(
+        after["items"].as_array().unwrap().len(),
+        before["items"].as_array().unwrap().len() + 1
     );
 }

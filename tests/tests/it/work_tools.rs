@@ -11,6 +11,7 @@ use rejoin_shared::tools::{SharedTool, ToolContext, ToolError, work};
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{Client, json_of, of_kind};
 use rejoin_tests::model_server::{Reply, sent};
+use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -352,6 +353,52 @@ async fn e53_e54_agents_have_the_tools_once_the_pack_is_installed_and_their_runs
     let last = app.model.requests().pop().unwrap();
     assert!(sent(&last).iter().any(|(_, text)| text.contains("Saw")));
     assert_eq!(get(&client, "/api/onto/projects").await["items"][0]["name"], "Boat");
+}
+
+#[tokio::test]
+async fn e53_programs_that_speak_mcp_have_the_tools_once_the_pack_is_installed() {
+    let (app, client) = start().await;
+    let say = async |session: Option<&str>, message: Value| {
+        let mut request = client
+            .request(Method::POST, "/mcp")
+            .header("accept", "application/json, text/event-stream");
+        if let Some(session) = session {
+            request = request.header("mcp-session-id", session);
+        }
+        request.json(&message).send().await.unwrap()
+    };
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
+    let answer = say(None, hello).await;
+    let session = answer.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+    say(
+        Some(&session),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+    )
+    .await;
+    let ask = async |method: &str, params: Value| {
+        let message = json!({"jsonrpc": "2.0", "id": 2, "method": method, "params": params});
+        say(Some(&session), message).await.text().await.unwrap()
+    };
+    let create = json!({"name": "create_onto_project", "arguments": {"project": {"name": "Boat"}, "entities": [], "relationships": []}});
+    assert!(!ask("tools/list", json!({})).await.contains("create_onto_project"));
+    let unknown = ask("tools/call", create.clone()).await;
+    assert!(unknown.contains("there is no tool create_onto_project"), "{unknown}");
+    assert_eq!(client.post("/api/onto/install", json!({})).await.0, 204);
+    assert!(ask("tools/list", json!({})).await.contains("create_onto_project"));
+    let made = ask("tools/call", create).await;
+    assert!(made.contains("context_shift"), "{made}");
+    let project = get(&client, "/api/onto/projects").await["items"][0].clone();
+    assert_eq!(project["name"], "Boat");
+    let history = get(
+        &client,
+        &format!("/api/onto/projects/{}/history", project["id"].as_str().unwrap()),
+    )
+    .await;
+    assert_eq!(
+        (&history["items"][0]["changeSource"], &history["items"][0]["actorType"]),
+        (&json!("mcp"), &json!("user"))
+    );
 }
 
 #[test]

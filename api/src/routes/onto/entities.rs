@@ -222,10 +222,6 @@ async fn list(
         cursor: params.cursor,
     };
     let limit = page_params.limit(&state)?.min(entities::MAX_PAGE);
-    for (what, word) in [("stateKey", &params.state_key), ("typeKey", &params.type_key)] {
-        word.as_ref()
-            .map_or(Ok(()), |word| entities::checked_filter(what, word))?;
-    }
     let filter = Filter {
         kinds: &[kind],
         project: params.project_id,
