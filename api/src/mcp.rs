@@ -27,7 +27,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rejoin_shared::auth::Scope;
 use rejoin_shared::tools::registry::{Patterns, Registry};
-use rejoin_shared::{agents, walls};
+use rejoin_shared::{agents, walls, work};
 use rmcp::ErrorData;
 use rmcp::ServerHandler;
 use rmcp::model::{
@@ -167,6 +167,22 @@ impl Asked {
             writes: self.caller.may(Scope::Write),
         })
     }
+
+    /// The tools that there are for the caller's project: the built-in ones, and those over its work graph if it has one.
+    async fn registry(&self) -> Result<Registry, ErrorData> {
+        let failed = |error: sqlx::Error| refused(error.into());
+        let mut db = walls::begin(&self.state.db.sql, self.caller.asking())
+            .await
+            .map_err(failed)?;
+        let builtin = Registry::builtin();
+        match work::pack::is_active(&mut *db, self.caller.project_id)
+            .await
+            .map_err(failed)?
+        {
+            true => Ok(builtin.with(rejoin_shared::tools::work::tools())),
+            false => Ok(builtin),
+        }
+    }
 }
 
 /// What a caller is offered of the built-in tools.
@@ -193,7 +209,7 @@ impl ServerHandler for Door {
     ) -> Result<ListToolsResult, ErrorData> {
         let (asked, _) = asked(&context.extensions)?;
         let granted = asked.granted().await?;
-        let mut tools = tools::list(&Registry::builtin(), &granted);
+        let mut tools = tools::list(&asked.registry().await?, &granted);
         if granted.writes {
             tools.push(ask::described(&asked).await?);
         }

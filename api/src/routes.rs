@@ -28,6 +28,7 @@
 //! - `audit`          who changed what in a project (admin)
 //! - `operations`     queues, runs by the minute, dead jobs, the fleet (admin)
 //! - `graph`          the knowledge graph, with its own files
+//! - `onto`           the work graph: projects with their tasks, goals, plans and documents
 //! - `trigger`        runs outside conversations
 //! - `me`             what a key is good for
 //! - `session`        browsers that sign in and out
@@ -59,6 +60,7 @@ pub mod me;
 pub mod members;
 pub mod metrics;
 pub mod model_prices;
+pub mod onto;
 pub mod operations;
 pub mod plans;
 pub mod prewarm;
@@ -135,6 +137,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(audit::routes())
         .merge(operations::routes())
         .merge(graph::routes())
+        .merge(onto::routes())
         .merge(trigger::routes())
         .merge(me::routes())
         .merge(session::routes())

@@ -208,7 +208,7 @@ pub(crate) fn checked_labels(labels: &[String]) -> Result<Vec<String>, String> {
 
 /// Writers of one object or relationship take turns, each until its transaction ends: who waited for the lock of the head's row alone
 /// would be left with a row that has been superseded meanwhile.
-async fn take_turns(db: &mut PgConnection, id: Uuid) -> Result<(), Error> {
+pub(crate) async fn take_turns(db: &mut PgConnection, id: Uuid) -> Result<(), Error> {
     sqlx::query!("select pg_advisory_xact_lock(hashtextextended($1::uuid::text, 0))", id)
         .execute(db)
         .await

@@ -27,6 +27,7 @@
 //! - `data_sources` databases of others that a project's people and agents may ask
 //! - `mcp`       MCP servers of a project, and what they offer
 //! - `watchdog`  ends child processes with their owner
+//! - `work`      the work graph: projects with their tasks, goals, plans and documents
 //! - `products`  what a project has installed by manifests
 //! - `horizon`   what holds back the removal of dead rows
 //! - `commands`  verbs: one transaction each, over several nouns
@@ -81,3 +82,4 @@ pub mod waits;
 pub mod wakeup;
 pub mod walls;
 pub mod watchdog;
+pub mod work;

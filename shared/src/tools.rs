@@ -4,6 +4,7 @@
 //! - `arguments` schemas of parameters, and reading what a model sent for them
 //! - `graph`     the tools over the knowledge graph
 //! - `consoles`  the tools over the user's consoles
+//! - `work`      the tools over the work graph, where its pack is installed
 //!
 //! Called by the worker's runs and by the API's MCP server.
 
@@ -11,6 +12,7 @@ pub mod arguments;
 pub mod consoles;
 pub mod graph;
 pub mod registry;
+pub mod work;
 
 pub use arguments::Schema;
 

@@ -1,5 +1,5 @@
 //! Which tools there are for a project, and which of them an agent is given: the built-in ones, those over the project's data sources if it
-//! has any, and those of its MCP servers that are on, matched by the server's own patterns, and approved as they are defined now. Called by
+//! has any, those over its work graph where the pack `work` is installed, and those of its MCP servers that are on, matched by the server's own patterns, and approved as they are defined now. Called by
 //! the executor when an attempt begins.
 //!
 //! Invariants: a whitelist is never widened; a built-in tool is never shadowed; what was read is dropped when the wake-up bus tells of a
@@ -15,9 +15,10 @@ use futures::future::join_all;
 use rejoin_shared::data_sources::{self, Kind};
 use rejoin_shared::mcp::offers::Standing;
 use rejoin_shared::mcp::{self, Server, offers};
-use rejoin_shared::tools::SharedTool;
 use rejoin_shared::tools::registry::{Patterns, Registry};
+use rejoin_shared::tools::{self, SharedTool};
 use rejoin_shared::wakeup::{self, SharedBus};
+use rejoin_shared::work;
 use rejoin_sources::Sources;
 use rejoin_sources::tools::for_kinds;
 use sqlx::PgPool;
@@ -31,7 +32,7 @@ use crate::mcp::connections::Connections;
 /// For so long a project's tools are believed without another look: a hint that they have changed may be lost.
 const KEPT_FOR: Duration = Duration::from_secs(2);
 
-/// The tools over a project's data sources, and of its MCP servers.
+/// The tools over a project's data sources and its work graph, and of its MCP servers.
 struct OfProject {
     tools: BTreeMap<String, SharedTool>,
     /// Servers that were never asked what they offer.
@@ -122,9 +123,14 @@ impl Pools {
         let kinds: Vec<Kind> = kept.iter().map(|source| source.content.kind).collect();
         let any_writable = kept.iter().any(|source| !source.content.read_only);
         let of_sources = for_kinds(&self.sources, &kinds, any_writable);
+        let of_work = match work::pack::is_active(&self.db, project_id).await? {
+            true => tools::work::tools(),
+            false => Vec::new(),
+        };
         let mut project = OfProject {
             tools: of_sources
                 .into_iter()
+                .chain(of_work)
                 .map(|tool| (tool.spec().name.clone(), tool))
                 .collect(),
             unseen: Vec::new(),

@@ -65,7 +65,9 @@ pub async fn call(
     given: JsonObject,
     cancel: &CancellationToken,
 ) -> Result<CallToolResult, ErrorData> {
-    let tool: Option<SharedTool> = Registry::builtin()
+    let tool: Option<SharedTool> = asked
+        .registry()
+        .await?
         .get(name)
         .filter(|tool| may_call(tool.spec(), granted));
     let Some(tool) = tool else {

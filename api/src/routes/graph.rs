@@ -34,9 +34,9 @@ pub fn routes() -> OpenApiRouter<AppState> {
 }
 
 /// What goes with a made thing: where it is, and its version.
-type Made<T> = (StatusCode, [(HeaderName, String); 2], axum::Json<T>);
+pub(super) type Made<T> = (StatusCode, [(HeaderName, String); 2], axum::Json<T>);
 /// What goes with a thing: its version.
-type Versioned<T> = ([(HeaderName, String); 1], axum::Json<T>);
+pub(super) type Versioned<T> = ([(HeaderName, String); 1], axum::Json<T>);
 
 fn actor(caller: &Caller) -> Actor {
     Actor {
@@ -45,12 +45,12 @@ fn actor(caller: &Caller) -> Actor {
     }
 }
 
-fn etag(version: i32) -> String {
+pub(super) fn etag(version: i32) -> String {
     format!("\"{version}\"")
 }
 
 /// The version that a change was made for, from `If-Match` or the body's `version`. None: whatever there is.
-fn expected_version(headers: &HeaderMap, in_body: Option<i32>) -> Result<Option<i32>, Problem> {
+pub(super) fn expected_version(headers: &HeaderMap, in_body: Option<i32>) -> Result<Option<i32>, Problem> {
     let Some(header) = headers.get(IF_MATCH) else {
         return Ok(in_body);
     };

@@ -231,6 +231,11 @@ impl Arguments {
         self.0.get(name).and_then(Value::as_object).cloned().unwrap_or_default()
     }
 
+    /// As it was given, null or not.
+    pub fn value(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
     pub fn has(&self, name: &str) -> bool {
         self.0.get(name).is_some_and(|value| !value.is_null())
     }

@@ -1,0 +1,101 @@
+//! The tree of a project's documents, and a document's place in it. (A document's earlier versions: `…/history`, as for all entities.)
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use rejoin_shared::work::documents::{self, Move, Node};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::{EntityBody, change};
+use crate::caller::Caller;
+use crate::extract::{Body, Segments};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(tree)).routes(routes!(move_to))
+}
+
+/// A document with those below it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = DocumentNode)]
+pub struct NodeBody {
+    pub id: Uuid,
+    pub title: String,
+    pub state_key: String,
+    #[schema(no_recursion)]
+    pub children: Vec<NodeBody>,
+}
+
+impl From<Node> for NodeBody {
+    fn from(node: Node) -> Self {
+        Self {
+            id: node.document.object.id,
+            title: node.document.object.name.clone(),
+            state_key: node.document.state().to_owned(),
+            children: node.children.into_iter().map(NodeBody::from).collect(),
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = DocumentTree)]
+pub struct TreeBody {
+    /// Those at the top
+    pub documents: Vec<NodeBody>,
+}
+
+/// Where the document is to go
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct MoveRequest {
+    /// Null: to the top
+    #[serde(alias = "parent_id")]
+    pub parent_id: Option<Uuid>,
+    /// Among those with the same parent, from 0; null: behind them
+    pub position: Option<u32>,
+}
+
+/// A project's documents, as a tree
+#[utoipa::path(get, path = "/api/onto/projects/{id}/documents", tag = "onto documents",
+    params(("id" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "In their order", body = TreeBody), Refused))]
+async fn tree(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+) -> Result<Json<TreeBody>, Problem> {
+    let mut db = caller.walled(&state).await?;
+    let nodes = documents::tree(&mut db, caller.project_id, id).await?;
+    Ok(Json(TreeBody {
+        documents: nodes.into_iter().map(NodeBody::from).collect(),
+    }))
+}
+
+/// Put a document elsewhere in its project's tree
+#[utoipa::path(post, path = "/api/onto/documents/{id}/move", tag = "onto documents", request_body = MoveRequest,
+    params(("id" = Uuid, Path, description = "The document"),
+        ("X-Change-Source" = Option<String>, Header, description = "From where the change comes: one word")),
+    responses((status = 200, description = "The document", body = EntityBody), Refused, BodyRefused))]
+async fn move_to(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+    headers: HeaderMap,
+    Body(request): Body<MoveRequest>,
+) -> Result<Json<EntityBody>, Problem> {
+    let change = change(&caller, &headers)?;
+    let to = Move {
+        document: id,
+        parent: request.parent_id,
+        position: request.position.map(i64::from),
+    };
+    let mut tx = caller.walled(&state).await?;
+    let moved = documents::move_to(&mut tx, caller.project_id, to, &change).await?;
+    tx.commit().await?;
+    Ok(Json(moved.into()))
+}

@@ -1,0 +1,258 @@
+//! Projects of the work graph as a whole: made, rearranged, shown; and the pack that holds their types, installed by hand.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderMap, HeaderName, StatusCode};
+use rejoin_shared::work::documents::Move;
+use rejoin_shared::work::links::{self, NewLink};
+use rejoin_shared::work::projects::{self, Instantiation, Rearrange};
+use rejoin_shared::work::{Kind, pack};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::{EntityBody, LinkBody, change, invalid};
+use crate::caller::Caller;
+use crate::extract::{Body, Segments};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(instantiate))
+        .routes(routes!(reorganize))
+        .routes(routes!(graph))
+        .routes(routes!(overview))
+        .routes(routes!(install))
+}
+
+/// A project to be made with all that it begins with. All of it is made, or nothing.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InstantiateRequest {
+    /// Its fields: `name`, `description`, `stateKey`, …
+    #[schema(value_type = Object)]
+    pub project: Map<String, Value>,
+    #[serde(default)]
+    pub entities: Vec<InstantiateEntity>,
+    #[serde(default)]
+    pub relationships: Vec<InstantiateLink>,
+    /// The fields of a document that says what the project is about
+    #[serde(alias = "context_document")]
+    #[schema(value_type = Option<Object>)]
+    pub context_document: Option<Map<String, Value>>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InstantiateEntity {
+    /// What `relationships` call it, and the answer
+    #[serde(alias = "temp_id")]
+    pub temp_id: String,
+    /// `task`, `goal`, `plan`, `document`, …
+    pub kind: String,
+    /// Its fields: `title`, `description`, `dueAt`, …
+    #[serde(flatten)]
+    #[schema(value_type = Object)]
+    pub fields: Map<String, Value>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InstantiateLink {
+    /// `depends_on`, `supports_goal`, …; `parent_of` puts a document below another
+    #[serde(alias = "rel")]
+    pub r#type: String,
+    /// A temporary id; `project` and `context_document` are those of the project and its document
+    #[serde(alias = "from")]
+    pub source: String,
+    #[serde(alias = "to")]
+    pub target: String,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InstantiatedBody {
+    pub project: EntityBody,
+    /// Ids by temporary ids
+    pub ids: BTreeMap<String, Uuid>,
+}
+
+/// A project rearranged: all of it, or nothing.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReorganizeRequest {
+    #[serde(alias = "project_id")]
+    pub project_id: Uuid,
+    /// Links to be made
+    #[serde(default)]
+    pub link: Vec<super::edges::LinkRequest>,
+    /// Ids of links to be taken away; before any is made
+    #[serde(default)]
+    pub unlink: Vec<Uuid>,
+    /// Documents to be moved, in this order
+    #[serde(default, rename = "move")]
+    pub moves: Vec<MoveOf>,
+}
+
+/// Where a document is to go.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct MoveOf {
+    #[serde(alias = "document_id")]
+    pub document_id: Uuid,
+    /// Null: to the top
+    #[serde(alias = "parent_id")]
+    pub parent_id: Option<Uuid>,
+    /// Among those with the same parent, from 0; null: behind them
+    pub position: Option<u32>,
+}
+
+impl From<MoveOf> for Move {
+    fn from(to: MoveOf) -> Self {
+        Self {
+            document: to.document_id,
+            parent: to.parent_id,
+            position: to.position.map(i64::from),
+        }
+    }
+}
+
+/// A project with all that belongs to it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = WorkGraph)]
+pub struct GraphBody {
+    pub project: EntityBody,
+    /// In the order of their making, without `description` and `content`
+    pub entities: Vec<EntityBody>,
+    pub links: Vec<LinkBody>,
+}
+
+/// What there is to do.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = WorkOverview)]
+pub struct OverviewBody {
+    /// Those that are not over
+    pub projects: Vec<EntityBody>,
+    /// The most urgent ones
+    pub open_tasks: Vec<EntityBody>,
+    pub open_task_count: usize,
+    /// What is not over and has a date, by that
+    pub due: Vec<EntityBody>,
+}
+
+/// Make a project with entities, relationships and a context document, in one transaction
+#[utoipa::path(post, path = "/api/onto/projects/instantiate", tag = "onto projects", request_body = InstantiateRequest,
+    params(("X-Change-Source" = Option<String>, Header, description = "From where the change comes: one word")),
+    responses((status = 201, description = "Made", body = InstantiatedBody), Refused, BodyRefused))]
+async fn instantiate(
+    State(state): State<AppState>,
+    caller: Caller,
+    headers: HeaderMap,
+    Body(request): Body<InstantiateRequest>,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<InstantiatedBody>), Problem> {
+    let change = change(&caller, &headers)?;
+    let mut entities = Vec::with_capacity(request.entities.len());
+    for entity in request.entities {
+        let kind = Kind::of(&entity.kind).ok_or_else(|| invalid(format!("there is no kind {:?}", entity.kind)))?;
+        entities.push((entity.temp_id, kind, entity.fields));
+    }
+    let new = Instantiation {
+        project: request.project,
+        entities,
+        links: request
+            .relationships
+            .into_iter()
+            .map(|link| (link.r#type, link.source, link.target))
+            .collect(),
+        context_document: request.context_document,
+    };
+    let mut tx = caller.walled(&state).await?;
+    let made = projects::instantiate(&mut tx, caller.project_id, new, &change).await?;
+    tx.commit().await?;
+    let location = [(LOCATION, format!("/api/onto/projects/{}", made.project.object.id))];
+    let body = InstantiatedBody {
+        project: made.project.into(),
+        ids: made.ids.into_iter().collect(),
+    };
+    Ok((StatusCode::CREATED, location, Json(body)))
+}
+
+/// Link, unlink and move many things of a project, in one transaction
+#[utoipa::path(post, path = "/api/onto/projects/reorganize", tag = "onto projects", request_body = ReorganizeRequest,
+    params(("X-Change-Source" = Option<String>, Header, description = "From where the change comes: one word")),
+    responses((status = 200, description = "The project as it is now", body = GraphBody), Refused, BodyRefused))]
+async fn reorganize(
+    State(state): State<AppState>,
+    caller: Caller,
+    headers: HeaderMap,
+    Body(request): Body<ReorganizeRequest>,
+) -> Result<Json<GraphBody>, Problem> {
+    let change = change(&caller, &headers)?;
+    let unlinks = request.unlink.into_iter().map(Rearrange::Unlink);
+    let made = request
+        .link
+        .into_iter()
+        .map(|link| Rearrange::Link(NewLink::from(link)));
+    let moved = request.moves.into_iter().map(|to| Rearrange::Move(to.into()));
+    let changes: Vec<Rearrange> = unlinks.chain(made).chain(moved).collect();
+    let mut tx = caller.walled(&state).await?;
+    projects::reorganize(&mut tx, caller.project_id, request.project_id, &changes, &change).await?;
+    let now = links::graph(&mut tx, caller.project_id, request.project_id).await?;
+    tx.commit().await?;
+    Ok(Json(now.into()))
+}
+
+impl From<links::Graph> for GraphBody {
+    fn from(graph: links::Graph) -> Self {
+        Self {
+            project: graph.project.into(),
+            entities: graph.entities.into_iter().map(EntityBody::from).collect(),
+            links: graph.links.into_iter().map(LinkBody::from).collect(),
+        }
+    }
+}
+
+/// A project with all that belongs to it
+#[utoipa::path(get, path = "/api/onto/projects/{id}/graph", tag = "onto projects",
+    params(("id" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "It, its entities, and the links between them", body = GraphBody), Refused))]
+async fn graph(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+) -> Result<Json<GraphBody>, Problem> {
+    let mut db = caller.walled(&state).await?;
+    Ok(Json(links::graph(&mut db, caller.project_id, id).await?.into()))
+}
+
+/// What there is to do: projects, open tasks, what is due
+#[utoipa::path(get, path = "/api/onto/overview", tag = "onto projects",
+    responses((status = 200, description = "The first of each", body = OverviewBody), Refused))]
+async fn overview(State(state): State<AppState>, caller: Caller) -> Result<Json<OverviewBody>, Problem> {
+    let mut db = caller.walled(&state).await?;
+    let overview = projects::overview(&mut db, caller.project_id, None).await?;
+    let bodies = |entities: Vec<rejoin_shared::work::Entity>| entities.into_iter().map(EntityBody::from).collect();
+    Ok(Json(OverviewBody {
+        projects: bodies(overview.projects),
+        open_tasks: bodies(overview.open_tasks),
+        open_task_count: overview.open_task_count,
+        due: bodies(overview.due),
+    }))
+}
+
+/// Install the pack `work`, so that agents are offered its tools before there is a project. Done twice, it changes nothing
+#[utoipa::path(post, path = "/api/onto/install", tag = "onto projects",
+    responses((status = 204, description = "It is installed"), Refused))]
+async fn install(State(state): State<AppState>, caller: Caller) -> Result<StatusCode, Problem> {
+    let mut tx = caller.walled(&state).await?;
+    pack::install(&mut tx, caller.project_id).await?;
+    tx.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}

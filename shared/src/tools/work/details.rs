@@ -1,0 +1,294 @@
+//! The tools that look closely: one entity, a project's graph, its documents as a tree, links, fields, and what there is to do.
+
+use serde_json::{Value, json};
+
+use super::definition::{Definition, Fields, PROJECT_ID, id_parameter};
+use super::{failed, lists, scope, told};
+use crate::tools::arguments::Kind::{OptionalText, Text};
+use crate::tools::arguments::{Arguments, Parameter};
+use crate::tools::{ToolContext, ToolError};
+use crate::work::links::Link;
+use crate::work::{Kind, documents, entities, links, projects};
+
+/// Links of an entity that its details tell.
+const MAX_LINKS: usize = 50;
+
+const ENTITY_ID: Parameter = Parameter::new("entity_id", Text, "The id of a project, or of what belongs to one.");
+const DOCUMENT_ID: Parameter = Parameter::new("document_id", Text, "The document's id.");
+
+const fn details(
+    name: &'static str,
+    kind: Kind,
+    own: &'static [Parameter],
+    endpoint: &'static str,
+    description: &'static str,
+) -> Definition {
+    Definition {
+        name,
+        action: "read",
+        kind,
+        description,
+        own,
+        fields: Fields::None,
+        call: |context, definition, arguments| Box::pin(one(context, definition, arguments)),
+        endpoint,
+        types: kind.as_str(),
+        shifts: false,
+    }
+}
+
+pub(super) const TOOLS: &[Definition] = &[
+    details(
+        "get_onto_project_details",
+        Kind::Project,
+        &[PROJECT_ID],
+        "GET /api/onto/projects/{id}",
+        "Reads all of a project's fields.",
+    ),
+    details(
+        "get_onto_task_details",
+        Kind::Task,
+        &[Parameter::new("task_id", Text, "The task's id.")],
+        "GET /api/onto/tasks/{id}",
+        "Reads all of a task, and what it is linked with.",
+    ),
+    details(
+        "get_onto_goal_details",
+        Kind::Goal,
+        &[Parameter::new("goal_id", Text, "The goal's id.")],
+        "GET /api/onto/goals/{id}",
+        "Reads all of a goal, and what supports it.",
+    ),
+    details(
+        "get_onto_plan_details",
+        Kind::Plan,
+        &[Parameter::new("plan_id", Text, "The plan's id.")],
+        "GET /api/onto/plans/{id}",
+        "Reads all of a plan, and what is part of it.",
+    ),
+    details(
+        "get_onto_document_details",
+        Kind::Document,
+        &[DOCUMENT_ID],
+        "GET /api/onto/documents/{id}",
+        "Reads all of a document with its text.",
+    ),
+    details(
+        "get_onto_milestone_details",
+        Kind::Milestone,
+        &[Parameter::new("milestone_id", Text, "The milestone's id.")],
+        "GET /api/onto/milestones/{id}",
+        "Reads all of a milestone, and what has to be done for it.",
+    ),
+    details(
+        "get_onto_risk_details",
+        Kind::Risk,
+        &[Parameter::new("risk_id", Text, "The risk's id.")],
+        "GET /api/onto/risks/{id}",
+        "Reads all of a risk, and what mitigates it.",
+    ),
+    details(
+        "get_onto_requirement_details",
+        Kind::Requirement,
+        &[Parameter::new("requirement_id", Text, "The requirement's id.")],
+        "GET /api/onto/requirements/{id}",
+        "Reads all of a requirement, and what fulfils it.",
+    ),
+    Definition {
+        types: "all",
+        call: |context, _, arguments| Box::pin(graph(context, arguments)),
+        ..details(
+            "get_onto_project_graph",
+            Kind::Project,
+            &[PROJECT_ID],
+            "GET /api/onto/projects/{id}/graph",
+            "Reads a project with all that belongs to it, and the links between. Call it before you rearrange a project.",
+        )
+    },
+    Definition {
+        types: "document, parent_of",
+        call: |context, _, arguments| Box::pin(tree(context, arguments)),
+        ..details(
+            "get_document_tree",
+            Kind::Document,
+            &[PROJECT_ID],
+            "GET /api/onto/projects/{id}/documents",
+            "Reads the tree of a project's documents: titles and ids.",
+        )
+    },
+    Definition {
+        types: "document, parent_of",
+        call: |context, _, arguments| Box::pin(path(context, arguments)),
+        ..details(
+            "get_document_path",
+            Kind::Document,
+            &[DOCUMENT_ID],
+            "GET /api/onto/projects/{id}/documents",
+            "Tells where a document is in its project's tree: the documents from the top down to it.",
+        )
+    },
+    Definition {
+        types: "all relationships",
+        call: |context, _, arguments| Box::pin(relationships(context, arguments)),
+        ..details(
+            "get_entity_relationships",
+            Kind::Project,
+            &[ENTITY_ID],
+            "GET /api/onto/{kind}/{id}/linked",
+            "Lists the links at an entity, with the edge ids that unlink_onto_edge takes.",
+        )
+    },
+    Definition {
+        types: "all",
+        call: |context, _, arguments| Box::pin(linked(context, arguments)),
+        ..details(
+            "get_linked_entities",
+            Kind::Project,
+            &[
+                ENTITY_ID,
+                Parameter::new(
+                    "type",
+                    OptionalText,
+                    "Only linked entities of this type, such as task; null: all.",
+                ),
+            ],
+            "GET /api/onto/{kind}/{id}/linked",
+            "Lists the entities that an entity is linked with, each with how it stands.",
+        )
+    },
+    Definition {
+        types: "none",
+        call: |_, _, arguments| Box::pin(field_info(arguments)),
+        ..details(
+            "get_field_info",
+            Kind::Project,
+            &[
+                Parameter::new(
+                    "entity_type",
+                    Text,
+                    "project, task, goal, plan, document, milestone, risk, requirement, output or event.",
+                ),
+                Parameter::new("field_name", OptionalText, "Only this field; null: all."),
+            ],
+            "GET /openapi.json",
+            "Tells the fields of a type with what they may hold, its states, and by what it may be linked. Call it when you are not sure.",
+        )
+    },
+    Definition {
+        types: "project, task, goal, milestone, output",
+        call: |context, _, arguments| Box::pin(overview(context, arguments)),
+        ..details(
+            "get_buildos_overview",
+            Kind::Project,
+            &[PROJECT_ID],
+            "GET /api/onto/overview",
+            "Tells what the user works on: projects that are not over, the most urgent open tasks, and what is due first.",
+        )
+    },
+];
+
+async fn one(
+    context: &ToolContext,
+    definition: &'static Definition,
+    arguments: &Arguments,
+) -> Result<Value, ToolError> {
+    let kind = definition.kind;
+    let mut tx = scope::begin(context).await?;
+    let entity = scope::entity(&mut tx, context, arguments, id_parameter(kind), Some(kind)).await?;
+    let mut told = json!({ kind.as_str(): told::full(&entity) });
+    if kind != Kind::Project {
+        let links = links::at(&mut tx, context.project_id, entity.object.id)
+            .await
+            .map_err(failed)?;
+        let shown: Vec<&Link> = links.iter().filter(|link| !link.is_membership()).collect();
+        told["links"] = shown.iter().take(MAX_LINKS).map(|link| told::link(link)).collect();
+        told["links_total"] = json!(shown.len());
+    }
+    Ok(told)
+}
+
+async fn graph(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
+    let mut tx = scope::begin(context).await?;
+    let project = scope::entity(&mut tx, context, arguments, "project_id", Some(Kind::Project)).await?;
+    let graph = links::graph(&mut tx, context.project_id, project.object.id)
+        .await
+        .map_err(failed)?;
+    let entities: Vec<Value> = graph.entities.iter().map(told::brief).collect();
+    let links: Vec<Value> = graph.links.iter().map(told::link).collect();
+    Ok(json!({"project": told::full(&graph.project), "entities": entities, "edges": links}))
+}
+
+async fn tree(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
+    let mut tx = scope::begin(context).await?;
+    let project = scope::entity(&mut tx, context, arguments, "project_id", Some(Kind::Project)).await?;
+    let nodes = documents::tree(&mut tx, context.project_id, project.object.id)
+        .await
+        .map_err(failed)?;
+    let told: Vec<Value> = nodes.iter().map(told::node).collect();
+    Ok(json!({"project": told::brief(&project), "documents": told}))
+}
+
+async fn path(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
+    let mut tx = scope::begin(context).await?;
+    let document = scope::entity(&mut tx, context, arguments, "document_id", Some(Kind::Document)).await?;
+    let path = documents::path(&mut tx, context.project_id, document.object.id)
+        .await
+        .map_err(failed)?;
+    let words: Vec<&str> = path.iter().map(|document| document.object.name.as_str()).collect();
+    let told: Vec<Value> = path.iter().map(told::brief).collect();
+    Ok(json!({"path": told, "in_words": words.join(" / ")}))
+}
+
+async fn relationships(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
+    let mut tx = scope::begin(context).await?;
+    let entity = scope::entity(&mut tx, context, arguments, "entity_id", None).await?;
+    let links = links::at(&mut tx, context.project_id, entity.object.id)
+        .await
+        .map_err(failed)?;
+    let by = |outgoing: bool| -> Vec<Value> {
+        let of_side = links
+            .iter()
+            .filter(|link| (link.source.id == entity.object.id) == outgoing);
+        of_side.map(told::link).collect()
+    };
+    Ok(json!({"entity": told::brief(&entity), "outgoing": by(true), "incoming": by(false)}))
+}
+
+async fn linked(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
+    let kind = arguments.text("type").map(lists::kind).transpose()?;
+    let mut tx = scope::begin(context).await?;
+    let entity = scope::entity(&mut tx, context, arguments, "entity_id", None).await?;
+    let pairs = links::linked(&mut tx, context.project_id, entity.object.id, kind)
+        .await
+        .map_err(failed)?;
+    let told: Vec<Value> = pairs
+        .iter()
+        .map(|(link, other)| {
+            let outgoing = link.source.id == entity.object.id;
+            let direction = if outgoing { "outgoing" } else { "incoming" };
+            json!({"edge_id": link.id, "rel": link.link_type, "direction": direction, "entity": told::brief(other)})
+        })
+        .collect();
+    Ok(json!({"entity": told::brief(&entity), "linked": told, "count": told.len()}))
+}
+
+async fn field_info(arguments: &Arguments) -> Result<Value, ToolError> {
+    let kind = lists::kind(arguments.required_text("entity_type")?)?;
+    entities::field_info(kind, arguments.text("field_name")).map_err(failed)
+}
+
+async fn overview(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
+    let project = scope::project(context, arguments)?;
+    let mut tx = scope::begin(context).await?;
+    if let Some(project) = project {
+        scope::by_id(&mut tx, context, project, Some(Kind::Project)).await?;
+    }
+    let overview = projects::overview(&mut tx, context.project_id, project)
+        .await
+        .map_err(failed)?;
+    let told = |entities: &[crate::work::Entity]| entities.iter().map(told::brief).collect::<Vec<_>>();
+    Ok(json!({
+        "projects": told(&overview.projects), "open_tasks": told(&overview.open_tasks),
+        "open_task_count": overview.open_task_count, "due": told(&overview.due),
+    }))
+}
