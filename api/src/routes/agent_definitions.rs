@@ -8,6 +8,8 @@ use axum::http::{HeaderName, StatusCode};
 use chrono::{DateTime, Utc};
 use rejoin_shared::agents::{self, AgentDefinition, DefinitionContent, ModelChoice};
 use rejoin_shared::audit::Action;
+use rejoin_shared::wakeup::Wake;
+use rejoin_shared::work;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -350,11 +352,16 @@ async fn install_defaults(
         };
         answer.items.extend(item.map(DefinitionBody::from));
     }
+    if params.set.as_deref() == Some("planner") {
+        // What they work on: without its types they would have no tools for it.
+        work::pack::install(&mut db, project_id).await?;
+    }
     if !answer.installed.is_empty() {
         let (target, named) = (format!("project:{project_id}"), json!({ "names": answer.installed }));
         record(&mut db, &caller, Action::DefaultsInstalled, target, named).await?;
     }
     db.commit().await?;
+    state.bus.publish(Wake::tools(project_id));
     Ok(Json(answer))
 }
 

@@ -29,6 +29,7 @@ mod graph_transfer;
 mod handoffs;
 mod history;
 mod identity;
+mod launch;
 mod layout;
 mod limits;
 mod mcp;
