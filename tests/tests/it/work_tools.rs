@@ -357,7 +357,7 @@ async fn e53_e54_agents_have_the_tools_once_the_pack_is_installed_and_their_runs
 
 #[tokio::test]
 async fn e53_programs_that_speak_mcp_have_the_tools_once_the_pack_is_installed() {
-    let (app, client) = start().await;
+    let (_app, client) = start().await;
     let say = async |session: Option<&str>, message: Value| {
         let mut request = client
             .request(Method::POST, "/mcp")
