@@ -85,7 +85,7 @@ impl Tool for Compass {
 }
 
 #[tokio::test]
-async fn e13_e15_e16_e35_e36_e37_a_turn_tells_what_it_is_about_and_the_model_knows_it() {
+async fn e13_e15_e16_e35_e36_e37_e58_a_turn_tells_what_it_is_about_and_the_model_knows_it() {
     let app = TestApp::start().await;
     let agent = app.agent("helper", &["schema_version"]).await;
     let id = project(&app, "Apollo").await;
@@ -239,7 +239,7 @@ async fn e34_e62_e63_the_newest_word_on_what_it_is_about_wins() {
 }
 
 #[tokio::test]
-async fn e20_e21_e22_e27_a_tool_leads_elsewhere_and_later_calls_are_there() {
+async fn e20_e21_e22_e27_e51_e52_a_tool_leads_elsewhere_and_later_calls_are_there() {
     let options = AppOptions {
         tools: compass(),
         ..AppOptions::default()
@@ -294,6 +294,26 @@ async fn e20_e21_e22_e27_a_tool_leads_elsewhere_and_later_calls_are_there() {
     assert_eq!(
         (&last["context_type"], &last["entities"]["project_id"]),
         (&json!("project"), &json!(moon))
+    );
+    // Each call is on record, with what it did.
+    let kept: Vec<(String, String, Option<String>)> = sqlx::query_as(
+        "select tool_name, status, operation ->> 'status' from kb.agent_run_tool_calls order by step_number, position",
+    )
+    .fetch_all(&app.db.pool)
+    .await
+    .unwrap();
+    let kept: Vec<(&str, &str, Option<&str>)> = kept
+        .iter()
+        .map(|(tool, status, did)| (tool.as_str(), status.as_str(), did.as_deref()))
+        .collect();
+    assert_eq!(
+        kept,
+        [
+            ("where_am_i", "completed", None),
+            ("go_to", "error", Some("error")),
+            ("go_to", "completed", Some("success")),
+            ("where_am_i", "completed", None)
+        ]
     );
 }
 

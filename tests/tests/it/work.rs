@@ -72,7 +72,7 @@ pub async fn refused(answer: (StatusCode, Value), status: u16, words: &str) {
 }
 
 #[tokio::test]
-async fn e06_e47_a_project_is_made_with_all_that_it_begins_with() {
+async fn e06_e47_e61_a_project_is_made_with_all_that_it_begins_with() {
     let (_app, client) = start().await;
     let ids = project(&client, "Ship it").await;
     let graph = get(&client, &format!("/api/onto/projects/{}/graph", id(&ids, "project"))).await;

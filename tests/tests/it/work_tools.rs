@@ -94,7 +94,7 @@ pub fn names(items: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn e53_each_tool_that_lists_searches_and_reads_answers_or_says_what_is_wrong() {
+async fn e53_e57_each_tool_that_lists_searches_and_reads_answers_or_says_what_is_wrong() {
     let (app, client) = start().await;
     let ids = project(&client, "Ship it").await;
     let (status, extra) = client
