@@ -29,6 +29,7 @@ mod graph_transfer;
 mod handoffs;
 mod history;
 mod identity;
+mod injections;
 mod launch;
 mod layout;
 mod limits;
