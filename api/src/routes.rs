@@ -13,6 +13,7 @@
 //! - `mcp_servers`    MCP servers whose tools agents may be given (admin)
 //! - `data_sources`   databases of others that the project's people and agents may ask
 //! - `model_prices`   what models cost in a project (admin)
+//! - `web_settings`   what agents may do on the web (admin)
 //! - `routing`        which agent takes a new conversation, and how that goes
 //! - `custom_prompts` what projects and users tell all agents
 //! - `feedback`       what users say of answers
@@ -65,6 +66,7 @@ pub mod steering;
 pub mod task_dags;
 pub mod tickets;
 pub mod trigger;
+pub mod web_settings;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -114,6 +116,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(model_prices::routes())
         .merge(agents::routes())
         .merge(routing::routes())
+        .merge(web_settings::routes())
         .merge(custom_prompts::routes())
         .merge(feedback::routes())
         .merge(agent_card::routes())

@@ -23,6 +23,7 @@
 //! - `secrets`   values that the database holds only sealed, under master keys that it never sees
 //! - `tools`     what a model may call: the trait, schemas of arguments, the tools over the graph
 //! - `data_sources` databases of others that a project's people and agents may ask
+//! - `web_settings` what agents may do on the web
 //! - `mcp`       MCP servers of a project, and what they offer
 //! - `watchdog`  ends child processes with their owner
 //! - `products`  what a project has installed by manifests
@@ -77,3 +78,4 @@ pub mod waits;
 pub mod wakeup;
 pub mod walls;
 pub mod watchdog;
+pub mod web_settings;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use rejoin_embeddings::EmbeddingsArgs;
+use rejoin_outside::WebArgs;
 use rejoin_shared::config::DatabaseArgs;
 use rejoin_shared::events::writer::WriterOptions;
 use rejoin_shared::horizon;
@@ -131,6 +132,9 @@ pub struct WorkerConfig {
     #[command(flatten)]
     pub sources: SourceArgs,
 
+    #[command(flatten)]
+    pub web: WebArgs,
+
     /// Serve Prometheus metrics here, e.g. 127.0.0.1:9464
     #[arg(long, env = "REJOIN_WORKER_METRICS")]
     pub metrics: Option<SocketAddr>,
@@ -177,6 +181,7 @@ impl WorkerConfig {
             old_transaction_s: horizon::OLD.as_secs(),
             mcp: McpArgs::default(),
             sources: SourceArgs::default(),
+            web: WebArgs::default(),
             metrics: None,
         }
     }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use rejoin_outside::pages;
 use rejoin_shared::commands::{
     AnswerError, ChangeDag, CloseQuestion, Closing, DagChange, DagError, FencedError, FinishRun, FireSchedule, RunError,
 };
@@ -273,6 +274,7 @@ async fn retain_once(services: &Services) -> Result<(), sqlx::Error> {
     .await?;
     let days = services.config.keep_consoles_d;
     while days > 0.0 && consoles::sweep(db, days, CONSOLES).await? == CONSOLES.unsigned_abs() {}
+    while pages::sweep(db).await? {}
     sqlx::query!("delete from kb.stream_tickets where expires_at < now()")
         .execute(db)
         .await?;

@@ -1,5 +1,5 @@
 //! Which tools there are for a project, and which of them an agent is given: the built-in ones, those over the project's data sources if it
-//! has any, and those of its MCP servers that are on, matched by the server's own patterns, and approved as they are defined now. Called by
+//! has any, those of the web if it has switched them on, and those of its MCP servers that are on, matched by the server's own patterns, and approved as they are defined now. Called by
 //! the executor when an attempt begins.
 //!
 //! Invariants: a whitelist is never widened; a built-in tool is never shadowed; what was read is dropped when the wake-up bus tells of a
@@ -12,12 +12,14 @@ use std::time::{Duration, Instant};
 
 use dashmap::DashMap;
 use futures::future::join_all;
+use rejoin_outside::{Web, tools::for_settings};
 use rejoin_shared::data_sources::{self, Kind};
 use rejoin_shared::mcp::offers::Standing;
 use rejoin_shared::mcp::{self, Server, offers};
 use rejoin_shared::tools::SharedTool;
 use rejoin_shared::tools::registry::{Patterns, Registry};
 use rejoin_shared::wakeup::{self, SharedBus};
+use rejoin_shared::web_settings;
 use rejoin_sources::Sources;
 use rejoin_sources::tools::for_kinds;
 use sqlx::PgPool;
@@ -31,7 +33,7 @@ use crate::mcp::connections::Connections;
 /// For so long a project's tools are believed without another look: a hint that they have changed may be lost.
 const KEPT_FOR: Duration = Duration::from_secs(2);
 
-/// The tools over a project's data sources, and of its MCP servers.
+/// The tools over a project's data sources, of the web, and of its MCP servers.
 struct OfProject {
     tools: BTreeMap<String, SharedTool>,
     /// Servers that were never asked what they offer.
@@ -43,6 +45,7 @@ pub struct Pools {
     builtin: Registry,
     connections: Arc<Connections>,
     sources: Sources,
+    web: Web,
     db: PgPool,
     projects: DashMap<Uuid, Arc<OfProject>>,
 }
@@ -53,6 +56,7 @@ impl Pools {
         builtin: Registry,
         connections: Arc<Connections>,
         sources: Sources,
+        web: Web,
         db: PgPool,
         bus: &SharedBus,
     ) -> Arc<Self> {
@@ -60,6 +64,7 @@ impl Pools {
             builtin: builtin.with(coordination::tools()),
             connections,
             sources,
+            web,
             db,
             projects: DashMap::new(),
         });
@@ -122,9 +127,12 @@ impl Pools {
         let kinds: Vec<Kind> = kept.iter().map(|source| source.content.kind).collect();
         let any_writable = kept.iter().any(|source| !source.content.read_only);
         let of_sources = for_kinds(&self.sources, &kinds, any_writable);
+        let switched_on = web_settings::get(&self.db, project_id).await?;
+        let of_web = switched_on.map(|settings| for_settings(&self.web, &settings));
         let mut project = OfProject {
             tools: of_sources
                 .into_iter()
+                .chain(of_web.into_iter().flatten())
                 .map(|tool| (tool.spec().name.clone(), tool))
                 .collect(),
             unseen: Vec::new(),

@@ -65,4 +65,5 @@ mod tools;
 mod trees;
 mod visibility;
 mod walls;
+mod web_tools;
 mod writer;

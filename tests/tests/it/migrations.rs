@@ -151,6 +151,9 @@ async fn fill_waits(app: &TestApp) {
              select gen_random_uuid(), id, 'stock', 'sqlite', '{\"path\": \"/srv/stock.db\"}' from kb.projects limit 1;
          insert into kb.data_source_schemas (data_source_id, project_id, database, table_name, revision, schema)
              select id, project_id, '', 'items', 1, '{}' from kb.data_sources;
+         insert into kb.web_settings (project_id, visit) select id, true from kb.projects limit 1;
+         insert into kb.web_pages (project_id, url_hash, final_url, content, content_type)
+             select id, sha256('page'), 'https://page.example/', 'A page.', 'text/plain' from kb.projects limit 1;
          insert into kb.model_prices (project_id, model, input_usd, output_usd)
              select id, 'openai:gpt-4o', 2.5, 10 from kb.projects limit 1;",
     )
