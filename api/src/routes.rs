@@ -3,6 +3,7 @@
 //! - `chat`           a message in, its turn out
 //! - `agent_stream`   the same in the dialect of chat pages of before
 //! - `conversations`  what a chat UI lists, their messages and events
+//! - `calendars`      calendars of callers, and what happens in them
 //! - `consoles`       texts that callers and agents write together
 //! - `runs`           one run: its state, its events, its end
 //! - `steering`       messages to a run at work, and "go on" to one that paused
@@ -40,6 +41,7 @@ pub mod agent_definitions;
 pub mod agent_stream;
 pub mod agents;
 pub mod audit;
+pub mod calendars;
 pub mod chat;
 pub mod consoles;
 pub mod conversations;
@@ -105,6 +107,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(agent_stream::routes())
         .merge(conversations::routes())
         .merge(consoles::routes())
+        .merge(calendars::routes())
         .merge(runs::routes())
         .merge(steering::routes())
         .merge(questions::routes())

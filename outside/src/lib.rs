@@ -1,4 +1,4 @@
-//! What is outside: the web, which agents search and visit for a project that lets them. Imports `rejoin-shared` alone; the workers' pools
+//! What is outside: the web, which agents search and visit for a project that lets them, and calendars of users. Imports `rejoin-shared` alone; the workers' pools
 //! give agents the tools. What a project has switched on is in `rejoin_shared::web_settings`.
 //!
 //! # Layout
@@ -6,8 +6,10 @@
 //! - `search` `search/`   what search providers have in common; one file a provider
 //! - `visit` `pages`      a page, fresh or as it was kept; the kept ones
 //! - `fetch` `robots`     the guarded way out: addresses, redirects, sizes, time; what sites ask robots
+//! - `calendar` events of users, and the tools over them
 //! - `text`    what of a page is text for a model
 
+pub mod calendar;
 pub mod fetch;
 pub mod pages;
 pub mod robots;

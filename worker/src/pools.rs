@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use dashmap::DashMap;
 use futures::future::join_all;
-use rejoin_outside::{Web, tools::for_settings};
+use rejoin_outside::{Web, calendar, tools::for_settings};
 use rejoin_shared::data_sources::{self, Kind};
 use rejoin_shared::mcp::offers::Standing;
 use rejoin_shared::mcp::{self, Server, offers};
@@ -61,7 +61,7 @@ impl Pools {
         bus: &SharedBus,
     ) -> Arc<Self> {
         let pools = Arc::new(Self {
-            builtin: builtin.with(coordination::tools()),
+            builtin: builtin.with(coordination::tools()).with(calendar::tools::tools()),
             connections,
             sources,
             web,
