@@ -4,6 +4,7 @@
 //! - `agent_stream`   the same in the dialect of chat pages of before
 //! - `conversations`  what a chat UI lists, their messages and events
 //! - `calendars`      calendars of callers, and what happens in them
+//! - `calendar_events`  events of theirs, made and changed by hand
 //! - `consoles`       texts that callers and agents write together
 //! - `runs`           one run: its state, its events, its end
 //! - `steering`       messages to a run at work, and "go on" to one that paused
@@ -41,6 +42,7 @@ pub mod agent_definitions;
 pub mod agent_stream;
 pub mod agents;
 pub mod audit;
+pub mod calendar_events;
 pub mod calendars;
 pub mod chat;
 pub mod consoles;
@@ -108,6 +110,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(conversations::routes())
         .merge(consoles::routes())
         .merge(calendars::routes())
+        .merge(calendar_events::routes())
         .merge(runs::routes())
         .merge(steering::routes())
         .merge(questions::routes())

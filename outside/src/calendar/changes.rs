@@ -138,9 +138,21 @@ pub async fn update(
             if by > Duration::zero() {
                 others.reverse();
             }
-            for other in others.into_iter().filter(|_| by != Duration::zero()) {
-                if let Some((_, replaced)) = other.replaces {
-                    events::re_place(db, other.id, event.id, moved(replaced, content.time_zone, by)).await?;
+            let is_ruled_anew = content.rrule != event.content.rrule;
+            for other in others {
+                let Some((_, replaced)) = other.replaces else { continue };
+                let at = moved(replaced, content.time_zone, by);
+                if by != Duration::zero() {
+                    events::re_place(db, other.id, event.id, at).await?;
+                }
+                // What no longer comes back is not replaced either.
+                let happens = match &content.rrule {
+                    Some(rrule) if is_ruled_anew => content.series(rrule).has(at).map_err(AskError::Wrong)?,
+                    Some(_) => true,
+                    None => false,
+                };
+                if !happens {
+                    events::delete(db, other.id).await?;
                 }
             }
             event.id

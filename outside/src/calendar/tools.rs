@@ -5,7 +5,7 @@
 use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
-use chrono::{DateTime, Duration, Utc};
+use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use rejoin_shared::contexts::Focus;
 use rejoin_shared::conversations::Owner;
@@ -20,7 +20,8 @@ use uuid::Uuid;
 use super::changes::{self, Extent};
 use super::events::{self, Calendar, Content, Event};
 use super::occurrences::{self, AskError};
-use super::recurrence::{moved, read_time};
+use super::recurrence::read_time;
+use super::said::Said;
 
 /// Of a user who has none yet.
 const FIRST_CALENDAR: &str = "Calendar";
@@ -220,7 +221,8 @@ impl Tool for CalendarTool {
             Verb::Update => {
                 let event = visible(&mut tx, context, owner, required_id(&arguments, "event_id")?).await?;
                 let extent = extent(&arguments, event.content.time_zone)?;
-                let patch = |content: &Content| patched(content, &arguments);
+                let said = said(&arguments);
+                let patch = |content: &Content| said.over(content);
                 let changed = changes::update(&mut tx, owner, event.id, extent, context.record_id, patch).await;
                 shown(&changed.map_err(failed)?)
             }
@@ -387,20 +389,8 @@ async fn create(
         Some(calendar) => calendar,
         None => first_calendar(db, context, owner, arguments.text("time_zone")).await?,
     };
-    let zone = zone_of(arguments)?.unwrap_or_else(|| calendar.zone());
-    let (start, is_day) = read_time(arguments.required_text("start")?, zone).map_err(told)?;
-    let content = Content {
-        title: String::new(),
-        description: String::new(),
-        location: String::new(),
-        start,
-        end: moved(start, zone, if is_day { Duration::days(1) } else { Duration::hours(1) }),
-        all_day: is_day,
-        time_zone: zone,
-        rrule: None,
-    };
-    let content = patched(&content, arguments).map_err(told)?;
-    content.check().map_err(told)?;
+    arguments.required_text("title")?;
+    let content = said(arguments).made(&calendar).map_err(told)?;
     events::add(db, context.record_id, calendar.id, &content, None)
         .await
         .map_err(away)?;
@@ -440,18 +430,6 @@ async fn first_calendar(
     }
 }
 
-fn zone_of(arguments: &Arguments) -> Result<Option<Tz>, ToolError> {
-    let name = arguments.text("time_zone");
-    name.map(|name| {
-        name.parse().map_err(|_| {
-            told(format!(
-                "{name:?} is no time zone: give IANA's name, such as Europe/Berlin"
-            ))
-        })
-    })
-    .transpose()
-}
-
 fn extent(arguments: &Arguments, zone: Tz) -> Result<Extent, ToolError> {
     let at = || -> Result<DateTime<Utc>, ToolError> {
         let text = arguments
@@ -466,43 +444,17 @@ fn extent(arguments: &Arguments, zone: Tz) -> Result<Extent, ToolError> {
     })
 }
 
-/// An event with what the arguments say of it; a new start without an end keeps how long it is.
-fn patched(content: &Content, arguments: &Arguments) -> Result<Content, String> {
-    let zone = zone_of(arguments)
-        .map_err(|error| error.to_string())?
-        .unwrap_or(content.time_zone);
-    let text = |name: &str, before: &str| arguments.text(name).unwrap_or(before).to_owned();
-    let read = |name| arguments.text(name).map(|text| read_time(text, zone)).transpose();
-    let (start, end) = (read("start")?, read("end")?);
-    let all_day = match (start, arguments.has("all_day")) {
-        (_, true) => arguments.flag("all_day"),
-        (Some((_, is_day)), false) => is_day,
-        (None, false) => content.all_day,
-    };
-    let begins = start.map_or(content.start, |(start, _)| start);
-    let wall = |moment: DateTime<Utc>| moment.with_timezone(&content.time_zone).naive_local();
-    let patched = Content {
-        title: text("title", &content.title),
-        description: text("description", &content.description),
-        location: text("location", &content.location),
-        start: begins,
-        end: match end {
-            Some((end, _)) => end,
-            None if all_day => moved(begins, zone, wall(content.end) - wall(content.start)),
-            None => begins + (content.end - content.start),
-        },
-        all_day,
-        time_zone: zone,
-        rrule: arguments
-            .text("rrule")
-            .map(str::to_owned)
-            .or_else(|| content.rrule.clone()),
-    };
-    let is_midnight = |moment: DateTime<Utc>| moment.with_timezone(&zone).time() == chrono::NaiveTime::MIN;
-    match all_day && !(is_midnight(patched.start) && is_midnight(patched.end) && patched.end > patched.start) {
-        true => {
-            Err("an event of all day begins on a day and ends on a later one: give both as days, 2026-03-01".to_owned())
-        }
-        false => Ok(patched),
+/// What the arguments say of an event.
+fn said(arguments: &Arguments) -> Said {
+    let text = |name: &str| arguments.text(name).map(str::to_owned);
+    Said {
+        title: text("title"),
+        description: text("description"),
+        location: text("location"),
+        start: text("start"),
+        end: text("end"),
+        all_day: arguments.has("all_day").then(|| arguments.flag("all_day")),
+        time_zone: text("time_zone"),
+        rrule: text("rrule"),
     }
 }
