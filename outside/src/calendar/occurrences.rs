@@ -109,15 +109,12 @@ pub async fn between(
     let mut truncated = rows.len() as i64 == events::MAX_ROWS;
     let named = named.map(str::to_lowercase);
     // Expanding takes its time: not on a thread that others wait for.
-    let expanding = tokio::task::spawn_blocking(move || {
-        let expanded = expand(&rows, from, to, named.as_deref());
-        (expanded.0, expanded.1)
-    });
+    let expanding = tokio::task::spawn_blocking(move || expand(&rows, from, to, named.as_deref()));
     let (mut found, more) = expanding
         .await
         .map_err(|_| AskError::Wrong("the events can't be expanded".to_owned()))?;
     truncated |= more || found.len() > MAX_OCCURRENCES;
-    found.sort_by(|a, b| (a.at, a.event_id).cmp(&(b.at, b.event_id)));
+    found.sort_by_key(|occurrence| (occurrence.at, occurrence.event_id));
     found.truncate(MAX_OCCURRENCES);
     Ok(Happening {
         events: found,
