@@ -4,6 +4,8 @@
 //! - `agent_message` what one agent would say next to another
 //! - `agent_stream`   the same in the dialect of chat pages of before
 //! - `conversations`  what a chat UI lists, their messages and events
+//! - `calendars`      calendars of callers, and what happens in them
+//! - `calendar_events`  events of theirs, made and changed by hand
 //! - `consoles`       texts that callers and agents write together
 //! - `runs`           one run: its state, its events, its end
 //! - `steering`       messages to a run at work, and "go on" to one that paused
@@ -14,6 +16,7 @@
 //! - `mcp_servers`    MCP servers whose tools agents may be given (admin)
 //! - `data_sources`   databases of others that the project's people and agents may ask
 //! - `model_prices`   what models cost in a project (admin)
+//! - `web_settings`   what agents may do on the web (admin)
 //! - `routing`        which agent takes a new conversation, and how that goes
 //! - `contexts`  what conversations may be about
 //! - `custom_prompts` what projects and users tell all agents
@@ -45,6 +48,8 @@ pub mod agent_message;
 pub mod agent_stream;
 pub mod agents;
 pub mod audit;
+pub mod calendar_events;
+pub mod calendars;
 pub mod chat;
 pub mod consoles;
 pub mod contexts;
@@ -75,6 +80,7 @@ pub mod steering;
 pub mod task_dags;
 pub mod tickets;
 pub mod trigger;
+pub mod web_settings;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -114,6 +120,8 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(agent_stream::routes())
         .merge(conversations::routes())
         .merge(consoles::routes())
+        .merge(calendars::routes())
+        .merge(calendar_events::routes())
         .merge(runs::routes())
         .merge(steering::routes())
         .merge(questions::routes())
@@ -126,6 +134,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(agents::routes())
         .merge(routing::routes())
         .merge(contexts::routes())
+        .merge(web_settings::routes())
         .merge(custom_prompts::routes())
         .merge(feedback::routes())
         .merge(agent_card::routes())

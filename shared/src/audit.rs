@@ -88,6 +88,10 @@ pub enum Action {
     DataSourceDeleted,
     /// A user has sent it a statement that may write.
     DataSourceWritten,
+    /// What agents may do on the web.
+    WebSet,
+    /// Nothing any more.
+    WebRemoved,
     ProductInstalled,
     ProductUninstalled,
     ScheduleCreated,
@@ -133,6 +137,8 @@ impl Action {
             Action::DataSourceChanged => "data_source.changed",
             Action::DataSourceDeleted => "data_source.deleted",
             Action::DataSourceWritten => "data_source.written",
+            Action::WebSet => "web.set",
+            Action::WebRemoved => "web.removed",
             Action::ProductInstalled => "product.installed",
             Action::ProductUninstalled => "product.uninstalled",
             Action::ScheduleCreated => "schedule.created",

@@ -25,6 +25,7 @@
 //! - `secrets`   values that the database holds only sealed, under master keys that it never sees
 //! - `tools`     what a model may call: the trait, schemas of arguments, the tools over the graph
 //! - `data_sources` databases of others that a project's people and agents may ask
+//! - `web_settings` what agents may do on the web
 //! - `mcp`       MCP servers of a project, and what they offer
 //! - `watchdog`  ends child processes with their owner
 //! - `work`      the work graph: projects with their tasks, goals, plans and documents
@@ -82,4 +83,5 @@ pub mod waits;
 pub mod wakeup;
 pub mod walls;
 pub mod watchdog;
+pub mod web_settings;
 pub mod work;

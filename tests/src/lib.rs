@@ -8,6 +8,7 @@
 //! - `embedding_server`  a stand-in that makes vectors by a list of words
 //! - `mcp`           MCP servers: other people's, and one that misbehaves
 //! - `sources`       databases that are asked as data sources
+//! - `web`           sites and search providers
 //! - `fuzzing`       what fuzzers feed with any bytes
 //! - `model_server`  a scripted model server that speaks OpenAI's protocol
 
@@ -21,3 +22,4 @@ pub mod model_server;
 pub mod sources;
 pub mod support;
 pub mod tools;
+pub mod web;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use rejoin_embeddings::EmbeddingsArgs;
+use rejoin_outside::WebArgs;
 use rejoin_shared::config::DatabaseArgs;
 use rejoin_shared::events::writer::WriterOptions;
 use rejoin_shared::horizon;
@@ -135,6 +136,9 @@ pub struct WorkerConfig {
     #[command(flatten)]
     pub sources: SourceArgs,
 
+    #[command(flatten)]
+    pub web: WebArgs,
+
     /// Serve Prometheus metrics here, e.g. 127.0.0.1:9464
     #[arg(long, env = "REJOIN_WORKER_METRICS")]
     pub metrics: Option<SocketAddr>,
@@ -182,6 +186,7 @@ impl WorkerConfig {
             debug_agent_context: false,
             mcp: McpArgs::default(),
             sources: SourceArgs::default(),
+            web: WebArgs::default(),
             metrics: None,
         }
     }

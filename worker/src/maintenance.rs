@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use rejoin_outside::pages;
 use rejoin_shared::commands::{
     AnswerError, ChangeDag, CloseQuestion, Closing, DagChange, DagError, FencedError, FinishRun, FireSchedule, RunError,
 };
@@ -275,6 +276,7 @@ async fn retain_once(services: &Services) -> Result<(), sqlx::Error> {
     let days = services.config.keep_consoles_d;
     while days > 0.0 && consoles::sweep(db, days, CONSOLES).await? == CONSOLES.unsigned_abs() {}
     location::sweep(db).await?;
+    while pages::sweep(db).await? {}
     sqlx::query!("delete from kb.stream_tickets where expires_at < now()")
         .execute(db)
         .await?;

@@ -1,5 +1,6 @@
 //! Which tools there are for a project, and which of them an agent is given: the built-in ones, those over the project's data sources if it
-//! has any, those over its work graph where the pack `work` is installed, and those of its MCP servers that are on, matched by the server's own patterns, and approved as they are defined now. Called by
+//! has any, those over its work graph where the pack `work` is installed, those of the web if it has switched them on, and those of its MCP
+//! servers that are on, matched by the server's own patterns, and approved as they are defined now. Called by
 //! the executor when an attempt begins.
 //!
 //! Invariants: a whitelist is never widened; a built-in tool is never shadowed; what was read is dropped when the wake-up bus tells of a
@@ -12,12 +13,14 @@ use std::time::{Duration, Instant};
 
 use dashmap::DashMap;
 use futures::future::join_all;
+use rejoin_outside::{Web, calendar, tools::for_settings};
 use rejoin_shared::data_sources::{self, Kind};
 use rejoin_shared::mcp::offers::Standing;
 use rejoin_shared::mcp::{self, Server, offers};
 use rejoin_shared::tools::registry::{Patterns, Registry};
 use rejoin_shared::tools::{self, SharedTool};
 use rejoin_shared::wakeup::{self, SharedBus};
+use rejoin_shared::web_settings;
 use rejoin_shared::work;
 use rejoin_sources::Sources;
 use rejoin_sources::tools::for_kinds;
@@ -32,7 +35,7 @@ use crate::mcp::connections::Connections;
 /// For so long a project's tools are believed without another look: a hint that they have changed may be lost.
 const KEPT_FOR: Duration = Duration::from_secs(2);
 
-/// The tools over a project's data sources and its work graph, and of its MCP servers.
+/// The tools over a project's data sources and its work graph, of the web, and of its MCP servers.
 struct OfProject {
     tools: BTreeMap<String, SharedTool>,
     /// Servers that were never asked what they offer.
@@ -44,6 +47,7 @@ pub struct Pools {
     builtin: Registry,
     connections: Arc<Connections>,
     sources: Sources,
+    web: Web,
     db: PgPool,
     projects: DashMap<Uuid, Arc<OfProject>>,
 }
@@ -54,13 +58,15 @@ impl Pools {
         builtin: Registry,
         connections: Arc<Connections>,
         sources: Sources,
+        web: Web,
         db: PgPool,
         bus: &SharedBus,
     ) -> Arc<Self> {
         let pools = Arc::new(Self {
-            builtin: builtin.with(coordination::tools()),
+            builtin: builtin.with(coordination::tools()).with(calendar::tools::tools()),
             connections,
             sources,
+            web,
             db,
             projects: DashMap::new(),
         });
@@ -127,10 +133,13 @@ impl Pools {
             true => tools::work::tools(),
             false => Vec::new(),
         };
+        let switched_on = web_settings::get(&self.db, project_id).await?;
+        let of_web = switched_on.map(|settings| for_settings(&self.web, &settings));
         let mut project = OfProject {
             tools: of_sources
                 .into_iter()
                 .chain(of_work)
+                .chain(of_web.into_iter().flatten())
                 .map(|tool| (tool.spec().name.clone(), tool))
                 .collect(),
             unseen: Vec::new(),

@@ -7,6 +7,7 @@ use axum::Router;
 use axum::routing::get;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use rejoin_embeddings::{Embedder, Endpoints};
+use rejoin_outside::Web;
 use rejoin_shared::db::{Db, Role};
 use rejoin_shared::events::EventWriter;
 use rejoin_shared::graph::meaning::SharedTextModel;
@@ -43,6 +44,8 @@ pub struct Services {
     pub pools: Arc<Pools>,
     /// Databases of others that projects may ask.
     pub sources: Sources,
+    /// The web, as agents may use it.
+    pub web: Web,
     /// Of jobs that are not runs.
     pub handlers: Handlers,
     pub worker: Arc<WorkerInfo>,
@@ -80,11 +83,13 @@ impl Services {
             .load_if_configured()
             .map_err(McpError::from)?
             .map(Arc::new);
-        let sources = Sources::new(&config.sources, keys);
+        let sources = Sources::new(&config.sources, keys.clone());
+        let web = Web::new(&config.web, keys);
         let connections = config.mcp.connections(db.sql.clone(), bus.clone(), call)?;
         Ok(Self {
-            pools: Pools::start(tools, connections, sources.clone(), db.sql.clone(), &bus),
+            pools: Pools::start(tools, connections, sources.clone(), web.clone(), db.sql.clone(), &bus),
             sources,
+            web,
             writer: EventWriter::start(db.clone(), bus.clone(), config.writer()),
             models: Models::new(models)?,
             retry: RetryPolicy::default(),
@@ -104,7 +109,14 @@ impl Services {
     /// With these tools in the place of the built-in ones.
     pub fn offering(mut self, tools: Registry) -> Self {
         let connections = self.pools.connections().clone();
-        self.pools = Pools::start(tools, connections, self.sources.clone(), self.db.sql.clone(), &self.bus);
+        self.pools = Pools::start(
+            tools,
+            connections,
+            self.sources.clone(),
+            self.web.clone(),
+            self.db.sql.clone(),
+            &self.bus,
+        );
         self
     }
 

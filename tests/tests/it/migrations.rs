@@ -160,6 +160,13 @@ async fn fill_waits(app: &TestApp) {
              select gen_random_uuid(), id, 'stock', 'sqlite', '{\"path\": \"/srv/stock.db\"}' from kb.projects limit 1;
          insert into kb.data_source_schemas (data_source_id, project_id, database, table_name, revision, schema)
              select id, project_id, '', 'items', 1, '{}' from kb.data_sources;
+         insert into kb.web_settings (project_id, visit) select id, true from kb.projects limit 1;
+         insert into kb.web_pages (project_id, url_hash, final_url, content, content_type)
+             select id, sha256('page'), 'https://page.example/', 'A page.', 'text/plain' from kb.projects limit 1;
+         insert into kb.calendars (id, project_id, owner_user_id, name, time_zone)
+             select gen_random_uuid(), p.id, u.id, 'Work', 'Europe/Berlin' from kb.projects p, kb.users u limit 1;
+         insert into kb.calendar_events (id, calendar_id, title, starts_at, ends_at, time_zone)
+             select gen_random_uuid(), id, 'Lunch', now(), now(), 'Europe/Berlin' from kb.calendars;
          insert into kb.model_prices (project_id, model, input_usd, output_usd)
              select id, 'openai:gpt-4o', 2.5, 10 from kb.projects limit 1;",
     )

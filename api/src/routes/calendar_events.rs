@@ -1,0 +1,263 @@
+//! `/api/calendars/{id}/events` and `/api/calendar-events/{id}`: events that callers make, change and remove by hand, as their agents do.
+//!
+//! Invariant: a change says which version it was made of, if it wants to be sure: another one there is refused.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::{ETAG, IF_MATCH, LOCATION};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
+use chrono::{DateTime, Utc};
+use rejoin_outside::calendar::changes::{self, Extent};
+use rejoin_outside::calendar::events::{self, Event};
+use rejoin_outside::calendar::occurrences::{self, AskError};
+use rejoin_outside::calendar::said::Said;
+use rejoin_shared::ids;
+use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::extract::{Body, Params, Segments};
+use crate::problem::{BodyRefused, Problem, ProblemBody, Refused};
+use crate::state::AppState;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(create))
+        .routes(routes!(get, change, delete))
+}
+
+/// What is said of an event; of a change, what is absent stays
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EventRequest {
+    #[schema(max_length = 200)]
+    pub title: Option<String>,
+    #[schema(max_length = 8000)]
+    pub description: Option<String>,
+    #[schema(max_length = 500)]
+    pub location: Option<String>,
+    /// By the wall clock of `timeZone` (`2026-03-01T10:00`), with an offset, or a day
+    pub start: Option<String>,
+    /// The same way; of an event of all day the day after its last
+    pub end: Option<String>,
+    pub all_day: Option<bool>,
+    /// IANA's name; of a new event the calendar's, unless it says another
+    pub time_zone: Option<String>,
+    /// RFC 5545, daily at most, such as `FREQ=WEEKLY;BYDAY=MO`; empty: it happens once
+    pub rrule: Option<String>,
+}
+
+impl From<EventRequest> for Said {
+    fn from(request: EventRequest) -> Self {
+        Self {
+            title: request.title,
+            description: request.description,
+            location: request.location,
+            start: request.start,
+            end: request.end,
+            all_day: request.all_day,
+            time_zone: request.time_zone,
+            rrule: request.rrule,
+        }
+    }
+}
+
+/// An event; of one that comes back, its first occurrence
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EventBody {
+    pub id: Uuid,
+    pub calendar_id: Uuid,
+    pub title: String,
+    pub description: String,
+    pub location: String,
+    pub start: String,
+    pub end: String,
+    pub all_day: bool,
+    pub time_zone: String,
+    pub rrule: Option<String>,
+    /// The event one of whose occurrences it replaces
+    pub series_id: Option<Uuid>,
+    /// When that occurrence would begin
+    pub replaces_occurrence: Option<DateTime<Utc>>,
+    /// One more with each change
+    pub version: i32,
+}
+
+impl From<Event> for EventBody {
+    fn from(event: Event) -> Self {
+        let shown = occurrences::occurrence(&event, event.content.start);
+        Self {
+            id: event.id,
+            calendar_id: event.calendar_id,
+            title: event.content.title,
+            description: event.content.description,
+            location: event.content.location,
+            start: shown.start,
+            end: shown.end,
+            all_day: shown.all_day,
+            time_zone: shown.time_zone,
+            rrule: event.content.rrule,
+            series_id: event.replaces.map(|(series, _)| series),
+            replaces_occurrence: event.replaces.map(|(_, at)| at),
+            version: event.version,
+        }
+    }
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ExtentParams {
+    /// Of an event that comes back: `this` occurrence, `following`: it and all after it, or `all`, which absence means
+    pub scope: Option<String>,
+    /// With `this` and `following`: when the occurrence begins
+    pub occurrence: Option<DateTime<Utc>>,
+}
+
+impl ExtentParams {
+    fn extent(&self) -> Result<Extent, Problem> {
+        match (self.scope.as_deref(), self.occurrence) {
+            (None | Some("all"), None) => Ok(Extent::All),
+            (Some("this"), Some(at)) => Ok(Extent::This(at)),
+            (Some("following"), Some(at)) => Ok(Extent::Following(at)),
+            (_, _) => Err(Problem::bad_request(
+                "invalid_query",
+                "scope is this, following or all; this and following take the occurrence's beginning, `occurrence`",
+            )),
+        }
+    }
+}
+
+type Told = ([(HeaderName, String); 1], Json<EventBody>);
+
+fn told(event: Event) -> Told {
+    let etag = format!("\"{}\"", event.version);
+    ([(ETAG, etag)], Json(event.into()))
+}
+
+fn problem(error: AskError) -> Problem {
+    match error {
+        AskError::Wrong(detail) => Problem::bad_request("invalid_event", detail),
+        AskError::Database(error) => error.into(),
+    }
+}
+
+/// The caller's event, locked; the one that a change was made of, where it says so.
+async fn expected(db: &mut PgConnection, caller: &Caller, id: Uuid, headers: &HeaderMap) -> Result<Event, Problem> {
+    let event = events::locked(db, caller.owner(), id).await?;
+    let event = event
+        .filter(|event| !event.is_deleted)
+        .ok_or_else(|| Problem::not_found("event_not_found", "The event"))?;
+    let Some(wanted) = headers.get(IF_MATCH) else {
+        return Ok(event);
+    };
+    let text = wanted.to_str().unwrap_or_default().trim();
+    let version: i32 = match text {
+        "*" => return Ok(event),
+        text => text.trim_matches('"').parse().map_err(|_| {
+            Problem::bad_request(
+                "invalid_if_match",
+                "If-Match must be one version, as ETag gave it, or *",
+            )
+        })?,
+    };
+    match version == event.version {
+        true => Ok(event),
+        false => {
+            let detail = format!("the event has been changed since: it is at version {}", event.version);
+            Err(Problem::conflict("version_conflict", detail).with("version", event.version.into()))
+        }
+    }
+}
+
+/// Put an event into a calendar
+#[utoipa::path(post, path = "/api/calendars/{id}/events", tag = "calendar events", request_body = EventRequest,
+    params(("id" = Uuid, Path, description = "The calendar")),
+    responses((status = 201, description = "It is there", body = EventBody, headers(("Location" = String, description = "Where it is"))),
+        Refused, BodyRefused))]
+async fn create(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(calendar_id): Segments<Uuid>,
+    Body(request): Body<EventRequest>,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<EventBody>), Problem> {
+    let mut db = caller.walled(&state).await?;
+    let found = occurrences::asked(&mut db, caller.owner(), Some(calendar_id)).await?;
+    let calendar = found
+        .first()
+        .ok_or_else(|| Problem::not_found("calendar_not_found", "The calendar"))?;
+    let content = Said::from(request)
+        .made(calendar)
+        .map_err(|detail| Problem::bad_request("invalid_event", detail))?;
+    let id = ids::new();
+    events::add(&mut db, id, calendar.id, &content, None).await?;
+    let event = expected(&mut db, &caller, id, &HeaderMap::new()).await?;
+    db.commit().await?;
+    let location = format!("/api/calendar-events/{id}");
+    Ok((StatusCode::CREATED, [(LOCATION, location)], Json(event.into())))
+}
+
+/// One event
+#[utoipa::path(get, path = "/api/calendar-events/{id}", tag = "calendar events",
+    params(("id" = Uuid, Path, description = "The event")),
+    responses((status = 200, description = "It", body = EventBody, headers(("ETag" = String, description = "Its version"))), Refused))]
+async fn get(State(state): State<AppState>, caller: Caller, Segments(id): Segments<Uuid>) -> Result<Told, Problem> {
+    let mut db = caller.walled(&state).await?;
+    Ok(told(expected(&mut db, &caller, id, &HeaderMap::new()).await?))
+}
+
+/// Change an event, or a part of one that comes back
+///
+/// What is answered is what was changed: of one occurrence, or of those that follow, an event of its own.
+#[utoipa::path(patch, path = "/api/calendar-events/{id}", tag = "calendar events", request_body = EventRequest,
+    params(ExtentParams, ("id" = Uuid, Path, description = "The event"),
+        ("If-Match" = Option<String>, Header, description = "The version that the change was made of")),
+    responses((status = 200, description = "As it is now", body = EventBody, headers(("ETag" = String, description = "Its version"))),
+        (status = 409, description = "Another version is there (`version_conflict`)", body = ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn change(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+    Params(params): Params<ExtentParams>,
+    headers: HeaderMap,
+    Body(request): Body<EventRequest>,
+) -> Result<Told, Problem> {
+    let (extent, said) = (params.extent()?, Said::from(request));
+    let mut db = caller.walled(&state).await?;
+    let event = expected(&mut db, &caller, id, &headers).await?;
+    let changed = changes::update(&mut db, caller.owner(), event.id, extent, ids::new(), |content| {
+        said.over(content)
+    });
+    let changed = changed.await.map_err(problem)?;
+    db.commit().await?;
+    Ok(told(changed))
+}
+
+/// Remove an event, or a part of one that comes back
+#[utoipa::path(delete, path = "/api/calendar-events/{id}", tag = "calendar events",
+    params(ExtentParams, ("id" = Uuid, Path, description = "The event"),
+        ("If-Match" = Option<String>, Header, description = "The version that is to go")),
+    responses((status = 204, description = "Gone"),
+        (status = 409, description = "Another version is there (`version_conflict`)", body = ProblemBody, content_type = "application/problem+json"),
+        Refused))]
+async fn delete(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+    Params(params): Params<ExtentParams>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Problem> {
+    let extent = params.extent()?;
+    let mut db = caller.walled(&state).await?;
+    let event = expected(&mut db, &caller, id, &headers).await?;
+    changes::delete(&mut db, caller.owner(), event.id, extent)
+        .await
+        .map_err(problem)?;
+    db.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}

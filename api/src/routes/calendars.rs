@@ -1,0 +1,212 @@
+//! `/api/calendars`: the caller's calendars, and what happens in them. Agents put events there for the caller; nobody else sees them.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderName, StatusCode, header::LOCATION};
+use chrono::{DateTime, Utc};
+use rejoin_outside::calendar::events::{self, Calendar, MAX_CALENDARS};
+use rejoin_outside::calendar::occurrences::{self, AskError, Occurrence};
+use rejoin_shared::ids;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::extract::{Body, Params, Segments};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+/// Of a calendar's name [characters].
+const NAME_MAX_CHARS: usize = 200;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(list, create))
+        .routes(routes!(delete))
+        .routes(routes!(happening))
+}
+
+/// A calendar
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CalendarBody {
+    pub id: Uuid,
+    pub name: String,
+    /// IANA's name
+    pub time_zone: String,
+    /// The project of the work graph that it is the calendar of
+    pub work_project_id: Option<Uuid>,
+}
+
+impl From<Calendar> for CalendarBody {
+    fn from(calendar: Calendar) -> Self {
+        Self {
+            id: calendar.id,
+            name: calendar.name,
+            time_zone: calendar.time_zone,
+            work_project_id: calendar.work_project,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Calendars {
+    pub items: Vec<CalendarBody>,
+}
+
+/// A calendar to make
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NewCalendar {
+    #[schema(pattern = r"\S", max_length = 200)]
+    pub name: String,
+    /// IANA's name, such as `Europe/Berlin`
+    pub time_zone: String,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct TimeParams {
+    /// From when
+    pub from: DateTime<Utc>,
+    /// Until when, at most two years later
+    pub to: DateTime<Utc>,
+    /// Only what holds these words
+    pub q: Option<String>,
+}
+
+/// An event at one time
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OccurrenceBody {
+    pub event_id: Uuid,
+    pub title: String,
+    pub location: String,
+    /// By the wall clock of `timeZone`, with its offset; a day, if it takes all day
+    pub start: String,
+    /// The same way; of an event of all day the day after its last
+    pub end: String,
+    pub all_day: bool,
+    pub time_zone: String,
+    /// Whether it comes back
+    pub recurring: bool,
+}
+
+impl From<Occurrence> for OccurrenceBody {
+    fn from(occurrence: Occurrence) -> Self {
+        Self {
+            event_id: occurrence.event_id,
+            title: occurrence.title,
+            location: occurrence.location,
+            start: occurrence.start,
+            end: occurrence.end,
+            all_day: occurrence.all_day,
+            time_zone: occurrence.time_zone,
+            recurring: occurrence.recurring,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Occurrences {
+    pub items: Vec<OccurrenceBody>,
+    /// There is more than is told: ask about less
+    pub truncated: bool,
+}
+
+fn not_found() -> Problem {
+    Problem::not_found("calendar_not_found", "The calendar")
+}
+
+/// The caller's calendars, the oldest first
+#[utoipa::path(get, path = "/api/calendars", tag = "calendars",
+    responses((status = 200, description = "All of them", body = Calendars), Refused))]
+async fn list(State(state): State<AppState>, caller: Caller) -> Result<Json<Calendars>, Problem> {
+    let mut db = caller.walled(&state).await?;
+    let calendars = events::calendars(&mut *db, caller.owner()).await?;
+    let items = calendars.into_iter().map(CalendarBody::from).collect();
+    Ok(Json(Calendars { items }))
+}
+
+/// Add a calendar
+#[utoipa::path(post, path = "/api/calendars", tag = "calendars", request_body = NewCalendar,
+    responses((status = 201, description = "Added", body = CalendarBody, headers(("Location" = String, description = "What happens in it"))),
+        (status = 409, description = "There are too many", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn create(
+    State(state): State<AppState>,
+    caller: Caller,
+    Body(request): Body<NewCalendar>,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<CalendarBody>), Problem> {
+    let wrong = |detail: String| Problem::bad_request("invalid_calendar", detail);
+    let name = request.name.trim();
+    if name.is_empty() || name.chars().count() > NAME_MAX_CHARS || name.contains('\0') {
+        return Err(wrong(format!("a calendar's name has 1 to {NAME_MAX_CHARS} characters")));
+    }
+    if !events::is_time_zone(&request.time_zone) {
+        let detail = format!(
+            "{:?} is no time zone: give IANA's name, such as Europe/Berlin",
+            request.time_zone
+        );
+        return Err(wrong(detail));
+    }
+    let calendar = Calendar {
+        id: ids::new(),
+        name: name.to_owned(),
+        time_zone: request.time_zone,
+        work_project: None,
+    };
+    let mut db = caller.walled(&state).await?;
+    if !events::add_calendar(&mut db, caller.owner(), &calendar).await? {
+        let detail = format!("a user has at most {MAX_CALENDARS} calendars in a project");
+        return Err(Problem::conflict("too_many_calendars", detail));
+    }
+    db.commit().await?;
+    let location = format!("/api/calendars/{}/events", calendar.id);
+    Ok((StatusCode::CREATED, [(LOCATION, location)], Json(calendar.into())))
+}
+
+/// Remove a calendar with all its events
+#[utoipa::path(delete, path = "/api/calendars/{id}", tag = "calendars",
+    params(("id" = Uuid, Path, description = "The calendar")),
+    responses((status = 204, description = "Gone"), Refused))]
+async fn delete(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+) -> Result<StatusCode, Problem> {
+    let mut db = caller.walled(&state).await?;
+    if !events::delete_calendar(&mut *db, caller.owner(), id).await? {
+        return Err(not_found());
+    }
+    db.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What happens in a calendar between two times, each occurrence of what comes back by itself
+#[utoipa::path(get, path = "/api/calendars/{id}/events", tag = "calendars",
+    params(TimeParams, ("id" = Uuid, Path, description = "The calendar")),
+    responses((status = 200, description = "In order", body = Occurrences), Refused))]
+async fn happening(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+    Params(params): Params<TimeParams>,
+) -> Result<Json<Occurrences>, Problem> {
+    let mut db = caller.walled(&state).await?;
+    let calendars = occurrences::asked(&mut db, caller.owner(), Some(id)).await?;
+    if calendars.is_empty() {
+        return Err(not_found());
+    }
+    let happening = occurrences::between(&mut db, &calendars, (params.from, params.to), params.q.as_deref());
+    let happening = happening.await.map_err(|error| match error {
+        AskError::Wrong(detail) => Problem::bad_request("invalid_query", detail),
+        AskError::Database(error) => error.into(),
+    })?;
+    Ok(Json(Occurrences {
+        items: happening.events.into_iter().map(OccurrenceBody::from).collect(),
+        truncated: happening.truncated,
+    }))
+}

@@ -1,0 +1,158 @@
+//! `/api/admin/projects/{p}/web`: what agents of a project may do on the web (admin). Workers do it; here it is switched on and off.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use rejoin_shared::audit::Action;
+use rejoin_shared::wakeup::Wake;
+use rejoin_shared::web_settings::{self, Provider, WebSettings};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::audit::record;
+use crate::caller::Caller;
+use crate::extract::{Body, Segments};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(get, put, delete))
+}
+
+/// What agents of a project may do on the web
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WebBody {
+    /// Who searches: `tavily`, `brave` or `searxng`. Null: there is no `web_search`
+    pub provider: Option<String>,
+    /// Where the provider is asked; null: at its own address. SearXNG has none of its own
+    pub base_url: Option<String>,
+    /// The name of the project's secret that holds the provider's key, as `rejoin secrets set` has stored it
+    pub key_secret: Option<String>,
+    /// Whether there is `web_visit`
+    #[serde(default)]
+    pub visit: bool,
+    /// Only these domains are visited and found, with all below them; empty: all
+    #[serde(default)]
+    #[schema(max_items = 100)]
+    pub allowed_domains: Vec<String>,
+    /// These domains are neither visited nor found
+    #[serde(default)]
+    #[schema(max_items = 100)]
+    pub blocked_domains: Vec<String>,
+}
+
+impl From<WebSettings> for WebBody {
+    fn from(settings: WebSettings) -> Self {
+        Self {
+            provider: settings.provider.map(|provider| provider.as_str().to_owned()),
+            base_url: settings.base_url,
+            key_secret: settings.key_secret,
+            visit: settings.visit,
+            allowed_domains: settings.allowed_domains,
+            blocked_domains: settings.blocked_domains,
+        }
+    }
+}
+
+impl WebBody {
+    fn settings(self) -> Result<WebSettings, Problem> {
+        let wrong = |detail: String| Problem::bad_request("invalid_web_settings", detail);
+        let provider = self.provider.map(|name| {
+            Provider::parse(&name)
+                .ok_or_else(|| wrong(format!("there is no provider {name:?}: take tavily, brave or searxng")))
+        });
+        let settings = WebSettings {
+            provider: provider.transpose()?,
+            base_url: self.base_url,
+            key_secret: self.key_secret,
+            visit: self.visit,
+            allowed_domains: self.allowed_domains,
+            blocked_domains: self.blocked_domains,
+        };
+        settings.check().map_err(wrong)?;
+        Ok(settings)
+    }
+}
+
+/// What agents may do on the web (admin). Nothing where nobody has said anything
+#[utoipa::path(get, path = "/api/admin/projects/{p}/web", tag = "web",
+    params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "So", body = WebBody), Refused))]
+async fn get(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+) -> Result<Json<WebBody>, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = caller.walled(&state).await?;
+    let settings = web_settings::get(&mut *db, project_id).await?;
+    Ok(Json(settings.unwrap_or_default().into()))
+}
+
+/// Say what agents may do on the web (admin)
+#[utoipa::path(put, path = "/api/admin/projects/{p}/web", tag = "web", request_body = WebBody,
+    params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "As it is now", body = WebBody), Refused, BodyRefused))]
+async fn put(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Body(request): Body<WebBody>,
+) -> Result<Json<WebBody>, Problem> {
+    caller.in_project(project_id)?;
+    let settings = request.settings()?;
+    let mut db = caller.walled(&state).await?;
+    web_settings::set(&mut *db, project_id, &settings).await?;
+    let detail = json!({
+        "provider": settings.provider,
+        "visit": settings.visit,
+        "allowedDomains": settings.allowed_domains.len(),
+        "blockedDomains": settings.blocked_domains.len(),
+    });
+    record(
+        &mut db,
+        &caller,
+        Action::WebSet,
+        format!("project:{project_id}"),
+        detail,
+    )
+    .await?;
+    db.commit().await?;
+    state.bus.publish(Wake::tools(project_id));
+    Ok(Json(settings.into()))
+}
+
+/// Let agents do nothing on the web any more (admin)
+#[utoipa::path(delete, path = "/api/admin/projects/{p}/web", tag = "web",
+    params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 204, description = "Off"), Refused))]
+async fn delete(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+) -> Result<StatusCode, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = caller.walled(&state).await?;
+    if !web_settings::delete(&mut *db, project_id).await? {
+        return Err(Problem::not_found(
+            "web_settings_not_found",
+            "What agents may do on the web",
+        ));
+    }
+    record(
+        &mut db,
+        &caller,
+        Action::WebRemoved,
+        format!("project:{project_id}"),
+        json!({}),
+    )
+    .await?;
+    db.commit().await?;
+    state.bus.publish(Wake::tools(project_id));
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,2 @@
+drop table kb.web_pages;
+drop table kb.web_settings;

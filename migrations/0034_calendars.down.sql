@@ -1,0 +1,2 @@
+drop table kb.calendar_events;
+drop table kb.calendars;

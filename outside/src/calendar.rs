@@ -1,0 +1,15 @@
+//! Calendars of users: local events, which agents read and write for them.
+//!
+//! - `recurrence`  rules by which events come back, bounded
+//! - `events`      rows of `kb.calendars` and `kb.calendar_events`
+//! - `occurrences` what happens when: events within a time, those that come back expanded
+//! - `changes`     an event changed or removed: once, from then on, or always
+//! - `said`        what somebody says of an event, and the event that this makes
+//! - `tools`       the seven tools of agents
+
+pub mod changes;
+pub mod events;
+pub mod occurrences;
+pub mod recurrence;
+pub mod said;
+pub mod tools;

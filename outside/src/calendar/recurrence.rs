@@ -1,0 +1,287 @@
+//! Rules by which events come back (RFC 5545), by the wall clock of their time zone. Called by `occurrences` and `changes`.
+//!
+//! Invariant: a rule that somebody wrote costs no more than [`MAX_OCCURRENCES`] results and the walk of a bounded number of days.
+
+use chrono::{DateTime, Datelike, Duration, LocalResult, NaiveDate, NaiveDateTime, NaiveTime, TimeZone, Utc};
+use chrono_tz::Tz;
+use rrule::{Frequency, RRule, RRuleSet, Unvalidated};
+
+/// Longest time that is asked about [days]: two years.
+pub const MAX_SPAN_DAYS: i64 = 731;
+/// Beginnings that one question gives.
+pub const MAX_OCCURRENCES: usize = 1_000;
+/// Of a rule's text [bytes].
+const RULE_MAX_BYTES: usize = 500;
+/// Years in which events begin.
+const YEARS: std::ops::RangeInclusive<i32> = 1970..=2199;
+
+/// An event that comes back.
+#[derive(Debug, Clone, Copy)]
+pub struct Series<'a> {
+    pub rrule: &'a str,
+    /// The first beginning.
+    pub start: DateTime<Utc>,
+    pub time_zone: Tz,
+}
+
+impl Series<'_> {
+    fn set(&self) -> Result<RRuleSet, String> {
+        let broken = |error: rrule::RRuleError| format!("the rule {:?} is broken: {error}", self.rrule);
+        if self.rrule.len() > RULE_MAX_BYTES {
+            return Err(format!("a rule has at most {RULE_MAX_BYTES} bytes"));
+        }
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '=' | ';' | ',' | '+' | '-');
+        if !self.rrule.chars().all(is_plain) {
+            return Err(format!(
+                "the rule {:?} is broken: write it as FREQ=WEEKLY;BYDAY=MO",
+                self.rrule
+            ));
+        }
+        let rule: RRule<Unvalidated> = self.rrule.parse().map_err(broken)?;
+        let often = matches!(
+            rule.get_freq(),
+            Frequency::Hourly | Frequency::Minutely | Frequency::Secondly
+        );
+        let by_time = [rule.get_by_hour(), rule.get_by_minute(), rule.get_by_second()];
+        if often || by_time.iter().any(|list| !list.is_empty()) {
+            return Err(
+                "an event comes back daily at most: FREQ is DAILY, WEEKLY, MONTHLY or YEARLY, without BYHOUR, BYMINUTE and BYSECOND"
+                    .to_owned(),
+            );
+        }
+        let start = self.start.with_timezone(&rrule::Tz::Tz(self.time_zone));
+        rule.build(start).map_err(broken)
+    }
+
+    /// Err: why this is no rule, in words for whoever wrote it.
+    pub fn check(&self) -> Result<(), String> {
+        if !YEARS.contains(&self.start.year()) {
+            return Err(format!(
+                "an event begins in the years {} to {}",
+                YEARS.start(),
+                YEARS.end()
+            ));
+        }
+        match self
+            .between(self.start, self.start + Duration::days(MAX_SPAN_DAYS), 1)?
+            .is_empty()
+        {
+            // Rules that never come true take longest.
+            true => Err(format!(
+                "by the rule {:?} the event does not happen within two years",
+                self.rrule
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// The beginnings from a moment on and before another, at most so many.
+    pub fn between(&self, from: DateTime<Utc>, to: DateTime<Utc>, most: usize) -> Result<Vec<DateTime<Utc>>, String> {
+        let zone = rrule::Tz::Tz(self.time_zone);
+        let set = self.set()?;
+        // Both bounds belong to it.
+        let last = to - Duration::seconds(1);
+        let set = set.after(from.with_timezone(&zone)).before(last.with_timezone(&zone));
+        let found = set.all(u16::try_from(most).unwrap_or(u16::MAX));
+        Ok(found.dates.into_iter().map(|date| date.with_timezone(&Utc)).collect())
+    }
+
+    /// Whether the event begins then, by its rule.
+    pub fn has(&self, start: DateTime<Utc>) -> Result<bool, String> {
+        Ok(!self.between(start, start + Duration::seconds(1), 1)?.is_empty())
+    }
+
+    /// The rule of what is before a moment, and that of what is from then on.
+    pub fn split(&self, at: DateTime<Utc>) -> Result<(String, String), String> {
+        let count = self.set()?.get_rrule().first().and_then(RRule::get_count);
+        let without = |names: &[&str]| {
+            let parts = self.rrule.split(';').filter(|part| {
+                let name = part.split('=').next().unwrap_or_default();
+                !names.iter().any(|dropped| name.eq_ignore_ascii_case(dropped))
+            });
+            parts.collect::<Vec<_>>().join(";")
+        };
+        let until = (at - Duration::seconds(1)).format("%Y%m%dT%H%M%SZ");
+        let before = format!("{};UNTIL={until}", without(&["COUNT", "UNTIL"]));
+        let after = match count {
+            None => self.rrule.to_owned(),
+            Some(count) => {
+                let gone = self.between(self.start, at, MAX_OCCURRENCES)?.len();
+                let left = usize::try_from(count).unwrap_or(usize::MAX).saturating_sub(gone).max(1);
+                format!("{};COUNT={left}", without(&["COUNT"]))
+            }
+        };
+        Ok((before, after))
+    }
+}
+
+/// The moment that a clock on the wall shows so. What a clock shows twice is the first; what it skips is an hour later.
+pub fn at_wall(time_zone: Tz, wall: NaiveDateTime) -> DateTime<Utc> {
+    let moment = match time_zone.from_local_datetime(&wall) {
+        LocalResult::Single(moment) | LocalResult::Ambiguous(moment, _) => Some(moment),
+        LocalResult::None => time_zone.from_local_datetime(&(wall + Duration::hours(1))).earliest(),
+    };
+    moment.map_or_else(|| Utc.from_utc_datetime(&wall), |moment| moment.with_timezone(&Utc))
+}
+
+/// A moment, moved as the wall clock moves.
+pub fn moved(moment: DateTime<Utc>, time_zone: Tz, by: Duration) -> DateTime<Utc> {
+    at_wall(time_zone, moment.with_timezone(&time_zone).naive_local() + by)
+}
+
+/// A time as a model or a person writes it: with an offset, by the wall clock, or a day; and whether it is a day.
+///
+/// # Errors
+/// It is none; in words that say how to write it.
+pub fn read_time(text: &str, time_zone: Tz) -> Result<(DateTime<Utc>, bool), String> {
+    let text = text.trim();
+    let by_wall = || {
+        ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"]
+            .iter()
+            .find_map(|format| NaiveDateTime::parse_from_str(text, format).ok())
+    };
+    let read = match DateTime::parse_from_rfc3339(text) {
+        Ok(moment) => Some((moment.with_timezone(&Utc), false)),
+        Err(_) => by_wall().map(|wall| (at_wall(time_zone, wall), false)),
+    };
+    let day = || NaiveDate::parse_from_str(text, "%Y-%m-%d").ok();
+    let read = read.or_else(|| day().map(|day| (at_wall(time_zone, day.and_time(NaiveTime::MIN)), true)));
+    match read {
+        Some((moment, is_day)) if YEARS.contains(&moment.year()) => Ok((moment, is_day)),
+        Some(_) => Err(format!(
+            "{text:?} is not in the years {} to {}",
+            YEARS.start(),
+            YEARS.end()
+        )),
+        None => Err(format!(
+            "{text:?} is no time: write 2026-03-01T10:00 (by the event's time zone), 2026-03-01T10:00:00+01:00, or a day, 2026-03-01"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BERLIN: Tz = Tz::Europe__Berlin;
+
+    fn series<'a>(rrule: &'a str, start: &str) -> Series<'a> {
+        Series {
+            rrule,
+            start: read_time(start, BERLIN).unwrap().0,
+            time_zone: BERLIN,
+        }
+    }
+
+    /// Beginnings within two years, as the wall clock shows them.
+    fn walls(rrule: &str, start: &str, most: usize) -> Vec<String> {
+        let series = series(rrule, start);
+        let found = series
+            .between(series.start, series.start + Duration::days(MAX_SPAN_DAYS), most)
+            .unwrap();
+        found
+            .iter()
+            .map(|at| at.with_timezone(&BERLIN).format("%m-%d %H:%M %z").to_string())
+            .collect()
+    }
+
+    #[test]
+    fn e10_what_comes_back_keeps_its_wall_clock_through_both_changes_of_the_clocks() {
+        assert_eq!(
+            walls("FREQ=DAILY;COUNT=3", "2026-03-28T09:00", 10),
+            ["03-28 09:00 +0100", "03-29 09:00 +0200", "03-30 09:00 +0200"]
+        );
+        assert_eq!(
+            walls("FREQ=WEEKLY;COUNT=2", "2026-10-20T09:00", 10),
+            ["10-20 09:00 +0200", "10-27 09:00 +0100"]
+        );
+        assert_eq!(
+            walls("FREQ=MONTHLY;BYDAY=-1FR;COUNT=2", "2026-01-30T18:00", 10),
+            ["01-30 18:00 +0100", "02-27 18:00 +0100"]
+        );
+    }
+
+    #[test]
+    fn e10_hostile_rules_are_refused_in_words_and_soon() {
+        let began = std::time::Instant::now();
+        for (rule, words) in [
+            ("FREQ=SECONDLY", "daily at most"),
+            ("FREQ=MINUTELY;INTERVAL=1", "daily at most"),
+            ("FREQ=DAILY;BYHOUR=0,1,2,3,4,5,6,7;BYMINUTE=0,1,2,3", "daily at most"),
+            ("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "does not happen"),
+            ("FREQ=DAILY;INTERVAL=65535", ""),
+            ("FREQ=NEVER", "broken"),
+            ("", "broken"),
+            ("FREQ=DAILY\nRRULE:FREQ=DAILY", "broken"),
+            (
+                &format!("FREQ=DAILY;BYMONTHDAY={}1", "1,".repeat(300)),
+                "at most 500 bytes",
+            ),
+        ] {
+            let checked = series(rule, "2026-03-01T10:00").check();
+            match words {
+                "" => assert_eq!(checked, Ok(()), "{rule}"),
+                words => assert!(
+                    checked.as_ref().is_err_and(|error| error.contains(words)),
+                    "{rule}: {checked:?}"
+                ),
+            }
+        }
+        // Bounded in number, however often it comes back.
+        assert_eq!(walls("FREQ=DAILY", "2026-03-01T10:00", 100).len(), 100);
+        assert!(
+            began.elapsed() < std::time::Duration::from_secs(10),
+            "{:?}",
+            began.elapsed()
+        );
+    }
+
+    #[test]
+    fn e10_a_series_is_split_in_two_that_make_the_same() {
+        for rule in ["FREQ=DAILY;COUNT=5", "FREQ=DAILY;UNTIL=20260305T090000Z"] {
+            let whole = series(rule, "2026-03-01T10:00");
+            let to = whole.start + Duration::days(100);
+            let all = whole.between(whole.start, to, 100).unwrap();
+            assert_eq!(all.len(), 5);
+            let (before, after) = whole.split(all[2]).unwrap();
+            let first = Series {
+                rrule: &before,
+                ..whole
+            };
+            let second = Series {
+                rrule: &after,
+                start: all[2],
+                ..whole
+            };
+            assert_eq!(first.between(whole.start, to, 100).unwrap(), all[..2]);
+            assert_eq!(second.between(whole.start, to, 100).unwrap(), all[2..]);
+            assert!(whole.has(all[2]).unwrap() && !first.has(all[2]).unwrap());
+            assert!(!whole.has(all[2] + Duration::minutes(1)).unwrap());
+        }
+    }
+
+    #[test]
+    fn times_are_read_by_the_wall_clock() {
+        let read = |text| read_time(text, BERLIN).map(|(at, is_day)| (at.to_rfc3339(), is_day));
+        assert_eq!(
+            read("2026-07-01T10:00"),
+            Ok(("2026-07-01T08:00:00+00:00".to_owned(), false))
+        );
+        assert_eq!(
+            read("2026-07-01T10:00:00Z"),
+            Ok(("2026-07-01T10:00:00+00:00".to_owned(), false))
+        );
+        assert_eq!(read("2026-07-01"), Ok(("2026-06-30T22:00:00+00:00".to_owned(), true)));
+        // Skipped in spring; shown twice in autumn.
+        assert_eq!(
+            read("2026-03-29T02:30"),
+            Ok(("2026-03-29T01:30:00+00:00".to_owned(), false))
+        );
+        assert_eq!(
+            read("2026-10-25T02:30"),
+            Ok(("2026-10-25T00:30:00+00:00".to_owned(), false))
+        );
+        assert!(read("tomorrow").unwrap_err().contains("2026-03-01T10:00"));
+        assert!(read("9999-01-01").unwrap_err().contains("years"));
+    }
+}

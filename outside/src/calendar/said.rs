@@ -1,0 +1,101 @@
+//! What a person or a model says of an event, and the event that this makes. Called by the tools and by the API.
+
+use chrono::{DateTime, Duration, NaiveTime, Utc};
+use chrono_tz::Tz;
+
+use super::events::{Calendar, Content};
+use super::recurrence::{moved, read_time};
+
+/// An event that says no more takes so long.
+const HOUR: Duration = Duration::hours(1);
+const DAY: Duration = Duration::days(1);
+
+/// What is absent stays as it is.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Said {
+    pub title: Option<String>,
+    pub description: Option<String>,
+    pub location: Option<String>,
+    /// By the wall clock of the time zone, with an offset, or a day.
+    pub start: Option<String>,
+    /// Of an event of all day the day after its last.
+    pub end: Option<String>,
+    pub all_day: Option<bool>,
+    /// IANA's name.
+    pub time_zone: Option<String>,
+    /// Empty: it happens once.
+    pub rrule: Option<String>,
+}
+
+impl Said {
+    fn zone(&self) -> Result<Option<Tz>, String> {
+        let name = self.time_zone.as_deref();
+        name.map(|name| {
+            name.parse()
+                .map_err(|_| format!("{name:?} is no time zone: give IANA's name, such as Europe/Berlin"))
+        })
+        .transpose()
+    }
+
+    /// A new event of a calendar, checked: an hour or a day, unless it says when it ends.
+    ///
+    /// # Errors
+    /// It makes no sense; in words for whoever said it.
+    pub fn made(&self, calendar: &Calendar) -> Result<Content, String> {
+        let time_zone = self.zone()?.unwrap_or_else(|| calendar.zone());
+        let start = self
+            .start
+            .as_deref()
+            .ok_or("start is empty; say when the event begins")?;
+        let (start, is_day) = read_time(start, time_zone)?;
+        let bare = Content {
+            title: String::new(),
+            description: String::new(),
+            location: String::new(),
+            start,
+            end: moved(start, time_zone, if is_day { DAY } else { HOUR }),
+            all_day: is_day,
+            time_zone,
+            rrule: None,
+        };
+        let content = self.over(&bare)?;
+        content.check()?;
+        Ok(content)
+    }
+
+    /// An event with this said of it; a new start without an end keeps how long it is. Not checked yet.
+    ///
+    /// # Errors
+    /// A time or a time zone can't be read; in words for whoever said it.
+    pub fn over(&self, content: &Content) -> Result<Content, String> {
+        let time_zone = self.zone()?.unwrap_or(content.time_zone);
+        let text = |said: &Option<String>, before: &str| said.as_deref().unwrap_or(before).to_owned();
+        let read = |said: &Option<String>| said.as_deref().map(|text| read_time(text, time_zone)).transpose();
+        let (said_start, said_end) = (read(&self.start)?, read(&self.end)?);
+        let is_day = said_start.map(|(_, is_day)| is_day);
+        let all_day = self.all_day.or(is_day).unwrap_or(content.all_day);
+        let start = said_start.map_or(content.start, |(start, _)| start);
+        let wall = |moment: DateTime<Utc>| moment.with_timezone(&content.time_zone).naive_local();
+        let end = match said_end {
+            Some((end, _)) => end,
+            None if all_day => moved(start, time_zone, wall(content.end) - wall(content.start)),
+            None => start + (content.end - content.start),
+        };
+        let is_midnight = |moment: DateTime<Utc>| moment.with_timezone(&time_zone).time() == NaiveTime::MIN;
+        if all_day && !(is_midnight(start) && is_midnight(end) && end > start) {
+            let words = "an event of all day begins on a day and ends on a later one: give both as days, 2026-03-01";
+            return Err(words.to_owned());
+        }
+        let rrule = self.rrule.clone().or_else(|| content.rrule.clone());
+        Ok(Content {
+            title: text(&self.title, &content.title),
+            description: text(&self.description, &content.description),
+            location: text(&self.location, &content.location),
+            start,
+            end,
+            all_day,
+            time_zone,
+            rrule: rrule.filter(|rrule| !rrule.is_empty()),
+        })
+    }
+}

@@ -1,0 +1,460 @@
+//! The seven tools over calendars of the user for whom an agent works. Called by the worker's pools.
+//!
+//! Invariant: in a conversation that is about a project of the work graph, that project's calendar is the only one there is.
+
+use std::sync::{Arc, LazyLock};
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
+use rejoin_shared::contexts::Focus;
+use rejoin_shared::conversations::Owner;
+use rejoin_shared::events::kinds::Operation;
+use rejoin_shared::tools::arguments::Kind::{OptionalBoolean, OptionalChoice, OptionalText, Text};
+use rejoin_shared::tools::arguments::{self, Arguments, Parameter};
+use rejoin_shared::tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::changes::{self, Extent};
+use super::events::{self, Calendar, Content, Event};
+use super::occurrences::{self, AskError};
+use super::recurrence::read_time;
+use super::said::Said;
+
+/// Of a user who has none yet.
+const FIRST_CALENDAR: &str = "Calendar";
+const START: Parameter = Parameter::new(
+    "start",
+    OptionalText,
+    "2026-03-01T10:00 by the event's time zone, or with an offset; 2026-03-01 if it takes all day",
+);
+const END: Parameter = Parameter::new(
+    "end",
+    OptionalText,
+    "the same way; of an event of all day the day after its last",
+);
+const EVENT_ID: Parameter = Parameter::new("event_id", Text, "the event, as list_calendar_events tells it");
+const SCOPE: Parameter = Parameter::new(
+    "scope",
+    OptionalChoice(&["this", "following", "all"]),
+    "of an event that comes back: this occurrence, this and all that follow, or all (null means that)",
+);
+const OCCURRENCE: Parameter = Parameter::new(
+    "occurrence",
+    OptionalText,
+    "with this and following: when the occurrence begins, as list_calendar_events tells it",
+);
+const CALENDAR_ID: Parameter = Parameter::new("calendar_id", OptionalText, "the calendar; null: of this conversation");
+const DETAILS: [Parameter; 5] = [
+    Parameter::new("description", OptionalText, "more about it; null: nothing, or as it is"),
+    Parameter::new("location", OptionalText, "where it is; null: nowhere, or as it is"),
+    Parameter::new("all_day", OptionalBoolean, "whether it takes whole days"),
+    Parameter::new(
+        "time_zone",
+        OptionalText,
+        "IANA's name, such as Europe/Berlin; null: the calendar's, or as it is",
+    ),
+    Parameter::new(
+        "rrule",
+        OptionalText,
+        "how it comes back, by RFC 5545, daily at most, such as FREQ=WEEKLY;BYDAY=MO;COUNT=10; null: not, or as it does",
+    ),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    List,
+    Details,
+    Create,
+    Update,
+    Delete,
+    GetOfProject,
+    SetOfProject,
+}
+
+struct CalendarTool {
+    spec: ToolSpec,
+    verb: Verb,
+}
+
+static TOOLS: LazyLock<Vec<SharedTool>> = LazyLock::new(|| {
+    let with = |own: &[Parameter]| [own, &DETAILS].concat();
+    let tool = |verb, name: &str, description: &str, parameters: &[Parameter]| {
+        let read_only = matches!(verb, Verb::List | Verb::Details | Verb::GetOfProject);
+        Arc::new(CalendarTool {
+            spec: ToolSpec {
+                name: name.to_owned(),
+                description: description.to_owned(),
+                parameters: arguments::schema(parameters),
+                read_only,
+                idempotent: true,
+                destructive: verb == Verb::Delete,
+            },
+            verb,
+        }) as SharedTool
+    };
+    vec![
+        tool(
+            Verb::List,
+            "list_calendar_events",
+            "Lists what happens between two times in the user's calendars, each occurrence of what comes back by itself.",
+            &[
+                Parameter::new("start", Text, "from when: a day, or a time"),
+                Parameter::new("end", Text, "until when, at most two years later"),
+                CALENDAR_ID,
+                Parameter::new("query", OptionalText, "only what holds these words"),
+            ],
+        ),
+        tool(
+            Verb::Details,
+            "get_calendar_event_details",
+            "Tells all of an event.",
+            &[EVENT_ID],
+        ),
+        tool(
+            Verb::Create,
+            "create_calendar_event",
+            "Puts an event into the user's calendar.",
+            &with(&[
+                Parameter::new("title", Text, "what it is"),
+                Parameter::new("start", Text, START.description),
+                END,
+                CALENDAR_ID,
+            ]),
+        ),
+        tool(
+            Verb::Update,
+            "update_calendar_event",
+            "Changes an event; what is null stays. Of `all`, start and end are those of the first occurrence.",
+            &with(&[
+                EVENT_ID,
+                SCOPE,
+                OCCURRENCE,
+                Parameter::new("title", OptionalText, "what it is"),
+                START,
+                END,
+            ]),
+        ),
+        tool(
+            Verb::Delete,
+            "delete_calendar_event",
+            "Removes an event.",
+            &[EVENT_ID, SCOPE, OCCURRENCE],
+        ),
+        tool(
+            Verb::GetOfProject,
+            "get_project_calendar",
+            "Tells which calendar belongs to the project that this conversation is about.",
+            &[],
+        ),
+        tool(
+            Verb::SetOfProject,
+            "set_project_calendar",
+            "Makes one of the user's calendars that of the project that this conversation is about.",
+            &[Parameter::new("calendar_id", Text, "the calendar")],
+        ),
+    ]
+});
+
+/// All of them.
+pub fn tools() -> Vec<SharedTool> {
+    TOOLS.clone()
+}
+
+fn told(words: impl Into<String>) -> ToolError {
+    ToolError::RespondToModel(words.into())
+}
+
+fn failed(error: AskError) -> ToolError {
+    match error {
+        AskError::Wrong(words) => told(words),
+        AskError::Database(error) => away(error),
+    }
+}
+
+fn away(error: sqlx::Error) -> ToolError {
+    ToolError::Internal {
+        attempted: "asking for the user's calendars".to_owned(),
+        source: error.into(),
+    }
+}
+
+fn id_of(arguments: &Arguments, name: &str) -> Result<Option<Uuid>, ToolError> {
+    let text = arguments.text(name);
+    text.map(|text| text.parse().map_err(|_| told(format!("{name}: {text:?} is no id"))))
+        .transpose()
+}
+
+fn required_id(arguments: &Arguments, name: &str) -> Result<Uuid, ToolError> {
+    id_of(arguments, name)?.ok_or_else(|| told(format!("{name} is empty")))
+}
+
+fn focused(context: &ToolContext) -> Result<&Focus, ToolError> {
+    let focus = context.focus.as_ref();
+    focus.ok_or_else(|| told("this conversation is about no project of the work graph"))
+}
+
+#[async_trait]
+impl Tool for CalendarTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn call(&self, context: &ToolContext, arguments: Value) -> Result<Value, ToolError> {
+        let arguments = Arguments::of(arguments);
+        let owner = Owner {
+            project_id: context.project_id,
+            user_id: context
+                .user_id
+                .ok_or_else(|| told("there is no user whose calendars these would be"))?,
+        };
+        let mut tx = context.db.begin().await.map_err(away)?;
+        let result = match self.verb {
+            Verb::List => list(&mut tx, context, owner, &arguments).await?,
+            Verb::Details => {
+                let event = visible(&mut tx, context, owner, required_id(&arguments, "event_id")?).await?;
+                shown(&event)
+            }
+            Verb::Create => create(&mut tx, context, owner, &arguments).await?,
+            Verb::Update => {
+                let event = visible(&mut tx, context, owner, required_id(&arguments, "event_id")?).await?;
+                let extent = extent(&arguments, event.content.time_zone)?;
+                let said = said(&arguments);
+                let patch = |content: &Content| said.over(content);
+                let changed = changes::update(&mut tx, owner, event.id, extent, context.record_id, patch).await;
+                shown(&changed.map_err(failed)?)
+            }
+            Verb::Delete => {
+                let event = known(&mut tx, context, owner, required_id(&arguments, "event_id")?).await?;
+                let extent = extent(&arguments, event.content.time_zone)?;
+                let deleted = changes::delete(&mut tx, owner, event.id, extent)
+                    .await
+                    .map_err(failed)?;
+                json!({"event_id": deleted.id, "title": deleted.content.title, "deleted": true})
+            }
+            Verb::GetOfProject => {
+                let focus = focused(context)?;
+                let calendar = of_work(&mut tx, owner, focus.project_id).await?;
+                json!({"calendar": calendar.as_ref().map(calendar_shown), "project": focus.project_name})
+            }
+            Verb::SetOfProject => {
+                let (focus, id) = (focused(context)?, required_id(&arguments, "calendar_id")?);
+                if !events::assign(&mut tx, owner, id, focus.project_id)
+                    .await
+                    .map_err(away)?
+                {
+                    return Err(told(format!("the user has no calendar {id}")));
+                }
+                let calendar = of_work(&mut tx, owner, focus.project_id).await?;
+                json!({"calendar": calendar.as_ref().map(calendar_shown), "project": focus.project_name})
+            }
+        };
+        tx.commit().await.map_err(away)?;
+        Ok(result)
+    }
+
+    async fn operation(&self, context: &ToolContext, arguments: &Value) -> Option<Operation> {
+        let action = match self.verb {
+            Verb::List => "list",
+            Verb::Details | Verb::GetOfProject => "read",
+            Verb::Create => "create",
+            Verb::Update | Verb::SetOfProject => "update",
+            Verb::Delete => "delete",
+        };
+        let id: Option<Uuid> = arguments["event_id"].as_str().and_then(|id| id.parse().ok());
+        let said = arguments["title"].as_str().or(arguments["query"].as_str());
+        let name = match (id, context.user_id) {
+            (Some(id), Some(user_id)) => {
+                let owner = Owner {
+                    project_id: context.project_id,
+                    user_id,
+                };
+                let mut db = context.db.acquire().await.ok()?;
+                let event = events::locked(&mut db, owner, id).await.ok()?;
+                event.map(|event| event.content.title)
+            }
+            (_, _) => said.map(str::to_owned),
+        };
+        Some(Operation {
+            action: action.to_owned(),
+            entity_type: "event".to_owned(),
+            entity_name: name.unwrap_or_default(),
+            status: String::new(),
+            entity_id: id,
+        })
+    }
+}
+
+fn calendar_shown(calendar: &Calendar) -> Value {
+    json!({"calendar_id": calendar.id, "name": calendar.name, "time_zone": calendar.time_zone})
+}
+
+/// All of an event.
+fn shown(event: &Event) -> Value {
+    let mut shown = json!(occurrences::occurrence(event, event.content.start));
+    shown["id"] = json!(event.id);
+    shown["description"] = event.content.description.as_str().into();
+    shown["rrule"] = json!(event.content.rrule);
+    shown["version"] = event.version.into();
+    if let Some((series, at)) = event.replaces {
+        shown["series_id"] = json!(series);
+        shown["replaces_occurrence"] = json!(at);
+    }
+    shown
+}
+
+async fn of_work(db: &mut PgConnection, owner: Owner, project: Uuid) -> Result<Option<Calendar>, ToolError> {
+    let all = events::calendars(db, owner).await.map_err(away)?;
+    Ok(all.into_iter().find(|calendar| calendar.work_project == Some(project)))
+}
+
+/// The calendars that a call may touch: the focus's, or all of the user's; of these the one that is named, if one is.
+async fn allowed(
+    db: &mut PgConnection,
+    context: &ToolContext,
+    owner: Owner,
+    named: Option<Uuid>,
+) -> Result<Vec<Calendar>, ToolError> {
+    let mut all = events::calendars(db, owner).await.map_err(away)?;
+    if let Some(focus) = &context.focus {
+        all.retain(|calendar| calendar.work_project == Some(focus.project_id));
+    }
+    if let Some(named) = named {
+        all.retain(|calendar| calendar.id == named);
+        if all.is_empty() {
+            let why = match context.focus {
+                Some(_) => "is not that of the project that this conversation is about",
+                None => "is none of the user's",
+            };
+            return Err(told(format!("the calendar {named} {why}")));
+        }
+    }
+    Ok(all)
+}
+
+/// An event that a call may touch, also one that was deleted.
+async fn known(db: &mut PgConnection, context: &ToolContext, owner: Owner, id: Uuid) -> Result<Event, ToolError> {
+    let none = || {
+        told(format!(
+            "there is no event {id}: list_calendar_events tells those that there are"
+        ))
+    };
+    let event = events::locked(db, owner, id).await.map_err(away)?.ok_or_else(none)?;
+    let calendars = allowed(db, context, owner, None).await?;
+    match calendars.iter().any(|calendar| calendar.id == event.calendar_id) {
+        true => Ok(event),
+        false => Err(none()),
+    }
+}
+
+/// The same, but for those that were deleted.
+async fn visible(db: &mut PgConnection, context: &ToolContext, owner: Owner, id: Uuid) -> Result<Event, ToolError> {
+    let event = known(db, context, owner, id).await?;
+    match event.is_deleted {
+        false => Ok(event),
+        true => Err(told("the event was deleted")),
+    }
+}
+
+async fn list(
+    db: &mut PgConnection,
+    context: &ToolContext,
+    owner: Owner,
+    arguments: &Arguments,
+) -> Result<Value, ToolError> {
+    let calendars = allowed(db, context, owner, id_of(arguments, "calendar_id")?).await?;
+    let zone = calendars.first().map_or(Tz::UTC, Calendar::zone);
+    let read = |name| read_time(arguments.required_text(name)?, zone).map_err(told);
+    let ((from, _), (to, _)) = (read("start")?, read("end")?);
+    let happening = occurrences::between(db, &calendars, (from, to), arguments.text("query")).await;
+    let mut result = json!(happening.map_err(failed)?);
+    result["calendars"] = calendars.iter().map(calendar_shown).collect();
+    Ok(result)
+}
+
+async fn create(
+    db: &mut PgConnection,
+    context: &ToolContext,
+    owner: Owner,
+    arguments: &Arguments,
+) -> Result<Value, ToolError> {
+    // Made already, before a crash.
+    if let Some(event) = events::locked(db, owner, context.record_id).await.map_err(away)? {
+        return Ok(shown(&event));
+    }
+    let calendars = allowed(db, context, owner, id_of(arguments, "calendar_id")?).await?;
+    let calendar = match calendars.into_iter().next() {
+        Some(calendar) => calendar,
+        None => first_calendar(db, context, owner, arguments.text("time_zone")).await?,
+    };
+    arguments.required_text("title")?;
+    let content = said(arguments).made(&calendar).map_err(told)?;
+    events::add(db, context.record_id, calendar.id, &content, None)
+        .await
+        .map_err(away)?;
+    let event = events::locked(db, owner, context.record_id).await.map_err(away)?;
+    event
+        .as_ref()
+        .map(shown)
+        .ok_or_else(|| told("the event could not be made: try again"))
+}
+
+/// A calendar for a user, or a project of the work graph, that has none.
+async fn first_calendar(
+    db: &mut PgConnection,
+    context: &ToolContext,
+    owner: Owner,
+    time_zone: Option<&str>,
+) -> Result<Calendar, ToolError> {
+    let focus = context.focus.as_ref();
+    let name = focus.map_or(FIRST_CALENDAR, |focus| focus.project_name.as_str());
+    let zone: Tz = time_zone.and_then(|name| name.parse().ok()).unwrap_or(Tz::UTC);
+    let calendar = Calendar {
+        id: context.record_id,
+        name: Some(name.trim())
+            .filter(|name| !name.is_empty())
+            .unwrap_or(FIRST_CALENDAR)
+            .chars()
+            .take(200)
+            .collect(),
+        time_zone: zone.name().to_owned(),
+        work_project: focus.map(|focus| focus.project_id),
+    };
+    match events::add_calendar(db, owner, &calendar).await.map_err(away)? {
+        true => Ok(calendar),
+        false => Err(told(
+            "no calendar could be made: the user may have too many, or another call has just made it; try again",
+        )),
+    }
+}
+
+fn extent(arguments: &Arguments, zone: Tz) -> Result<Extent, ToolError> {
+    let at = || -> Result<DateTime<Utc>, ToolError> {
+        let text = arguments
+            .text("occurrence")
+            .ok_or_else(|| told("say `occurrence`: when the one that is meant begins"))?;
+        Ok(read_time(text, zone).map_err(told)?.0)
+    };
+    Ok(match arguments.text("scope") {
+        Some("this") => Extent::This(at()?),
+        Some("following") => Extent::Following(at()?),
+        _ => Extent::All,
+    })
+}
+
+/// What the arguments say of an event.
+fn said(arguments: &Arguments) -> Said {
+    let text = |name: &str| arguments.text(name).map(str::to_owned);
+    Said {
+        title: text("title"),
+        description: text("description"),
+        location: text("location"),
+        start: text("start"),
+        end: text("end"),
+        all_day: arguments.has("all_day").then(|| arguments.flag("all_day")),
+        time_zone: text("time_zone"),
+        rrule: text("rrule"),
+    }
+}

@@ -1,0 +1,256 @@
+//! What of a page is text for a model. Called by `visit`, on a thread that may take its time.
+//!
+//! Invariants: scripts, styles and what a page hides from people are left out (as far as its tags and `style` attributes tell); a page that
+//! is nested so deeply that walking it would use up a thread's stack is refused before anybody walks it.
+
+use dom_query::{Document, NodeRef};
+use dom_smoothie::Readability;
+use encoding_rs::{Encoding, UTF_8};
+use htmd::HtmlToMarkdown;
+
+/// Elements that may be in each other: browsers stop at 512.
+const MAX_DEPTH: usize = 512;
+/// Opening tags without their closing ones, before anything is parsed: a parser's time grows with their square.
+const MAX_OPEN: usize = 2_000;
+/// Of a title [characters].
+const TITLE_MAX_CHARS: usize = 300;
+/// Where a page may say how its characters are written [bytes].
+const META_BYTES: usize = 1_024;
+
+/// What nobody reads on a page.
+const UNSEEN: &str = "script, style, noscript, template, iframe, object, embed, svg, canvas, dialog:not([open]), [hidden], [aria-hidden='true'], \
+                      input[type='hidden'], img[src^='data:']";
+/// Styles that hide, without blanks.
+const HIDING: [&str; 5] = [
+    "display:none",
+    "visibility:hidden",
+    "font-size:0",
+    "opacity:0;",
+    "content-visibility:hidden",
+];
+/// Elements whose end may be left out: they don't nest by being opened again.
+const ENDS_BY_ITSELF: [&str; 15] = [
+    "p", "li", "td", "th", "tr", "dt", "dd", "option", "tbody", "thead", "tfoot", "rp", "rt", "html", "body",
+];
+const NEVER_ENDS: [&str; 13] = [
+    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr",
+];
+
+/// What of a page is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Its main content.
+    Reader,
+    /// All of it.
+    Raw,
+}
+
+/// How it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Markdown,
+    Text,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Readable {
+    pub title: Option<String>,
+    pub content: String,
+}
+
+/// Whether a page's type is one that is read, and is it HTML.
+pub fn is_html(content_type: &str) -> Option<bool> {
+    match content_type {
+        "text/html" | "application/xhtml+xml" => Some(true),
+        "text/plain"
+        | "text/markdown"
+        | "text/x-markdown"
+        | "application/json"
+        | "text/json"
+        | "application/xml"
+        | "text/xml"
+        | "application/rss+xml"
+        | "application/atom+xml" => Some(false),
+        kind if kind.ends_with("+json") && kind.starts_with("application/") => Some(false),
+        _ => None,
+    }
+}
+
+/// A page's characters, as its header or its own beginning says they are written.
+pub fn decoded(body: &[u8], content_type: &str) -> String {
+    let charset = |text: &str| {
+        let text = text.to_ascii_lowercase();
+        let (_, after) = text.split_once("charset=")?;
+        let name = after.trim_start_matches(['"', '\'', ' ']);
+        let end = name.find(['"', '\'', ';', ' ', '>', '/']).unwrap_or(name.len());
+        Encoding::for_label(&name.as_bytes()[..end])
+    };
+    let beginning = String::from_utf8_lossy(&body[..body.len().min(META_BYTES)]);
+    let encoding = charset(content_type).or_else(|| charset(&beginning)).unwrap_or(UTF_8);
+    // A byte order mark is believed first.
+    encoding.decode(body).0.into_owned()
+}
+
+/// The text of an HTML page.
+///
+/// # Errors
+/// It is nested too deeply; in words for a model.
+pub fn of_html(html: &str, url: &str, mode: Mode, format: Format) -> Result<Readable, String> {
+    let too_deep = || "the page is nested too deeply to be read".to_owned();
+    if open_tags(html) > MAX_OPEN {
+        return Err(too_deep());
+    }
+    let document = Document::from(html);
+    if depth(&document) > MAX_DEPTH {
+        return Err(too_deep());
+    }
+    drop_unseen(&document);
+    let title = document.select("title").first().text();
+    let title: String = title.split_whitespace().collect::<Vec<_>>().join(" ");
+    let title = (!title.is_empty()).then(|| title.chars().take(TITLE_MAX_CHARS).collect());
+    let main = match mode {
+        Mode::Raw => None,
+        // A page without anything like an article is shown as it is.
+        Mode::Reader => Readability::with_document(document.clone(), Some(url), None)
+            .and_then(|mut reader| reader.parse())
+            .ok()
+            .map(|article| Document::from(article.content)),
+    };
+    let shown = main.as_ref().unwrap_or(&document);
+    let content = match format {
+        Format::Text => match shown.body() {
+            Some(body) => body.formatted_text().to_string(),
+            None => shown.formatted_text().to_string(),
+        },
+        Format::Markdown => HtmlToMarkdown::builder()
+            .skip_tags(vec!["head", "title"])
+            .build()
+            .convert(&shown.html())
+            .map_err(|error| format!("the page can't be read: {error}"))?,
+    };
+    Ok(Readable {
+        title,
+        content: content.trim().to_owned(),
+    })
+}
+
+/// How many tags are open at once, at most: counted without parsing, those that end by themselves left out.
+fn open_tags(html: &str) -> usize {
+    let (mut open, mut most) = (0_usize, 0);
+    for tag in html.split('<').skip(1) {
+        let (ends, tag) = match tag.strip_prefix('/') {
+            Some(tag) => (true, tag),
+            None => (false, tag),
+        };
+        let end = tag
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '-')
+            .unwrap_or(tag.len());
+        let name = tag[..end].to_ascii_lowercase();
+        if name.is_empty() || ENDS_BY_ITSELF.contains(&name.as_str()) || NEVER_ENDS.contains(&name.as_str()) {
+            continue;
+        }
+        open = if ends { open.saturating_sub(1) } else { open + 1 };
+        most = most.max(open);
+    }
+    most
+}
+
+/// How deeply the elements are in each other. Walks without recursion.
+fn depth(document: &Document) -> usize {
+    let mut deepest = 0;
+    let mut left: Vec<(NodeRef, usize)> = vec![(document.root(), 0)];
+    while let Some((node, depth)) = left.pop() {
+        deepest = deepest.max(depth);
+        left.extend(node.children_it(false).map(|child| (child, depth + 1)));
+    }
+    deepest
+}
+
+fn drop_unseen(document: &Document) {
+    document.select(UNSEEN).remove();
+    for node in document.select("[style]").nodes() {
+        let style: String = node.attr("style").unwrap_or_default().to_ascii_lowercase();
+        let style: String = style.chars().filter(|c| !c.is_whitespace()).chain([';']).collect();
+        if HIDING.iter().any(|hides| style.contains(hides)) {
+            node.remove_from_parent();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "<!doctype html><html><head><title> A  page </title><style>p{}</style></head><body>
+        <nav><a href='/home'>Home</a></nav>
+        <article><h1>Heading</h1><p>The first paragraph, with <b>bold</b> words, and <a href='/more'>a link</a>. It is long enough to be
+        what the page is about, and so it goes on for a while, with commas, and more commas, and yet another sentence.</p>
+        <p>A second paragraph, that goes on in the same manner, with commas, and words, so that a reader takes both for an article.</p>
+        <p style='display: none'>hidden one</p><p hidden>hidden two</p><div aria-hidden='true'>hidden three</div>
+        <p style='FONT-SIZE:0px'>hidden four</p><script>alert(1)</script><noscript>hidden five</noscript><!-- hidden six --></article>
+        </body></html>";
+
+    #[test]
+    fn e09_a_page_becomes_markdown_without_what_nobody_sees() {
+        let read = of_html(PAGE, "https://example.com/x", Mode::Reader, Format::Markdown).unwrap();
+        assert_eq!(read.title.as_deref(), Some("A page"));
+        assert!(read.content.contains("**bold**"), "{}", read.content);
+        assert!(read.content.contains("(https://example.com/more)"), "{}", read.content);
+        for absent in ["hidden", "alert", "Home"] {
+            assert!(!read.content.contains(absent), "{absent}: {}", read.content);
+        }
+        let raw = of_html(PAGE, "https://example.com/x", Mode::Raw, Format::Text).unwrap();
+        assert!(raw.content.contains("Home") && raw.content.contains("second paragraph"));
+        assert!(
+            !raw.content.contains("hidden") && !raw.content.contains('<'),
+            "{}",
+            raw.content
+        );
+    }
+
+    #[test]
+    fn a_page_that_is_nested_without_end_is_refused_and_a_long_one_is_not() {
+        for nested in [
+            "<div>".repeat(400_000),
+            "<b><p>".repeat(200_000),
+            "<table><td>".repeat(100_000),
+        ] {
+            let read = of_html(&nested, "https://example.com/", Mode::Reader, Format::Markdown);
+            assert!(read.unwrap_err().contains("too deeply"));
+        }
+        let long = format!("<ul>{}</ul>", "<li>one<br>".repeat(20_000));
+        let read = of_html(&long, "https://example.com/", Mode::Raw, Format::Markdown).unwrap();
+        assert_eq!(read.content.matches("one").count(), 20_000);
+        // As deep as it may be.
+        let deep = format!("{}deep{}", "<div>".repeat(500), "</div>".repeat(500));
+        let read = of_html(&deep, "https://example.com/", Mode::Raw, Format::Markdown).unwrap();
+        assert_eq!(read.content, "deep");
+    }
+
+    #[test]
+    fn characters_are_read_as_they_are_written() {
+        assert_eq!(decoded(b"caf\xe9", "text/html; charset=ISO-8859-1"), "café");
+        assert_eq!(
+            decoded(b"<meta charset='windows-1252'>caf\xe9", "text/html"),
+            "<meta charset='windows-1252'>café"
+        );
+        assert_eq!(decoded("café".as_bytes(), "text/plain"), "café");
+        assert_eq!(decoded(b"\xff\xfea\0", "text/plain"), "a");
+        assert_eq!(decoded(b"caf\xe9", "text/html; charset=nonsense"), "caf\u{fffd}");
+    }
+
+    #[test]
+    fn types_that_hold_no_text_are_not_read() {
+        assert_eq!(is_html("text/html"), Some(true));
+        assert_eq!(is_html("application/ld+json"), Some(false));
+        for kind in [
+            "",
+            "image/png",
+            "application/octet-stream",
+            "application/pdf",
+            "text/javascript",
+        ] {
+            assert_eq!(is_html(kind), None, "{kind}");
+        }
+    }
+}

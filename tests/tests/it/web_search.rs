@@ -1,0 +1,163 @@
+//! Searching the web: against providers of our own that speak as the real ones do, and fail as they may.
+
+use std::convert::Infallible;
+
+use axum::body::{Body, Bytes};
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use futures::stream;
+use rejoin_outside::fetch::MAX_BYTES;
+use rejoin_outside::tools::NOTICE;
+use rejoin_shared::web_settings::{Provider, WebSettings};
+use rejoin_tests::web::{Project, Site, to};
+use serde_json::{Value, json};
+
+/// A project that searches by a provider of ours.
+async fn searching(provider: Provider, site: &Site) -> Project {
+    Project::with(WebSettings {
+        provider: Some(provider),
+        base_url: Some(site.url.clone()),
+        key_secret: Some("SEARCH_KEY".to_owned()),
+        blocked_domains: vec!["blocked.example".to_owned()],
+        ..WebSettings::default()
+    })
+    .await
+}
+
+const THOROUGH: &str = r#"{"query": "rust", "search_depth": "advanced", "max_results": 2, "include_answer": true,
+                           "include_domains": ["a.example"], "exclude_domains": ["x.a.example"]}"#;
+
+fn thorough() -> Value {
+    serde_json::from_str(THOROUGH).expect("JSON")
+}
+
+#[tokio::test]
+async fn e08_tavily_is_asked_as_it_wants_to_be() {
+    let site = Site::start(|_, _| {
+        let results = json!({"answer": "It is a language.", "results": [
+            {"title": "One", "url": "https://a.example/1", "content": "about rust", "score": 0.9, "raw_content": null},
+            {"title": "Not let", "url": "https://blocked.example/", "content": ""},
+            {"title": "Two", "url": "https://www.a.example/2", "content": "more", "score": 0.5}]});
+        axum::Json(results).into_response()
+    })
+    .await;
+    let project = searching(Provider::Tavily, &site).await;
+    let found = project.call("web_search", thorough()).await.unwrap();
+    assert_eq!(
+        found,
+        json!({"query": "rust", "provider": "tavily", "notice": NOTICE, "answer": "It is a language.", "results": [
+            {"title": "One", "url": "https://a.example/1", "content": "about rust", "score": 0.9},
+            {"title": "Two", "url": "https://www.a.example/2", "content": "more", "score": 0.5}]})
+    );
+    let (what, headers, body) = site.asked().pop().unwrap();
+    assert_eq!(
+        (what.as_str(), &headers["authorization"]),
+        ("POST /search", &"Bearer the key".parse().unwrap())
+    );
+    let mut sent = thorough();
+    sent["search_depth"] = json!("advanced");
+    assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), sent);
+}
+
+#[tokio::test]
+async fn e08_brave_is_asked_as_it_wants_to_be() {
+    let site = Site::start(|_, _| {
+        let results = json!({"type": "search", "web": {"results": [
+            {"title": "One", "url": "https://a.example/1", "description": "about rust", "extra_snippets": ["and more"]}]}});
+        axum::Json(results).into_response()
+    })
+    .await;
+    let project = searching(Provider::Brave, &site).await;
+    let found = project.call("web_search", thorough()).await.unwrap();
+    assert_eq!(
+        found["results"],
+        json!([{"title": "One", "url": "https://a.example/1", "content": "about rust\nand more"}])
+    );
+    assert_eq!(found["provider"], "brave");
+    let (what, headers, _) = site.asked().pop().unwrap();
+    assert!(
+        what.starts_with("GET /res/v1/web/search?q=rust+site%3Aa.example+-site%3Ax.a.example&count=2"),
+        "{what}"
+    );
+    assert_eq!(headers["x-subscription-token"], "the key");
+    // Nothing found is no failure.
+    let silent = Site::start(|_, _| axum::Json(json!({"type": "search"})).into_response()).await;
+    let project = searching(Provider::Brave, &silent).await;
+    assert_eq!(
+        project.call("web_search", json!({"query": "x"})).await.unwrap()["results"],
+        json!([])
+    );
+}
+
+#[tokio::test]
+async fn e08_searxng_is_asked_as_it_wants_to_be() {
+    let site = Site::start(|_, _| {
+        let results = json!({"results": [{"title": "One", "url": "https://a.example/1", "content": null, "score": 2.5}],
+                             "answers": [{"answer": "It is a language."}]});
+        axum::Json(results).into_response()
+    })
+    .await;
+    let project = searching(Provider::Searxng, &site).await;
+    let found = project.call("web_search", thorough()).await.unwrap();
+    assert_eq!(
+        found["results"],
+        json!([{"title": "One", "url": "https://a.example/1", "content": "", "score": 2.5}])
+    );
+    assert_eq!(found["answer"], "It is a language.");
+    assert!(site.paths()[0].starts_with("GET /search?q=rust"), "{:?}", site.paths());
+    assert!(site.paths()[0].ends_with("&format=json"), "{:?}", site.paths());
+}
+
+#[tokio::test]
+async fn e08_a_provider_that_fails_is_told_in_words_that_hold_no_key() {
+    let site = Site::start(|what, _| {
+        let status = |code: u16| (StatusCode::from_u16(code).expect("a status"), "the key").into_response();
+        let query = what
+            .split("q=")
+            .nth(1)
+            .and_then(|rest| rest.split('&').next())
+            .unwrap_or_default();
+        match query {
+            "429" => (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "7")]).into_response(),
+            "garbage" => "<html>the key</html>".into_response(),
+            "huge" => "a".repeat(MAX_BYTES + 1).into_response(),
+            "away" => to("http://127.0.0.1/"),
+            "drip" => Body::from_stream(stream::pending::<Result<Bytes, Infallible>>()).into_response(),
+            code => status(code.parse().expect("a status")),
+        }
+    })
+    .await;
+    let project = searching(Provider::Brave, &site).await;
+    for (query, words) in [
+        ("401", "refuses the project's key"),
+        ("403", "refuses the project's key"),
+        ("429", "too often: try again in 7 seconds"),
+        ("500", "answers 500"),
+        ("garbage", "no answer to a search"),
+        ("huge", "larger than"),
+        ("away", "answers 302"),
+        ("drip", "longer than"),
+    ] {
+        let told = project.call("web_search", json!({"query": query})).await.unwrap_err();
+        assert!(told.contains(words) && !told.contains("the key"), "{query}: {told}");
+    }
+    for (arguments, words) in [
+        (json!({"query": "  "}), "query is empty"),
+        (json!({"query": "x".repeat(401)}), "at most 400 characters"),
+        (
+            json!({"query": "x", "include_domains": ["https://a.b/"]}),
+            "is no domain",
+        ),
+        (json!({"query": "x", "search_depth": "deepest"}), "basic or advanced"),
+    ] {
+        let told = project.call("web_search", arguments).await.unwrap_err();
+        assert!(told.contains(words), "{told}");
+    }
+    let deleted = sqlx::query("delete from kb.secrets")
+        .execute(&project.db.pool)
+        .await
+        .unwrap();
+    assert_eq!(deleted.rows_affected(), 1);
+    let told = project.call("web_search", json!({"query": "401"})).await.unwrap_err();
+    assert!(told.contains("secret SEARCH_KEY"), "{told}");
+}
