@@ -54,8 +54,9 @@ export class Doc {
     if (!kept) return;
     ({ version: this.version, base: this.base, text: this.text } = kept);
     this.#sent = kept.sent;
-    this.#take(console);
-    if (this.isUnsaved) this.#later(0);
+    this.state = 'unsaved';
+    this.#isStale = true;
+    this.#later(0);
   }
 
   get isUnsaved(): boolean {
@@ -141,7 +142,7 @@ export class Doc {
       while (this.state !== 'gone' && this.state !== 'conflict' && (this.#isStale || this.isUnsaved)) {
         if (this.#isStale) {
           this.#isStale = false;
-          this.#take(await api<Console>(`/api/consoles/${this.id}`));
+          await this.#take(await api<Console>(`/api/consoles/${this.id}`));
         } else {
           await this.#save();
         }
@@ -157,7 +158,6 @@ export class Doc {
     this.state = 'saving';
     this.changed();
     const { text: sent, version } = this;
-    // A save before this one may have arrived though its answer did not: then the stored text is that one, and no conflict.
     const unsure = this.#sent;
     this.#sent = sent;
     this.#keep();
@@ -168,20 +168,27 @@ export class Doc {
       this.#fold(sent, saved);
     } catch (error) {
       if (!(error instanceof Problem) || error.code !== 'console_conflict') throw error;
-      const current = error.body.current as Console;
-      this.#sent = undefined;
-      if (unsure !== undefined && merge(unsure, this.text, current.content) !== null) this.#fold(unsure, current);
-      else this.#take(current);
+      this.#sent = unsure;
+      await this.#take(error.body.current as Console);
     }
   }
 
   /** Takes the stored console in. */
-  #take(console: Console): void {
+  async #take(console: Console): Promise<void> {
     if (console.version < this.version) return this.#settle();
-    const isFresh = console.version > this.version;
-    if (isFresh && console.lastModifiedBy === 'agent') this.agentEdit = { before: this.base, after: console.content };
-    const base = this.#sent !== undefined && merge(this.base, this.text, console.content) === null ? this.#sent : this.base;
+    const base = await this.#baseOf(console);
+    this.#sent = undefined;
     this.#fold(base, console);
+  }
+
+  /** What `text` was made of, of what is stored. A save whose answer was lost may have arrived: then it is the one. */
+  async #baseOf(console: Console): Promise<string> {
+    const sent = this.#sent;
+    if (sent === undefined || console.version === this.version) return this.base;
+    if (console.content === sent) return sent;
+    const { items } = await api<Schemas['VersionPage']>(`/api/consoles/${this.id}/versions?limit=100`);
+    const hasArrived = items.some((one: Version) => one.version > this.version && one.modifiedBy === 'user' && one.content === sent);
+    return hasArrived ? sent : this.base;
   }
 
   #fold(base: string, console: Console): void {
@@ -194,7 +201,7 @@ export class Doc {
       return;
     }
     this.conflict = null;
-    if (console.lastModifiedBy === 'agent' && console.version > this.version) this.agentEdit ??= { before: base, after: console.content };
+    if (console.lastModifiedBy === 'agent' && console.version > this.version) this.agentEdit = { before: base, after: console.content };
     this.text = merged;
     this.base = console.content;
     this.version = console.version;
