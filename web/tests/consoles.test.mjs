@@ -203,13 +203,12 @@ test('a hundred interleavings of typing, switching and an agent that writes lose
       const word = `${round}${'abcdef'[act]}`;
       await text(page).focus();
       await page.keyboard.press('Control+Home');
-      await page.keyboard.press('End');
-      await page.keyboard.type(` ${word}`);
-      typed[to] += ` ${word}`;
+      await page.keyboard.type(`${word} `);
+      typed[to] = `${word} ${typed[to]}`;
     }
     await turns(page, round + 2);
   }
-  const wanted = [`-- pinned:${typed[0]}\n${spaces}\n${agents.join('\n')}`, `-- other:${typed[1]}\n${spaces}`];
+  const wanted = [`${typed[0]}-- pinned:\n${spaces}\n${agents.join('\n')}`, `${typed[1]}-- other:\n${spaces}`];
   for (const nth of [0, 1]) {
     await until('all is stored', async () => (await stored(ids[nth])).content.length >= wanted[nth].length).catch(() => {});
     assert.equal((await stored(ids[nth])).content, wanted[nth]);
