@@ -2,10 +2,11 @@
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
 import { javascript } from '@codemirror/lang-javascript';
 import { MSSQL, MySQL, PostgreSQL, SQLite, StandardSQL, sql } from '@codemirror/lang-sql';
-import { bracketMatching, defaultHighlightStyle, syntaxHighlighting } from '@codemirror/language';
+import { bracketMatching, HighlightStyle, syntaxHighlighting } from '@codemirror/language';
 import { diff, unifiedMergeView } from '@codemirror/merge';
 import { Annotation, Compartment, EditorState, type Extension, RangeSet, StateEffect, StateField } from '@codemirror/state';
 import { Decoration, type DecorationSet, drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from '@codemirror/view';
+import { tags } from '@lezer/highlight';
 import { type RefObject, useEffect, useRef } from 'react';
 import type { Doc } from './doc';
 
@@ -44,6 +45,14 @@ const theme = EditorView.theme({
   '.cm-from-elsewhere': { backgroundColor: 'color-mix(in srgb, var(--good) 20%, transparent)' },
 });
 
+/** The page's own colours: they can be read in light and in dark. */
+const colours = HighlightStyle.define([
+  { tag: [tags.keyword, tags.operatorKeyword, tags.modifier], color: 'var(--accent)' },
+  { tag: [tags.string, tags.special(tags.string)], color: 'var(--good)' },
+  { tag: [tags.number, tags.bool, tags.null], color: 'var(--busy)' },
+  { tag: tags.comment, color: 'var(--quiet)', fontStyle: 'italic' },
+]);
+
 function languageOf(kind: string | null | undefined): Extension {
   if (kind === 'mongodb') return javascript();
   return sql({ dialect: DIALECTS[kind as keyof typeof DIALECTS] ?? StandardSQL });
@@ -55,7 +64,7 @@ function mount(host: HTMLElement, extensions: Extension, text: string): EditorVi
   const parent = document.createElement('div');
   parent.style.height = '100%';
   root.replaceChildren(parent);
-  return new EditorView({ root, parent, state: EditorState.create({ doc: text, extensions: [theme, syntaxHighlighting(defaultHighlightStyle), lineNumbers(), extensions] }) });
+  return new EditorView({ root, parent, state: EditorState.create({ doc: text, extensions: [theme, syntaxHighlighting(colours), lineNumbers(), extensions] }) });
 }
 
 interface Props {
