@@ -10,6 +10,8 @@ export class Problem extends Error {
     readonly status: number,
     readonly code: string,
     detail: string,
+    /** All that it says. */
+    readonly body: Record<string, unknown> = {},
   ) {
     super(detail);
     this.name = 'Problem';
@@ -39,7 +41,7 @@ export async function api<T>(path: string, { method = 'GET', body, key, signal }
   const answer: unknown = text === '' ? undefined : parsed(text);
   if (response.ok) return answer as T;
   const told = (answer ?? {}) as { code?: string; detail?: string; title?: string };
-  throw new Problem(response.status, told.code ?? 'unknown', told.detail ?? told.title ?? `the server answered ${response.status}`);
+  throw new Problem(response.status, told.code ?? 'unknown', told.detail ?? told.title ?? `the server answered ${response.status}`, told as Record<string, unknown>);
 }
 
 function parsed(text: string): unknown {

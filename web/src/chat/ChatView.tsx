@@ -1,7 +1,8 @@
 // A conversation: what was said, what is being said, and where the next words go.
 import { useNavigate } from '@tanstack/react-router';
 import { useQueryClient } from '@tanstack/react-query';
-import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import { lazy, type ReactNode, Suspense, useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import { type Attached, useConsoles } from '../consoles/consoles';
 import { client, type Item, useTranscript } from '../stream';
 import { ErrorNote } from '../ui/parts';
 import { Composer } from './Composer';
@@ -9,6 +10,8 @@ import { Conversations } from './Conversations';
 import { useSeen } from './seen';
 import { TurnView } from './TurnView';
 import { UserMessage } from './UserMessage';
+
+const Pane = lazy(() => import('../consoles/Pane'));
 
 export function ChatView({ conversationId }: { conversationId: string | null }) {
   const [listed, setListed] = useState(false);
@@ -52,6 +55,31 @@ function Begin() {
   );
 }
 
+/** A conversation with its consoles beside it. They are loaded when there are some, or somebody wants one. */
+function Conversation({ id }: { id: string }) {
+  const consoles = useConsoles(id);
+  const [isWanted, setWanted] = useState(false);
+  const isShown = isWanted || (consoles.open.length > 0 && !consoles.isFolded);
+  const fold = (isFolded: boolean) => {
+    setWanted(!isFolded);
+    consoles.fold(isFolded);
+  };
+  return (
+    <div className={isShown ? 'with-consoles' : 'alone'}>
+      <Talk id={id} attached={consoles.attached}>
+        <button type="button" className="plain small consoles-toggle" aria-expanded={isShown} onClick={() => fold(isShown)}>
+          Consoles{consoles.open.length > 0 ? ` (${consoles.open.length})` : ''}
+        </button>
+      </Talk>
+      {isShown ? (
+        <Suspense fallback={<p className="note quiet">Loading the consoles…</p>}>
+          <Pane consoles={consoles} onFold={() => fold(true)} />
+        </Suspense>
+      ) : null}
+    </div>
+  );
+}
+
 /** Turns that ended so may be asked for again. */
 const RETRIED = ['failed', 'cancelled'];
 /** So many items at the end of a conversation are where somebody looks first. */
@@ -59,12 +87,21 @@ const NEAR_ITEMS = 6;
 /** How far from the end still counts as the end [px]. */
 const NEAR = 80;
 
-function Conversation({ id }: { id: string }) {
+interface TalkProps {
+  id: string;
+  /** What goes along with a message. */
+  attached: () => Promise<{ consoles?: Attached[]; consoleId?: string }>;
+  children: ReactNode;
+}
+
+function Talk({ id, attached, children }: TalkProps) {
   const { view, status, error, complete } = useTranscript(id);
   const [refused, setRefused] = useState<unknown>(null);
   const scroller = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
   const active = view.active;
+  // The agent that answers now, or answered last: a handoff changes it.
+  const current = view.turns.findLast((turn) => turn.agent)?.agent;
   // Which run answers which message.
   const answers = useMemo(() => new Map(view.turns.map((turn) => [turn.messageId, turn.runId])), [view.turns]);
   // The end stays in sight, unless somebody has scrolled away from it.
@@ -93,8 +130,8 @@ function Conversation({ id }: { id: string }) {
   const retry = useCallback(() => {
     if (!asked) return;
     follows.current = true;
-    attempt(() => client.send({ message: asked.content, conversationId: id })).catch(() => {});
-  }, [asked, attempt, id]);
+    attempt(async () => client.send({ message: asked.content, conversationId: id, ...(await attached()) })).catch(() => {});
+  }, [asked, attached, attempt, id]);
   const takeBack = useCallback((runId: string) => void attempt(() => client.cancel(runId)).catch(() => {}), [attempt]);
   const entry = (item: Item, nth: number) =>
     item.type === 'message' ? (
@@ -110,6 +147,10 @@ function Conversation({ id }: { id: string }) {
     );
   return (
     <main id="main" className="talk">
+      <div className="head">
+        <span className="quiet">{current ? `with ${current}` : ''}</span>
+        {children}
+      </div>
       <div
         ref={scroller}
         className="said"
@@ -132,7 +173,7 @@ function Conversation({ id }: { id: string }) {
         onTell={active ? (words) => attempt(() => client.tell(active.runId, words)) : undefined}
         onSend={(message) => {
           follows.current = true;
-          return attempt(() => client.send({ message, conversationId: id }));
+          return attempt(async () => client.send({ message, conversationId: id, ...(await attached()) }));
         }}
       />
     </main>

@@ -70,7 +70,9 @@ export function Composer({ onSend, onStop, onTell, isBusy = false, chooseAgent =
       setWords((now) => now || words);
       setFiles((now) => (now.length > 0 ? now : files));
     } finally {
-      field.current?.focus();
+      // Whoever writes elsewhere by now, goes on there.
+      const focused = document.activeElement;
+      if (!focused || focused === document.body || field.current?.form?.contains(focused)) field.current?.focus();
     }
   };
   const send = () => hand((message) => onSend(message, chosen === PLAIN ? undefined : chosen));

@@ -5,12 +5,14 @@ import { isAdmin, useMe } from '../api/me';
 import { Agents } from './Agents';
 import { McpServers } from './McpServers';
 import { Members } from './Members';
+import { DataSources } from './DataSources';
 import type { PartName } from './parts';
 import { Prices } from './Prices';
 
 const PARTS: Record<PartName, [string, ComponentType]> = {
   agents: ['Agents', Agents],
   servers: ['MCP servers', McpServers],
+  sources: ['Data sources', DataSources],
   members: ['Members', Members],
   prices: ['Model prices', Prices],
 };

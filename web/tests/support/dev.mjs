@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline';
 export const BINARY = process.env.REJOIN_TEST_BIN;
 
 /** Starts it, and waits until it is ready. */
-export async function startDev(modelUrl, { workers = 2 } = {}) {
+export async function startDev(modelUrl, { workers = 2, env = {} } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'rejoin-web-'));
   const child = spawn(BINARY, ['dev', '--port', '0', '--workers', String(workers), '--data-dir', folder, '--json'], {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -21,6 +21,7 @@ export async function startDev(modelUrl, { workers = 2 } = {}) {
       // A worker that is killed is missed soon.
       REJOIN_LEASE_MS: '3000',
       REJOIN_HEARTBEAT_MS: '1000',
+      ...env,
     },
   });
   let told = '';

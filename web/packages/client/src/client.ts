@@ -30,6 +30,9 @@ export interface SendOptions {
   conversationId?: string;
   /** The agent of a new conversation. None: plain chat. */
   agentDefinitionId?: string;
+  /** The consoles that the user has open, and the one that she sees. */
+  consoles?: readonly { id: string; title: string; content: string; version?: number; databaseType?: string; databaseId?: string; database?: string }[];
+  consoleId?: string;
   /** While a run of the conversation is active: the message waits its turn (`enqueue`, as usual), is refused, or ends that run. */
   onBusy?: 'enqueue' | 'reject' | 'interrupt';
   signal?: AbortSignal;

@@ -1,0 +1,80 @@
+// What a data source holds: tables or collections, and the columns of each when somebody looks. A click writes a name into the console.
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { api, type Schemas } from '../api/http';
+import { useMe } from '../api/me';
+import { ErrorNote, Folded, Waiting } from '../ui/parts';
+
+/** What a schema says of a column, of SQL or of a collection's documents. */
+interface Column {
+  name: string;
+  type?: string;
+  types?: string[];
+}
+
+interface Props {
+  sourceId: string;
+  database?: string | undefined;
+  onName: (name: string) => void;
+}
+
+export function Schema({ sourceId, database, onName }: Props) {
+  const me = useMe();
+  /** How often it was asked to look anew; the server keeps what it has read for an hour. */
+  const [looks, setLooks] = useState(0);
+  const path = `/api/projects/${me.projectId}/data-sources/${sourceId}`;
+  const key = ['schema', sourceId, database ?? null, looks];
+  const tables = useQuery({ queryKey: [...key, 'tables'], queryFn: () => api<Schemas['Tables']>(`${path}/tables${among({ database })}`) });
+  return (
+    <section className="schema" aria-label="Schema">
+      <button type="button" className="plain small" onClick={() => setLooks(looks + 1)}>
+        Refresh
+      </button>
+      {tables.isPending ? <Waiting what="tables" /> : null}
+      {tables.isError ? <ErrorNote error={tables.error} /> : null}
+      <ul className="hits">
+        {tables.data?.items.map((table) => (
+          <li key={table.name}>
+            <button type="button" className="plain small" title="Write the name into the console" onClick={() => onName(table.name)}>
+              {table.name}
+            </button>
+            <Folded label={<span className="quiet">columns of this {table.kind}</span>}>{() => <Columns path={path} within={key} isFresh={looks > 0} database={database} table={table.name} onName={onName} />}</Folded>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+interface ColumnsProps {
+  path: string;
+  within: unknown[];
+  isFresh: boolean;
+  database: string | undefined;
+  table: string;
+  onName: (name: string) => void;
+}
+
+function Columns({ path, within, isFresh, database, table, onName }: ColumnsProps) {
+  const schema = useQuery({ queryKey: [...within, table], queryFn: () => api<Schemas['SchemaBody']>(`${path}/schema${among({ database, table, refresh: isFresh ? 'true' : undefined })}`) });
+  if (schema.isPending) return <Waiting what="columns" />;
+  if (schema.isError) return <ErrorNote error={schema.error} />;
+  const told = schema.data.schema as { columns?: Column[]; fields?: Column[] };
+  return (
+    <ul>
+      {(told.columns ?? told.fields ?? []).map((column) => (
+        <li key={column.name}>
+          <button type="button" className="plain small" onClick={() => onName(column.name)}>
+            {column.name}
+          </button>{' '}
+          <span className="quiet">{column.type ?? column.types?.join(', ')}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function among(given: Record<string, string | undefined>): string {
+  const known = Object.entries(given).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  return known.length > 0 ? `?${new URLSearchParams(known)}` : '';
+}

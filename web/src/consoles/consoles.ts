@@ -1,0 +1,189 @@
+// The consoles of a conversation: which are open, which one is seen, and which one agents work on.
+import { useEffect, useMemo, useSyncExternalStore } from 'react';
+import { api, type Schemas } from '../api/http';
+import { client } from '../stream';
+import { type Console, Doc } from './doc';
+
+/** What a message brings along of each console. */
+export interface Attached {
+  id: string;
+  title: string;
+  content: string;
+  version: number;
+  databaseType?: string;
+  databaseId?: string;
+  database?: string;
+}
+/** As many as a message may bring. */
+const ATTACHED_MAX = 20;
+const CLOSED = 'rejoin.consoles.closed.';
+const FOLDED = 'rejoin.consoles.folded';
+
+export class Consoles {
+  readonly #docs = new Map<string, Doc>();
+  #closed: Set<string>;
+  #listeners = new Set<() => void>();
+  #seen: string | null = null;
+  #count = 0;
+  pinned: string | null = null;
+  isFolded = localStorage.getItem(FOLDED) === 'yes';
+  isLoaded = false;
+  error: unknown = null;
+
+  constructor(readonly conversationId: string) {
+    let closed: unknown = [];
+    try {
+      closed = JSON.parse(localStorage.getItem(CLOSED + conversationId) ?? '[]');
+    } catch {
+      // As if nothing was closed.
+    }
+    this.#closed = new Set(Array.isArray(closed) ? closed.filter((id) => typeof id === 'string') : []);
+  }
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  };
+  /** Another number after each change. */
+  readonly count = (): number => this.#count;
+  readonly #changed = (): void => {
+    this.#count += 1;
+    for (const [id, doc] of this.#docs) if (doc.state === 'gone') this.#docs.delete(id);
+    for (const listener of [...this.#listeners]) listener();
+  };
+
+  get open(): Doc[] {
+    return [...this.#docs.values()].filter((doc) => !this.#closed.has(doc.id));
+  }
+  get closed(): Doc[] {
+    return [...this.#docs.values()].filter((doc) => this.#closed.has(doc.id));
+  }
+  get seen(): Doc | undefined {
+    const open = this.open;
+    return open.find((doc) => doc.id === this.#seen) ?? open.find((doc) => doc.id === this.pinned) ?? open[0];
+  }
+
+  /** Follows the conversation until it is told to stop. */
+  follow(): () => void {
+    void this.load();
+    const follower = client.follow(this.conversationId, {
+      onEvent: (event) => {
+        const told = event as { type: string; consoleId?: string; version?: number; tool?: string; status?: string };
+        if (told.type === 'console_modification' && told.consoleId) this.#heard(told.consoleId, told.version ?? null);
+        else if (told.type === 'console_creation' && told.consoleId) this.#heard(told.consoleId, null);
+        else if (told.type === 'snapshot' || told.type === 'done' || (told.tool === 'switch_console' && told.status !== 'started')) void this.load(told.tool !== undefined);
+      },
+    });
+    const again = () => void this.load();
+    window.addEventListener('online', again);
+    return () => {
+      window.removeEventListener('online', again);
+      follower.close();
+      for (const doc of this.#docs.values()) void doc.flush();
+    };
+  }
+
+  /** Reads which consoles there are. `shows`: the one that agents work on comes to the front. */
+  async load(shows = false): Promise<void> {
+    try {
+      const [conversation, page] = await Promise.all([
+        api<Schemas['ConversationDetail']>(`/api/conversations/${this.conversationId}`),
+        api<Schemas['ConsolePage']>(`/api/consoles?limit=100&conversationId=${this.conversationId}`),
+      ]);
+      const { attachedConsole } = conversation;
+      // The newest change is first there; tabs stand in the order in which they were made.
+      for (const console of page.items.toSorted((one, other) => one.createdAt.localeCompare(other.createdAt))) this.#put(console);
+      if (attachedConsole && !this.#docs.has(attachedConsole.id)) this.#put(await api<Console>(`/api/consoles/${attachedConsole.id}`));
+      this.pinned = attachedConsole?.id ?? null;
+      if (shows && this.pinned) this.show(this.pinned);
+      this.error = null;
+    } catch (error) {
+      this.error = error;
+    }
+    this.isLoaded = true;
+    this.#changed();
+  }
+
+  async make(kind?: string | null, dataSourceId?: string | null): Promise<void> {
+    const body: Schemas['NewConsoleBody'] = { title: `Console ${this.#docs.size + 1}`, content: '', isTemporary: true, conversationId: this.conversationId, kind: kind ?? null, dataSourceId: dataSourceId ?? null };
+    const console = await api<Console>('/api/consoles', { method: 'POST', body });
+    this.#put(console);
+    this.show(console.id);
+    if (this.pinned === null) await this.pin(console.id);
+  }
+
+  async pin(id: string | null): Promise<void> {
+    await api(`/api/conversations/${this.conversationId}/console`, { method: 'PUT', body: { consoleId: id } });
+    this.pinned = id;
+    this.#changed();
+  }
+
+  async remove(doc: Doc): Promise<void> {
+    await api(`/api/consoles/${doc.id}`, { method: 'DELETE' });
+    doc.leave();
+    if (this.pinned === doc.id) this.pinned = null;
+    this.#changed();
+  }
+
+  show(id: string): void {
+    this.#seen = id;
+    if (this.#closed.delete(id)) this.#keepClosed();
+    this.#changed();
+  }
+
+  close(id: string): void {
+    this.#closed.add(id);
+    this.#keepClosed();
+    this.#changed();
+  }
+
+  fold(isFolded: boolean): void {
+    this.isFolded = isFolded;
+    localStorage.setItem(FOLDED, isFolded ? 'yes' : 'no');
+    this.#changed();
+  }
+
+  /** What goes along with a message: all that is open, as it is stored. What is typed is stored first. */
+  readonly attached = async (): Promise<{ consoles?: Attached[]; consoleId?: string }> => {
+    const open = this.open;
+    const { seen } = this;
+    if (open.length === 0) return {};
+    await Promise.all(open.map((doc) => doc.flush()));
+    const pinnedFirst = open.toSorted((one, other) => Number(other.id === this.pinned) - Number(one.id === this.pinned));
+    const consoles = pinnedFirst.slice(0, ATTACHED_MAX).map((doc) => ({
+      id: doc.id,
+      title: doc.about.title,
+      content: doc.base,
+      version: doc.version,
+      ...(doc.about.kind && { databaseType: doc.about.kind }),
+      ...(doc.about.dataSourceId && { databaseId: doc.about.dataSourceId }),
+      ...(doc.about.database && { database: doc.about.database }),
+    }));
+    return { consoles, ...(seen && { consoleId: seen.id }) };
+  };
+
+  #keepClosed(): void {
+    localStorage.setItem(CLOSED + this.conversationId, JSON.stringify([...this.#closed]));
+  }
+
+  #put(console: Console): void {
+    const doc = this.#docs.get(console.id);
+    if (!doc) this.#docs.set(console.id, new Doc(console, this.#changed));
+    else if (console.version > doc.version) doc.heard(console.version);
+    else if (console.version === doc.version) doc.about = console;
+  }
+
+  #heard(id: string, version: number | null): void {
+    const doc = this.#docs.get(id);
+    if (doc) doc.heard(version);
+    else void this.load();
+  }
+}
+
+/** The consoles of a conversation, live. */
+export function useConsoles(conversationId: string): Consoles {
+  const consoles = useMemo(() => new Consoles(conversationId), [conversationId]);
+  useEffect(() => consoles.follow(), [consoles]);
+  useSyncExternalStore(consoles.subscribe, consoles.count);
+  return consoles;
+}

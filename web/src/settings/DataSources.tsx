@@ -1,0 +1,130 @@
+// Data sources of the project: how they are reached, tried, added and removed. A secret is given once, and never shown.
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { api, type Schemas } from '../api/http';
+import { useMe } from '../api/me';
+import { Ago, ErrorNote, State, Waiting } from '../ui/parts';
+
+type Source = Schemas['DataSourceBody'];
+type Request = Schemas['DataSourceRequest'];
+type Settings = Schemas['DataSourceSettings'];
+
+const SERVER = ['host', 'port', 'database', 'user'] as const;
+/** What each kind is reached by. */
+const KINDS: Record<string, readonly (keyof Settings)[]> = {
+  postgresql: SERVER,
+  mysql: SERVER,
+  sqlite: ['path'],
+  mongodb: [...SERVER, 'authSource'],
+  bigquery: ['cloudProject', 'database', 'location'],
+};
+
+export function DataSources() {
+  const me = useMe();
+  const queries = useQueryClient();
+  const path = `/api/projects/${me.projectId}/data-sources`;
+  const sources = useQuery({ queryKey: ['data-sources'], queryFn: () => api<Schemas['DataSources']>(path) });
+  const onSuccess = () => queries.invalidateQueries({ queryKey: ['data-sources'] });
+  const add = useMutation({ mutationFn: (body: Request) => api<Source>(path, { method: 'POST', body }), onSuccess });
+  if (sources.isPending) return <Waiting what="data sources" />;
+  if (sources.isError) return <ErrorNote error={sources.error} />;
+  return (
+    <>
+      {sources.data.items.length === 0 ? <p className="note quiet">No data source yet: consoles have nowhere to run.</p> : null}
+      <ol className="records">
+        {sources.data.items.map((source) => (
+          <One key={source.id} source={source} path={`${path}/${source.id}`} onSuccess={onSuccess} />
+        ))}
+      </ol>
+      <h2>Add a data source</h2>
+      <SourceForm key={sources.data.items.length} isBusy={add.isPending} onSubmit={(body) => add.mutate(body)} />
+      {add.isError ? <ErrorNote error={add.error} /> : null}
+    </>
+  );
+}
+
+function One({ source, path, onSuccess }: { source: Source; path: string; onSuccess: () => Promise<unknown> }) {
+  const test = useMutation({ mutationFn: () => api(`${path}/test`, { method: 'POST' }), onSettled: onSuccess });
+  const remove = useMutation({ mutationFn: () => api(path, { method: 'DELETE' }), onSuccess });
+  const failed = test.error ?? remove.error;
+  return (
+    <li>
+      <b>{source.name}</b> <State state={source.failure ? 'failed' : source.testedAt ? 'alive' : 'not tried yet'} />{' '}
+      <span className="quiet">
+        {source.kind}, {source.readOnly ? 'read-only' : 'may be written to'}, {source.settings.host ?? source.settings.path ?? source.settings.cloudProject}, tried <Ago at={source.testedAt} />
+      </span>
+      <div className="controls">
+        <button type="button" disabled={test.isPending} onClick={() => test.mutate()}>
+          {test.isPending ? 'Testing…' : 'Test'}
+        </button>
+        <button
+          type="button"
+          onClick={() => {
+            if (window.confirm(`Remove the data source "${source.name}"?`)) remove.mutate();
+          }}
+        >
+          Remove
+        </button>
+        {test.isSuccess ? (
+          <span role="status" className="quiet">
+            It answers.
+          </span>
+        ) : null}
+      </div>
+      {source.failure ? <p className="note bad">{source.failure}</p> : null}
+      {failed ? <ErrorNote error={failed} /> : null}
+    </li>
+  );
+}
+
+function SourceForm({ isBusy, onSubmit }: { isBusy: boolean; onSubmit: (body: Request) => void }) {
+  const [kind, setKind] = useState('postgresql');
+  const names = KINDS[kind] ?? [];
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget);
+    const given = (name: string) => String(form.get(name) ?? '').trim();
+    const settings: Settings = Object.fromEntries(
+      names.filter((name) => given(name) !== '').map((name) => [name, name === 'port' ? Number(given(name)) : given(name)]),
+    );
+    if (names.includes('host') && !form.get('tls')) settings.tls = false;
+    const secret = String(form.get('secret') ?? '');
+    onSubmit({ name: given('name'), kind, settings, readOnly: Boolean(form.get('readOnly')), ...(secret !== '' && { secret }) });
+  };
+  return (
+    <form className="editor" onSubmit={submit}>
+      <label>
+        Name <input name="name" required />
+      </label>
+      <label>
+        Kind{' '}
+        <select value={kind} onChange={(event) => setKind(event.target.value)}>
+          {Object.keys(KINDS).map((name) => (
+            <option key={name}>{name}</option>
+          ))}
+        </select>
+      </label>
+      {names.map((name) => (
+        <label key={`${kind} ${name}`}>
+          {name} <input name={name} type={name === 'port' ? 'number' : 'text'} />
+        </label>
+      ))}
+      {kind === 'sqlite' ? null : (
+        <label>
+          {kind === 'bigquery' ? 'Key of the service account (JSON)' : 'Password'} <input name="secret" type="password" autoComplete="new-password" />
+        </label>
+      )}
+      {names.includes('host') ? (
+        <label>
+          <input name="tls" type="checkbox" defaultChecked /> TLS
+        </label>
+      ) : null}
+      <label>
+        <input name="readOnly" type="checkbox" defaultChecked /> read-only
+      </label>
+      <button type="submit" className="primary" disabled={isBusy}>
+        {isBusy ? 'Trying…' : 'Add'}
+      </button>
+    </form>
+  );
+}
