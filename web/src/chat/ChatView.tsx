@@ -4,6 +4,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { client, type Item, useTranscript } from '../stream';
 import { ErrorNote } from '../ui/parts';
+import { About } from './About';
 import { Composer } from './Composer';
 import { Conversations } from './Conversations';
 import { useSeen } from './seen';
@@ -127,6 +128,7 @@ function Conversation({ id }: { id: string }) {
       {error ? <ErrorNote error={error} /> : null}
       {refused ? <ErrorNote error={refused} /> : null}
       <Composer
+        about={<About id={id} view={view} />}
         isBusy={active !== undefined}
         onStop={active ? () => attempt(() => client.cancel(active.runId)) : undefined}
         onTell={active ? (words) => attempt(() => client.tell(active.runId, words)) : undefined}
