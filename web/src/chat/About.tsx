@@ -86,7 +86,7 @@ function Projects({ onChoose, onLeave }: { onChoose: (focus: ProjectFocus) => vo
   const [words, setWords] = useState('');
   const projects = useQuery({
     queryKey: ['projects-of-graph'],
-    queryFn: () => api<Schemas['ObjectPage']>(`/api/projects/${me.projectId}/graph/objects?type=project&limit=${PROJECTS}`),
+    queryFn: () => api<Schemas['GraphObjectPage']>(`/api/projects/${me.projectId}/graph/objects?type=project&limit=${PROJECTS}`),
   });
   const found = (projects.data?.items ?? []).filter(({ name }) => name.toLowerCase().includes(words.trim().toLowerCase()));
   return (
