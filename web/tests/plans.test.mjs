@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { after, before, test } from 'node:test';
-import { answer, ask, finished, launch, PROGRAM, signedIn } from './support/browser.mjs';
+import { ask, launch, PROGRAM, signedIn } from './support/browser.mjs';
 import { BINARY, startDev } from './support/dev.mjs';
 import { startModel } from './support/model.mjs';
 
@@ -61,6 +61,14 @@ async function begin(page, words) {
   await page.waitForURL(/\/c\//);
 }
 
+/** The last answer, without the runs within it. */
+const answer = (page) => page.locator('.items > li > article.turn').last();
+
+/** Waits until the last answer is over. */
+async function finished(page) {
+  await page.locator('.items > li:last-child > article.turn[aria-busy="false"]').waitFor({ timeout: 60_000 });
+}
+
 const plan = (page) => page.getByRole('region', { name: 'Plan: Launch' });
 /** What the plan's steps say of themselves, without what they did. */
 const steps = (page) => plan(page).locator(':scope > ol > li > p:first-child').allInnerTexts();
@@ -113,9 +121,6 @@ test('a draft is edited in its place, and carried out as it was edited', { skip 
   await field.fill('[');
   await plan(page).getByRole('button', { name: 'Approve with these' }).click();
   await page.getByText('the steps are no JSON').waitFor();
-  await field.fill('[{"stepNumber": 1}]');
-  await plan(page).getByRole('button', { name: 'Approve with these' }).click();
-  await plan(page).getByRole('alert').filter({ hasText: 'description' }).waitFor();
   await field.fill(JSON.stringify([step(7, 'Book the hall')]));
   await plan(page).getByRole('button', { name: 'Approve with these' }).click();
   await finished(page);
