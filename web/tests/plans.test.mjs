@@ -121,6 +121,9 @@ test('a draft is edited in its place, and carried out as it was edited', { skip 
   await field.fill('[');
   await plan(page).getByRole('button', { name: 'Approve with these' }).click();
   await page.getByText('the steps are no JSON').waitFor();
+  await field.fill('[{"stepNumber": 1}]');
+  await plan(page).getByRole('button', { name: 'Approve with these' }).click();
+  await plan(page).getByRole('alert').filter({ hasText: 'description' }).waitFor();
   await field.fill(JSON.stringify([step(7, 'Book the hall')]));
   await plan(page).getByRole('button', { name: 'Approve with these' }).click();
   await finished(page);

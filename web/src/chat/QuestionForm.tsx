@@ -91,13 +91,21 @@ function Confirm({ question, plan, onAnswer }: { question: Question; plan: Plan 
       setError(refusal);
     }
   };
-  const approve = () => {
+  const approve = async () => {
+    let read: unknown;
     try {
-      const read: unknown = JSON.parse(edited ?? '');
-      onAnswer('edit', plan ? { steps: read } : read);
-      setError(null);
+      read = JSON.parse(edited ?? '');
     } catch (broken) {
-      setError(new Error(`the ${plan ? 'steps' : 'arguments'} are no JSON: ${broken instanceof Error ? broken.message : ''}`));
+      return setError(new Error(`the ${plan ? 'steps' : 'arguments'} are no JSON: ${broken instanceof Error ? broken.message : ''}`));
+    }
+    setError(null);
+    if (!plan) return onAnswer('edit', read);
+    try {
+      // Steps within the answer would end the plan if there is anything wrong with them; the draft itself refuses them, and waits.
+      await api(`/api/projects/${me.projectId}/plans/${plan.id}`, { method: 'PATCH', body: { version: plan.version, steps: read } });
+      onAnswer('approve');
+    } catch (refusal) {
+      setError(refusal);
     }
   };
   return (
@@ -121,7 +129,7 @@ function Confirm({ question, plan, onAnswer }: { question: Question; plan: Plan 
             value={edited}
             onChange={(event) => setEdited(event.target.value)}
           />
-          <button type="button" className="primary" onClick={approve}>
+          <button type="button" className="primary" onClick={() => void approve()}>
             Approve with these
           </button>
           <button type="button" onClick={() => setEdited(null)}>
