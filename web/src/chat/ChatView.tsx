@@ -5,6 +5,7 @@ import { lazy, type ReactNode, Suspense, useCallback, useEffect, useMemo, useRef
 import { type Attached, useConsoles } from '../consoles/consoles';
 import { client, type Item, useTranscript } from '../stream';
 import { ErrorNote } from '../ui/parts';
+import { About } from './About';
 import { Composer } from './Composer';
 import { Conversations } from './Conversations';
 import { useSeen } from './seen';
@@ -168,6 +169,7 @@ function Talk({ id, attached, children }: TalkProps) {
       {error ? <ErrorNote error={error} /> : null}
       {refused ? <ErrorNote error={refused} /> : null}
       <Composer
+        about={<About id={id} view={view} />}
         isBusy={active !== undefined}
         onStop={active ? () => attempt(() => client.cancel(active.runId)) : undefined}
         onTell={active ? (words) => attempt(() => client.tell(active.runId, words)) : undefined}

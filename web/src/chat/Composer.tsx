@@ -1,6 +1,6 @@
 // Where one writes. Enter sends, Shift+Enter breaks the line; a draft that is refused stays.
 import { useQuery } from '@tanstack/react-query';
-import { type KeyboardEvent, useEffect, useRef, useState } from 'react';
+import { type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { ErrorNote } from '../ui/parts';
@@ -13,13 +13,15 @@ interface Props {
   onTell?: ((message: string) => Promise<unknown>) | undefined;
   isBusy?: boolean;
   chooseAgent?: boolean;
+  /** What the conversation is about. */
+  about?: ReactNode;
 }
 
 const MAX_ROWS_PX = 220;
 /** The choice that asks no agent. */
 const PLAIN = 'plain';
 
-export function Composer({ onSend, onStop, onTell, isBusy = false, chooseAgent = false }: Props) {
+export function Composer({ onSend, onStop, onTell, isBusy = false, chooseAgent = false, about }: Props) {
   const [words, setWords] = useState('');
   const [agent, setAgent] = useState<string | null>(null);
   const [files, setFiles] = useState<readonly TextFile[]>([]);
@@ -126,6 +128,7 @@ export function Composer({ onSend, onStop, onTell, isBusy = false, chooseAgent =
         </ul>
       ) : null}
       {unfit ? <ErrorNote error={unfit} /> : null}
+      {about}
       <div className="controls">
         {chooseAgent && agents.length > 0 ? (
           <select aria-label="Agent" value={chosen} onChange={(event) => setAgent(event.target.value)}>

@@ -2,18 +2,20 @@
 import { type FormEvent, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
-import { client, type Question } from '../stream';
+import { client, type Plan, type Question } from '../stream';
 import { ErrorNote } from '../ui/parts';
 
-export function QuestionForm({ question }: { question: Question }) {
+/** `plan`: the one that it asks about, whose steps are shown beside it. */
+export function QuestionForm({ question, plan }: { question: Question; plan?: Plan }) {
   const [words, setWords] = useState('');
   const [chosen, setChosen] = useState<string[]>([]);
   const [error, setError] = useState<unknown>(null);
   const [isSent, setSent] = useState(false);
+  const asked = plan ? question.question.split('\n')[0] : question.question;
   if (question.status !== 'pending') {
     return (
       <p className="notice">
-        {question.question} <b>{question.status === 'answered' ? told(question.answer) : question.status}</b>
+        {asked} <b>{question.status === 'answered' ? told(question.answer) : question.status}</b>
       </p>
     );
   }
@@ -32,11 +34,11 @@ export function QuestionForm({ question }: { question: Question }) {
   };
   return (
     <form className="question" onSubmit={submit} aria-label="The agent asks">
-      <p>{question.question}</p>
+      <p>{asked}</p>
       <fieldset disabled={isSent}>
         <legend className="hidden">Answers</legend>
         {question.interactionType === 'confirm' ? (
-          <Confirm question={question} onAnswer={(decision, input) => void answer(decision, input)} />
+          <Confirm question={question} plan={plan} onAnswer={(decision, input) => void answer(decision, input)} />
         ) : question.interactionType === 'text' ? (
           <>
             <input value={words} onChange={(event) => setWords(event.target.value)} aria-label="Your answer" required />
@@ -73,13 +75,14 @@ export function QuestionForm({ question }: { question: Question }) {
   );
 }
 
-/** Whether a call may act: as it is, with other arguments, or not at all. */
-function Confirm({ question, onAnswer }: { question: Question; onAnswer: (decision: string, input?: unknown) => void }) {
+/** Whether a call may act, or a plan be carried out: as it is, with other arguments or steps, or not at all. */
+function Confirm({ question, plan, onAnswer }: { question: Question; plan: Plan | undefined; onAnswer: (decision: string, input?: unknown) => void }) {
   const me = useMe();
   const [edited, setEdited] = useState<string | null>(null);
   const [error, setError] = useState<unknown>(null);
   // The question tells the arguments for people, and not more of them than they read; the call itself has them all.
   const edit = async () => {
+    if (plan) return setEdited(JSON.stringify(plan.steps.map(editable), null, 2));
     try {
       const { runId, toolCallId } = await api<Schemas['QuestionBody']>(`/api/questions/${question.questionId}`);
       const call = await api<{ input: unknown }>(`/api/projects/${me.projectId}/agent-runs/${runId}/tool-calls/${toolCallId}`);
@@ -88,12 +91,21 @@ function Confirm({ question, onAnswer }: { question: Question; onAnswer: (decisi
       setError(refusal);
     }
   };
-  const approve = () => {
+  const approve = async () => {
+    let read: unknown;
     try {
-      onAnswer('edit', JSON.parse(edited ?? ''));
-      setError(null);
+      read = JSON.parse(edited ?? '');
     } catch (broken) {
-      setError(new Error(`the arguments are no JSON: ${broken instanceof Error ? broken.message : ''}`));
+      return setError(new Error(`the ${plan ? 'steps' : 'arguments'} are no JSON: ${broken instanceof Error ? broken.message : ''}`));
+    }
+    setError(null);
+    if (!plan) return onAnswer('edit', read);
+    try {
+      // Steps within the answer would end the plan if there is anything wrong with them; the draft itself refuses them, and waits.
+      await api(`/api/projects/${me.projectId}/plans/${plan.id}`, { method: 'PATCH', body: { version: plan.version, steps: read } });
+      onAnswer('approve');
+    } catch (refusal) {
+      setError(refusal);
     }
   };
   return (
@@ -104,20 +116,20 @@ function Confirm({ question, onAnswer }: { question: Question; onAnswer: (decisi
             Approve
           </button>
           <button type="button" onClick={() => void edit()}>
-            Edit its arguments
+            {plan ? 'Edit' : 'Edit its arguments'}
           </button>
         </>
       ) : (
         <>
           <textarea
-            aria-label="The call's arguments (JSON)"
+            aria-label={plan ? "The plan's steps (JSON)" : "The call's arguments (JSON)"}
             rows={Math.min(16, edited.split('\n').length + 1)}
             spellCheck={false}
             autoFocus
             value={edited}
             onChange={(event) => setEdited(event.target.value)}
           />
-          <button type="button" className="primary" onClick={approve}>
+          <button type="button" className="primary" onClick={() => void approve()}>
             Approve with these
           </button>
           <button type="button" onClick={() => setEdited(null)}>
@@ -126,11 +138,16 @@ function Confirm({ question, onAnswer }: { question: Question; onAnswer: (decisi
         </>
       )}
       <button type="button" onClick={() => onAnswer('refuse')}>
-        Refuse
+        {plan ? 'Reject' : 'Refuse'}
       </button>
       {error ? <ErrorNote error={error} /> : null}
     </>
   );
+}
+
+/** What of a step is somebody's to say. */
+function editable({ stepNumber, type, description, executorRequired, tools, dependsOn }: Plan['steps'][number]) {
+  return { stepNumber, type, description, executorRequired, tools, dependsOn };
 }
 
 function told(answer: unknown): string {

@@ -1,10 +1,12 @@
 // One turn of an agent: its words as they come, its calls, those that it has started, what it asks, and what became of it.
 import { Link } from '@tanstack/react-router';
-import { memo, useEffect, useRef } from 'react';
+import { Fragment, memo, type ReactNode, useEffect, useRef } from 'react';
 import type { Part, ToolCall, Turn } from '../stream';
 import { CopyButton, duration, Folded, Payload, State } from '../ui/parts';
 import { DagProgress, MAKES_TASKS } from './DagProgress';
 import { Markdown } from './Markdown';
+import { Operations } from './Operations';
+import { asksAbout, isStepOf, MAKES_PLAN, PlanTimeline, usePlan } from './PlanTimeline';
 import { QuestionForm } from './QuestionForm';
 
 const OVER = ['completed', 'failed', 'cancelled', 'paused'];
@@ -31,6 +33,9 @@ export const TurnView = memo(function TurnView({ turn, isNear = true, onComplete
   const isOver = OVER.includes(turn.status);
   const place = useRef<HTMLElement>(null);
   const { partial, runId } = turn;
+  const plan = usePlan(turn, isOver);
+  const aboutPlan = plan && turn.questions.findLast((question) => asksAbout(plan, question));
+  const steps = plan ? turn.agents.filter((one) => isStepOf(plan, one)) : [];
   useEffect(() => {
     if (!partial || !onComplete || !place.current) return;
     const watch = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && void onComplete(runId), { rootMargin: MARGIN });
@@ -43,9 +48,22 @@ export const TurnView = memo(function TurnView({ turn, isNear = true, onComplete
         <b>{turn.agent ?? 'Answer'}</b> <span className="quiet">{turn.model ?? ''}</span>{' '}
         {turn.status === 'completed' ? null : <State state={turn.status} />}
       </header>
-      <Parts parts={turn.parts} runId={runId} isGrowing={turn.status === 'running'} isNear={isNear} />
+      <Parts
+        parts={turn.parts.filter((part) => part.type !== 'agent' || !steps.includes(part.turn))}
+        runId={runId}
+        isGrowing={turn.status === 'running'}
+        isNear={isNear}
+        plan={
+          plan ? (
+            <PlanTimeline plan={plan} runs={steps} question={aboutPlan}>
+              {(run) => <Within key={run.id} turn={run} />}
+            </PlanTimeline>
+          ) : null
+        }
+      />
+      <Operations operations={turn.operations} />
       {turn.citations.length > 0 ? <Sources citations={turn.citations as readonly Citation[]} /> : null}
-      {turn.questions.map((question) => (
+      {turn.questions.filter((question) => question !== aboutPlan).map((question) => (
         <QuestionForm key={question.questionId} question={question} />
       ))}
       {turn.notices.map((notice, nth) => (
@@ -121,14 +139,41 @@ function Used({ turn }: { turn: Turn }) {
   );
 }
 
+/** A run that a turn has started, within it. */
+function Within({ turn }: { turn: Turn }) {
+  return (
+    <details className="sub" open={!OVER.includes(turn.status)}>
+      <summary>
+        <b>{turn.agent ?? 'sub-agent'}</b> <State state={turn.status} /> <span className="quiet">{turn.task?.slice(0, 120)}</span>
+      </summary>
+      <TurnView turn={turn} />
+    </details>
+  );
+}
+
+interface PartsProps {
+  parts: readonly Part[];
+  runId: string;
+  isGrowing: boolean;
+  isNear: boolean;
+  /** The turn's plan, beside the call that made it. */
+  plan: ReactNode;
+}
+
 /** What a turn consists of, in stretches: those far from sight are not laid out. */
-function Parts({ parts, runId, isGrowing, isNear }: { parts: readonly Part[]; runId: string; isGrowing: boolean; isNear: boolean }) {
+function Parts({ parts, runId, isGrowing, isNear, plan }: PartsProps) {
+  const planAt = plan ? parts.findLastIndex((part) => part.type === 'tool' && part.tool === MAKES_PLAN) : -1;
   const stretches = Array.from({ length: Math.ceil(parts.length / STRETCH) }, (_, nth) => parts.slice(nth * STRETCH, (nth + 1) * STRETCH));
   return stretches.map((stretch, at) => (
     <div key={at} className="stretch">
       {stretch.map((part, nth) => {
         const left = parts.length - at * STRETCH - nth;
-        return <OnePart key={nth} part={part} runId={runId} isLive={isGrowing && left === 1} isNear={isNear && left <= NEAR_PARTS} />;
+        return (
+          <Fragment key={nth}>
+            <OnePart part={part} runId={runId} isLive={isGrowing && left === 1} isNear={isNear && left <= NEAR_PARTS} />
+            {at * STRETCH + nth === planAt ? plan : null}
+          </Fragment>
+        );
       })}
     </div>
   ));
@@ -152,15 +197,7 @@ const OnePart = memo(function OnePart({ part, runId, isLive, isNear }: { part: P
         </>
       );
     case 'agent':
-      return (
-        <details className="sub" open={!OVER.includes(part.turn.status)}>
-          <summary>
-            <b>{part.turn.agent ?? 'sub-agent'}</b> <State state={part.turn.status} />{' '}
-            <span className="quiet">{part.turn.task?.slice(0, 120)}</span>
-          </summary>
-          <TurnView turn={part.turn} />
-        </details>
-      );
+      return <Within turn={part.turn} />;
     case 'message':
       return <p className="told">{part.message.content}</p>;
   }

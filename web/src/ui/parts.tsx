@@ -6,7 +6,7 @@ import { Problem } from '../api/http';
 function tone(state: string): string {
   if (['completed', 'resolved', 'answered', 'approved', 'alive'].includes(state)) return 'good';
   if (['failed', 'error', 'outcome_unknown', 'dead', 'lost'].includes(state)) return 'bad';
-  if (['running', 'queued', 'pending', 'in_progress', 'active', 'started', 'waiting'].includes(state)) return 'busy';
+  if (['running', 'queued', 'pending', 'in_progress', 'active', 'started', 'waiting', 'executing', 'pending_review'].includes(state)) return 'busy';
   return 'quiet';
 }
 

@@ -4,6 +4,8 @@
  * Invariants: every event counts once, in the order of its number; a view never changes, and the next one shares with it what
  * has not changed; the work for an event does not grow with the length of the text before it.
  */
+import { About } from './about.js';
+import { operated, planned } from './plan.js';
 import { nextFrame, safely } from './surroundings.js';
 import { TurnFold, defined, isOver } from './turn.js';
 import type { Item, Message, Notice, Question, TranscriptView, Turn, TurnStatus } from './view.js';
@@ -11,7 +13,7 @@ import type { DoneEvent, MessageEvent, Run, RunEvent, SnapshotAgent, SnapshotEve
 
 const NOTICES_MAX = 50;
 /** What changes in these moments is told at once, the rest with the next frame. */
-const URGENT = new Set(['message', 'meta', 'reset', 'agent_state', 'question', 'question_answered', 'sub_agent', 'error', 'done', 'snapshot']);
+const URGENT = new Set(['message', 'meta', 'reset', 'agent_state', 'question', 'question_answered', 'sub_agent', 'error', 'done', 'snapshot', 'plan_created', 'plan_review', 'step_start', 'step_complete', 'focus_changed']);
 
 type Entry = { type: 'message'; message: Message } | TurnFold;
 
@@ -26,6 +28,7 @@ export class Transcript {
   #turnCounts = new Map<string, number>();
   #notices: Notice[] = [];
   #cursor = 0;
+  #about = new About();
   #items = new WeakMap<object, Item>();
   #view: TranscriptView | undefined;
   #listeners = new Set<() => void>();
@@ -51,7 +54,10 @@ export class Transcript {
   apply(seq: number, event: WireEvent): boolean {
     if (event.type === 'snapshot') this.#snapshot(event as SnapshotEvent);
     else if (event.type === 'message') this.#live((event as MessageEvent).message, (event as MessageEvent).runId);
-    else if (typeof event.runId === 'string' && !this.#run(seq, event as RunEvent)) return false;
+    else if (event.type === 'focus_changed') {
+      // Of the conversation: no turn begins with it.
+    } else if (typeof event.runId === 'string' && !this.#run(seq, event as RunEvent)) return false;
+    this.#about.apply(seq, event);
     this.#cursor = seq;
     this.#changed();
     if (URGENT.has(event.type)) this.#tell();
@@ -70,6 +76,7 @@ export class Transcript {
     this.#entries = [];
     this.#messageList = undefined;
     this.#cursor = 0;
+    this.#about.clear();
     for (const known of [this.#messages, this.#runs, this.#turnCounts]) known.clear();
     this.#changed();
   }
@@ -124,6 +131,18 @@ export class Transcript {
       case 'mcp_tool':
         begin(seq, turn);
         turn.tool(seq, event, event.status === 'started' ? Date.now() : undefined);
+        turn.set(seq, { plan: planned(turn.head.plan, event) });
+        break;
+      case 'plan_created':
+      case 'plan_ready_for_review':
+      case 'plan_review':
+      case 'step_start':
+      case 'step_complete':
+      case 'executor_spawned':
+        turn.set(seq, { plan: planned(turn.head.plan, event) });
+        break;
+      case 'operation':
+        turn.set(seq, { operations: operated(turn.head.operations, event.operation) });
         break;
       case 'reset': {
         const taken = turn.reset(event.discardAfter);
@@ -195,7 +214,11 @@ export class Transcript {
       else this.#entries.push(turn);
       if (this.#turnCounts.get(runId) === 1 && !parentRunId) this.onUnknown(runId);
     }
-    if (parentRunId && turn.head.source === undefined) turn.set(0, { parentRunId, agent, source, stepNumber });
+    // A snapshot does not tell which step a run does: its next event does.
+    const isStep = source === 'plan_step';
+    if (parentRunId && (turn.head.source === undefined || (isStep && turn.head.source !== source))) {
+      turn.set(0, { parentRunId, agent, source, stepNumber, planId: isStep ? parent?.head.plan?.id : undefined });
+    }
     return turn;
   }
 
@@ -235,6 +258,8 @@ export class Transcript {
 
   /** The state up to a number, laid over what is known already. */
   #snapshot({ through, messages, turn }: SnapshotEvent): void {
+    // It tells none of it, and what was known may be long over.
+    this.#about.clear();
     for (const wire of messages) {
       if (this.#messages.has(wire.id)) continue;
       const runId = wire.retrievalContext?.agent_run_id ?? wire.runId ?? undefined;
@@ -351,6 +376,7 @@ export class Transcript {
       items, turns, questions,
       messages: (this.#messageList ??= [...this.#messages.values()]),
       notices: this.#notices,
+      ...this.#about.view,
       cursor: this.#cursor,
       ...(active && { active }),
     };

@@ -38,7 +38,7 @@ export class TurnFold {
   ) {
     const none: never[] = [];
     this.head = {
-      id, runId, status: 'queued', attempt: 1, questions: none, citations: none, limits: none, errors: none, notices: none,
+      id, runId, status: 'queued', attempt: 1, questions: none, citations: none, limits: none, errors: none, notices: none, operations: none,
       ...(parent && { parentRunId: parent.head.runId }),
     };
   }
@@ -162,7 +162,7 @@ export class TurnFold {
     this.snapshotThrough = through;
     this.#parts = [];
     this.#undo = [];
-    this.head = { ...this.head, questions: [], limits: [], errors: [] };
+    this.head = { ...this.head, questions: [], limits: [], errors: [], operations: [] };
     this.#touch();
   }
 

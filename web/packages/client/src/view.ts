@@ -1,5 +1,5 @@
 /** What a transcript shows. All of it is immutable: what has not changed is the same object as before. */
-import type { Usage, QuestionOption } from './wire.js';
+import type { ContextUsage, Operation, PlanStep, ProjectFocus, QuestionOption, Usage, WirePlan } from './wire.js';
 
 /** `queued`, until its `meta`; `waiting`: for a person or for sub-agents. The last four are over. */
 export type TurnStatus = 'queued' | 'running' | 'waiting' | 'completed' | 'failed' | 'cancelled' | 'paused';
@@ -53,6 +53,24 @@ export interface Question {
   readonly answer?: unknown;
 }
 
+/** A plan with its steps as they stand. */
+export interface Plan extends Omit<WirePlan, 'steps'> {
+  readonly steps: readonly StepView[];
+  /** What a reviewer was told. */
+  readonly summary?: string;
+  readonly recommendations?: readonly string[];
+  /** What came out of its review. */
+  readonly verdict?: string;
+  readonly notes?: string;
+  readonly reviewer?: string;
+}
+export interface StepView extends PlanStep {
+  /** From 1. */
+  readonly attempt?: number;
+  /** The run that does it, or did so last. */
+  readonly executorId?: string;
+}
+
 export interface Notice {
   /**
    * `resumed`: a worker was lost, or handed over, and another one goes on; `reconnected`: the connection was lost for a while;
@@ -75,6 +93,8 @@ export interface Turn {
   readonly parentRunId?: string;
   readonly source?: string;
   readonly stepNumber?: number;
+  /** Of a plan's step: which plan's, as far as that is known. */
+  readonly planId?: string;
   readonly status: TurnStatus;
   readonly agent?: string;
   readonly agentDefinitionId?: string;
@@ -97,6 +117,10 @@ export interface Turn {
   readonly questions: readonly Question[];
   readonly citations: readonly unknown[];
   readonly usage?: Usage;
+  /** Its newest plan; not of a turn that a snapshot told. */
+  readonly plan?: Plan;
+  /** What its calls did to which things: the latest state of each, in the order in which they began. */
+  readonly operations: readonly Operation[];
   readonly limits: readonly { readonly limit: string; readonly message: string }[];
   readonly errors: readonly { readonly error: string; readonly code: string; readonly retryable: boolean }[];
   readonly notices: readonly Notice[];
@@ -122,6 +146,12 @@ export interface TranscriptView {
   readonly questions: readonly Question[];
   /** About the connection; those about a run are the turn's. The newest 50. */
   readonly notices: readonly Notice[];
+  /** What the conversation is about, once an event has told; null: no project any more. */
+  readonly focus?: ProjectFocus | null;
+  /** What kind of conversation it is, once an event has told. */
+  readonly contextType?: string;
+  /** How full the model's context is, once an event has told. */
+  readonly contextUsage?: ContextUsage;
   /** The number of the last event that is in it. */
   readonly cursor: number;
 }

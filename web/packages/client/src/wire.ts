@@ -88,6 +88,8 @@ export interface AgentStateEvent extends EventBase {
   type: 'agent_state';
   state: string;
   details?: unknown;
+  /** As the turn begins, of a conversation that is about something. */
+  contextType?: string;
 }
 export interface UsageEvent extends EventBase, Usage {
   type: 'usage';
@@ -142,6 +144,121 @@ export interface DoneEvent extends EventBase {
   status: 'completed' | 'failed' | 'cancelled' | 'paused';
   finalMessageId?: string;
   usage?: Usage;
+}
+
+/** A step of a plan, as events and the API tell of it. */
+export interface PlanStep {
+  stepNumber: number;
+  /** What kind of work it is, such as `research` or `action`. */
+  type: string;
+  description: string;
+  executorRequired: boolean;
+  tools: string[];
+  dependsOn: number[];
+  status: 'pending' | 'executing' | 'completed' | 'failed' | 'skipped';
+  result?: string;
+  error?: string;
+}
+export interface WirePlan {
+  id: string;
+  runId: string;
+  revisesPlanId: string | null;
+  objective: string;
+  executionMode: 'auto_execute' | 'draft_only' | 'agent_review';
+  /** `pending_review`, `executing`, `completed`, `completed_with_errors`, `failed`, … */
+  status: string;
+  version: number;
+  steps: PlanStep[];
+}
+export interface PlanEvent extends EventBase {
+  type: 'plan_created' | 'plan_ready_for_review';
+  plan: WirePlan;
+  summary?: string;
+  recommendations?: string[];
+}
+export interface PlanReviewEvent extends EventBase {
+  type: 'plan_review';
+  plan: WirePlan;
+  verdict: 'approved' | 'changes_requested' | 'rejected';
+  notes?: string;
+  /** `user`, `rules`, or an agent's name. */
+  reviewer?: string;
+}
+export interface StepEvent extends EventBase {
+  type: 'step_start' | 'step_complete';
+  step: PlanStep & { planId: string; attempt?: number };
+}
+export interface ExecutorSpawnedEvent extends EventBase {
+  type: 'executor_spawned';
+  /** The run that does the step. */
+  executorId: string;
+  task: { planId: string; stepNumber: number; description: string; tools?: string[] | null; agent?: string | null };
+}
+export interface ExecutorResultEvent extends EventBase {
+  type: 'executor_result';
+  executorId: string;
+  result: { success: boolean; summary?: string | null; error?: string | null };
+}
+/** What a call does to which thing, for people. */
+export interface Operation {
+  action: string;
+  entity_type: string;
+  entity_name: string;
+  status: 'start' | 'success' | 'error';
+  entity_id?: string;
+}
+export interface OperationEvent extends EventBase {
+  type: 'operation';
+  operation: Operation;
+}
+/** The project that a conversation is about, and perhaps one thing in it. */
+export interface ProjectFocus {
+  projectId: string;
+  projectName: string;
+  focusType?: string;
+  focusEntityId?: string;
+}
+/** Of a conversation, if it is changed without a message: then it has no run. */
+export interface FocusEvent {
+  type: 'focus_active' | 'focus_changed';
+  runId?: string;
+  /** null: none any more. */
+  focus: ProjectFocus | null;
+}
+export interface ContextUsage {
+  estimatedTokens: number;
+  tokenBudget: number;
+  /** At most 999. */
+  usagePercent: number;
+  tokensRemaining: number;
+  status: 'ok' | 'near_limit' | 'over_budget';
+}
+export interface ContextUsageEvent extends EventBase {
+  type: 'context_usage';
+  usage: ContextUsage;
+}
+export interface ContextShiftEvent extends EventBase {
+  type: 'context_shift';
+  context_shift: { new_context: string; entity_id: string; entity_name: string; entity_type: string; message: string };
+}
+export interface LastTurnContextEvent extends EventBase {
+  type: 'last_turn_context';
+  context: Record<string, unknown>;
+}
+/** Each of them also comes as a `question`. */
+export interface ClarifyingQuestionsEvent extends EventBase {
+  type: 'clarifying_questions';
+  questions: unknown[];
+}
+/** Where the operator has switched them on. */
+export interface TelemetryEvent extends EventBase {
+  type: 'telemetry';
+  name: string;
+  data: unknown;
+}
+export interface DebugContextEvent extends EventBase {
+  type: 'debug_context';
+  debug: unknown;
 }
 
 /** The state of a log up to an event: what stands for all events through that one. */
@@ -209,10 +326,22 @@ export type RunEvent =
   | QuestionAnsweredEvent
   | SubAgentEvent
   | LimitEvent
+  | PlanEvent
+  | PlanReviewEvent
+  | StepEvent
+  | ExecutorSpawnedEvent
+  | ExecutorResultEvent
+  | OperationEvent
+  | ContextUsageEvent
+  | ContextShiftEvent
+  | LastTurnContextEvent
+  | ClarifyingQuestionsEvent
+  | TelemetryEvent
+  | DebugContextEvent
   | ErrorEvent
   | DoneEvent;
 /** Whatever a stream may carry. */
-export type WireEvent = RunEvent | MessageEvent | SnapshotEvent | ConnectionEvent | UnknownEvent;
+export type WireEvent = RunEvent | FocusEvent | MessageEvent | SnapshotEvent | ConnectionEvent | UnknownEvent;
 
 /** The answer to a message that was stored. */
 export interface Accepted {
@@ -280,7 +409,7 @@ export interface Run {
 export interface StoredQuestion {
   id: string;
   runId: string;
-  kind: 'ask' | 'confirm';
+  kind: 'ask' | 'confirm' | 'plan';
   question: string;
   options: QuestionOption[];
   interactionType: string;

@@ -254,7 +254,7 @@ test('a resumed run opens a new turn of the same run', () => {
 test('events of types that are not invented yet change nothing', () => {
   const transcript = fold(numbered([said('q'), meta(), token('a')]));
   const before = only(transcript);
-  fold([[4, { type: 'plan_created', runId: 'r', plan: {} } as unknown as WireEvent]], transcript);
+  fold([[4, { type: 'not_invented', runId: 'r', plan: {} } as unknown as WireEvent]], transcript);
   expect(only(transcript)).toBe(before);
 });
 

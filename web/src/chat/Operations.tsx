@@ -1,0 +1,29 @@
+// What a turn's calls did to which things, one quiet line each.
+import type { Turn } from '../stream';
+
+/** While it goes on, and when it is done. */
+const WORDS: Record<string, [string, string]> = {
+  list: ['listing', 'listed'],
+  search: ['searching', 'searched'],
+  read: ['reading', 'read'],
+  create: ['creating', 'created'],
+  update: ['updating', 'updated'],
+  delete: ['deleting', 'deleted'],
+};
+
+export function Operations({ operations }: { operations: Turn['operations'] }) {
+  if (operations.length === 0) return null;
+  return (
+    <ul className="operations" aria-label="What it did">
+      {operations.map(({ action, entity_type, entity_name, status }, nth) => {
+        const [now, then] = WORDS[action] ?? [action, action];
+        const verb = status === 'error' ? `could not ${action}` : status === 'start' ? now : then;
+        return (
+          <li key={nth} className={status === 'error' ? 'notice bad' : 'notice'}>
+            {verb} {entity_type} <b>{entity_name}</b>
+          </li>
+        );
+      })}
+    </ul>
+  );
+}

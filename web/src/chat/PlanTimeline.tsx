@@ -1,0 +1,93 @@
+// A plan as it is carried out: its steps with their states, what each of them calls within it, and where a draft waits, the word that it waits for.
+import { useQuery } from '@tanstack/react-query';
+import type { ReactNode } from 'react';
+import { api, type Schemas } from '../api/http';
+import { useMe } from '../api/me';
+import type { Plan, Question, Turn } from '../stream';
+import { Folded, State } from '../ui/parts';
+import { QuestionForm } from './QuestionForm';
+
+/** The tool by which agents plan. */
+export const MAKES_PLAN = 'agent_create_plan';
+
+const LIVE_MS = 2_000;
+/** The plan is of the newest ones. */
+const LOOKED_AT = 20;
+
+/** The newest plan of a turn: as its events tell it, or, where the page came in the middle of it, as it is stored. */
+export function usePlan(turn: Turn, isOver: boolean): Plan | undefined {
+  const me = useMe();
+  const isAsked = !turn.plan && !turn.partial && turn.toolCalls.some((call) => call.tool === MAKES_PLAN);
+  const stored = useQuery({
+    queryKey: ['plan-of', turn.runId, isOver],
+    queryFn: async () => {
+      const { items } = await api<Schemas['PlanPage']>(`/api/projects/${me.projectId}/plans?limit=${LOOKED_AT}`);
+      return (items.find((one) => one.runId === turn.runId) as Plan | undefined) ?? null;
+    },
+    enabled: isAsked,
+    placeholderData: (before) => before,
+    refetchInterval: isOver ? false : LIVE_MS,
+  });
+  return turn.plan ?? (isAsked ? (stored.data ?? undefined) : undefined);
+}
+
+/** Whether a run does a step of this plan. */
+export function isStepOf(plan: Plan, turn: Turn): boolean {
+  return turn.source === 'plan_step' && (turn.planId === undefined || turn.planId === plan.id);
+}
+
+/** Whether a question asks for a word on this plan: the planner waits for nothing else meanwhile. */
+export function asksAbout(plan: Plan, question: Question): boolean {
+  return question.runId === plan.runId && question.interactionType === 'confirm' && question.options.some(({ value, label }) => value === 'refuse' && label === 'Reject');
+}
+
+interface Props {
+  plan: Plan;
+  /** The runs that do its steps. */
+  runs: readonly Turn[];
+  /** About the plan. */
+  question?: Question | undefined;
+  /** How a run is shown within its step. */
+  children: (run: Turn) => ReactNode;
+}
+
+export function PlanTimeline({ plan, runs, question, children }: Props) {
+  const done = plan.steps.filter((step) => step.status === 'completed').length;
+  return (
+    <section className="plan" aria-label={`Plan: ${plan.objective}`}>
+      <p>
+        <b>Plan</b> {plan.objective} <State state={plan.status} />{' '}
+        <span className="quiet" role="status">
+          {done} of {plan.steps.length} steps
+        </span>
+      </p>
+      {plan.verdict && plan.verdict !== 'approved' ? (
+        <p className="notice">
+          {plan.reviewer ?? 'The reviewer'}: {plan.verdict.replaceAll('_', ' ')}
+          {plan.notes ? `: ${plan.notes}` : ''}
+        </p>
+      ) : null}
+      <ol>
+        {plan.steps.map((step) => (
+          <li key={step.stepNumber} className={step.status}>
+            <p>
+              <span className="step">{step.stepNumber}.</span> {step.description} <State state={step.status} />{' '}
+              {step.attempt && step.attempt > 1 ? <span className="quiet">attempt {step.attempt}</span> : null}
+            </p>
+            {runs.filter((run) => run.stepNumber === step.stepNumber).map(children)}
+            {step.result ? <Folded label={<span className="quiet">Result</span>}>{() => <p className="outcome">{step.result}</p>}</Folded> : null}
+            {step.error ? <Folded label={<span className="quiet">Error</span>}>{() => <p className="note bad">{step.error}</p>}</Folded> : null}
+          </li>
+        ))}
+      </ol>
+      {plan.status === 'pending_review' && plan.recommendations
+        ? plan.recommendations.map((words) => (
+            <p key={words} className="notice">
+              {words}
+            </p>
+          ))
+        : null}
+      {question ? <QuestionForm key={question.questionId} question={question} plan={plan} /> : null}
+    </section>
+  );
+}

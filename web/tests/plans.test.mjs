@@ -1,0 +1,180 @@
+// Plans, and what a conversation is about, in a real browser over a real `rejoin dev`.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { after, before, test } from 'node:test';
+import { ask, launch, PROGRAM, signedIn } from './support/browser.mjs';
+import { BINARY, startDev } from './support/dev.mjs';
+import { startModel } from './support/model.mjs';
+
+/** Long enough for a reload in the middle. */
+const STORY = Array.from({ length: 80 }, (_, nth) => `word${nth}`).join(' ');
+const PACE_MS = 60;
+
+const step = (stepNumber, description, dependsOn = [], tools = []) => ({ stepNumber, type: 'action', description, executorRequired: true, tools, dependsOn });
+const STEPS = [step(1, 'Look at the schema', [], ['schema_version']), step(2, 'Write the story', [1])];
+
+function reply(messages) {
+  const said = String(messages.findLast((message) => message.role === 'user')?.content);
+  const last = messages.at(-1);
+  if (said.includes('# Write the story')) return { text: STORY, paceMs: PACE_MS };
+  if (said.includes('# Look at the schema')) {
+    return last.role === 'tool' ? { text: 'I have looked.' } : { tools: [{ name: 'schema_version', arguments: {} }] };
+  }
+  if (said.includes('# Book the hall')) return { text: 'The hall is booked.' };
+  if (last.role === 'tool') return { text: 'That was the plan.' };
+  if (said.includes('plan it') || said.includes('draft it')) {
+    const execution_mode = said.includes('draft it') ? 'draft_only' : 'auto_execute';
+    return { tools: [{ name: 'agent_create_plan', arguments: { objective: 'Launch', execution_mode, plan: { steps: STEPS } } }] };
+  }
+  return { text: 'Well.' };
+}
+
+const skip = !BINARY || !PROGRAM ? 'SKIPPED: REJOIN_TEST_BIN names no binary, or there is no Chromium' : false;
+let model;
+let dev;
+let browser;
+let planner;
+
+before(async () => {
+  if (skip) return;
+  model = await startModel(reply);
+  dev = await startDev(model.url);
+  const make = async (name, tools) => {
+    const body = { name, description: `Is ${name}.`, systemPrompt: 'You plan.', model: { name: 'openai:scripted' }, tools };
+    return (await dev.api(`/api/admin/projects/${dev.projectId}/agent-definitions`, { method: 'POST', body })).body.id;
+  };
+  planner = await make('planner', ['schema_version', 'agent_create_plan']);
+  await make('executor', ['*']);
+  browser = await launch();
+});
+
+after(async () => {
+  await browser?.close();
+  await dev?.stop();
+  await model?.stop();
+});
+
+async function begin(page, words) {
+  await page.getByLabel('Agent', { exact: true }).selectOption(planner);
+  await ask(page, words);
+  await page.waitForURL(/\/c\//);
+}
+
+/** The last answer, without the runs within it. */
+const answer = (page) => page.locator('.items > li > article.turn').last();
+
+/** Waits until the last answer is over. */
+async function finished(page) {
+  await page.locator('.items > li:last-child > article.turn[aria-busy="false"]').waitFor({ timeout: 60_000 });
+}
+
+const plan = (page) => page.getByRole('region', { name: 'Plan: Launch' });
+/** What the plan's steps say of themselves, without what they did. */
+const steps = (page) => plan(page).locator(':scope > ol > li > p:first-child').allInnerTexts();
+
+/** A page without serious faults for people with assistive technology. */
+async function accessible(page, place) {
+  await page.evaluate(readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8'));
+  const { violations } = await page.evaluate(() => globalThis.axe.run());
+  const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+  assert.deepEqual(serious.map(({ id, nodes }) => `${place} ${id}: ${nodes[0].html}`), []);
+}
+
+test('a plan is carried out before one’s eyes, and a reload in the middle shows the same', { skip }, async () => {
+  const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true });
+  await begin(page, 'plan it');
+  const first = plan(page).locator('li.completed').first();
+  await first.waitFor();
+  await plan(page).locator('li.executing').getByText('word3', { exact: false }).waitFor();
+  assert.deepEqual(await steps(page), ['1. Look at the schema completed', '2. Write the story executing']);
+  assert.equal(await first.getByText('schema_version').count(), 1, 'its call stands within its step');
+  await accessible(page, 'a plan under way');
+  await page.reload();
+  await plan(page).locator('li.executing').waitFor();
+  assert.deepEqual(await steps(page), ['1. Look at the schema completed', '2. Write the story executing']);
+  await finished(page);
+  await plan(page).getByText('2 of 2 steps').waitFor();
+  await answer(page).getByText('That was the plan.').first().waitFor();
+  // And who comes later sees it whole.
+  await page.reload();
+  await plan(page).getByText('2 of 2 steps').waitFor();
+  assert.deepEqual(await steps(page), ['1. Look at the schema completed', '2. Write the story completed']);
+  const second = plan(page).locator('li.completed').nth(1);
+  await second.getByText('Result', { exact: true }).last().click();
+  await second.locator('.outcome').getByText('word79', { exact: false }).waitFor();
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
+test('a draft is edited in its place, and carried out as it was edited', { skip }, async () => {
+  const { context, page } = await signedIn(browser, dev, { bypassCSP: true });
+  await begin(page, 'draft it');
+  await plan(page).getByText('pending review').waitFor();
+  // Also for who comes back after days.
+  await page.reload();
+  await plan(page).getByRole('button', { name: 'Edit', exact: true }).click();
+  const field = plan(page).getByRole('textbox', { name: "The plan's steps (JSON)" });
+  await accessible(page, 'a draft');
+  const shown = await field.inputValue();
+  assert.deepEqual(JSON.parse(shown), STEPS);
+  await field.fill('[');
+  await plan(page).getByRole('button', { name: 'Approve with these' }).click();
+  await page.getByText('the steps are no JSON').waitFor();
+  await field.fill('[{"stepNumber": 1}]');
+  await plan(page).getByRole('button', { name: 'Approve with these' }).click();
+  await plan(page).getByRole('alert').filter({ hasText: 'description' }).waitFor();
+  await field.fill(JSON.stringify([step(7, 'Book the hall')]));
+  await plan(page).getByRole('button', { name: 'Approve with these' }).click();
+  await finished(page);
+  await plan(page).getByText('1 of 1 steps').waitFor();
+  assert.deepEqual(await steps(page), ['7. Book the hall completed']);
+  await context.close();
+});
+
+test('a draft is rejected, and nothing is done', { skip }, async () => {
+  const { context, page } = await signedIn(browser, dev);
+  await begin(page, 'draft it');
+  await plan(page).getByRole('button', { name: 'Reject' }).click();
+  await finished(page);
+  await plan(page).getByText('user: rejected').waitFor();
+  assert.deepEqual(await steps(page), ['1. Look at the schema pending', '2. Write the story pending']);
+  await context.close();
+});
+
+test('a project is chosen, is there after a reload, and is left; the context has a kind and a measure', { skip }, async () => {
+  for (const name of ['Apollo', 'Gemini']) {
+    const body = { type: 'project', key: name.toLowerCase(), properties: { name } };
+    const { status } = await dev.api(`/api/projects/${dev.projectId}/graph/objects`, { method: 'POST', body });
+    assert.equal(status, 201);
+  }
+  const { context, page } = await signedIn(browser, dev, { bypassCSP: true });
+  await ask(page, 'hello');
+  await finished(page);
+  const about = page.getByRole('group', { name: 'What this conversation is about' });
+  const stored = async () => (await dev.api(`/api/conversations/${page.url().split('/c/')[1]}`)).body;
+  await about.getByRole('button', { name: 'Choose a project' }).click();
+  await about.getByRole('button', { name: 'Apollo' }).waitFor();
+  await about.getByRole('searchbox').fill('gem');
+  await accessible(page, 'the choice of a project');
+  await about.getByRole('searchbox').press('Enter');
+  await about.locator('.chip').getByText('Gemini').waitFor();
+  assert.equal((await stored()).projectFocus.projectName, 'Gemini');
+  assert.equal(await page.locator('article.turn').count(), 1, 'no message was sent');
+  await page.reload();
+  await about.locator('.chip').getByText('Gemini').waitFor();
+  assert.equal(await about.getByLabel('Context', { exact: true }).inputValue(), 'project');
+  await about.getByLabel('Context', { exact: true }).selectOption('project_audit');
+  await ask(page, 'how is it?');
+  await page.locator('article.turn').nth(1).waitFor();
+  await finished(page);
+  await about.getByRole('meter').waitFor();
+  assert.match(await about.locator('.usage').getAttribute('title'), /^[\d,]+ of 2,500 tokens, ok$/);
+  assert.equal((await stored()).contextType, 'project_audit');
+  await accessible(page, 'a focus');
+  await about.getByRole('button', { name: 'Leave Gemini' }).click();
+  await about.locator('.chip').waitFor({ state: 'detached' });
+  const { contextType, projectFocus } = await stored();
+  assert.deepEqual([contextType, projectFocus ?? null], ['global', null]);
+  await context.close();
+});
