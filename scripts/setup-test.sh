@@ -16,6 +16,17 @@ setup_mariadb() {
     fi
 }
 
+# The browser's tests make a small database with it.
+setup_sqlite() {
+    if have sqlite3; then
+        return
+    fi
+    if ! can_apt || ! apt_install sqlite3; then
+        say "no sqlite3, and it can't be installed here: the tests of consoles in the browser will fail"
+    fi
+}
+
 setup_mariadb
+setup_sqlite
 source scripts/setup-mcp.sh
 source scripts/setup-sources.sh

@@ -104,13 +104,18 @@ function randomly(seed) {
   };
 }
 
-test('an agent writes into the attached console, which is run, seen and exported', { skip }, async () => {
+test('d35 d49 an agent writes into the attached console, which is run, seen and exported', { skip }, async () => {
   const { context, page, faults } = await talk();
   const id = await make(page, TEXT);
   await page.getByLabel('Data source').selectOption(source);
   await until('it runs there', async () => (await stored(id)).dataSourceId === source);
   await write(page, { action: 'append', content: 'limit 400' });
   await turns(page, 2);
+  // Which console is attached, its database and the agent that answers are in sight.
+  await page.getByTitle('Agents work on this one').waitFor();
+  await page.getByText('Agents work here').waitFor();
+  assert.equal(await page.getByLabel('Data source').inputValue(), source);
+  await page.getByText('writer', { exact: true }).first().waitFor();
   await until('the agent has written', async () => (await stored(id)).content === `${TEXT}\nlimit 400`);
   await text(page).getByText('limit 400').waitFor();
   await page.locator('.cm-from-elsewhere').first().waitFor();
