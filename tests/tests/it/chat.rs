@@ -449,8 +449,8 @@ async fn an_agent_without_tools_is_offered_none_and_a_glob_grants_only_what_it_m
     let app = TestApp::start().await;
     app.model.script([Reply::text("a"), Reply::text("b")]);
     let builtin = rejoin_shared::tools::registry::Registry::builtin();
-    // And list_available_agents, which is the worker's own.
-    let lists = builtin.names().filter(|name| name.starts_with("list_")).count() + 1;
+    // And list_available_agents and list_calendar_events, which are the worker's own.
+    let lists = builtin.names().filter(|name| name.starts_with("list_")).count() + 2;
     for (name, tools, offered) in [("none", &[][..], 0), ("lists", &["list_*"][..], lists)] {
         let agent = app.agent(name, tools).await;
         app.client().ask(Some(agent), "hello").await;
