@@ -29,7 +29,6 @@ export class Doc {
   text: string;
   base: string;
   version: number;
-  about: Console;
   /** The stored console, where it and `text` can't be merged. */
   conflict: Console | null = null;
   /** Why the last save was refused, in words. */
@@ -37,6 +36,9 @@ export class Doc {
   state: DocState = 'saved';
   /** The text before and after what an agent changed last, as far as it came while the console was open. */
   agentEdit: { before: string; after: string } | null = null;
+  #stored: Console;
+  /** What was asked of `describe` and is not answered yet. */
+  #asked: Schemas['ConsolePatch'][] = [];
   #sent: string | undefined;
   #isStale = false;
   #pumping: Promise<void> | undefined;
@@ -47,7 +49,7 @@ export class Doc {
     private readonly changed: () => void,
   ) {
     this.id = console.id;
-    this.about = console;
+    this.#stored = console;
     this.text = this.base = console.content;
     this.version = console.version;
     const kept = read(this.id);
@@ -57,6 +59,15 @@ export class Doc {
     this.state = 'unsaved';
     this.#isStale = true;
     this.#later(0);
+  }
+
+  /** What is said of it: title, where it runs, … What the user asks for holds here at once, before it is stored. */
+  get about(): Console {
+    return Object.assign({}, this.#stored, ...this.#asked);
+  }
+  set about(console: Console) {
+    // Answers may overtake each other.
+    if (console.version >= this.#stored.version) this.#stored = console;
   }
 
   get isUnsaved(): boolean {
@@ -124,10 +135,16 @@ export class Doc {
 
   /** Changes what is said of it. */
   async describe(patch: Schemas['ConsolePatch']): Promise<void> {
-    const console = await api<Console>(`/api/consoles/${this.id}`, { method: 'PATCH', body: patch });
-    this.about = console;
-    this.heard(console.version);
+    this.#asked.push(patch);
     this.changed();
+    try {
+      const console = await api<Console>(`/api/consoles/${this.id}`, { method: 'PATCH', body: patch });
+      this.about = console;
+      this.heard(console.version);
+    } finally {
+      this.#asked = this.#asked.filter((one) => one !== patch);
+      this.changed();
+    }
   }
 
   /** It is deleted: nothing of it is saved, or kept, any more. */
