@@ -52,6 +52,12 @@ pub enum Action {
     Pause { dag: Uuid },
     /// Let a paused DAG go on.
     Resume { dag: Uuid },
+    /// Try a failed task again; what was skipped because of it may start, too.
+    Retry {
+        dag: Uuid,
+        /// Its id in the DAG.
+        task: String,
+    },
     /// Stop it: runs are cancelled, what has not begun is skipped.
     Cancel { dag: Uuid },
 }
@@ -104,6 +110,12 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         }
         Action::Pause { dag } => show(&client.post(&format!("{dags}/{dag}/pause"), &json!({})).await?, out)?,
         Action::Resume { dag } => show(&client.post(&format!("{dags}/{dag}/resume"), &json!({})).await?, out)?,
+        Action::Retry { dag, task } => {
+            let task: String = url::form_urlencoded::byte_serialize(task.as_bytes()).collect();
+            // A path knows no plus for a space.
+            let path = format!("{dags}/{dag}/tasks/{}/retry", task.replace('+', "%20"));
+            show(&client.post(&path, &json!({})).await?, out)?;
+        }
         Action::Cancel { dag } => show(&client.post(&format!("{dags}/{dag}/cancel"), &json!({})).await?, out)?,
     }
     Ok(Exit::Done)

@@ -314,6 +314,21 @@ pub async fn again(db: &mut PgConnection, task: Uuid, failure: Option<&str>, cou
     Ok(())
 }
 
+/// A task that was over may start again: somebody asked for it. What went wrong stays in its next input.
+pub async fn reopen(db: &mut PgConnection, task: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.tasks
+         set retry_count = retry_count + case when state = 'failed' then 1 else 0 end,
+             failure_context = case when state = 'failed' then failure_context end,
+             state = 'pending', run_id = null, role = null, summary = null, finished_at = null, assigned_agent = null, assigned_because = null
+         where id = $1",
+        task
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
 /// One task less to wait for, for those behind this one.
 pub async fn let_go(db: &mut PgConnection, project_id: Uuid, task: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(

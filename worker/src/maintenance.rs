@@ -172,7 +172,7 @@ async fn dispatch_tasks(services: &Services) -> Result<(), String> {
         let change = DagChange::Dispatch;
         match services.execute(&ChangeDag { id, change }).await {
             Ok(_) | Err(DagError::NotFound | DagError::Stands(_)) => {}
-            Err(error @ (DagError::Graph(_) | DagError::Database(_))) => return Err(error.to_string()),
+            Err(error) => return Err(error.to_string()),
         }
     }
     Ok(())

@@ -35,6 +35,7 @@ pub fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(pause))
         .routes(routes!(resume))
         .routes(routes!(cancel))
+        .routes(routes!(retry))
 }
 
 /// A DAG of tasks.
@@ -110,7 +111,9 @@ impl From<DagError> for Problem {
     fn from(error: DagError) -> Self {
         match error {
             DagError::NotFound => not_found(),
-            DagError::Stands(state) => Self::conflict("task_dag_state", format!("the DAG is {state}")),
+            DagError::Stands(_) | DagError::GoneOn => Self::conflict("task_dag_state", error.to_string()),
+            DagError::NoTask(name) => Self::not_found("task_not_found", &format!("The task {name:?} of this DAG")),
+            DagError::NotFailed { .. } => Self::conflict("task_state", error.to_string()),
             DagError::Graph(error) => error.into(),
             DagError::Database(error) => error.into(),
         }
@@ -328,6 +331,22 @@ async fn cancel(
         StatusCode::ACCEPTED,
         Json(detailed(&state, &caller, project_id, id).await?),
     ))
+}
+
+/// Try a failed task again; what was skipped because of it may start, too
+///
+/// A DAG that failed goes on, unless a run waited for it: that one has its answer.
+#[utoipa::path(post, path = "/api/projects/{p}/task-dags/{id}/tasks/{task}/retry", tag = "task dags",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The DAG"),
+        ("task" = String, Path, description = "The task's `id` in the DAG")),
+    responses((status = 200, description = "It", body = DagDetail),
+        (status = 409, description = "The task has not failed, or the DAG can't go on", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
+async fn retry(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id, task)): Segments<(Uuid, Uuid, String)>,
+) -> Result<Json<DagDetail>, Problem> {
+    change(&state, &caller, project_id, id, DagChange::Retry(task)).await
 }
 
 async fn change(

@@ -225,6 +225,22 @@ pub(super) async fn follow(db: &mut PgConnection, dag: &Dag, task: &Task) -> Res
             )
             .await?;
         }
+        // From here on readers know whose the events of the step's run are.
+        let run = match task.run_id {
+            Some(run_id) => runs::get(&mut *db, run_id).await?,
+            None => None,
+        };
+        if let Some(run) = run {
+            let started = Kind::SubAgent {
+                status: "started".to_owned(),
+                task: Some(step.description),
+                summary: None,
+                error: None,
+                code: None,
+                usage: None,
+            };
+            log::append(db, planner.log_id, Some(planner.root_run_id), &[run.event(started)]).await?;
+        }
         return Ok(());
     }
     if let (Some(executor_id), true) = (executor, step.status != StepStatus::Skipped) {

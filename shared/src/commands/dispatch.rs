@@ -332,12 +332,17 @@ async fn fail(
         true => tasks::pending(db, dag.id).await?,
         false => tasks::behind(db, dag.project_id, task.id).await?,
     };
-    let because = format!("the task {} failed", task.r#ref);
+    let because = because_failed(&task.r#ref);
     for id in skipped {
         tasks::end(db, id, "skipped", None, Some(&because)).await?;
         follow(db, dag, id).await?;
     }
     Ok(Wake::default())
+}
+
+/// Why tasks behind this one are skipped.
+pub(super) fn because_failed(name: &str) -> String {
+    format!("the task {name} failed")
 }
 
 /// With its last task a DAG ends, and the run that waited for it goes on.

@@ -20,6 +20,13 @@ pub enum DagError {
     /// It is over, or stands already as it was asked to.
     #[error("the DAG is {0}")]
     Stands(String),
+    #[error("the DAG has no task {0:?}")]
+    NoTask(String),
+    #[error("the task {name:?} is {state}; what has failed can be tried again")]
+    NotFailed { name: String, state: String },
+    /// The run that waited for it has its answer.
+    #[error("the DAG is over, and the run that waited for it has gone on: let that one plan anew, with `revises`")]
+    GoneOn,
     #[error("{0}")]
     Graph(graph::Error),
     #[error("changing the DAG failed")]
@@ -39,7 +46,12 @@ impl CommandError for DagError {
     fn database(&self) -> Option<&sqlx::Error> {
         match self {
             DagError::Database(error) => Some(error),
-            DagError::NotFound | DagError::Stands(_) | DagError::Graph(_) => None,
+            DagError::NotFound
+            | DagError::Stands(_)
+            | DagError::NoTask(_)
+            | DagError::NotFailed { .. }
+            | DagError::GoneOn
+            | DagError::Graph(_) => None,
         }
     }
 }
@@ -171,13 +183,15 @@ pub async fn cancel_dag(db: &PgPool, asking: Asking, id: Uuid) -> Result<Wake, D
 }
 
 /// What is wanted of a DAG that is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DagChange {
     /// Starts no more tasks; those that run go on.
     Pause,
     Resume,
     /// Starts no more tasks, ever. Who asks also cancels the runs that [`tasks::live_runs`] gives.
     Cancel,
+    /// Tries a failed task of this name again, and takes back that those behind it were skipped. A DAG that failed with it goes on.
+    Retry(String),
     /// Starts what may start: what the sweep does.
     Dispatch,
 }
@@ -197,7 +211,11 @@ impl Command for ChangeDag {
             log::lock(db, log_id).await?;
         }
         let mut dag = tasks::lock(db, self.id).await?.ok_or(DagError::NotFound)?;
-        let next = match (self.change, dag.state.as_str()) {
+        let next = match (&self.change, dag.state.as_str()) {
+            (DagChange::Retry(name), "active" | "paused" | "failed") => {
+                reopen(db, &mut dag, name).await?;
+                return Ok(dispatch::dispatch(db, &dag).await?);
+            }
             (DagChange::Dispatch, _) => return Ok(dispatch::dispatch(db, &dag).await?),
             (DagChange::Pause, "active") => "paused",
             (DagChange::Resume, "paused") => "active",
@@ -223,4 +241,47 @@ impl Command for ChangeDag {
         // Asked again, it finds the DAG as it is.
         Ok(false)
     }
+}
+
+/// A failed task may start again, and with it what was skipped because of it.
+async fn reopen(db: &mut PgConnection, dag: &mut Dag, name: &str) -> Result<(), DagError> {
+    let all = tasks::of_dag(&mut *db, dag.id).await?;
+    let task = all
+        .iter()
+        .find(|task| task.r#ref == name)
+        .ok_or_else(|| DagError::NoTask(name.to_owned()))?;
+    if task.state != "failed" {
+        return Err(DagError::NotFailed {
+            name: name.to_owned(),
+            state: task.state.clone(),
+        });
+    }
+    if dag.state == "failed" {
+        if dag.waiting_run_id.is_some() {
+            return Err(DagError::GoneOn);
+        }
+        "active".clone_into(&mut dag.state);
+        dag.finished_at = None;
+        tasks::set_state(db, dag.id, "active").await?;
+    }
+    let because = dispatch::because_failed(name);
+    let skipped = all
+        .iter()
+        .filter(|task| task.state == "skipped" && task.failure_context.as_deref() == Some(&because));
+    for task in skipped.chain([task]) {
+        tasks::reopen(db, task.id).await?;
+        dispatch::follow(db, dag, task.id).await?;
+    }
+    // What is behind another failed one, too, still is.
+    for other in all
+        .iter()
+        .filter(|other| other.state == "failed" && other.id != task.id)
+    {
+        for id in tasks::behind(db, dag.project_id, other.id).await? {
+            let because = dispatch::because_failed(&other.r#ref);
+            tasks::end(db, id, "skipped", None, Some(&because)).await?;
+            dispatch::follow(db, dag, id).await?;
+        }
+    }
+    Ok(())
 }

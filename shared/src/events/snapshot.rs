@@ -1,12 +1,16 @@
 //! The state of a log up to a number: its messages, and the running turn's text and tool calls so far. A late reader takes it
 //! instead of replaying ten thousand tokens. One statement, so that messages, events and the number agree.
+//!
+//! - `plan`  the turn's plan and operations
+
+mod plan;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 use sqlx::PgExecutor;
 use uuid::Uuid;
 
-use super::kinds::{Event, Kind, ToolStatus};
+use super::kinds::{Event, Kind, Operation, ToolStatus};
 use super::log::StoredEvent;
 use super::rows::StoredRow;
 
@@ -44,6 +48,15 @@ pub struct Turn {
     /// What people have been asked and have not answered: the `question` events.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<Value>,
+    /// Its newest plan, with its steps as they stand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Value>,
+    /// What its calls did to which things: the latest word of each, in the order in which they began.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub operations: Vec<Operation>,
+    /// How full the model's context is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_usage: Option<Value>,
 }
 
 /// A sub-agent of the turn.
@@ -55,6 +68,11 @@ pub struct TurnAgent {
     pub parent_run_id: Option<Uuid>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+    /// `plan_step`, where it does the step `step_number` of a plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_number: Option<i32>,
     /// `started`, or how it ended.
     pub status: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -190,6 +208,7 @@ fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Tur
     };
     for (_, event, data) in kept {
         let is_own = event.run_id == Some(run_id);
+        plan::tell(&mut turn.plan, &event.kind);
         match event.kind {
             Kind::SubAgent { status, task, .. } => {
                 if let Some(run_id) = event.run_id {
@@ -201,6 +220,8 @@ fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Tur
                         run_id,
                         parent_run_id: event.parent_run_id,
                         agent: event.agent,
+                        source: event.source,
+                        step_number: event.step_number,
                         status,
                         task,
                         text: String::new(),
@@ -209,6 +230,8 @@ fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Tur
                     });
                 }
             }
+            Kind::Operation { operation } => plan::operated(&mut turn.operations, operation),
+            Kind::ContextUsage { usage } if is_own => turn.context_usage = Some(usage),
             Kind::Question { .. } => turn.questions.extend(serde_json::from_str::<Value>(&data)),
             Kind::QuestionAnswered { question_id, .. } => {
                 let id = question_id.to_string();
@@ -283,7 +306,6 @@ fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Tur
             | Kind::FocusActive { .. }
             | Kind::FocusChanged { .. }
             | Kind::LastTurnContext { .. }
-            | Kind::Operation { .. }
             | Kind::ContextShift { .. }
             | Kind::PlanCreated { .. }
             | Kind::PlanReadyForReview { .. }

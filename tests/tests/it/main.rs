@@ -70,6 +70,7 @@ mod sse;
 mod story;
 mod stress;
 mod task_dags;
+mod task_retries;
 mod tool_calls;
 mod tools;
 mod trees;

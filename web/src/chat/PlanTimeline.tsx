@@ -10,23 +10,20 @@ import { QuestionForm } from './QuestionForm';
 /** The tool by which agents plan. */
 export const MAKES_PLAN = 'agent_create_plan';
 
-const LIVE_MS = 2_000;
 /** The plan is of the newest ones. */
 const LOOKED_AT = 20;
 
-/** The newest plan of a turn: as its events tell it, or, where the page came in the middle of it, as it is stored. */
+/** The newest plan of a turn: as its events tell it, or, where it was over before the page came, as it is stored. */
 export function usePlan(turn: Turn, isOver: boolean): Plan | undefined {
   const me = useMe();
-  const isAsked = !turn.plan && !turn.partial && turn.toolCalls.some((call) => call.tool === MAKES_PLAN);
+  const isAsked = isOver && !turn.plan && !turn.partial && turn.toolCalls.some((call) => call.tool === MAKES_PLAN);
   const stored = useQuery({
-    queryKey: ['plan-of', turn.runId, isOver],
+    queryKey: ['plan-of', turn.runId],
     queryFn: async () => {
       const { items } = await api<Schemas['PlanPage']>(`/api/projects/${me.projectId}/plans?limit=${LOOKED_AT}`);
       return (items.find((one) => one.runId === turn.runId) as Plan | undefined) ?? null;
     },
     enabled: isAsked,
-    placeholderData: (before) => before,
-    refetchInterval: isOver ? false : LIVE_MS,
   });
   return turn.plan ?? (isAsked ? (stored.data ?? undefined) : undefined);
 }

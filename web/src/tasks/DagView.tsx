@@ -50,7 +50,7 @@ export function DagView() {
       </div>
       {act.isError ? <ErrorNote error={act.error} /> : null}
       <Picture tasks={dag.data.tasks} chosen={chosen} choose={choose} />
-      {task ? <Detail task={task} tasks={dag.data.tasks} choose={choose} /> : <p className="quiet">Choose a task to see what came of it.</p>}
+      {task ? <Detail task={task} tasks={dag.data.tasks} choose={choose} retry={() => act.mutate(`tasks/${encodeURIComponent(task.id)}/retry`)} /> : <p className="quiet">Choose a task to see what came of it.</p>}
     </main>
   );
 }
@@ -134,7 +134,7 @@ function Others({ name, ids, tasks, choose }: { name: string; ids: readonly stri
   );
 }
 
-function Detail({ task, tasks, choose }: { task: Task; tasks: Task[]; choose: (id: string) => void }) {
+function Detail({ task, tasks, choose, retry }: { task: Task; tasks: Task[]; choose: (id: string) => void; retry: () => void }) {
   return (
     <section>
       <h2>{task.title}</h2>
@@ -163,6 +163,11 @@ function Detail({ task, tasks, choose }: { task: Task; tasks: Task[]; choose: (i
       <Others name="Waits for" ids={task.after} tasks={tasks} choose={choose} />
       <Others name="Holds up" ids={tasks.filter((other) => other.after.includes(task.id)).map((other) => other.id)} tasks={tasks} choose={choose} />
       {task.failureContext ? <p className="note bad">{task.failureContext}</p> : null}
+      {task.state === 'failed' ? (
+        <button type="button" className="small" onClick={retry}>
+          Try again
+        </button>
+      ) : null}
       {task.summary ? <Payload value={task.summary} /> : null}
     </section>
   );

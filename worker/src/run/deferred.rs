@@ -155,7 +155,7 @@ impl Execution {
             Ok(wake) => services.bus.publish(wake),
             Err(DagError::Database(error)) => return Err(failed(error)),
             // It is over.
-            Err(DagError::Stands(_) | DagError::NotFound | DagError::Graph(_)) => {}
+            Err(_) => {}
         }
         Ok(())
     }

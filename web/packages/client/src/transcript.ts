@@ -214,10 +214,8 @@ export class Transcript {
       else this.#entries.push(turn);
       if (this.#turnCounts.get(runId) === 1 && !parentRunId) this.onUnknown(runId);
     }
-    // A snapshot does not tell which step a run does: its next event does.
-    const isStep = source === 'plan_step';
-    if (parentRunId && (turn.head.source === undefined || (isStep && turn.head.source !== source))) {
-      turn.set(0, { parentRunId, agent, source, stepNumber, planId: isStep ? parent?.head.plan?.id : undefined });
+    if (parentRunId && turn.head.source === undefined) {
+      turn.set(0, { parentRunId, agent, source, stepNumber, planId: source === 'plan_step' ? parent?.head.plan?.id : undefined });
     }
     return turn;
   }
@@ -258,8 +256,9 @@ export class Transcript {
 
   /** The state up to a number, laid over what is known already. */
   #snapshot({ through, messages, turn }: SnapshotEvent): void {
-    // It tells none of it, and what was known may be long over.
+    // It tells little of it, and what was known may be long over.
     this.#about.clear();
+    if (turn?.contextUsage) this.#about.apply(through, { type: 'context_usage', runId: turn.runId, usage: turn.contextUsage });
     for (const wire of messages) {
       if (this.#messages.has(wire.id)) continue;
       const runId = wire.retrievalContext?.agent_run_id ?? wire.runId ?? undefined;
@@ -308,7 +307,7 @@ export class Transcript {
     const { agent, agentDefinitionId, model, citations, attempt } = told.meta ?? {};
     const waits = open.length > 0 || told.agents?.some((agent) => agent.status === 'started');
     const status = told.meta ? (waits ? 'waiting' : 'running') : turn.head.status;
-    turn.set(through, { status, agent, agentDefinitionId, model, citations, attempt });
+    turn.set(through, { status, agent, agentDefinitionId, model, citations, attempt, plan: told.plan, operations: told.operations ?? [] });
     turn.say(through, 'reasoning', told.reasoning ?? '');
     const begun = new Map<string, SnapshotAgent[]>();
     for (const sub of told.agents ?? []) {
@@ -344,7 +343,8 @@ export class Transcript {
     nested.clear(through);
     parent.agent(nested);
     const status = sub.status === 'started' ? 'running' : sub.status;
-    nested.set(through, { status, agent: sub.agent, task: sub.task, source: 'sub_agent' });
+    const { agent, task, source = 'sub_agent', stepNumber } = sub;
+    nested.set(through, { status, agent, task, source, stepNumber, planId: source === 'plan_step' ? parent.head.plan?.id : undefined });
     this.#lay(through, nested, sub.text, sub.toolCalls ?? [], begun);
   }
 

@@ -117,7 +117,7 @@ export interface Turn {
   readonly questions: readonly Question[];
   readonly citations: readonly unknown[];
   readonly usage?: Usage;
-  /** Its newest plan; not of a turn that a snapshot told. */
+  /** Its newest plan. */
   readonly plan?: Plan;
   /** What its calls did to which things: the latest state of each, in the order in which they began. */
   readonly operations: readonly Operation[];

@@ -278,6 +278,10 @@ export interface SnapshotTurn {
   toolCalls: SnapshotToolCall[];
   agents?: SnapshotAgent[];
   questions?: QuestionEvent[];
+  /** Its newest plan, with its steps as they stand. */
+  plan?: WirePlan;
+  operations?: Operation[];
+  contextUsage?: ContextUsage;
 }
 export interface SnapshotToolCall {
   callId: string;
@@ -293,6 +297,9 @@ export interface SnapshotAgent {
   runId: string;
   parentRunId?: string;
   agent?: string;
+  /** `plan_step`, where it does a step of the plan. */
+  source?: string;
+  stepNumber?: number;
   status: SubAgentEvent['status'];
   task?: string;
   text: string;
