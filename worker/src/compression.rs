@@ -1,7 +1,11 @@
 //! The job that summarises what was said long ago in a conversation, with the model of the conversation's agent. Behind the answers: nobody
 //! waits for it, and until it is done the newest messages are what the model is given.
 //!
+//! - `anchors`  what a summary must not lose
+//!
 //! Invariants: a summary that fails costs nothing but itself; what was said stays; a crash in between makes the same version again.
+
+mod anchors;
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
@@ -23,6 +27,8 @@ use crate::services::Services;
 
 /// Characters of one message that a summary is made of.
 const MESSAGE_CHARS: usize = 6_000;
+/// How much longer than its target a summary may be, with what is added to it.
+const SUMMARY_FACTOR: u64 = 2;
 /// A model that failed is asked again after this, at a later turn or by this job.
 const TRY_AGAIN: Duration = Duration::from_secs(60);
 /// A model that takes longer has failed.
@@ -110,7 +116,7 @@ async fn compress(services: &Services, project_id: Uuid, conversation_id: Uuid) 
         messages: vec![Message::User { text }],
         tools: Vec::new(),
         temperature: Some(0.0),
-        max_tokens: u32::try_from(target * 2).ok(),
+        max_tokens: u32::try_from(target * SUMMARY_FACTOR).ok(),
     };
     let late = || {
         Failure::Model(ModelError {
@@ -137,6 +143,11 @@ async fn compress(services: &Services, project_id: Uuid, conversation_id: Uuid) 
     if summary.trim().is_empty() {
         return Ok(());
     }
+    let texts = before
+        .iter()
+        .map(|before| before.summary.as_str())
+        .chain(due.iter().map(|message| message.content.as_str()));
+    let summary = anchors::kept(&summary, texts, target * SUMMARY_FACTOR);
     let count = |tokens: u64| i32::try_from(tokens).unwrap_or(i32::MAX);
     let new = Compression {
         conversation_id,

@@ -55,6 +55,7 @@ mod queue;
 mod queue_batches;
 mod queue_model;
 mod rates;
+mod recall;
 mod requirements;
 mod routing;
 mod rows;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use rejoin_tests::app::{AppOptions, TestApp};
-use rejoin_tests::client::{Client, Frame, Stream, json_of};
+use rejoin_tests::client::{Client, Frame, Stream, json_of, of_kind};
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::support;
 use serde_json::{Value, json};
@@ -68,21 +68,22 @@ async fn turn(client: &Client, body: Value, answers: &[(usize, &str)]) -> Vec<Va
     json_of(&frames)
 }
 
-/// Ids become #1, #2, … as they come; times and durations go; pieces of text are one.
+/// Ids become #1, #2, … as they come; times and durations go; pieces of text are one: it may come in any.
 fn told(events: &[Value]) -> Vec<Value> {
     let mut names = HashMap::new();
     let mut all: Vec<Value> = Vec::new();
     for event in events {
         let mut event = event.clone();
         plain(&mut event, &mut names);
-        match all.last_mut() {
-            Some(last) if event["type"] == "text" && last["type"] == "text" && last["runId"] == event["runId"] => {
-                let whole = format!(
-                    "{}{}",
-                    last["content"].as_str().unwrap(),
-                    event["content"].as_str().unwrap()
-                );
-                last["content"] = whole.into();
+        let piece = match event["type"].as_str().unwrap() {
+            "text" => Some("content"),
+            "token" => Some("token"),
+            _ => None,
+        };
+        match (all.last_mut(), piece) {
+            (Some(last), Some(piece)) if last["type"] == event["type"] && last["runId"] == event["runId"] => {
+                let whole = format!("{}{}", last[piece].as_str().unwrap(), event[piece].as_str().unwrap());
+                last[piece] = whole.into();
             }
             _ => all.push(event),
         }
@@ -121,6 +122,7 @@ fn plain(value: &mut Value, names: &mut HashMap<String, String>) {
             for name in [
                 "durationMs",
                 "timestamp",
+                "createdAt",
                 "estimatedTokens",
                 "usagePercent",
                 "tokensRemaining",
@@ -248,4 +250,13 @@ async fn e01_e03_e12_e14_e17_e18_e19_e31_e32_e40_e48_e60_the_whole_story_is_told
     .unwrap();
     assert_eq!(kept, (1, 2));
     insta::assert_snapshot!("story", serde_json::to_string_pretty(&told(&events)).unwrap());
+
+    // The same as the web app is told it: its tests render this recording.
+    let log = format!("/api/conversations/{}/events?after=0", session.as_str().unwrap());
+    let mut reader = client.stream(&log).await;
+    let mut native = Vec::new();
+    while of_kind(&native, "done").len() < ends.len() {
+        native.extend(json_of(&reader.until("done").await));
+    }
+    insta::assert_snapshot!("story_events", serde_json::to_string_pretty(&told(&native)).unwrap());
 }

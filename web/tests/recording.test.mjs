@@ -1,0 +1,89 @@
+// A recorded conversation in which everything happens that planning agents tell of, rendered by the page. The server's tests record it, and hold
+// it against what the server says; here it is held against what people see.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, test } from 'node:test';
+import { launch, PROGRAM, signedIn } from './support/browser.mjs';
+import { BINARY, startDev } from './support/dev.mjs';
+import { startModel } from './support/model.mjs';
+
+const RECORDING = new URL('../../tests/tests/it/snapshots/it__story__story_events.snap', import.meta.url);
+/** All that this page is told of. Another kind in the recording: see to it that it is shown, and name it here. */
+const KINDS =
+  'agent_state clarifying_questions context_shift context_usage done error executor_result executor_spawned focus_active focus_changed last_turn_context ' +
+  'mcp_tool message meta operation plan_created plan_ready_for_review plan_review question question_answered step_complete step_start sub_agent token usage';
+
+const skip = !BINARY || !PROGRAM ? 'SKIPPED: REJOIN_TEST_BIN names no binary, or there is no Chromium' : false;
+let model;
+let dev;
+let browser;
+
+before(async () => {
+  if (skip) return;
+  model = await startModel(() => ({ text: 'Well.' }));
+  dev = await startDev(model.url, { workers: 1 });
+  browser = await launch();
+});
+
+after(async () => {
+  await browser?.close();
+  await dev?.stop();
+  await model?.stop();
+});
+
+/** The recorded events, with something in the place of what differs from day to day. */
+function recorded() {
+  const [, , body] = readFileSync(RECORDING, 'utf8').split(/^---$/m);
+  return JSON.parse(body, (name, value) => {
+    if (value !== '…') return value;
+    return ['createdAt', 'timestamp'].includes(name) ? '2027-01-01T12:00:00Z' : 7;
+  });
+}
+
+test('e01 e17 e20 e26 e60 a recorded story of plans, questions and shifts is shown with all that it tells', { skip }, async () => {
+  const events = recorded();
+  assert.deepEqual([...new Set(events.map(({ type }) => type))].sort().join(' '), KINDS);
+  const { context, page, faults } = await signedIn(browser, dev);
+  const posted = await dev.api('/api/chat/stream', { method: 'POST', body: { message: 'hello' } });
+  assert.equal(posted.status, 202, JSON.stringify(posted.body));
+  const frames = [{ type: 'snapshot', through: 0, messages: [], turn: null }, ...events];
+  let told = 0;
+  await page.route(/\/api\/conversations\/[^/]+\/events/, async (route) => {
+    // Whoever joins anew has it all: there is nothing more to come.
+    if (told > 0) return;
+    told += 1;
+    const body = frames.map((event, seq) => `id: ${seq}\ndata: ${JSON.stringify(event)}\n\n`).join('');
+    await route.fulfill({ contentType: 'text/event-stream', body });
+  });
+  await page.goto(`${dev.url}/c/${posted.body.conversationId}`);
+  const turns = page.locator('.items > li > article.turn');
+  await page.waitForFunction(() => document.querySelectorAll('.items > li > article.turn').length === 3);
+  assert.equal(told, 1);
+
+  // Asked before it began, then led into the project that it began.
+  const first = turns.nth(0);
+  await first.getByText('By when?').waitFor();
+  await first.getByText('in May').waitFor();
+  await first.getByText('Moon is begun.').waitFor();
+  const lines = (turn) => turn.getByRole('list', { name: 'What it did' }).getByRole('listitem').allInnerTexts();
+  assert.deepEqual((await lines(first)).map((line) => line.replaceAll(/\s+/g, ' ').trim()), ['created project Moon']);
+
+  // A draft that waited, was approved, and carried out by executors whose calls are their own.
+  const second = turns.nth(1);
+  const plan = second.getByRole('region', { name: /^Plan: / });
+  await plan.getByText('2 of 2 steps').waitFor();
+  assert.deepEqual(await plan.locator(':scope > ol > li > p:first-child').allInnerTexts(), ['1. Look around completed', '2. Write it down completed']);
+  const [looked, wrote] = [plan.locator(':scope > ol > li').nth(0), plan.locator(':scope > ol > li').nth(1)];
+  assert.equal(await looked.getByText('where_am_i').count(), 1);
+  assert.equal(await wrote.getByText('where_am_i').count(), 0);
+  await second.getByText('The plan is done.').first().waitFor();
+
+  // What failed says so, and nothing is left open.
+  await turns.nth(2).getByRole('alert').or(turns.nth(2).locator('.bad')).first().waitFor();
+  assert.deepEqual(await turns.evaluateAll((all) => all.map((turn) => turn.getAttribute('aria-busy'))), ['false', 'false', 'false']);
+  assert.equal(await page.getByRole('form', { name: 'The agent asks' }).count(), 0);
+  await page.getByRole('meter').waitFor();
+  assert.deepEqual(await page.getByRole('article', { name: 'You' }).allInnerTexts().then((said) => said.map((one) => one.split('\n')[0])), ['a trip', 'plan it', 'and break']);
+  assert.deepEqual(faults, []);
+  await context.close();
+});
