@@ -52,7 +52,7 @@ async fn e04_e11_a_session_is_found_or_made_and_what_its_answer_needs_is_read_be
 
 /// Writes and looks of the test below; each writer has a project of its own.
 const WRITERS: usize = 4;
-const PAIRS: usize = 250;
+const PAIRS: usize = 2500;
 
 #[tokio::test]
 async fn e66_what_was_written_before_a_look_is_in_what_the_look_gives() {
