@@ -78,7 +78,14 @@ impl Chat {
 
     /// A turn of a new conversation, until its `done`.
     pub async fn turn(&mut self, agent: Option<Uuid>, script: Script) -> Result<Turn> {
-        let turn = tokio::time::timeout(TURN_LIMIT, self.try_turn(agent, script))
+        let told = agent.map_or_else(|| json!({}), |id| json!({"agentDefinitionId": id}));
+        self.ask(told, script).await
+    }
+
+    /// A turn whose message brings this along, until its `done`.
+    pub async fn ask(&mut self, mut told: Value, script: Script) -> Result<Turn> {
+        told["message"] = script.message().into();
+        let turn = tokio::time::timeout(TURN_LIMIT, self.try_turn(told.to_string()))
             .await
             .context("the turn takes too long")??;
         // A stream ends with its connection. The next one is there before it is needed, as a browser's is.
@@ -86,12 +93,7 @@ impl Chat {
         Ok(turn)
     }
 
-    async fn try_turn(&mut self, agent: Option<Uuid>, script: Script) -> Result<Turn> {
-        let body = match agent {
-            Some(id) => json!({"message": script.message(), "agentDefinitionId": id}),
-            None => json!({"message": script.message()}),
-        }
-        .to_string();
+    async fn try_turn(&mut self, body: String) -> Result<Turn> {
         let request = format!("{}{}\r\n\r\n{body}", self.head, body.len());
         self.stream.write_all(request.as_bytes()).await?;
         self.buffer.clear();

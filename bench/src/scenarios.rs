@@ -8,6 +8,7 @@ mod fanout;
 mod graph;
 mod idle;
 mod limits;
+mod prewarm;
 mod queue;
 mod resume;
 mod scale;
@@ -30,6 +31,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(resume::Resume::default()),
         Box::new(queue::Queue),
         Box::new(ttft::Ttft),
+        Box::new(prewarm::Prewarm),
         Box::new(steps::Steps),
         Box::new(agents::Agents),
         Box::new(tasks::Tasks),

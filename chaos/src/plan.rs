@@ -4,6 +4,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::tools::PAY;
+
 /// What stands before the plan in a message.
 const MARK: &str = "chaos plan ";
 /// Between the texts of two steps, as the product joins them.
@@ -31,7 +33,7 @@ pub struct Call {
     pub tool: String,
     /// Between its effect and its answer.
     pub hold_ms: u64,
-    /// What those do whom it asks: sub-agents, or tasks, the last of which waits for all others.
+    /// What those do whom it asks: sub-agents, or tasks or steps of a plan, the last of which waits for all others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Plan>,
 }
@@ -41,6 +43,9 @@ pub const AGENT: &str = "chaos";
 pub const SPAWN: &str = "spawn_agents";
 pub const TASKS: &str = "create_tasks";
 pub const ASK: &str = "ask_user";
+pub const PLAN: &str = "agent_create_plan";
+/// How a plan that is carried out at once is made, and one that a person approves before.
+pub const PLAN_MODES: [&str; 2] = ["auto_execute", "draft_only"];
 
 impl Plan {
     /// One answer, no calls.
@@ -78,6 +83,12 @@ impl Plan {
     #[must_use]
     pub fn after_tasks(self, words: u32, others: Vec<Plan>) -> Self {
         self.after_others(words, TASKS, others)
+    }
+
+    /// With a plan, whose steps have the tool that pays.
+    #[must_use]
+    pub fn after_planning(self, words: u32, others: Vec<Plan>) -> Self {
+        self.after_others(words, PLAN, others)
     }
 
     /// With a question to a person.
@@ -136,6 +147,20 @@ impl Plan {
                     })
                     .collect();
                 json!({ "name": self.id, "tasks": tasks })
+            }
+            PLAN => {
+                let count = others.len();
+                let steps: Vec<Value> = others
+                    .iter()
+                    .zip(1..)
+                    .map(|(plan, nth)| {
+                        let before: Vec<usize> = if nth == count { (1..nth).collect() } else { Vec::new() };
+                        json!({ "stepNumber": nth, "type": "action", "description": plan.message(), "tools": [PAY], "dependsOn": before })
+                    })
+                    .collect();
+                // As likely as the other, and the same each time that it is asked.
+                let mode = PLAN_MODES[self.id.len() % PLAN_MODES.len()];
+                json!({ "objective": self.id, "execution_mode": mode, "plan": { "steps": steps } })
             }
             ASK => json!({ "question": format!("{} {step}?", self.id), "options": [] }),
             _ => json!({ "plan": self.id, "step": step, "hold_ms": hold_ms }),

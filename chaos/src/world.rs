@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use crate::evidence::Evidence;
 use crate::fleet::{Member, Place, Role, Settings};
-use crate::plan::{AGENT, ASK, SPAWN, TASKS};
+use crate::plan::{AGENT, ASK, PLAN, SPAWN, TASKS};
 use crate::proxy::Proxy;
 use crate::{mcp_server, model, tools, witness};
 
@@ -270,7 +270,10 @@ async fn users(db: &PgPool) -> Result<Vec<User>> {
             SPAWN.to_owned(),
             TASKS.to_owned(),
             ASK.to_owned(),
+            PLAN.to_owned(),
         ];
+        // It carries out its own plans.
+        content.config = json!({ "planning": { "executor": AGENT } });
         let agent = agents::insert(&mut connection, project_id, &content)
             .await?
             .context("the agent's name is free")?;

@@ -9,6 +9,7 @@
 //! - `planning` calls that make plans
 //! - `limits`   steps, time, the same call over and over
 //! - `record`   a step as it is stored; what is told for development
+//! - `ranking`  how near tools are to a message
 //! - `selection` which of its tools the agent is shown
 //! - `surroundings` what the conversation is about, in words for the model
 //! - `history`  what the model is given at first; what a new attempt rebuilds
@@ -24,6 +25,7 @@ mod deferred;
 pub mod history;
 pub mod limits;
 mod planning;
+pub mod ranking;
 mod record;
 pub mod selection;
 mod surroundings;

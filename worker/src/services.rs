@@ -28,6 +28,7 @@ use crate::models::name::ModelSettings;
 use crate::models::registry::Models;
 use crate::models::retry::RetryPolicy;
 use crate::pools::Pools;
+use crate::run::ranking::ToolVectors;
 use rejoin_shared::tools::registry::Registry;
 
 #[derive(Clone)]
@@ -40,6 +41,8 @@ pub struct Services {
     pub retry: RetryPolicy,
     /// Makes vectors of objects and queries.
     pub embedder: Embedder,
+    /// Which tools are near to a message.
+    pub tool_vectors: Arc<ToolVectors>,
     /// The tools of each project.
     pub pools: Arc<Pools>,
     /// Databases of others that projects may ask.
@@ -94,6 +97,7 @@ impl Services {
             models: Models::new(models)?,
             retry: RetryPolicy::default(),
             embedder: Embedder::new(&config.embeddings, &Endpoints::from_env()),
+            tool_vectors: Arc::default(),
             handlers: Handlers::new([
                 Arc::new(Probe) as Arc<dyn Handler>,
                 Arc::new(Embedding),

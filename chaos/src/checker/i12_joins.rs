@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::Case;
 use super::case::text_of;
-use crate::plan::Plan;
+use crate::plan::{PLAN, Plan};
 
 pub(super) fn check(case: &Case) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -46,6 +46,57 @@ pub(super) fn check(case: &Case) -> Vec<String> {
         }
     }
     wrong.extend(tasks(case));
+    wrong.extend(plans(case));
+    wrong
+}
+
+/// A step of a plan is told to be done once, before the call that planned is answered.
+fn plans(case: &Case) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for call in case.calls.iter().filter(|call| call.tool_name == PLAN) {
+        let Some(run) = case.runs.get(&call.run_id).filter(|run| run.state == "completed") else {
+            continue;
+        };
+        let events = case.events_of(run);
+        let answered = events.iter().find(|event| {
+            event.kind == "mcp_tool"
+                && event.json["callId"] == call.call_id.as_str()
+                && event.json["status"] != "started"
+        });
+        let made: Vec<&str> = answered
+            .and_then(|event| event.json["result"]["plan_id"].as_str())
+            .into_iter()
+            .collect();
+        let mut done: HashMap<i64, usize> = HashMap::new();
+        for event in events.iter().filter(|event| event.kind == "step_complete") {
+            let step = &event.json["step"];
+            if made.contains(&step["planId"].as_str().unwrap_or_default()) && step["status"] == "completed" {
+                *done.entry(step["stepNumber"].as_i64().unwrap_or_default()).or_default() += 1;
+                if answered.is_some_and(|answer| answer.seq < event.seq) {
+                    wrong.push(format!("run {}: a step ended after its plan was answered", run.id));
+                }
+            }
+        }
+        let status = answered
+            .map(|event| event.json["result"]["status"].clone())
+            .unwrap_or_default();
+        let wanted = Plan::of(&run.input).and_then(|plan| {
+            let step = plan
+                .steps
+                .iter()
+                .filter_map(|step| step.call.as_ref())
+                .find(|call| call.tool == PLAN);
+            step.map(|call| call.others.len())
+        });
+        if status == "completed"
+            && (done.values().any(|times| *times != 1) || wanted.is_none_or(|wanted| wanted < done.len()))
+        {
+            wrong.push(format!(
+                "run {}: steps of its plan were told to be done {done:?}, of {wanted:?}",
+                run.id
+            ));
+        }
+    }
     wrong
 }
 

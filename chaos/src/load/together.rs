@@ -1,4 +1,4 @@
-//! Agents that work together: trees of sub-agents, DAGs of tasks, questions to people, and all of these within each other. Whatever dies,
+//! Agents that work together: trees of sub-agents, DAGs of tasks, plans, questions to people, and all of these within each other. Whatever dies,
 //! each parent goes on once, each task runs once, and each answer is heard.
 
 use anyhow::Result;
@@ -13,6 +13,7 @@ use super::{Actor, Load, conversation, run};
 use crate::client::{Client, Message};
 use crate::evidence::Target;
 use crate::plan::Plan;
+use crate::tools;
 
 pub struct Together;
 
@@ -54,8 +55,15 @@ impl Load for Together {
 /// With a step before it that asks others: sub-agents, tasks, or a person.
 fn with_others(actor: &mut Actor, plan: Plan, depth: usize) -> Plan {
     let words = actor.dice.random_range(0..10);
-    match actor.dice.random_range(0..3) {
+    match actor.dice.random_range(0..4) {
         0 => plan.after_asking(words),
+        // Steps of plans start nobody.
+        1 if depth == 0 => {
+            let steps = (0..actor.dice.random_range(1..=CHILDREN))
+                .map(|_| paying(actor))
+                .collect();
+            plan.after_planning(words, steps)
+        }
         which => {
             let children = actor.dice.random_range(1..=CHILDREN);
             let children = (0..children)
@@ -68,10 +76,19 @@ fn with_others(actor: &mut Actor, plan: Plan, depth: usize) -> Plan {
                 })
                 .collect();
             match which {
-                1 => plan.after_spawning(words, children),
+                2 => plan.after_spawning(words, children),
                 _ => plan.after_tasks(words, children),
             }
         }
+    }
+}
+
+/// Words, and perhaps a payment before them.
+fn paying(actor: &mut Actor) -> Plan {
+    let plan = actor.plan();
+    match actor.dice.random_bool(0.5) {
+        true => plan.after_call(2, tools::PAY, actor.dice.random_range(0..150)),
+        false => plan,
     }
 }
 
@@ -89,10 +106,14 @@ async fn answer_until_done(client: &Client, run_id: Uuid) {
         };
         for question in page["items"].as_array().into_iter().flatten() {
             let path = format!("/api/questions/{}/answer", question["id"].as_str().unwrap_or_default());
+            let answer = match question["interactionType"] == "confirm" {
+                true => "approve",
+                false => "go on",
+            };
             // Somebody else may be faster, or an answer may be lost: it is asked for again.
             let _ = client
                 .request(Method::POST, &path)
-                .json(&json!({ "answer": "go on" }))
+                .json(&json!({ "answer": answer }))
                 .timeout(Duration::from_secs(5))
                 .send()
                 .await;

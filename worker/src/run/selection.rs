@@ -11,8 +11,8 @@ use rejoin_shared::contexts::{self, PLAN_TOOL};
 use rejoin_shared::routing::words;
 use rejoin_shared::runs::Run;
 use rejoin_shared::tool_calls;
-use rejoin_shared::tools::SharedTool;
 use rejoin_shared::tools::registry::Patterns;
+use rejoin_shared::tools::{SharedTool, ToolSpec};
 
 use crate::coordination::{ASK_USER, CREATE_TASKS, LIST_AVAILABLE_AGENTS, SPAWN_AGENTS, handoffs};
 use crate::services::Services;
@@ -21,6 +21,9 @@ use crate::services::Services;
 const SHOWN_MAX: usize = 40;
 /// Words of a message that count.
 const MESSAGE_CHARS: usize = 2_000;
+/// What a tool counts for that means just what the message does; a word of its name counts for [`NAMED`], one of its description for 1.
+const MEANT: f32 = 8.0;
+const NAMED: f32 = 3.0;
 /// Shorter words say nothing.
 const WORD_MIN_CHARS: usize = 3;
 
@@ -45,7 +48,14 @@ impl Selection {
             return Ok(Self::default());
         };
         let wanted = contexts::settings(&services.db.sql, run.project_id, context.context_type).await?;
-        let mut selection = Self::of(tools, &wanted.tools, &run.input);
+        let fit = fitting(tools, &wanted.tools);
+        let message: String = run.input.chars().take(MESSAGE_CHARS).collect();
+        // Where all of them are shown, their order is nobody's concern.
+        let nearness = match fit.len() > SHOWN_MAX {
+            true => services.tool_vectors.nearness(&services.embedder, &message, &fit).await,
+            false => None,
+        };
+        let mut selection = Self::of(tools, &fit, &message, nearness.as_deref());
         // What it called in an earlier attempt or turn it has been shown.
         for name in tool_calls::names(&services.db.sql, run.id).await? {
             selection.missed(&name);
@@ -53,28 +63,32 @@ impl Selection {
         Ok(selection)
     }
 
-    /// For a context with these patterns, and this message.
-    pub fn of(tools: &[SharedTool], patterns: &[String], message: &str) -> Self {
-        let patterns = Patterns::new(patterns);
-        let wanted: HashSet<String> = split(message.chars().take(MESSAGE_CHARS).collect::<String>().as_str());
-        let mut fit: Vec<(usize, &str)> = tools
+    /// The likeliest of those that [fit](fitting), and those by which an agent plans, asks and hands over. `nearness`: how near in meaning the
+    /// message is to each that fits.
+    fn of(tools: &[SharedTool], fit: &[&ToolSpec], message: &str, nearness: Option<&[f32]>) -> Self {
+        let wanted = split(message);
+        let count =
+            |words: &HashSet<String>| f32::from(u16::try_from(wanted.intersection(words).count()).unwrap_or(u16::MAX));
+        let mut ranked: Vec<(f32, &str)> = fit
             .iter()
-            .map(|tool| tool.spec())
-            .filter(|spec| patterns.is_match(&spec.name) && !is_always(&spec.name))
-            .map(|spec| {
-                let named = split(&spec.name.replace('_', " "));
-                let told = split(&spec.description);
-                let score = 3 * wanted.intersection(&named).count() + wanted.intersection(&told).count();
-                (score, spec.name.as_str())
+            .enumerate()
+            .map(|(nth, spec)| {
+                let named = count(&split(&spec.name.replace('_', " ")));
+                let told = count(&split(&spec.description));
+                let meant = nearness
+                    .and_then(|nearness| nearness.get(nth))
+                    .copied()
+                    .unwrap_or_default();
+                (NAMED * named + told + MEANT * meant.max(0.0), spec.name.as_str())
             })
             .collect();
-        // The likeliest first; the order of names decides between equals, so that it is the same in every attempt.
-        fit.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
+        // The likeliest first; the order of names decides between equals.
+        ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
         let always = tools
             .iter()
             .map(|tool| tool.spec().name.as_str())
             .filter(|name| is_always(name));
-        let shown = fit.iter().take(SHOWN_MAX).map(|(_, name)| *name).chain(always);
+        let shown = ranked.iter().take(SHOWN_MAX).map(|(_, name)| *name).chain(always);
         Self {
             shown: Some(shown.map(str::to_owned).collect()),
         }
@@ -96,6 +110,16 @@ impl Selection {
     pub fn count(&self) -> Option<usize> {
         self.shown.as_ref().map(HashSet::len)
     }
+}
+
+/// Those that a context with these patterns names.
+fn fitting<'a>(tools: &'a [SharedTool], patterns: &[String]) -> Vec<&'a ToolSpec> {
+    let patterns = Patterns::new(patterns);
+    tools
+        .iter()
+        .map(|tool| tool.spec())
+        .filter(|spec| patterns.is_match(&spec.name) && !is_always(&spec.name))
+        .collect()
 }
 
 /// By these an agent plans, asks and hands over, wherever it is.
@@ -122,20 +146,40 @@ mod tests {
         Registry::builtin().resolve(&["*".to_owned()])
     }
 
+    fn select(patterns: &[&str], message: &str, nearness: Option<&[f32]>) -> Selection {
+        let tools = all();
+        let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
+        Selection::of(&tools, &fitting(&tools, &patterns), message, nearness)
+    }
+
     #[test]
     fn e49_a_context_shows_what_it_names_and_the_likeliest_first() {
-        let tools = all();
-        let selection = Selection::of(&tools, &["search_*".to_owned()], "whatever");
+        let selection = select(&["search_*"], "whatever", None);
         assert!(selection.shows("search_entities") && !selection.shows("delete_entity"));
-        let everything = Selection::of(&tools, &["*".to_owned()], "delete the entity that nobody wants");
+        let everything = select(&["*"], "delete the entity that nobody wants", None);
         assert!(everything.shows("delete_entity"));
-        assert_eq!(everything.count(), Some(SHOWN_MAX.min(tools.len())));
+        assert_eq!(everything.count(), Some(SHOWN_MAX.min(all().len())));
         assert!(Selection::default().shows("anything"));
     }
 
     #[test]
+    fn e49_what_is_meant_counts_where_no_word_is_the_same() {
+        let tools = all();
+        let fit = fitting(&tools, &["*".to_owned()]);
+        assert!(fit.len() > SHOWN_MAX, "there is something to choose");
+        let message = "wirf es weg";
+        let last = fit.iter().map(|spec| spec.name.as_str()).max().unwrap();
+        assert!(!Selection::of(&tools, &fit, message, None).shows(last));
+        let near: Vec<f32> = fit
+            .iter()
+            .map(|spec| if spec.name == last { 0.7 } else { 0.1 })
+            .collect();
+        assert!(Selection::of(&tools, &fit, message, Some(&near)).shows(last));
+    }
+
+    #[test]
     fn e50_what_was_called_is_shown_from_then_on() {
-        let mut selection = Selection::of(&all(), &["search_*".to_owned()], "");
+        let mut selection = select(&["search_*"], "", None);
         assert!(selection.missed("delete_entity"));
         assert!(!selection.missed("delete_entity") && selection.shows("delete_entity"));
         assert!(!Selection::default().missed("delete_entity"));
