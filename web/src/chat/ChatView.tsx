@@ -60,6 +60,8 @@ function Begin() {
 function Conversation({ id }: { id: string }) {
   const consoles = useConsoles(id);
   const [isWanted, setWanted] = useState(false);
+  // Folded away, it still says where agents work.
+  const pinned = consoles.open.find((doc) => doc.id === consoles.pinned) ?? consoles.closed.find((doc) => doc.id === consoles.pinned);
   const isShown = isWanted || (consoles.open.length > 0 && !consoles.isFolded);
   const fold = (isFolded: boolean) => {
     setWanted(!isFolded);
@@ -70,6 +72,7 @@ function Conversation({ id }: { id: string }) {
       <Talk id={id} attached={consoles.attached}>
         <button type="button" className="plain small consoles-toggle" aria-expanded={isShown} onClick={() => fold(isShown)}>
           Consoles{consoles.open.length > 0 ? ` (${consoles.open.length})` : ''}
+          {pinned && !isShown ? <span className="quiet"> 📌 {pinned.about.title}</span> : null}
         </button>
       </Talk>
       {isShown ? (

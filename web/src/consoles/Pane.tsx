@@ -51,7 +51,7 @@ export default function Pane({ consoles, onFold }: { consoles: Consoles; onFold:
               }}
             >
               {doc.id === consoles.pinned ? <span title="Agents work on this one">📌 </span> : null}
-              {doc.about.title}
+              {doc.about.isTemporary ? <i title="Temporary">{doc.about.title}</i> : doc.about.title}
               {doc.isUnsaved ? ' •' : ''}
             </button>
           ))}
@@ -100,6 +100,11 @@ function One({ doc, consoles, attempt }: OneProps) {
         <span role="status" className="quiet">
           {STATES[doc.state]}
         </span>
+        {doc.about.isTemporary ? (
+          <button type="button" className="plain small" title="Temporary: removed when nobody has touched it for 30 days" onClick={() => attempt(() => doc.describe({ isTemporary: false }))}>
+            Keep
+          </button>
+        ) : null}
         <span className="fill" />
         {doc.id === consoles.pinned ? (
           <span className="quiet">Agents work here</span>
