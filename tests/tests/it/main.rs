@@ -62,6 +62,8 @@ mod rows;
 mod run_history;
 mod schedules;
 mod secrets;
+mod source_duckdb;
+mod source_joins;
 mod source_standins;
 mod source_walls;
 mod sources;
