@@ -137,12 +137,18 @@ impl Mongodb {
     /// What the server says that the user may do.
     async fn rights(&self, client: &Client) -> Result<Rights, SourceError> {
         use mongodb::error::ErrorKind;
+        let untold = match self.settings.user {
+            None => Rights::Nobody,
+            Some(_) => Rights::Unknown,
+        };
         let status = doc! { "connectionStatus": 1, "showPrivileges": true, "maxTimeMS": millis(&self.look) };
         match client.database("admin").run_command(status).await {
-            Ok(status) => Ok(Rights::of(&status)),
+            Ok(status) => Ok(match Rights::of(&status) {
+                Rights::Unknown => untold,
+                rights => rights,
+            }),
             Err(error) => match error.kind.as_ref() {
-                ErrorKind::Command(_) if self.settings.user.is_none() => Ok(Rights::Nobody),
-                ErrorKind::Command(_) => Ok(Rights::Unknown),
+                ErrorKind::Command(_) => Ok(untold),
                 _ => Err(failure(&error, &self.look)),
             },
         }

@@ -320,7 +320,7 @@ mod tests {
         for (status, said) in [
             (Some(writer()), "insert on shop, remove on shop"),
             (Some(nobody), "without a user"),
-            (Some(doc! { "ok": 1.0 }), "doesn't tell"),
+            (Some(doc! { "ok": 1.0 }), "without a user"),
             (None, "without a user"),
         ] {
             let refusing = source(status.clone(), true, None).await;
