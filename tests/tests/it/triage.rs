@@ -143,7 +143,7 @@ async fn project(app: &TestApp) -> Arc<Mutex<Vec<String>>> {
                 "transfer_to_bigquery",
                 json!({"reason": "the user wants visits"}),
             )),
-            (Some((_, _, agent, _)), _) => Some(Reply::text(&format!("This is {agent}."))),
+            (Some((_, _, agent, _)), _) => Some(Reply::text(format!("This is {agent}."))),
             (None, _) => None,
         }
     });
