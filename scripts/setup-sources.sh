@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Stand-ins for databases that tests ask as data sources: MongoDB's wire and BigQuery's API, from PyPI, into .cache/source-servers. What can't
-# be had is said; the tests that need it say SKIPPED.
+# Stand-ins for databases that tests ask as data sources, from PyPI, into .cache/source-servers: MongoDB's wire and BigQuery's API; and DuckDB's
+# program, into .cache/duckdb. What can't be had is said; the tests that need it say SKIPPED.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
@@ -27,4 +27,21 @@ setup_source_servers() {
     fi
 }
 
+# DuckDB's own program, which asks files that are sources: PyPI has it as a wheel.
+DUCKDB_VERSION=1.5.6
+
+setup_duckdb() {
+    if [ -x .cache/duckdb/duckdb_cli/duckdb ] && [ -d ".cache/duckdb/duckdb_cli-$DUCKDB_VERSION.dist-info" ]; then
+        return
+    fi
+    rm -rf .cache/duckdb
+    if [ -x "$SOURCES_TO/venv/bin/python" ] && "$SOURCES_TO/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
+        --target .cache/duckdb "duckdb-cli==$DUCKDB_VERSION"; then
+        chmod +x .cache/duckdb/duckdb_cli/duckdb
+    else
+        say "pip can't install DuckDB's program here: its tests will say SKIPPED"
+    fi
+}
+
 setup_source_servers
+setup_duckdb

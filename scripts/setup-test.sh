@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Also what a few tests need beside `make setup`: a browser, the local embedding model, MariaDB, stand-ins for MongoDB and BigQuery, and MCP programs of other people. A test whose tool is missing says so and is skipped.
+# Also what a few tests need beside `make setup`: a browser, the local embedding model, MariaDB, stand-ins for MongoDB and BigQuery, DuckDB's program, and MCP programs of other people. A test whose tool is missing says so and is skipped.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 source scripts/setup-search.sh

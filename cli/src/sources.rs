@@ -171,7 +171,9 @@ fn read(file: &PathBuf, kind: Kind) -> Result<String> {
     read.with_context(|| format!("can't read the secret from {}", file.display()))?;
     Ok(match kind {
         Kind::Bigquery => text,
-        Kind::Postgresql | Kind::Mysql | Kind::Sqlite | Kind::Mongodb => text.trim_end_matches(['\r', '\n']).to_owned(),
+        Kind::Postgresql | Kind::Mysql | Kind::Sqlite | Kind::Duckdb | Kind::Mongodb => {
+            text.trim_end_matches(['\r', '\n']).to_owned()
+        }
     })
 }
 

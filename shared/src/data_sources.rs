@@ -43,6 +43,9 @@ impl Content {
     pub fn check(&self) -> Result<(), String> {
         check_name(&self.name)?;
         self.settings.check(self.kind)?;
+        if self.kind == Kind::Duckdb && !self.read_only {
+            return Err("a duckdb source is only read: leave `readOnly` true".to_owned());
+        }
         self.limits.check()
     }
 }

@@ -2,7 +2,7 @@
 //! is not on a list. `sources` asks here before anything is sent; the walls behind it are the servers' (docs/SOURCES.md).
 //!
 //! - `postgresql`  by PostgreSQL's own grammar: every kind of node that may be in a statement is named
-//! - `sql`         MySQL, SQLite and BigQuery, by `sqlparser`
+//! - `sql`         MySQL, SQLite, DuckDB and BigQuery, by `sqlparser`
 //! - `functions`   which functions may be called
 //!
 //! MongoDB's is beside its queries, in `mongodb::guard`.
@@ -25,7 +25,7 @@ pub fn check(kind: Kind, sql: &str) -> Result<(), String> {
     check_size(sql)?;
     on_large_stack(|| match kind {
         Kind::Postgresql => postgresql::check(sql),
-        Kind::Mysql | Kind::Sqlite | Kind::Bigquery => sql::check(kind, sql),
+        Kind::Mysql | Kind::Sqlite | Kind::Duckdb | Kind::Bigquery => sql::check(kind, sql),
         // Never asked in SQL.
         Kind::Mongodb => Err("MongoDB is not asked in SQL".to_owned()),
     })
@@ -39,7 +39,7 @@ pub fn check_single(kind: Kind, sql: &str) -> Result<bool, String> {
     check_size(sql)?;
     on_large_stack(|| match kind {
         Kind::Postgresql => postgresql::check_single(sql),
-        Kind::Mysql | Kind::Sqlite | Kind::Bigquery => sql::check_single(kind, sql),
+        Kind::Mysql | Kind::Sqlite | Kind::Duckdb | Kind::Bigquery => sql::check_single(kind, sql),
         Kind::Mongodb => Err("MongoDB is not asked in SQL".to_owned()),
     })
 }
@@ -122,7 +122,7 @@ mod tests {
             longest("", "::int"),
             longest("", " union select 1"),
         ];
-        for kind in [Kind::Postgresql, Kind::Mysql, Kind::Sqlite, Kind::Bigquery] {
+        for kind in Kind::ALL.into_iter().filter(|kind| kind.is_sql()) {
             for sql in &deep {
                 let _told = check(kind, sql);
                 let _told = check_single(kind, sql);
@@ -136,6 +136,7 @@ mod tests {
             (Kind::Postgresql, include_str!("../tests/attacks/postgresql.sql"), 80),
             (Kind::Mysql, include_str!("../tests/attacks/mysql.sql"), 80),
             (Kind::Sqlite, include_str!("../tests/attacks/sqlite.sql"), 80),
+            (Kind::Duckdb, include_str!("../tests/attacks/duckdb.sql"), 80),
             (Kind::Bigquery, include_str!("../tests/attacks/bigquery.sql"), 80),
             (Kind::Mongodb, include_str!("../tests/attacks/mongodb.txt"), 40),
         ];

@@ -2,14 +2,15 @@
 //! workers' tools ask through [`Sources`]. What is stored of a source is in `rejoin_shared::data_sources`.
 //!
 //! # Layout
-//! - `sources`     the open ones of a process: places, time, and the guard before every query
+//! - `sources`     the open ones of a process: places, time, and the guard before every query; `join`: questions to several of them
 //! - `guard`       the first wall: what of SQL passes a read-only source
 //! - `source`      the trait, answers and their bounds, what may go wrong
-//! - `postgresql` `mysql` `sqlite` `mongodb` `bigquery`   one file a kind
+//! - `postgresql` `mysql` `sqlite` `duckdb` `mongodb` `bigquery`   one file a kind
 //! - `tools` `run_console`   what agents are given
 //! - `reach` `idle`  how servers are reached; connections that wait for the next question
 
 pub mod bigquery;
+pub mod duckdb;
 pub mod guard;
 pub mod idle;
 pub mod mongodb;

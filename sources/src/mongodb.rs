@@ -4,10 +4,11 @@
 //! - `mql`    what people write, as a command
 //! - `reader` JSON as people write it for the shell
 //! - `guard`  what of it passes a read-only source
+//! - `rights` what the server says that its user may do
 //! - `values` documents as JSON, as rows, as fields
 //!
 //! Invariant: a server that is not encrypted is asked at the very address that was judged, and leads nowhere else; one that is must show
-//! a certificate for its name.
+//! a certificate for its name. A read-only source is asked nothing as a user who may do more than read, unless its settings accept that.
 
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use rejoin_shared::secrets::Plaintext;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
+use self::rights::Rights;
 use self::values::{fields, object, rows, value, weight};
 use crate::reach;
 use crate::source::{
@@ -31,6 +33,7 @@ use crate::source::{
 pub mod guard;
 pub mod mql;
 mod reader;
+mod rights;
 mod values;
 
 /// Connections of one source.
@@ -45,16 +48,18 @@ pub struct Mongodb {
     client: OnceCell<Client>,
     /// Of looking around.
     look: Bounds,
+    read_only: bool,
 }
 
 impl Mongodb {
-    pub fn new(settings: Settings, password: Option<Plaintext>, hosts: Hosts, look: Bounds) -> Self {
+    pub fn new(settings: Settings, password: Option<Plaintext>, hosts: Hosts, look: Bounds, read_only: bool) -> Self {
         Self {
             settings,
             password,
             hosts,
             client: OnceCell::new(),
             look,
+            read_only,
         }
     }
 
@@ -116,7 +121,37 @@ impl Mongodb {
             credential.source = self.settings.auth_source.clone();
             options.credential = Some(credential);
         }
-        Client::with_options(options).map_err(unreachable)
+        let client = Client::with_options(options).map_err(unreachable)?;
+        if self.read_only
+            && self.settings.accepts_writer != Some(true)
+            && let Some(fault) = self.rights(&client).await?.fault()
+        {
+            return Err(SourceError::Refused(format!(
+                "{fault}: give a user with the role `read`. (`acceptsWriter` in its settings asks it all the same, with nothing but the list of \
+                 what passes between a query and the data)"
+            )));
+        }
+        Ok(client)
+    }
+
+    /// What the server says that the user may do.
+    async fn rights(&self, client: &Client) -> Result<Rights, SourceError> {
+        use mongodb::error::ErrorKind;
+        let untold = match self.settings.user {
+            None => Rights::Nobody,
+            Some(_) => Rights::Unknown,
+        };
+        let status = doc! { "connectionStatus": 1, "showPrivileges": true, "maxTimeMS": millis(&self.look) };
+        match client.database("admin").run_command(status).await {
+            Ok(status) => Ok(match Rights::of(&status) {
+                Rights::Unknown => untold,
+                rights => rights,
+            }),
+            Err(error) => match error.kind.as_ref() {
+                ErrorKind::Command(_) => Ok(untold),
+                _ => Err(failure(&error, &self.look)),
+            },
+        }
     }
 
     /// An address of a host that may be asked.
@@ -264,17 +299,9 @@ impl Source for Mongodb {
         let database = self.settings.database.as_deref().unwrap_or("admin");
         let list = doc! { "listCollections": 1, "nameOnly": true, "authorizedCollections": true };
         self.command(database, list, &self.look).await?;
-        let status = doc! { "connectionStatus": 1, "showPrivileges": true };
-        let status = self.command("admin", status, &self.look).await.unwrap_or_default();
-        let text = status.to_string();
-        let writes = ["\"insert\"", "\"update\"", "\"remove\"", "\"dropDatabase\""];
-        let mut warnings = Vec::new();
-        if self.settings.user.is_none() {
-            warnings
-                .push("it is asked without a user, and so may be written to: use one with the role `read`".to_owned());
-        } else if writes.iter().any(|word| text.contains(word)) {
-            warnings.push("its user may write: use one with the role `read`".to_owned());
-        }
+        let rights = self.rights(self.client().await?).await?;
+        let advice = |fault: String| format!("{fault}: use one with the role `read`");
+        let warnings = rights.fault().map(advice).into_iter().collect();
         Ok(Tested {
             server: format!("MongoDB {version}"),
             warnings,

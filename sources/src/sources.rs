@@ -2,7 +2,11 @@
 //! and closed when nobody asks any more. Called by the API's routes and by the agents' tools, which both [`Sources::open`] a stored source
 //! and ask what comes back.
 //!
+//! - `join`  questions to several sources, joined here
+//!
 //! Invariant: a query of a read-only source reaches its server only after `guard` has passed it.
+
+pub mod join;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +26,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::bigquery::Bigquery;
+use crate::duckdb::{Duckdb, Program};
 use crate::guard;
 use crate::mongodb::{self, Mongodb};
 use crate::mysql::Mysql;
@@ -44,7 +49,11 @@ pub struct SourceArgs {
     #[arg(long, env = "REJOIN_SOURCE_HOSTS", value_delimiter = ',')]
     pub source_hosts: Vec<String>,
 
-    /// Folders whose SQLite files may be data sources, separated by commas
+    /// DuckDB's program, by which DuckDB files are asked; without it there are no such sources
+    #[arg(long, env = "REJOIN_DUCKDB")]
+    pub source_duckdb: Option<PathBuf>,
+
+    /// Folders whose SQLite and DuckDB files may be data sources, separated by commas
     #[arg(long, env = "REJOIN_SOURCE_FOLDERS", value_delimiter = ',')]
     pub source_folders: Vec<PathBuf>,
 
@@ -82,6 +91,7 @@ impl Default for SourceArgs {
         Self {
             source_hosts: Vec::new(),
             source_folders: Vec::new(),
+            source_duckdb: None,
             source_connections: 4,
             source_idle_s: 300,
             source_timeout_s: 60,
@@ -117,10 +127,13 @@ pub struct Sources {
 struct Means {
     hosts: Hosts,
     folders: Arc<[PathBuf]>,
+    duckdb: Program,
     keys: Option<Arc<MasterKeys>>,
     bounds: Bounds,
     connections: usize,
     schema_age_s: i32,
+    /// One for each join that this process computes.
+    joins: Semaphore,
 }
 
 impl Sources {
@@ -133,10 +146,12 @@ impl Sources {
                 .filter(|folder| !folder.as_os_str().is_empty())
                 .cloned()
                 .collect(),
+            duckdb: Program::new(args.source_duckdb.clone()),
             keys,
             bounds: args.bounds(),
             connections: usize::from(args.source_connections),
             schema_age_s: args.source_schema_age_s,
+            joins: Semaphore::new(join::AT_A_TIME),
         };
         Self {
             means: Arc::new(means),
@@ -268,7 +283,8 @@ impl Sources {
             Kind::Postgresql => Arc::new(Postgresql::new(settings, secret, hosts, look)),
             Kind::Mysql => Arc::new(Mysql::new(settings, secret, hosts, look)),
             Kind::Sqlite => Arc::new(Sqlite::new(settings, means.folders.clone(), look)),
-            Kind::Mongodb => Arc::new(Mongodb::new(settings, secret, hosts, look)),
+            Kind::Duckdb => Arc::new(Duckdb::new(settings, means.duckdb.clone(), means.folders.clone(), look)),
+            Kind::Mongodb => Arc::new(Mongodb::new(settings, secret, hosts, look, content.read_only)),
             Kind::Bigquery => Arc::new(Bigquery::new(settings, secret, hosts)),
         };
         Opened {

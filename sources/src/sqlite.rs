@@ -1,10 +1,11 @@
 //! SQLite: a file in a folder that the operator allows. It is opened for reading only, and its authorizer refuses every step of a statement
-//! that is not reading. Called by `sources`.
+//! that is not reading. Called by `sources`; a join's tables in memory are asked in the same way ([`on_thread`], [`confine`], [`run`]).
 //!
 //! Invariant: the path that is opened has no link out of the folder in it; a question's thread ends when nobody waits for it any more.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use async_trait::async_trait;
@@ -12,9 +13,8 @@ use rejoin_shared::data_sources::Settings;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, ErrorCode, InterruptHandle, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
 
 use crate::mysql::hex;
 use crate::source::{
@@ -52,7 +52,7 @@ impl Sqlite {
         }
     }
 
-    /// Asks on a thread of its own; whoever stops waiting interrupts it.
+    /// Asks on a thread of its own.
     async fn ask<T: Send + 'static>(
         &self,
         access: Access,
@@ -61,32 +61,33 @@ impl Sqlite {
     ) -> Result<T, SourceError> {
         let path = self.settings.path.clone().unwrap_or_default();
         let folders = self.folders.clone();
-        let (tell, told) = oneshot::channel();
-        let asking = tokio::task::spawn_blocking(move || {
-            let connection = open(&path, &folders, access, bounds)?;
-            if tell.send(connection.get_interrupt_handle()).is_err() {
-                // Nobody waits any more.
-                return Err(timed_out(&bounds));
-            }
+        on_thread(move |waited_for| {
+            let connection = open(&path, &folders, access)?;
+            confine(&connection, access, bounds, waited_for)?;
             ask(&connection)
-        });
-        let interrupt = InterruptOnDrop(told.await.ok());
-        let answer = asking
-            .await
-            .map_err(|_| SourceError::Failed("the query could not be run".to_owned()))?;
-        drop(interrupt);
-        answer
+        })
+        .await
     }
 }
 
-struct InterruptOnDrop(Option<InterruptHandle>);
+/// Whether somebody still waits for what a thread does.
+pub(crate) type WaitedFor = Arc<AtomicBool>;
 
-impl Drop for InterruptOnDrop {
-    fn drop(&mut self) {
-        if let Some(handle) = &self.0 {
-            handle.interrupt();
+/// Does something on a thread of its own, which is told when nobody waits for it any more: when this future is dropped.
+pub(crate) async fn on_thread<T: Send + 'static>(
+    work: impl FnOnce(WaitedFor) -> Result<T, SourceError> + Send + 'static,
+) -> Result<T, SourceError> {
+    struct Waits(WaitedFor);
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            self.0.store(false, Ordering::Relaxed);
         }
     }
+    let waits = Waits(Arc::new(AtomicBool::new(true)));
+    let waited_for = waits.0.clone();
+    tokio::task::spawn_blocking(move || work(waited_for))
+        .await
+        .map_err(|_| SourceError::Failed("the query could not be run".to_owned()))?
 }
 
 fn timed_out(bounds: &Bounds) -> SourceError {
@@ -94,7 +95,7 @@ fn timed_out(bounds: &Bounds) -> SourceError {
 }
 
 /// The file that a source may be, wherever links lead.
-fn allowed(path: &str, folders: &[PathBuf]) -> Result<PathBuf, SourceError> {
+pub(crate) fn allowed(path: &str, folders: &[PathBuf]) -> Result<PathBuf, SourceError> {
     if folders.is_empty() {
         return Err(SourceError::Unconfigured(
             "files may be sources only in folders that the operator names in REJOIN_SOURCE_FOLDERS".to_owned(),
@@ -117,18 +118,27 @@ fn allowed(path: &str, folders: &[PathBuf]) -> Result<PathBuf, SourceError> {
     }
 }
 
-fn open(path: &str, folders: &[PathBuf], access: Access, bounds: Bounds) -> Result<Connection, SourceError> {
+fn open(path: &str, folders: &[PathBuf], access: Access) -> Result<Connection, SourceError> {
     let path = allowed(path, folders)?;
     let mode = match access {
         Access::Reads => OpenFlags::SQLITE_OPEN_READ_ONLY,
         Access::Writes => OpenFlags::SQLITE_OPEN_READ_WRITE,
     };
-    let failed = |error: rusqlite::Error| SourceError::Unreachable(error.to_string());
-    let connection = Connection::open_with_flags(
+    Connection::open_with_flags(
         path,
         mode | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW,
     )
-    .map_err(failed)?;
+    .map_err(|error| SourceError::Unreachable(error.to_string()))
+}
+
+/// Holds a connection to bounds: of time from now, of what a value may be long, and to reading. It ends what nobody waits for.
+pub(crate) fn confine(
+    connection: &Connection,
+    access: Access,
+    bounds: Bounds,
+    waited_for: WaitedFor,
+) -> Result<(), SourceError> {
+    let failed = |error: rusqlite::Error| SourceError::Unreachable(error.to_string());
     connection
         .busy_timeout(std::time::Duration::from_millis(BUSY_TIMEOUT_MS))
         .map_err(failed)?;
@@ -150,9 +160,11 @@ fn open(path: &str, folders: &[PathBuf], access: Access, bounds: Bounds) -> Resu
     }
     let until = Instant::now() + bounds.timeout;
     connection
-        .progress_handler(STEPS_PER_LOOK, Some(move || Instant::now() >= until))
-        .map_err(failed)?;
-    Ok(connection)
+        .progress_handler(
+            STEPS_PER_LOOK,
+            Some(move || Instant::now() >= until || !waited_for.load(Ordering::Relaxed)),
+        )
+        .map_err(failed)
 }
 
 /// What each step of a statement may be, where only reads pass.
@@ -177,7 +189,8 @@ fn failure(error: &rusqlite::Error, bounds: &Bounds) -> SourceError {
     }
 }
 
-fn run(connection: &Connection, query: &str, access: Access, bounds: Bounds) -> Result<Rows, SourceError> {
+/// Runs one statement on a confined connection.
+pub(crate) fn run(connection: &Connection, query: &str, access: Access, bounds: Bounds) -> Result<Rows, SourceError> {
     let failed = |error: rusqlite::Error| failure(&error, &bounds);
     if access == Access::Reads {
         connection.authorizer(Some(authorize)).map_err(failed)?;

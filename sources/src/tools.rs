@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use rejoin_shared::data_sources::{self, DataSource, Kind};
-use rejoin_shared::tools::arguments::Kind::{OptionalInteger, Text};
+use rejoin_shared::tools::arguments::Kind::{Objects, OptionalInteger, Text};
 use rejoin_shared::tools::arguments::{self, Parameter};
 use rejoin_shared::tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use rejoin_shared::walls::Asking;
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::run_console;
 use crate::source::{Access, SourceError};
+use crate::sources::join::{JoinBounds, JoinError, Part, QUERIES_MAX};
 use crate::sources::{Ask, Sources};
 
 /// Rows that a model is shown, unless it asks for more.
@@ -35,6 +36,16 @@ const QUERY: Parameter = Parameter::new(
     Text,
     "One statement that reads. SQL in the source's own dialect; of MongoDB db.collection.find({…}), .aggregate([…]), .countDocuments({…}) or .distinct(\"field\").",
 );
+/// A query of `join_query_results`.
+const JOINED: &[Parameter] = &[
+    Parameter::new(
+        "name",
+        Text,
+        "What `sql` calls its answer: letters, digits and _, beginning with a letter.",
+    ),
+    DATABASE_ID,
+    QUERY,
+];
 const MAX_ROWS: Parameter = Parameter::new("maxRows", OptionalInteger, "How many rows to show; default 100.");
 
 /// One of the tools.
@@ -46,6 +57,7 @@ enum Verb {
     Inspect,
     Execute,
     Explain,
+    Join,
     Modify,
 }
 
@@ -58,7 +70,13 @@ struct Definition {
     parameters: &'static [Parameter],
 }
 
-const SQL: &[Kind] = &[Kind::Postgresql, Kind::Mysql, Kind::Sqlite, Kind::Bigquery];
+const SQL: &[Kind] = &[
+    Kind::Postgresql,
+    Kind::Mysql,
+    Kind::Sqlite,
+    Kind::Duckdb,
+    Kind::Bigquery,
+];
 const DOCUMENTS: &[Kind] = &[Kind::Mongodb];
 const WAREHOUSE: &[Kind] = &[Kind::Bigquery];
 
@@ -124,6 +142,24 @@ const TOOLS: &[Definition] = &[
         verb: Verb::Explain,
         kinds: &[],
         parameters: &[DATABASE_ID, QUERY],
+    },
+    Definition {
+        name: "join_query_results",
+        description: "Answers a question about several databases: asks each its own query, side by side, and runs one SELECT over what came back. \
+                      Each query's answer is a table by its name; `sql` is SQLite's, whatever the databases are. Truth is 1 and 0 there, times are text \
+                      (compare them with datetime()), documents and lists are JSON (json_extract). Each answer has at most some 1,000 rows: filter and \
+                      aggregate in the queries. `partial` says that one was cut short, and so what is joined.",
+        verb: Verb::Join,
+        kinds: &[],
+        parameters: &[
+            Parameter::new("queries", Objects(JOINED), "2 to 5 queries."),
+            Parameter::new(
+                "sql",
+                Text,
+                "One SELECT of SQLite's over the tables that the queries name.",
+            ),
+            MAX_ROWS,
+        ],
     },
     Definition {
         name: "modify_data",
@@ -239,6 +275,7 @@ impl Tool for SourceTool {
                 Ok(json!(schema.await.map_err(told)?))
             }
             Verb::Execute | Verb::Modify => self.execute(context, &arguments).await,
+            Verb::Join => self.join(context, &arguments).await,
             Verb::Explain => {
                 let (source, database) = self.find(context, &arguments).await?;
                 let query = arguments["query"].as_str().unwrap_or_default();
@@ -299,16 +336,41 @@ impl SourceTool {
             Verb::Modify => (text("statement"), Access::Writes),
             _ => (text("query"), Access::Reads),
         };
-        let rows = arguments["maxRows"].as_f64().filter(|rows| *rows >= 1.0);
         let ask = Ask {
             access,
-            // Larger ones are cut down to the source's bound.
-            max_rows: Some(rows.map_or(ROWS, |rows| rows.min(f64::from(u32::MAX)) as u32)),
+            max_rows: Some(rows_shown(arguments)),
             max_bytes: Some(ANSWER_MAX_BYTES),
             ..Ask::reading(database.as_deref(), query)
         };
         let answer = self.sources.query(&context.db, Asking::Everybody, &source, ask).await;
         Ok(json!(answer.map_err(told)?))
+    }
+
+    async fn join(&self, context: &ToolContext, arguments: &Value) -> Result<Value, ToolError> {
+        let queries = arguments["queries"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let mut found = Vec::with_capacity(queries.len());
+        for query in queries.iter().take(QUERIES_MAX + 1) {
+            found.push(self.find(context, query).await?);
+        }
+        let parts: Vec<Part<'_>> = found
+            .iter()
+            .zip(queries)
+            .map(|((source, database), query)| Part {
+                name: query["name"].as_str().unwrap_or_default(),
+                source,
+                database: database.as_deref(),
+                query: query["query"].as_str().unwrap_or_default(),
+            })
+            .collect();
+        let shown = JoinBounds {
+            max_rows: Some(rows_shown(arguments)),
+            max_bytes: Some(ANSWER_MAX_BYTES),
+            timeout: None,
+        };
+        let sql = arguments["sql"].as_str().unwrap_or_default();
+        let asked = self.sources.join(&context.db, Asking::Everybody, &parts, sql, shown);
+        let told = |error: JoinError| ToolError::RespondToModel(error.to_string());
+        Ok(json!(asked.await.map_err(told)?))
     }
 
     /// The source that an argument names, and the database of it.
@@ -329,6 +391,12 @@ impl SourceTool {
         })?;
         Ok((source, dataset.or(database)))
     }
+}
+
+/// Rows that a call asks for. Larger numbers are cut down to the source's bound.
+fn rows_shown(arguments: &Value) -> u32 {
+    let rows = arguments["maxRows"].as_f64().filter(|rows| *rows >= 1.0);
+    rows.map_or(ROWS, |rows| rows.min(f64::from(u32::MAX)) as u32)
 }
 
 pub(crate) fn internal(error: sqlx::Error) -> ToolError {

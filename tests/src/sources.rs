@@ -18,8 +18,18 @@ pub fn args() -> SourceArgs {
     SourceArgs {
         source_hosts: vec!["*".to_owned()],
         source_folders: vec![std::env::temp_dir()],
+        source_duckdb: duckdb(),
         ..SourceArgs::default()
     }
+}
+
+/// DuckDB's program. None: it is not installed.
+pub fn duckdb() -> Option<PathBuf> {
+    let program = PathBuf::from(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../.cache/duckdb/duckdb_cli/duckdb"
+    ));
+    program.is_file().then_some(program)
 }
 
 /// A worker that may ask them, and opens secrets as the tests' API does.

@@ -2,10 +2,12 @@
 //! add, change and remove.
 //!
 //! - `bodies`  what requests and answers say
+//! - `join`    one answer from several sources
 //!
 //! Invariant: no transaction of Rejoin's own database is open while a source is asked.
 
 mod bodies;
+mod join;
 
 use std::time::Duration;
 
@@ -49,6 +51,7 @@ pub fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(schema))
         .routes(routes!(query))
         .routes(routes!(explain))
+        .routes(routes!(join::join))
 }
 
 fn not_found() -> Problem {

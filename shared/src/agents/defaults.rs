@@ -99,8 +99,8 @@ pub fn specialists() -> Vec<DefinitionContent> {
         (
             "sql-analyst",
             "sql",
-            "Asks MySQL, MariaDB and SQLite databases: tables, SQL.",
-            json!(["mysql", "sqlite"]),
+            "Asks MySQL, MariaDB, SQLite and DuckDB databases: tables, SQL.",
+            json!(["mysql", "sqlite", "duckdb"]),
         ),
     ];
     let handoffs = |but: &str| -> Vec<Value> {
@@ -212,7 +212,9 @@ fn opening(name: &str) -> &'static str {
             "You answer questions from BigQuery, in its SQL: backticks around `project.dataset.table`, and filters on the partition."
         }
         "postgres-analyst" => "You answer questions from PostgreSQL databases, in their SQL.",
-        _ => "You answer questions from MySQL, MariaDB and SQLite databases, in the SQL of the one that you ask.",
+        _ => {
+            "You answer questions from MySQL, MariaDB, SQLite and DuckDB databases, in the SQL of the one that you ask."
+        }
     }
 }
 
@@ -220,9 +222,11 @@ fn closing(name: &str) -> &'static str {
     match name {
         "bigquery-analyst" => {
             "What a query reads costs money: ask for the columns and days that are needed, and see what a query would cost before a dear one. \
-                               What is about another kind of database, hand over to its specialist."
+                               What is about another kind of database, hand over to its specialist; what is about several of them at once, ask with join_query_results."
         }
-        _ => "What is about another kind of database, hand over to its specialist.",
+        _ => {
+            "What is about another kind of database, hand over to its specialist; what is about several of them at once, ask with join_query_results."
+        }
     }
 }
 
@@ -235,6 +239,7 @@ fn tools(name: &str) -> Vec<String> {
             "list_collections",
             "inspect_collection",
             "execute_query",
+            "join_query_results",
         ],
         "bigquery-analyst" => &[
             "list_data_sources",
@@ -242,6 +247,7 @@ fn tools(name: &str) -> Vec<String> {
             "bq_list_tables",
             "bq_inspect_table",
             "bq_execute_query",
+            "join_query_results",
         ],
         _ => &[
             "list_data_sources",
@@ -249,6 +255,7 @@ fn tools(name: &str) -> Vec<String> {
             "list_tables",
             "inspect_table",
             "execute_query",
+            "join_query_results",
         ],
     };
     own.iter()

@@ -20,15 +20,17 @@ pub enum Kind {
     /// MySQL, and MariaDB.
     Mysql,
     Sqlite,
+    Duckdb,
     Mongodb,
     Bigquery,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 5] = [
+    pub const ALL: [Kind; 6] = [
         Kind::Postgresql,
         Kind::Mysql,
         Kind::Sqlite,
+        Kind::Duckdb,
         Kind::Mongodb,
         Kind::Bigquery,
     ];
@@ -38,6 +40,7 @@ impl Kind {
             Kind::Postgresql => "postgresql",
             Kind::Mysql => "mysql",
             Kind::Sqlite => "sqlite",
+            Kind::Duckdb => "duckdb",
             Kind::Mongodb => "mongodb",
             Kind::Bigquery => "bigquery",
         }
@@ -50,8 +53,16 @@ impl Kind {
     /// Whether it is asked in SQL.
     pub fn is_sql(self) -> bool {
         match self {
-            Kind::Postgresql | Kind::Mysql | Kind::Sqlite | Kind::Bigquery => true,
+            Kind::Postgresql | Kind::Mysql | Kind::Sqlite | Kind::Duckdb | Kind::Bigquery => true,
             Kind::Mongodb => false,
+        }
+    }
+
+    /// Whether it is a file that the operator lets be asked.
+    pub fn is_file(self) -> bool {
+        match self {
+            Kind::Sqlite | Kind::Duckdb => true,
+            Kind::Postgresql | Kind::Mysql | Kind::Mongodb | Kind::Bigquery => false,
         }
     }
 
@@ -61,7 +72,7 @@ impl Kind {
             Kind::Mysql => 3306,
             Kind::Mongodb => 27017,
             Kind::Bigquery => 443,
-            Kind::Sqlite => 0,
+            Kind::Sqlite | Kind::Duckdb => 0,
         }
     }
 }
@@ -90,7 +101,10 @@ pub struct Settings {
     /// mongodb: the database that knows the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auth_source: Option<String>,
-    /// sqlite: the file, in a folder that the operator allows.
+    /// mongodb: whether a read-only source may be asked as a user who may do more than read. Absent: no.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accepts_writer: Option<bool>,
+    /// sqlite, duckdb: the file, in a folder that the operator allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// bigquery: the cloud project that queries are billed to.
@@ -123,14 +137,15 @@ impl Settings {
             (
                 "database",
                 self.database.is_some(),
-                !is(Kind::Sqlite),
+                !kind.is_file(),
                 is(Kind::Postgresql),
             ),
             ("user", self.user.is_some(), is_server, is_server && !is(Kind::Mongodb)),
             ("tls", self.tls.is_some(), is_server, false),
             ("srv", self.srv.is_some(), is(Kind::Mongodb), false),
             ("authSource", self.auth_source.is_some(), is(Kind::Mongodb), false),
-            ("path", self.path.is_some(), is(Kind::Sqlite), is(Kind::Sqlite)),
+            ("acceptsWriter", self.accepts_writer.is_some(), is(Kind::Mongodb), false),
+            ("path", self.path.is_some(), kind.is_file(), kind.is_file()),
             (
                 "cloudProject",
                 self.cloud_project.is_some(),
@@ -253,10 +268,11 @@ pub fn from_url(text: &str) -> Result<(Kind, Settings, Option<String>), String> 
         "mysql" | "mariadb" => Kind::Mysql,
         "mongodb" | "mongodb+srv" => Kind::Mongodb,
         "sqlite" => Kind::Sqlite,
+        "duckdb" => Kind::Duckdb,
         "bigquery" => Kind::Bigquery,
         other => {
             return Err(format!(
-                "`{other}://` is no kind of source: postgres://, mysql://, mongodb://, mongodb+srv://, sqlite:///path or bigquery://project/dataset is needed"
+                "`{other}://` is no kind of source: postgres://, mysql://, mongodb://, mongodb+srv://, sqlite:///path, duckdb:///path or bigquery://project/dataset is needed"
             ));
         }
     };
@@ -264,7 +280,7 @@ pub fn from_url(text: &str) -> Result<(Kind, Settings, Option<String>), String> 
     let below = plain(url.path().trim_start_matches('/'));
     let host = url.host_str().filter(|host| !host.is_empty()).map(str::to_owned);
     let mut settings = match kind {
-        Kind::Sqlite => Settings {
+        Kind::Sqlite | Kind::Duckdb => Settings {
             path: plain(url.path()),
             ..Settings::default()
         },
@@ -292,6 +308,7 @@ pub fn from_url(text: &str) -> Result<(Kind, Settings, Option<String>), String> 
                 }
             }
             "authSource" => settings.auth_source = Some(value.into_owned()),
+            "acceptsWriter" => settings.accepts_writer = Some(value == "true"),
             "location" => settings.location = Some(value.into_owned()),
             other => return Err(format!("the URL's parameter {other} is not known here: leave it out")),
         }
@@ -351,6 +368,7 @@ mod tests {
         };
         assert!(settings.check(Kind::Postgresql).is_err());
         assert_eq!(settings.check(Kind::Sqlite), Ok(()));
+        assert_eq!(settings.check(Kind::Duckdb), Ok(()));
         assert!(Settings::default().check(Kind::Mysql).unwrap_err().contains("host"));
         let settings = Settings {
             host: Some("a,b".to_owned()),

@@ -1,6 +1,6 @@
 //! Tools over consoles: the texts that a user sees and edits beside the chat. Which console a call means: the one it names, else the
 //! conversation's pinned one, else the one that was active when the user wrote. A change goes to no other console than the conversation's own
-//! unless the user has let it (`switch_console` is always confirmed).
+//! unless the user has let it (`switch_console` is always confirmed); that of a run without a conversation to none that is in one.
 //!
 //! They return data; what readers are told of it follows from that ([`Tool::events`]), and is written with the call's end.
 
@@ -272,14 +272,16 @@ impl Desk {
     async fn own(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Console, ToolError> {
         let console = self.get(db, self.target(arguments)?).await?;
         let here = &self.surroundings;
-        let is_own = here.conversation_id.is_none()
-            || here.pinned.or(here.active) == Some(console.id)
-            || here.conversation_id == console.conversation_id;
-        match is_own {
-            true => Ok(console),
-            false => Err(told(format!(
-                "the console {} ({}) is not this conversation's: switch_console asks the user whether it may be",
-                console.id, console.title
+        // A run without a conversation has those that are in none.
+        let is_own = here.pinned.or(here.active) == Some(console.id) || here.conversation_id == console.conversation_id;
+        let (id, title) = (console.id, &console.title);
+        match (is_own, here.conversation_id) {
+            (true, _) => Ok(console),
+            (false, Some(_)) => Err(told(format!(
+                "the console {id} ({title}) is not this conversation's: switch_console asks the user whether it may be"
+            ))),
+            (false, None) => Err(told(format!(
+                "the console {id} ({title}) belongs to a conversation, and this run to none: open another one with create_console"
             ))),
         }
     }

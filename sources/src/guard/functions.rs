@@ -78,6 +78,39 @@ const SQLITE: &str = "
     pragma_table_xinfo printf quote random randomblob regexp sinh snippet soundex sqlite_version strftime string_agg subtype
     tanh time timediff total total_changes trunc typeof unhex unicode unixepoch unlikely zeroblob";
 
+/// DuckDB. None that reads files (`read_*`, `glob`, `parquet_*`, `sniff_csv`), asks by text (`query`, `query_table`), changes settings or logs, or
+/// tells of the process (`getenv`, `duckdb_secrets`, `duckdb_settings`).
+const DUCKDB: &str = "
+    age any_value approx_count_distinct approx_quantile arbitrary arg_max arg_min array_agg array_concat array_contains
+    array_distinct array_extract array_length array_position array_slice array_sort array_to_string ascii bar base64 bit_and
+    bit_count bit_or bit_xor bool_and bool_or cardinality cbrt century chr contains corr count_if count_star covar_pop
+    covar_samp current_database current_schema date date_add date_diff date_part date_sub date_trunc datediff datepart
+    datesub datetrunc day dayname dayofmonth dayofweek dayofyear decade decode duckdb_columns duckdb_constraints
+    duckdb_indexes duckdb_schemas duckdb_tables duckdb_types duckdb_views element_at encode ends_with entropy epoch
+    epoch_ms epoch_ns epoch_us era even extract factorial favg filter first flatten format formatreadabledecimalsize
+    formatreadablesize from_base64 from_hex fsum gamma gcd gen_random_uuid generate_series generate_subscripts greatest
+    grouping group_concat hamming hash hex histogram hour ilike_escape instr isfinite isinf isnan isodow isoyear
+    jaccard jaro_similarity jaro_winkler_similarity json json_array json_array_length json_contains json_each json_exists
+    json_extract json_extract_path json_extract_path_text json_extract_string json_group_array json_group_object json_keys
+    json_merge_patch json_object json_pretty json_quote json_structure json_transform json_tree json_type json_valid
+    json_value julian kurtosis last last_day lcase lcm levenshtein lgamma like_escape list list_aggregate list_any_value
+    list_append list_apply list_avg list_concat list_contains list_count list_distinct list_element list_extract list_filter
+    list_has list_has_all list_has_any list_indexof list_intersect list_last list_max list_mean list_median list_min
+    list_pack list_position list_reduce list_reverse list_reverse_sort list_slice list_sort list_sum list_transform
+    list_unique list_value list_zip listagg localtime localtimestamp log10 log2 mad make_date make_time make_timestamp map
+    map_contains map_entries map_extract map_from_entries map_keys map_values max_by md5 mean median microsecond millennium
+    millisecond min_by minute mode month monthname multiply nextafter nfc_normalize not_ilike_escape not_like_escape now
+    ord parse_dirname parse_filename position prefix printf product quantile quantile_cont quantile_disc quarter random range
+    regexp_escape regexp_extract regexp_extract_all regexp_full_match regexp_matches regexp_replace regexp_split_to_array
+    regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy repeat reservoir_quantile row
+    second sem set_bit sha1 sha256 signbit skewness split split_part starts_with stats stddev stddev_pop stddev_samp
+    str_split str_split_regex strftime string_agg string_split string_split_regex strip_accents strlen strpos strptime
+    struct_extract struct_insert struct_pack suffix timezone timezone_hour timezone_minute to_base64 to_binary to_days
+    to_hex to_hours to_json to_microseconds to_milliseconds to_minutes to_months to_seconds to_timestamp to_weeks to_years
+    today transaction_timestamp translate trunc try_cast try_strptime typeof ucase unbin unhex unicode union_extract
+    union_tag union_value unnest uuid var_pop var_samp variance vector_type version week weekday weekofyear xor year
+    yearweek";
+
 /// BigQuery, with the namespaces that it has.
 const BIGQUERY: &str = "
     any_value approx_count_distinct approx_quantiles approx_top_count approx_top_sum array array_agg array_concat
@@ -121,6 +154,11 @@ pub(crate) fn mysql(name: &str) -> bool {
 
 pub(crate) fn sqlite(name: &str) -> bool {
     static NAMES: Names = LazyLock::new(|| listed(SQLITE));
+    NAMES.contains(name.to_ascii_lowercase().as_str())
+}
+
+pub(crate) fn duckdb(name: &str) -> bool {
+    static NAMES: Names = LazyLock::new(|| listed(DUCKDB));
     NAMES.contains(name.to_ascii_lowercase().as_str())
 }
 

@@ -1,8 +1,8 @@
-//! Statements of MySQL, SQLite and BigQuery, by `sqlparser`. Called by `guard`.
+//! Statements of MySQL, SQLite, DuckDB and BigQuery, by `sqlparser`. Called by `guard`.
 //!
 //! A parser that is not the server's own may read a statement in another way than the server does. What is known of that is refused here
 //! (comments that MySQL runs); what is not is left to the walls behind: SQLite's authorizer, MySQL's read-only transaction and
-//! single prepared statement, BigQuery's own word in the dry run that it is a SELECT.
+//! single prepared statement, DuckDB's safe mode, BigQuery's own word in the dry run that it is a SELECT.
 
 use std::ops::ControlFlow;
 
@@ -10,7 +10,7 @@ use rejoin_shared::data_sources::Kind;
 use sqlparser::ast::{
     BinaryOperator, Expr, Ident, ObjectName, Query, Select, SetExpr, Statement, TableFactor, Visit, Visitor,
 };
-use sqlparser::dialect::{BigQueryDialect, Dialect, MySqlDialect, SQLiteDialect};
+use sqlparser::dialect::{BigQueryDialect, Dialect, DuckDbDialect, MySqlDialect, SQLiteDialect};
 use sqlparser::parser::Parser;
 
 use super::{ONE_STATEMENT, READS_ONLY, functions, refused_function};
@@ -63,6 +63,7 @@ fn single(kind: Kind, sql: &str) -> Result<Statement, String> {
     let dialect: &dyn Dialect = match kind {
         Kind::Mysql => &MySqlDialect {},
         Kind::Sqlite => &SQLiteDialect {},
+        Kind::Duckdb => &DuckDbDialect {},
         Kind::Bigquery => &BigQueryDialect {},
         Kind::Postgresql | Kind::Mongodb => return Err("it is not asked in this dialect".to_owned()),
     };
@@ -85,6 +86,20 @@ fn single(kind: Kind, sql: &str) -> Result<Statement, String> {
 /// Whether a table of SQLite's, by its name in lower case, is about its file and statements.
 pub(super) fn hides_sqlite(table: &str) -> bool {
     MACHINERY.contains(&table)
+}
+
+/// Whether DuckDB might take a table's name for a file's or an address.
+fn opens_file(ident: &Ident) -> bool {
+    ident.quote_style == Some('\'') || ident.value.contains(['/', '\\', '.', ':', '*', '?', '~', '|'])
+}
+
+/// DuckDB's views about its own process.
+fn hides_duckdb(relation: &ObjectName) -> bool {
+    let table = relation.0.last().and_then(|part| part.as_ident());
+    table.is_some_and(|table| {
+        let name = table.value.to_ascii_lowercase();
+        (name.starts_with("duckdb_") || name.starts_with("pragma_")) && !functions::duckdb(&name)
+    })
 }
 
 /// Passes what reads; breaks with what is wrong.
@@ -112,6 +127,7 @@ impl Reads {
         let allowed = match self.kind {
             Kind::Mysql => is_plain && functions::mysql(&joined),
             Kind::Sqlite => is_plain && functions::sqlite(&joined),
+            Kind::Duckdb => is_plain && functions::duckdb(&joined),
             Kind::Bigquery => functions::bigquery(&joined),
             Kind::Postgresql | Kind::Mongodb => false,
         };
@@ -205,6 +221,10 @@ impl Visitor for Reads {
                     hides_sqlite(&table) || table.starts_with("pragma_") && !functions::sqlite(&table)
                 })
             }
+            // What is named like a file is read from it.
+            Kind::Duckdb => {
+                relation.0.iter().any(|part| part.as_ident().is_none_or(opens_file)) || hides_duckdb(relation)
+            }
             Kind::Bigquery | Kind::Postgresql | Kind::Mongodb => false,
         };
         match is_hidden {
@@ -277,7 +297,7 @@ mod tests {
             "with x as (select 1 as i) select sum(i) over (partition by i) from x union all select 2",
             "select case when a then upper(b) else coalesce(c, 'x;y') end from t join u on t.id = u.id -- done",
         ];
-        for kind in [Kind::Mysql, Kind::Sqlite, Kind::Bigquery] {
+        for kind in [Kind::Mysql, Kind::Sqlite, Kind::Duckdb, Kind::Bigquery] {
             for sql in every {
                 assert_eq!(check(kind, sql), Ok(()), "{kind:?} {sql}");
             }
@@ -299,6 +319,14 @@ mod tests {
             "values (1), (2)",
         ] {
             assert_eq!(check(Kind::Sqlite, sql), Ok(()), "{sql}");
+        }
+        for sql in [
+            "from orders select item, count(*) group by all",
+            "select * exclude (item), strftime(at, '%Y-%m'), list_transform([1, 2], x -> x + 1) from orders",
+            "select unnest(tags), quantile_cont(total, 0.9), arg_max(item, total) from shop.orders group by 1",
+            "select * from range(1, 10) t(i) join information_schema.tables on true where doc->>'$.a' = 'x'",
+        ] {
+            assert_eq!(check(Kind::Duckdb, sql), Ok(()), "{sql}");
         }
         for sql in [
             "select countif(a), safe_divide(1, 2), format_date('%Y', d) from `p.d.t` where _partitiontime > timestamp_sub(current_timestamp(), interval 1 day)",

@@ -34,6 +34,9 @@ async fn mongodb_is_asked_in_its_shells_words_within_bounds() {
     assert_eq!(written.rows.affected_rows, Some(3));
 
     content.read_only = true;
+    let refused = opened(&content).test().await.unwrap_err();
+    assert!(refused.to_string().contains("without a user"), "{refused}");
+    content.settings.accepts_writer = Some(true);
     let opened = opened(&content);
     let tested = opened.test().await.unwrap();
     assert!(tested.server.contains("MongoDB"), "{tested:?}");

@@ -2,8 +2,9 @@
 
 use chrono::{DateTime, Utc};
 use rejoin_shared::data_sources::{Content, DataSource, Kind, Limits, Settings};
-use rejoin_sources::source::{Table, Tested};
+use rejoin_sources::source::{Column, Table, Tested};
 use rejoin_sources::sources::Schema;
+use rejoin_sources::sources::join::{Join, Joined};
 use rejoin_sources::{Answer, SourceError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -32,7 +33,9 @@ pub struct DataSourceSettings {
     srv: Option<bool>,
     /// mongodb: the database that knows the user
     auth_source: Option<String>,
-    /// sqlite: the file, in a folder that the operator allows
+    /// mongodb: whether a read-only source may be asked as a user who may do more than read. Absent: no
+    accepts_writer: Option<bool>,
+    /// sqlite, duckdb: the file, in a folder that the operator allows
     path: Option<String>,
     /// bigquery: the cloud project that queries are billed to
     cloud_project: Option<String>,
@@ -61,7 +64,7 @@ pub struct DataSourceLimits {
 pub struct DataSourceBody {
     pub id: Uuid,
     pub name: String,
-    /// `postgresql`, `mysql`, `sqlite`, `mongodb` or `bigquery`
+    /// `postgresql`, `mysql`, `sqlite`, `duckdb`, `mongodb` or `bigquery`
     #[schema(value_type = String)]
     pub kind: Kind,
     #[schema(value_type = DataSourceSettings)]
@@ -114,7 +117,7 @@ pub struct DataSources {
 pub struct DataSourceRequest {
     /// Unique in the project; a letter or a digit, then also `_`, `-` and `.`
     pub name: Option<String>,
-    /// `postgresql`, `mysql`, `sqlite`, `mongodb` or `bigquery`; it stays as it is
+    /// `postgresql`, `mysql`, `sqlite`, `duckdb`, `mongodb` or `bigquery`; it stays as it is
     #[schema(value_type = Option<String>)]
     pub kind: Option<Kind>,
     /// All of them: what is not there is not set
@@ -139,10 +142,9 @@ impl DataSourceRequest {
         {
             return Err(invalid("a source's kind stays: add another source".to_owned()));
         }
-        let kind = self
-            .kind
-            .or(before.map(|before| before.kind))
-            .ok_or_else(|| invalid("`kind` is missing: postgresql, mysql, sqlite, mongodb or bigquery".to_owned()))?;
+        let kind = self.kind.or(before.map(|before| before.kind)).ok_or_else(|| {
+            invalid("`kind` is missing: postgresql, mysql, sqlite, duckdb, mongodb or bigquery".to_owned())
+        })?;
         let was = |take: fn(&Content) -> String| before.map(take);
         let content = Content {
             name: self
@@ -326,12 +328,8 @@ pub struct QueryAnswer {
 
 impl From<Answer> for QueryAnswer {
     fn from(answer: Answer) -> Self {
-        let columns = answer.rows.columns.into_iter().map(|column| QueryColumn {
-            name: column.name,
-            type_name: column.type_name,
-        });
         Self {
-            columns: columns.collect(),
+            columns: query_columns(answer.rows.columns),
             rows: answer.rows.rows,
             truncated: answer.rows.truncated,
             affected_rows: answer.rows.affected_rows,
@@ -339,6 +337,14 @@ impl From<Answer> for QueryAnswer {
             elapsed_ms: answer.elapsed_ms,
         }
     }
+}
+
+fn query_columns(columns: Vec<Column>) -> Vec<QueryColumn> {
+    let column = |column: Column| QueryColumn {
+        name: column.name,
+        type_name: column.type_name,
+    };
+    columns.into_iter().map(column).collect()
 }
 
 /// How the server would run a query
@@ -350,7 +356,12 @@ pub struct Plan {
 
 /// A source's refusal, as it is told to whoever asked.
 pub(super) fn problem(error: SourceError) -> Problem {
-    let (status, code) = match &error {
+    problem_of(&error, error.to_string())
+}
+
+/// The same for a part of a join, with words that tell which one.
+pub(super) fn problem_of(error: &SourceError, detail: String) -> Problem {
+    let (status, code) = match error {
         SourceError::Refused(_) => (StatusCode::UNPROCESSABLE_ENTITY, "query_refused"),
         SourceError::Failed(_) => (StatusCode::UNPROCESSABLE_ENTITY, "query_failed"),
         SourceError::TooLarge(_) => (StatusCode::UNPROCESSABLE_ENTITY, "answer_too_large"),
@@ -358,5 +369,91 @@ pub(super) fn problem(error: SourceError) -> Problem {
         SourceError::TimedOut(_) => (StatusCode::GATEWAY_TIMEOUT, "query_timed_out"),
         SourceError::Unconfigured(_) => (StatusCode::SERVICE_UNAVAILABLE, "data_sources_not_configured"),
     };
-    Problem::new(status, code, error.to_string())
+    Problem::new(status, code, detail)
+}
+
+/// Queries of several data sources, whose answers are joined
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct JoinRequest {
+    /// 2 to 5 of them
+    pub queries: Vec<JoinedQuery>,
+    /// One SELECT of SQLite's over the tables that the queries' names are
+    pub sql: String,
+    /// Fewer rows than the operator's bound
+    pub max_rows: Option<u32>,
+}
+
+/// A query whose answer becomes a table
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct JoinedQuery {
+    /// What `sql` calls the table: letters, digits and `_`, beginning with a letter
+    pub name: String,
+    /// A data source, by its name or its id
+    pub source: String,
+    /// Absent: the source's own
+    pub database: Option<String>,
+    /// One statement that reads, in the source's own language
+    pub query: String,
+}
+
+/// What became of a query
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct JoinedPart {
+    pub name: String,
+    /// The data source's name
+    pub source: String,
+    /// As `sql` calls them, with the types that they have there
+    pub columns: Vec<QueryColumn>,
+    /// How many rows were joined
+    pub rows: usize,
+    /// Whether there were more, which are missing from the join
+    pub truncated: bool,
+    /// [milliseconds]
+    pub elapsed_ms: u64,
+    /// bigquery: what it cost [bytes]
+    pub bytes_billed: Option<u64>,
+}
+
+/// What a join was answered
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct JoinAnswer {
+    pub columns: Vec<QueryColumn>,
+    /// In each a value for each column
+    pub rows: Vec<Vec<Value>>,
+    /// Whether the join has more rows than the bounds allow
+    pub truncated: bool,
+    /// Whether a query was truncated, so that rows, counts and sums may be missing something
+    pub partial: bool,
+    /// That, in words
+    pub note: Option<String>,
+    pub queries: Vec<JoinedPart>,
+    /// [milliseconds]
+    pub elapsed_ms: u64,
+}
+
+impl From<Join> for JoinAnswer {
+    fn from(join: Join) -> Self {
+        let part = |part: Joined| JoinedPart {
+            name: part.name,
+            source: part.source,
+            columns: query_columns(part.columns),
+            rows: part.rows,
+            truncated: part.truncated,
+            elapsed_ms: part.elapsed_ms,
+            bytes_billed: part.bytes_billed,
+        };
+        Self {
+            columns: query_columns(join.rows.columns),
+            rows: join.rows.rows,
+            truncated: join.rows.truncated,
+            partial: join.partial,
+            note: join.note,
+            queries: join.queries.into_iter().map(part).collect(),
+            elapsed_ms: join.elapsed_ms,
+        }
+    }
 }

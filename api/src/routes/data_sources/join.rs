@@ -1,0 +1,64 @@
+//! `POST …/data-sources/join`: one answer from several sources. Whoever may ask each of them may join them.
+
+use axum::Json;
+use axum::extract::State;
+use rejoin_shared::data_sources;
+use rejoin_sources::sources::join::{JoinBounds, JoinError, Part, QUERIES_MAX};
+use uuid::Uuid;
+
+use super::ASK_LIMIT;
+use super::bodies::{JoinAnswer, JoinRequest, problem_of};
+use crate::caller::Caller;
+use crate::extract::{Body, Segments};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+/// Ask several data sources, and join what they answer
+///
+/// Each query is asked at its own source; the answers, within the sources' bounds, become tables of a database in memory, which `sql` reads.
+/// Who hangs up ends all of them, on their servers, too.
+#[utoipa::path(post, path = "/api/projects/{p}/data-sources/join", tag = "data sources", request_body = JoinRequest,
+    params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "Columns and rows, and what became of each query", body = JoinAnswer),
+        (status = 422, description = "A statement does not pass, a source is not there or does not take its query", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 502, description = "A source can't be reached", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 504, description = "It took too long, and was ended", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+pub(super) async fn join(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Body(request): Body<JoinRequest>,
+) -> Result<Json<JoinAnswer>, Problem> {
+    caller.in_project(project_id)?;
+    let problem = |error: JoinError| problem_of(&error.error, error.to_string());
+    let mut sources = Vec::new();
+    let mut db = caller.walled(&state).await?;
+    // One more than there may be, so that the join says how many there may be.
+    for query in request.queries.iter().take(QUERIES_MAX + 1) {
+        let found = data_sources::find(&mut *db, project_id, &query.source).await?;
+        sources.push(found.ok_or_else(|| problem(JoinError::no_source(&query.name, &query.source)))?);
+    }
+    // No transaction of Rejoin's own database is open while sources are asked.
+    drop(db);
+    let parts: Vec<Part<'_>> = request
+        .queries
+        .iter()
+        .zip(&sources)
+        .map(|(query, source)| Part {
+            name: &query.name,
+            source,
+            database: query.database.as_deref(),
+            query: &query.query,
+        })
+        .collect();
+    let bounds = JoinBounds {
+        max_rows: request.max_rows,
+        max_bytes: None,
+        timeout: Some(ASK_LIMIT),
+    };
+    let asked = state
+        .sources
+        .join(&state.db.sql, caller.asking(), &parts, &request.sql, bounds);
+    Ok(Json(asked.await.map_err(problem)?.into()))
+}
