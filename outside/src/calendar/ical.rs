@@ -11,7 +11,10 @@ use icalendar::{Calendar as File, Component, Event as Block, Property};
 use serde::Serialize;
 
 use super::events::{Calendar, Content, Event};
-use super::recurrence::at_wall;
+use super::recurrence::{at_wall, moved};
+use times::{duration, parameter, read_at, zone};
+
+mod times;
 
 /// Of a file [bytes].
 pub const MAX_BYTES: usize = 5 * 1024 * 1024;
@@ -403,7 +406,7 @@ impl Lines<'_> {
         let end = match (self.one("DTEND"), self.value("DURATION")) {
             (Some(end), _) => read_at(end, end.val.as_str(), time_zone)?.0,
             (None, Some(length)) => start + duration(length).ok_or("its DURATION can't be read")?,
-            (None, None) if all_day => super::recurrence::moved(start, time_zone, Duration::days(1)),
+            (None, None) if all_day => moved(start, time_zone, Duration::days(1)),
             (None, None) => start,
         };
         let title = self.text("SUMMARY").replace('\n', " ");
@@ -451,63 +454,4 @@ impl Lines<'_> {
                 .is_some_and(|status| status.eq_ignore_ascii_case("CANCELLED")),
         })
     }
-}
-
-fn parameter<'a>(line: &'a Line<'_>, name: &str) -> Option<&'a str> {
-    let found = line
-        .params
-        .iter()
-        .find(|found| found.key.as_str().eq_ignore_ascii_case(name))?;
-    Some(found.val.as_ref()?.as_str().trim_matches('"'))
-}
-
-/// A time zone by IANA's name, which some programs write behind a path of theirs.
-fn zone(name: &str) -> Option<Tz> {
-    let tail = || {
-        name.match_indices('/')
-            .filter_map(|(at, _)| name[at + 1..].parse().ok())
-            .next()
-    };
-    name.parse().ok().or_else(tail)
-}
-
-/// A time of a line, and whether it is a day. What says no time zone goes by the event's.
-fn read_at(line: &Line<'_>, value: &str, event_zone: Tz) -> Result<(DateTime<Utc>, bool), String> {
-    let value = value.trim();
-    if let Ok(day) = NaiveDate::parse_from_str(value, DAY) {
-        return Ok((at_wall(event_zone, day.and_time(NaiveTime::MIN)), true));
-    }
-    let (wall, is_utc) = match value.strip_suffix('Z') {
-        Some(wall) => (wall, true),
-        None => (value, false),
-    };
-    let wall = NaiveDateTime::parse_from_str(wall, WALL)
-        .map_err(|_| format!("{} {value:?} is no time", line.name.as_str()))?;
-    let zone = parameter(line, "TZID").and_then(zone).unwrap_or(event_zone);
-    match is_utc {
-        true => Ok((wall.and_utc(), false)),
-        false => Ok((at_wall(zone, wall), false)),
-    }
-}
-
-/// A length such as `PT1H30M` or `P1D` (RFC 5545, 3.3.6).
-fn duration(text: &str) -> Option<Duration> {
-    let mut rest = text.trim().trim_start_matches('+').strip_prefix('P')?;
-    let mut seconds = 0_i64;
-    while !rest.is_empty() {
-        rest = rest.strip_prefix('T').unwrap_or(rest);
-        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
-        let number: i64 = rest[..digits].parse().ok()?;
-        let unit = match rest.as_bytes().get(digits)? {
-            b'W' => 604_800,
-            b'D' => 86_400,
-            b'H' => 3_600,
-            b'M' => 60,
-            b'S' => 1,
-            _ => return None,
-        };
-        seconds = seconds.checked_add(number.checked_mul(unit)?)?;
-        rest = &rest[digits + 1..];
-    }
-    Duration::try_seconds(seconds)
 }
