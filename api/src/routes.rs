@@ -6,6 +6,7 @@
 //! - `conversations`  what a chat UI lists, their messages and events
 //! - `calendars`      calendars of callers, and what happens in them
 //! - `calendar_events`  events of theirs, made and changed by hand
+//! - `calendar_files`   calendars as iCalendar files
 //! - `consoles`       texts that callers and agents write together
 //! - `runs`           one run: its state, its events, its end
 //! - `steering`       messages to a run at work, and "go on" to one that paused
@@ -49,6 +50,7 @@ pub mod agent_stream;
 pub mod agents;
 pub mod audit;
 pub mod calendar_events;
+pub mod calendar_files;
 pub mod calendars;
 pub mod chat;
 pub mod consoles;
@@ -122,6 +124,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(consoles::routes())
         .merge(calendars::routes())
         .merge(calendar_events::routes())
+        .merge(calendar_files::routes())
         .merge(runs::routes())
         .merge(steering::routes())
         .merge(questions::routes())

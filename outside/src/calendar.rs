@@ -4,11 +4,15 @@
 //! - `events`      rows of `kb.calendars` and `kb.calendar_events`
 //! - `occurrences` what happens when: events within a time, those that come back expanded
 //! - `changes`     an event changed or removed: once, from then on, or always
+//! - `ical`        iCalendar files: written, and read in bounds
+//! - `imports`     what such a file says, put into a calendar
 //! - `said`        what somebody says of an event, and the event that this makes
 //! - `tools`       the seven tools of agents
 
 pub mod changes;
 pub mod events;
+pub mod ical;
+pub mod imports;
 pub mod occurrences;
 pub mod recurrence;
 pub mod said;

@@ -1,0 +1,170 @@
+//! `/api/calendars/{id}/export.ics` and `…/import`: the caller's calendars as iCalendar files, for other programs and from them.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
+use chrono::{DateTime, TimeDelta};
+use rejoin_outside::calendar::events::{self, Calendar, MAX_ROWS};
+use rejoin_outside::calendar::ical::{self, MAX_BYTES, Told};
+use rejoin_outside::calendar::imports::{self, Imported};
+use rejoin_outside::calendar::occurrences::{self, AskError};
+use serde::Serialize;
+use sqlx::PgConnection;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::extract::Segments;
+use crate::problem::{Problem, Refused};
+use crate::state::AppState;
+
+/// Of iCalendar files (RFC 5545, 8.1).
+const KIND: &str = "text/calendar";
+/// Before and after everything that a calendar holds [days since 1970].
+const EVER: (i64, i64) = (-36_500, 100_000);
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    let import = OpenApiRouter::new().routes(routes!(import));
+    OpenApiRouter::new()
+        .routes(routes!(export))
+        .merge(import.layer(DefaultBodyLimit::max(MAX_BYTES)))
+}
+
+/// What is to be known of a component of a file
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ToldBody {
+    /// The line at which it begins
+    pub line: usize,
+    pub uid: Option<String>,
+    pub why: String,
+}
+
+impl From<Told> for ToldBody {
+    fn from(told: Told) -> Self {
+        Self {
+            line: told.line,
+            uid: told.uid,
+            why: told.why,
+        }
+    }
+}
+
+/// What an import did
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ImportedBody {
+    /// Events that are new
+    pub added: usize,
+    /// Events that were made what the file says
+    pub changed: usize,
+    /// Events that were so already
+    pub unchanged: usize,
+    /// What could not be taken; the first 1,000
+    pub refused: Vec<ToldBody>,
+    /// What was taken, but not as the file has it; the first 1,000
+    pub notes: Vec<ToldBody>,
+}
+
+impl From<Imported> for ImportedBody {
+    fn from(done: Imported) -> Self {
+        let told = |list: Vec<Told>| list.into_iter().map(ToldBody::from).collect();
+        Self {
+            added: done.added,
+            changed: done.changed,
+            unchanged: done.unchanged,
+            refused: told(done.refused),
+            notes: told(done.notes),
+        }
+    }
+}
+
+async fn found(db: &mut PgConnection, caller: &Caller, id: Uuid) -> Result<Calendar, Problem> {
+    let mut calendars = occurrences::asked(db, caller.owner(), Some(id)).await?;
+    calendars
+        .pop()
+        .ok_or_else(|| Problem::not_found("calendar_not_found", "The calendar"))
+}
+
+/// A calendar as an iCalendar file
+#[utoipa::path(get, path = "/api/calendars/{id}/export.ics", tag = "calendars",
+    params(("id" = Uuid, Path, description = "The calendar")),
+    responses((status = 200, description = "All its events, with their rules and exceptions", body = String, content_type = "text/calendar"),
+        (status = 409, description = "It holds more than a file may", body = crate::problem::ProblemBody,
+            content_type = "application/problem+json"),
+        Refused))]
+async fn export(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+) -> Result<([(HeaderName, &'static str); 2], String), Problem> {
+    let mut db = caller.walled(&state).await?;
+    let calendar = found(&mut db, &caller, id).await?;
+    let ever = |days| DateTime::UNIX_EPOCH + TimeDelta::days(days);
+    let events = events::within(&mut *db, &[id], ever(EVER.0), ever(EVER.1)).await?;
+    if events.len() >= usize::try_from(MAX_ROWS).unwrap_or(usize::MAX) {
+        let detail =
+            format!("a file holds fewer than {MAX_ROWS} events: remove some, or keep them in several calendars");
+        return Err(Problem::conflict("calendar_too_large", detail));
+    }
+    let headers = [
+        (CONTENT_TYPE, "text/calendar; charset=utf-8"),
+        (CONTENT_DISPOSITION, "attachment; filename=\"calendar.ics\""),
+    ];
+    Ok((headers, ical::write(&calendar, &events)))
+}
+
+/// Put an iCalendar file's events into a calendar; the same file again changes nothing more
+#[utoipa::path(post, path = "/api/calendars/{id}/import", tag = "calendars",
+    params(("id" = Uuid, Path, description = "The calendar")),
+    request_body(content = String, content_type = "text/calendar", description = "At most 5 MiB and 10,000 components"),
+    responses((status = 200, description = "What was taken, and what was not", body = ImportedBody),
+        (status = 413, description = "The file is larger than 5 MiB", body = crate::problem::ProblemBody,
+            content_type = "application/problem+json"),
+        (status = 415, description = "The body is not text/calendar", body = crate::problem::ProblemBody,
+            content_type = "application/problem+json"),
+        Refused))]
+async fn import(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<ImportedBody>, Problem> {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let essence = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default().trim();
+    if !essence.eq_ignore_ascii_case(KIND) {
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            "the body must be text/calendar",
+        ));
+    }
+    let body = body.map_err(|rejection| match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "body_too_large",
+            format!("a file has at most {MAX_BYTES} bytes: import it in parts"),
+        ),
+        _ => Problem::bad_request("body_unreadable", "the body could not be read"),
+    })?;
+    let wrong = |detail: String| Problem::bad_request("invalid_icalendar", detail);
+    let text = String::from_utf8(body.into()).map_err(|_| wrong("the file is not in UTF-8".to_owned()))?;
+    let calendar = found(&mut *caller.walled(&state).await?, &caller, id).await?;
+    // Rules are walked: not among what answers other callers.
+    let (read, calendar) = tokio::task::spawn_blocking(move || (ical::read(&text, &calendar), calendar))
+        .await
+        .map_err(|_| Problem::internal())?;
+    let read = read.map_err(wrong)?;
+    let mut db = caller.walled(&state).await?;
+    let done = imports::import(&mut db, caller.owner(), &calendar, read).await;
+    let done = done.map_err(|error| match error {
+        AskError::Wrong(detail) => wrong(detail),
+        AskError::Database(error) => error.into(),
+    })?;
+    db.commit().await?;
+    Ok(Json(done.into()))
+}

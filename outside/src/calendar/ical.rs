@@ -1,0 +1,457 @@
+//! iCalendar files (RFC 5545) of calendars: written for other programs, and read from them. Called by the API and by `imports`.
+//!
+//! Invariant: whatever a file holds, reading it takes bounded time and memory, and what can't be taken is told with its line.
+
+use std::time::{Duration as Span, Instant};
+
+use chrono::{DateTime, Duration, NaiveDate, NaiveDateTime, NaiveTime, Utc};
+use chrono_tz::Tz;
+use icalendar::parser::Property as Line;
+use icalendar::{Calendar as File, Component, Event as Block, Property};
+use serde::Serialize;
+
+use super::events::{Calendar, Content, Event};
+use super::recurrence::{at_wall, moved};
+use times::{duration, parameter, read_at, zone};
+
+mod times;
+
+/// Of a file [bytes].
+pub const MAX_BYTES: usize = 5 * 1024 * 1024;
+/// Components of a file, those within others counted.
+pub const MAX_COMPONENTS: usize = 10_000;
+/// Components within each other.
+const MAX_DEPTH: usize = 8;
+/// Of a line, put together again [bytes].
+const MAX_LINE_BYTES: usize = 64 * 1024;
+/// Lines of an event that are looked at.
+const MAX_LINES: usize = 1_100;
+/// Exceptions of one event.
+const MAX_EXDATES: usize = 1_000;
+/// What is told of one file.
+pub const MAX_TOLD: usize = 1_000;
+/// Rules can be slow to check: what is not read by then is told.
+pub const LIMIT: Span = Span::from_secs(10);
+
+/// What a UID of ours ends with; the event's id stands before it.
+const OURS: &str = "@rejoin";
+/// The time zone of an event whose times can't say it.
+const ZONE: &str = "X-REJOIN-TIME-ZONE";
+const DAY: &str = "%Y%m%d";
+const WALL: &str = "%Y%m%dT%H%M%S";
+const UNTITLED: &str = "Untitled";
+/// What is read of an event.
+const READ: [&str; 14] = [
+    "UID",
+    "SUMMARY",
+    "DESCRIPTION",
+    "LOCATION",
+    "DTSTART",
+    "DTEND",
+    "DURATION",
+    "RRULE",
+    "RDATE",
+    "EXRULE",
+    "EXDATE",
+    "RECURRENCE-ID",
+    "STATUS",
+    ZONE,
+];
+
+/// The UID under which an event is written.
+pub fn uid(id: uuid::Uuid) -> String {
+    format!("{id}{OURS}")
+}
+
+/// The event that a UID of ours names.
+pub fn id_of(uid: &str) -> Option<uuid::Uuid> {
+    uid.strip_suffix(OURS)?.parse().ok()
+}
+
+/// A text without what may break a line.
+fn plain(text: &str) -> String {
+    let text = text.replace("\r\n", "\n");
+    text.chars().filter(|c| *c == '\n' || !c.is_control()).collect()
+}
+
+/// A property that says a time: a day, by the wall clock, or where that is not clear, by UTC.
+fn time(name: &str, at: DateTime<Utc>, content: &Content) -> Property {
+    let wall = at.with_timezone(&content.time_zone).naive_local();
+    if content.all_day {
+        return Property::new(name, wall.format(DAY).to_string())
+            .add_parameter("VALUE", "DATE")
+            .done();
+    }
+    let second = at_wall(content.time_zone, wall) != at;
+    if second || content.time_zone == Tz::UTC {
+        return Property::new(name, at.format("%Y%m%dT%H%M%SZ").to_string());
+    }
+    Property::new(name, wall.format(WALL).to_string())
+        .add_parameter("TZID", content.time_zone.name())
+        .done()
+}
+
+/// A calendar's events as a file. The same events make the same file.
+pub fn write(calendar: &Calendar, events: &[Event]) -> String {
+    let mut file = File::empty();
+    file.append_property(Property::new("VERSION", "2.0"));
+    file.append_property(Property::new("PRODID", "-//Rejoin//Calendars//EN"));
+    file.append_property(Property::new("X-WR-CALNAME", plain(&calendar.name).replace('\n', " ")));
+    file.append_property(Property::new("X-WR-TIMEZONE", calendar.zone().name()));
+    for event in events {
+        let series = event.replaces.and_then(|(series, at)| {
+            events
+                .iter()
+                .find(|other| other.id == series)
+                .map(|series| (series, at))
+        });
+        file.push(block(event, series));
+    }
+    file.to_string()
+}
+
+fn block(event: &Event, series: Option<(&Event, DateTime<Utc>)>) -> Block {
+    let content = &event.content;
+    let mut block = Block::new();
+    block.append_property(Property::new(
+        "UID",
+        uid(series.map_or(event.id, |(series, _)| series.id)),
+    ));
+    // When it was made, which its id tells.
+    let made = event.id.get_timestamp().map(|made| made.to_unix().0);
+    let made = made.and_then(|made| DateTime::from_timestamp(i64::try_from(made).ok()?, 0));
+    let stamp = made.unwrap_or_default().format("%Y%m%dT%H%M%SZ").to_string();
+    block.append_property(Property::new("DTSTAMP", stamp));
+    block.append_property(Property::new("SEQUENCE", (event.version - 1).to_string()));
+    block.append_property(Property::new("SUMMARY", plain(&content.title)));
+    for (name, text) in [("DESCRIPTION", &content.description), ("LOCATION", &content.location)] {
+        if !text.is_empty() {
+            block.append_property(Property::new(name, plain(text)));
+        }
+    }
+    block.append_property(time("DTSTART", content.start, content));
+    block.append_property(time("DTEND", content.end, content));
+    block.append_property(Property::new(ZONE, content.time_zone.name()));
+    if let Some(rrule) = &content.rrule {
+        block.append_property(Property::new("RRULE", rule_told(rrule, content)));
+    }
+    for exdate in &event.exdates {
+        block.append_multi_property(time("EXDATE", *exdate, content));
+    }
+    if let Some((series, at)) = series {
+        block.append_property(time("RECURRENCE-ID", at, &series.content));
+    }
+    block.done()
+}
+
+/// A rule with its end changed.
+fn with_until(rrule: &str, change: impl Fn(&str) -> String) -> String {
+    let parts = rrule.split(';').map(|part| match part.split_once('=') {
+        Some((name, until)) if name.eq_ignore_ascii_case("UNTIL") => format!("UNTIL={}", change(until)),
+        _ => part.to_owned(),
+    });
+    parts.collect::<Vec<_>>().join(";")
+}
+
+/// The rule of an event of days ends on a day (RFC 5545, 3.3.10).
+fn rule_told(rrule: &str, content: &Content) -> String {
+    with_until(rrule, |until| {
+        let moment = NaiveDateTime::parse_from_str(until, "%Y%m%dT%H%M%SZ");
+        match moment {
+            Ok(moment) if content.all_day => {
+                let local = moment.and_utc().with_timezone(&content.time_zone);
+                local.format(DAY).to_string()
+            }
+            _ => until.to_owned(),
+        }
+    })
+}
+
+/// Here a rule ends at a moment of UTC.
+fn rule_read(rrule: &str, content: &Content) -> String {
+    let zone = content.time_zone;
+    with_until(rrule, |until| {
+        let wall = match NaiveDate::parse_from_str(until, DAY) {
+            Ok(day) if content.all_day => Some(day.and_time(NaiveTime::MIN)),
+            Ok(day) => day.and_hms_opt(23, 59, 59),
+            Err(_) => NaiveDateTime::parse_from_str(until, WALL).ok(),
+        };
+        let moment = wall.map(|wall| at_wall(zone, wall).format("%Y%m%dT%H%M%SZ").to_string());
+        moment.unwrap_or_else(|| until.to_owned())
+    })
+}
+
+/// An event of a file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    pub line: usize,
+    pub uid: String,
+    pub content: Content,
+    pub exdates: Vec<DateTime<Utc>>,
+    /// The beginning of the occurrence that it replaces.
+    pub replaces: Option<DateTime<Utc>>,
+    pub is_cancelled: bool,
+}
+
+/// What is to be known of a component.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Told {
+    /// The line of the file at which it begins.
+    pub line: usize,
+    pub uid: Option<String>,
+    pub why: String,
+}
+
+/// What a file says.
+#[derive(Debug, Default, PartialEq)]
+pub struct Read {
+    pub events: Vec<Found>,
+    /// Not taken.
+    pub refused: Vec<Told>,
+    /// Taken, but not as it is written there.
+    pub notes: Vec<Told>,
+}
+
+/// An event whose lines are being read.
+#[derive(Default)]
+struct Open {
+    line: usize,
+    lines: Vec<String>,
+    /// Why it will not be taken.
+    broken: Option<String>,
+}
+
+/// Reads a file for a calendar.
+///
+/// # Errors
+/// It is none, or too large; in words for whoever gave it.
+pub fn read(text: &str, calendar: &Calendar) -> Result<Read, String> {
+    let began = Instant::now();
+    if text.len() > MAX_BYTES {
+        return Err(format!("a file has at most {MAX_BYTES} bytes: import it in parts"));
+    }
+    let mut read = Read::default();
+    let mut stack: Vec<String> = Vec::new();
+    let mut open: Option<Open> = None;
+    let mut components = 0;
+    for (number, line) in unfolded(text) {
+        let (name, value) = line.split_once(':').unwrap_or((&line, ""));
+        let name = name.trim();
+        if name.eq_ignore_ascii_case("BEGIN") {
+            let kind = value.trim().to_ascii_uppercase();
+            components += 1;
+            if components > MAX_COMPONENTS {
+                return Err(format!(
+                    "a file has at most {MAX_COMPONENTS} components: import it in parts"
+                ));
+            }
+            match (stack.len(), kind.as_str()) {
+                (0, "VCALENDAR") | (1.., _) if stack.len() < MAX_DEPTH => {}
+                (0, _) => {
+                    return Err(format!(
+                        "line {number} is no iCalendar: a file begins with BEGIN:VCALENDAR"
+                    ));
+                }
+                _ => {
+                    return Err(format!(
+                        "line {number}: at most {MAX_DEPTH} components stand within each other"
+                    ));
+                }
+            }
+            if stack.len() == 1 && kind == "VEVENT" {
+                open = Some(Open {
+                    line: number,
+                    ..Open::default()
+                });
+            } else if stack.len() == 1 && kind != "VTIMEZONE" {
+                refuse(&mut read.refused, number, None, "only events are taken");
+            }
+            stack.push(kind);
+        } else if name.eq_ignore_ascii_case("END") {
+            let kind = value.trim().to_ascii_uppercase();
+            if stack.pop().as_ref() != Some(&kind) {
+                return Err(format!("line {number}: END without its BEGIN"));
+            }
+            if stack.len() == 1
+                && let Some(open) = open.take()
+            {
+                close(&open, calendar, began, &mut read);
+            }
+        } else if stack.is_empty() {
+            if !line.trim().is_empty() {
+                return Err(format!(
+                    "line {number} is no iCalendar: a file begins with BEGIN:VCALENDAR"
+                ));
+            }
+        } else if let Some(open) = &mut open
+            && stack.len() == 2
+        {
+            let bare = name.split(';').next().unwrap_or_default();
+            if !READ.iter().any(|read| read.eq_ignore_ascii_case(bare)) {
+                continue;
+            }
+            match open.lines.len() >= MAX_LINES || line.len() > MAX_LINE_BYTES {
+                true => open.broken = Some(format!("line {number}: the event is too long")),
+                false => open.lines.push(line),
+            }
+        }
+    }
+    if components == 0 {
+        return Err("the file is empty: an iCalendar file begins with BEGIN:VCALENDAR".to_owned());
+    }
+    if let Some(open) = open {
+        refuse(&mut read.refused, open.line, None, "the file ends within it");
+    } else if !stack.is_empty() {
+        return Err("the file ends before END:VCALENDAR".to_owned());
+    }
+    Ok(read)
+}
+
+/// Tells of a component, of so many at most.
+pub fn refuse(told: &mut Vec<Told>, line: usize, uid: Option<&str>, why: &str) {
+    if told.len() < MAX_TOLD {
+        let uid = uid.map(|uid| uid.chars().take(200).collect());
+        let why = why.chars().take(500).collect();
+        told.push(Told { line, uid, why });
+    }
+}
+
+/// Lines with their numbers; what is folded is put together.
+fn unfolded(text: &str) -> impl Iterator<Item = (usize, String)> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut lines = text.lines().enumerate().peekable();
+    std::iter::from_fn(move || {
+        let (number, line) = lines.next()?;
+        let mut whole = line.trim_end_matches('\r').to_owned();
+        while let Some((_, more)) = lines.next_if(|(_, line)| line.starts_with([' ', '\t'])) {
+            whole.push_str(more[1..].trim_end_matches('\r'));
+        }
+        Some((number + 1, whole))
+    })
+}
+
+fn close(open: &Open, calendar: &Calendar, began: Instant, read: &mut Read) {
+    let properties: Vec<Line<'_>> = open
+        .lines
+        .iter()
+        .filter_map(|line| Line::try_from(line.as_str()).ok())
+        .collect();
+    let block = Lines(&properties);
+    let uid = block.value("UID").map(str::trim).filter(|uid| !uid.is_empty());
+    let mut notes = Vec::new();
+    let found = match (&open.broken, uid) {
+        (Some(why), _) => Err(why.clone()),
+        _ if began.elapsed() > LIMIT => Err("the file takes too long to read: import it in parts".to_owned()),
+        _ if properties.len() < open.lines.len() => Err("one of its lines can't be read".to_owned()),
+        (None, None) => Err("it has no UID, so that it would be taken twice".to_owned()),
+        (None, Some(uid)) => block.found(open.line, uid, calendar, &mut notes),
+    };
+    match found {
+        Ok(found) => {
+            for note in notes {
+                refuse(&mut read.notes, open.line, uid, &note);
+            }
+            read.events.push(found);
+        }
+        Err(why) => refuse(&mut read.refused, open.line, uid, &why),
+    }
+}
+
+/// The lines of an event.
+struct Lines<'a>(&'a [Line<'a>]);
+
+impl Lines<'_> {
+    fn all<'b>(&'b self, name: &'b str) -> impl Iterator<Item = &'b Line<'b>> {
+        self.0
+            .iter()
+            .filter(move |line| line.name.as_str().eq_ignore_ascii_case(name))
+    }
+
+    fn one(&self, name: &str) -> Option<&Line<'_>> {
+        self.0.iter().find(|line| line.name.as_str().eq_ignore_ascii_case(name))
+    }
+
+    fn value(&self, name: &str) -> Option<&str> {
+        self.one(name).map(|line| line.val.as_str())
+    }
+
+    fn text(&self, name: &str) -> String {
+        plain(self.value(name).unwrap_or_default())
+    }
+
+    fn found(&self, line: usize, uid: &str, calendar: &Calendar, notes: &mut Vec<String>) -> Result<Found, String> {
+        if self.one("RDATE").is_some() || self.one("EXRULE").is_some() {
+            return Err("RDATE and EXRULE are not taken: make those dates events of their own".to_owned());
+        }
+        if self.all("RRULE").count() > 1 {
+            return Err("an event has one RRULE at most".to_owned());
+        }
+        let start = self.one("DTSTART").ok_or("it has no DTSTART")?;
+        let rrule = self.value("RRULE").filter(|rule| !rule.is_empty());
+        let said: Option<Tz> = self.value(ZONE).and_then(|name| name.parse().ok());
+        let time_zone = match (said, parameter(start, "TZID")) {
+            (Some(zone), _) => zone,
+            (None, Some(name)) => zone(name).unwrap_or_else(|| {
+                notes.push(format!(
+                    "the time zone {name:?} is not IANA's: its times are taken by the calendar's, {}",
+                    calendar.zone()
+                ));
+                calendar.zone()
+            }),
+            // By UTC it comes back by UTC.
+            (None, None) if start.val.as_str().ends_with('Z') && rrule.is_some() => Tz::UTC,
+            (None, None) => calendar.zone(),
+        };
+        let (start, all_day) = read_at(start, start.val.as_str(), time_zone)?;
+        let end = match (self.one("DTEND"), self.value("DURATION")) {
+            (Some(end), _) => read_at(end, end.val.as_str(), time_zone)?.0,
+            (None, Some(length)) => start + duration(length).ok_or("its DURATION can't be read")?,
+            (None, None) if all_day => moved(start, time_zone, Duration::days(1)),
+            (None, None) => start,
+        };
+        let title = self.text("SUMMARY").replace('\n', " ");
+        let mut content = Content {
+            title: if title.trim().is_empty() {
+                UNTITLED.to_owned()
+            } else {
+                title
+            },
+            description: self.text("DESCRIPTION"),
+            location: self.text("LOCATION"),
+            start,
+            end,
+            all_day,
+            time_zone,
+            rrule: None,
+        };
+        content.rrule = rrule.map(|rule| rule_read(rule, &content));
+        let replaces = match self.one("RECURRENCE-ID") {
+            Some(_) if content.rrule.is_some() => return Err("one occurrence has no RRULE".to_owned()),
+            Some(id) if parameter(id, "RANGE").is_some() => {
+                return Err("RECURRENCE-ID with RANGE is not taken".to_owned());
+            }
+            Some(id) => Some(read_at(id, id.val.as_str(), time_zone)?.0),
+            None => None,
+        };
+        let mut exdates = Vec::new();
+        for line in self.all("EXDATE") {
+            for value in line.val.as_str().split(',') {
+                exdates.push(read_at(line, value, time_zone)?.0);
+                if exdates.len() > MAX_EXDATES {
+                    return Err(format!("an event has at most {MAX_EXDATES} exceptions"));
+                }
+            }
+        }
+        content.check()?;
+        Ok(Found {
+            line,
+            uid: uid.to_owned(),
+            content,
+            exdates,
+            replaces,
+            is_cancelled: self
+                .value("STATUS")
+                .is_some_and(|status| status.eq_ignore_ascii_case("CANCELLED")),
+        })
+    }
+}
