@@ -117,11 +117,11 @@ export function Keys() {
           ))}
         </tbody>
       </table>
-      {keys.data.nextCursor ?
+      {keys.data.nextCursor ? (
         <p className="quiet">
           The newest {SHOWN}. <code>rejoin keys list</code> shows all.
         </p>
-       : null}
+      ) : null}
     </>
   );
 }
