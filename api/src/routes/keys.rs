@@ -147,7 +147,7 @@ async fn begin(state: &AppState, caller: &Caller) -> Result<Transaction<'static,
 /// The keys of the project, the newest first
 ///
 /// Never the keys themselves. Also those that have expired or were revoked; keys that open all projects of their user are not listed.
-#[utoipa::path(get, path = "/api/admin/projects/{p}/keys", tag = "callers",
+#[utoipa::path(get, path = "/api/admin/projects/{p}/keys", tag = "keys",
     params(PageParams, ("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "A page", body = KeyPage), Refused))]
 async fn list(
@@ -167,7 +167,7 @@ async fn list(
 /// Make a key
 ///
 /// It acts as you, in this project, and may no more than what you came with. The answer shows the key; nothing shows it again.
-#[utoipa::path(post, path = "/api/admin/projects/{p}/keys", tag = "callers", request_body = KeyRequest,
+#[utoipa::path(post, path = "/api/admin/projects/{p}/keys", tag = "keys", request_body = KeyRequest,
     params(("p" = Uuid, Path, description = "The project")),
     responses((status = 201, description = "Made", body = MadeKey),
         (status = 409, description = "The project has too many", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
@@ -213,7 +213,7 @@ async fn make(
 ///
 /// It opens nothing from now on, nor do the browser sessions that were begun with it; streams that they hold open end within 5 s. Keys
 /// that were made with it stay. Doing it twice does no harm.
-#[utoipa::path(delete, path = "/api/admin/projects/{p}/keys/{key}", tag = "callers",
+#[utoipa::path(delete, path = "/api/admin/projects/{p}/keys/{key}", tag = "keys",
     params(("p" = Uuid, Path, description = "The project"), ("key" = Uuid, Path, description = "The key's id")),
     responses((status = 204, description = "Revoked"),
         (status = 409, description = "You came with it, and no other administers the project", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
