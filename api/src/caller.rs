@@ -1,7 +1,7 @@
 //! Who calls: the API key, the identity provider's token or the browser's session, the project, the scope, and the rate. Every handler
 //! that needs to know takes a [`Caller`].
 //!
-//! Invariant: a key that was revoked opens nothing [`CACHE_LIFETIME`] later, and a token that has expired nothing at once.
+//! Invariant: a key that was revoked opens nothing [`CACHE_LIFETIME`] later (or as soon as the wake-up of its revocation is heard), and a token that has expired nothing at once.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -16,8 +16,10 @@ use rejoin_shared::conversations::Owner;
 use rejoin_shared::identities;
 use rejoin_shared::projects::Role;
 use rejoin_shared::sabotage::{self, Break};
+use rejoin_shared::wakeup::{self, SharedBus};
 use rejoin_shared::walls::{self, Asking};
 use sqlx::{Postgres, Transaction};
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::cookie;
@@ -111,7 +113,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    pub fn new() -> Self {
+    fn new() -> Self {
         Self {
             known: moka::future::Cache::builder()
                 .max_capacity(CACHE_KEYS)
@@ -121,6 +123,36 @@ impl Keys {
         }
     }
 
+    /// Forgets keys of projects that wake-ups name, until the process drains.
+    pub fn start(bus: SharedBus, draining: CancellationToken) -> Arc<Self> {
+        let keys = Arc::new(Self::new());
+        let mut wakes = bus.subscribe();
+        let heard = keys.clone();
+        tokio::spawn(async move {
+            loop {
+                let wake = tokio::select! {
+                    wake = wakeup::next(&mut wakes) => wake,
+                    () = draining.cancelled() => return,
+                };
+                if wake.all {
+                    heard.known.invalidate_all();
+                }
+                for project in &wake.keys {
+                    heard.forget_project(*project);
+                }
+            }
+        });
+        keys
+    }
+
+    /// All callers in the project are looked up again from now on.
+    pub fn forget_project(&self, project_id: Uuid) {
+        let forgotten = self
+            .known
+            .invalidate_entries_if(move |_, known| known.project_id == project_id);
+        debug_assert!(forgotten.is_ok(), "the cache was built for this");
+    }
+
     /// What the caller has shown is looked up again from now on.
     pub fn forget(&self, caller: &Caller) {
         let credential = caller.credential;
@@ -128,12 +160,6 @@ impl Keys {
             .known
             .invalidate_entries_if(move |_, known| known.credential == credential);
         debug_assert!(forgotten.is_ok(), "the cache was built for this");
-    }
-}
-
-impl Default for Keys {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

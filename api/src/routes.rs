@@ -36,6 +36,7 @@
 //! - `trigger`        runs outside conversations
 //! - `me`             what a key is good for
 //! - `session`        browsers that sign in and out
+//! - `keys`           API keys of a project (admins)
 //! - `members`        who is in a project, and as what (owners)
 //! - `tickets`        passes for a browser's EventSource
 //! - `health` `metrics`   for whoever operates it
@@ -62,6 +63,7 @@ pub mod feedback;
 pub mod graph;
 pub mod health;
 pub mod history;
+pub mod keys;
 pub mod mcp_servers;
 pub mod me;
 pub mod members;
@@ -153,6 +155,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(trigger::routes())
         .merge(me::routes())
         .merge(session::routes())
+        .merge(keys::routes())
         .merge(members::routes())
         .merge(tickets::routes())
         .merge(health::routes())

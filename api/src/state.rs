@@ -71,7 +71,7 @@ impl AppState {
             commands,
             sources,
             rates: Arc::new(Rates::new(&config)),
-            keys: Arc::new(Keys::new()),
+            keys: Keys::start(bus.clone(), draining.clone()),
             quotas: Arc::new(Quotas::new()),
             in_flight: Arc::new(Semaphore::new(config.max_in_flight)),
             config: Arc::new(config),

@@ -178,12 +178,29 @@ pub async fn create_key(
     scopes: &[Scope],
     expires_in_s: Option<i64>,
 ) -> Result<(Uuid, String), sqlx::Error> {
+    insert_key(db, user_id, project_id, name, scopes, expires_in_s, None).await
+}
+
+/// As [`create_key`]. A key that `maker` makes lives no longer than the one that it was made with.
+pub(crate) async fn insert_key(
+    db: &mut PgConnection,
+    user_id: Uuid,
+    project_id: Option<Uuid>,
+    name: &str,
+    scopes: &[Scope],
+    expires_in_s: Option<i64>,
+    maker: Option<&Caller>,
+) -> Result<(Uuid, String), sqlx::Error> {
     let key = format!("{KEY_PREFIX}{}", random_secret());
     let id = ids::new();
     let scopes: Vec<String> = scopes.iter().map(|scope| scope.as_str().to_owned()).collect();
     sqlx::query!(
-        "insert into kb.api_keys (id, user_id, project_id, name, prefix, hash, scopes, expires_at)
-         values ($1, $2, $3, $4, $5, $6, $7, now() + $8::bigint * interval '1 second')",
+        "insert into kb.api_keys (id, user_id, project_id, name, prefix, hash, scopes, made_by, expires_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8,
+                 -- the least that is not null
+                 least(now() + $9::bigint * interval '1 second',
+                       (select case k.kind when 'session' then parent.expires_at else k.expires_at end
+                        from kb.api_keys k left join kb.api_keys parent on parent.id = k.parent_id where k.id = $10)))",
         id,
         user_id,
         project_id,
@@ -191,7 +208,9 @@ pub async fn create_key(
         &key[..KEY_PREFIX.len() + 6],
         hash_secret(&key),
         &scopes,
+        maker.map(|maker| maker.user_id),
         expires_in_s,
+        maker.and_then(|maker| maker.credential.key_id()),
     )
     .execute(db)
     .await?;
@@ -245,7 +264,8 @@ pub async fn authenticate(
 ) -> Result<Caller, AuthError> {
     let mut db = walls::begin(db, Asking::Gate).await?;
     let rows = sqlx::query!(
-        r#"select k.id, k.user_id, k.scopes, m.project_id as "project_id?", m.role as "role?", p.runs_per_day, p.tokens_per_day
+        r#"select k.id, k.user_id, k.scopes, m.project_id as "project_id?", m.role as "role?", p.runs_per_day, p.tokens_per_day,
+                  k.kind = 'key' and (k.last_used_at is null or k.last_used_at < now() - interval '1 minute') as "tell_use!"
            from kb.api_keys k
            -- the projects that the key opens
            left join kb.project_members m on m.user_id = k.user_id and m.project_id = coalesce(k.project_id, m.project_id)
@@ -272,6 +292,12 @@ pub async fn authenticate(
         .collect();
     let found = rows.into_iter().next().ok_or(AuthError::UnknownKey)?;
     let membership = choose_project(&memberships, wanted_project)?;
+    if found.tell_use {
+        sqlx::query!("select kb.key_used($1)", found.id)
+            .execute(&mut *db)
+            .await?;
+        db.commit().await?;
+    }
     let credential = Credential::Key(found.id);
     Ok(Caller {
         shown_in: kind,

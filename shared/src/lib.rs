@@ -2,7 +2,7 @@
 //! commands. Imports no other member, no axum and no HTTP client.
 //!
 //! # Layout
-//! - `ids` `digest` `schemas` `config` `db` `net` `telemetry` `auth` `identities` `sessions`   the ground
+//! - `ids` `digest` `schemas` `config` `db` `net` `telemetry` `auth` `identities` `keys` `sessions`   the ground
 //! - `projects` `conversations` `messages` `agents` `runs` `run_messages` `tool_calls`   nouns: types and their SQL
 //! - `prompts` `feedback`   what people tell all agents, and what they say of answers
 //! - `reception` who takes a new conversation: `routing`, with the clues that the database has
@@ -56,6 +56,7 @@ pub mod horizon;
 pub mod identities;
 pub mod ids;
 pub mod inbox;
+pub mod keys;
 pub mod mcp;
 pub mod messages;
 pub mod net;

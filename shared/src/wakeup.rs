@@ -32,6 +32,9 @@ pub struct Wake {
     /// Projects whose tools have changed.
     #[serde(rename = "t", default, skip_serializing_if = "BTreeSet::is_empty")]
     pub tools: BTreeSet<Uuid>,
+    /// Projects of which keys were revoked.
+    #[serde(rename = "k", default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub keys: BTreeSet<Uuid>,
     /// Too many to name, or some may have been missed: look at everything.
     #[serde(rename = "a", default, skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
@@ -66,6 +69,13 @@ impl Wake {
         }
     }
 
+    pub fn keys(project: Uuid) -> Self {
+        Self {
+            keys: BTreeSet::from([project]),
+            ..Self::default()
+        }
+    }
+
     pub fn everything() -> Self {
         Self {
             all: true,
@@ -78,6 +88,7 @@ impl Wake {
         self.logs.extend(other.logs);
         self.cancels.extend(other.cancels);
         self.tools.extend(other.tools);
+        self.keys.extend(other.keys);
         self.all |= other.all;
     }
 

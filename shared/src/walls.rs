@@ -19,6 +19,8 @@ pub enum Asking {
     For(Owner),
     /// Nobody yet: it is being found out who calls.
     Gate,
+    /// One user who changes who may come into the project: what the gate may do, in that project alone.
+    GateFor(Owner),
     /// Everybody, as the connection's own role allows: workers, and operators.
     Everybody,
 }
@@ -29,6 +31,10 @@ impl Asking {
         match self {
             Asking::For(owner) => format!(
                 "begin; set local rejoin.project = '{}'; set local rejoin.owner = '{}'",
+                owner.project_id, owner.user_id
+            ),
+            Asking::GateFor(owner) => format!(
+                "begin; set local role rejoin_gate; set local rejoin.project = '{}'; set local rejoin.owner = '{}'",
                 owner.project_id, owner.user_id
             ),
             Asking::Gate => "begin; set local role rejoin_gate".to_owned(),

@@ -80,7 +80,7 @@ async fn send(db: Db, mut inbox: mpsc::Receiver<Wake>) {
         while let Ok(more) = inbox.try_recv() {
             wake.merge(more);
         }
-        if wake.logs.len() + wake.cancels.len() + wake.tools.len() > MAX_IDS {
+        if wake.logs.len() + wake.cancels.len() + wake.tools.len() + wake.keys.len() > MAX_IDS {
             wake = Wake {
                 queues: wake.queues,
                 all: true,

@@ -33,6 +33,7 @@ mod handoffs;
 mod history;
 mod identity;
 mod injections;
+mod keys;
 mod launch;
 mod layout;
 mod limits;

@@ -83,8 +83,8 @@ export function Members() {
       {failed ? <ErrorNote error={failed} /> : null}
       <h2>How others get in</h2>
       <p className="quiet">
-        Keys are made, listed and revoked where the database is, never in a browser: <code>rejoin keys create --project … --user … --create</code>,{' '}
-        <code>rejoin keys list</code>, <code>rejoin keys revoke</code>. Users of an identity provider come in by themselves, as far as the deployment lets them.
+        A first key of another user is made where the database is: <code>rejoin keys create --project … --user … --create</code>. Once in, admins make more for
+        themselves under API keys. Users of an identity provider come in by themselves, as far as the deployment lets them.
       </p>
     </>
   );

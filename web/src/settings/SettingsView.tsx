@@ -3,6 +3,7 @@ import { Link, useSearch } from '@tanstack/react-router';
 import type { ComponentType } from 'react';
 import { isAdmin, useMe } from '../api/me';
 import { Agents } from './Agents';
+import { Keys } from './Keys';
 import { McpServers } from './McpServers';
 import { Members } from './Members';
 import { DataSources } from './DataSources';
@@ -14,6 +15,7 @@ const PARTS: Record<PartName, [string, ComponentType]> = {
   servers: ['MCP servers', McpServers],
   sources: ['Data sources', DataSources],
   members: ['Members', Members],
+  keys: ['API keys', Keys],
   prices: ['Model prices', Prices],
 };
 

@@ -1,0 +1,240 @@
+//! `/api/admin/projects/{p}/keys`: who may come into a project with an API key. Admins make keys for themselves, and revoke any.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::CACHE_CONTROL;
+use axum::http::{HeaderName, StatusCode};
+use chrono::{DateTime, Utc};
+use rejoin_shared::audit::Action;
+use rejoin_shared::auth::Scope;
+use rejoin_shared::keys::{self, KeyError, NewKey, ProjectKey};
+use rejoin_shared::wakeup::Wake;
+use rejoin_shared::walls::{self, Asking};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sqlx::{Postgres, Transaction};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::audit::record;
+use crate::caller::Caller;
+use crate::extract::{Body, PageParams, Params, Segments, page};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+const DAY_S: i64 = 24 * 60 * 60;
+/// How long a key may be good [days]; as `rejoin keys create` has it.
+const MAX_DAYS: i64 = 36_500;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(list, make)).routes(routes!(revoke))
+}
+
+/// A key, without its secret
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyItem {
+    pub id: Uuid,
+    /// What it is for
+    pub name: String,
+    /// Its first characters
+    pub prefix: String,
+    /// As whom it acts
+    pub user_id: Uuid,
+    /// How people name that user
+    pub handle: String,
+    /// `read`, `write`, `admin`: never more than the user's role allows
+    pub scopes: Vec<String>,
+    pub created_at: DateTime<Utc>,
+    /// The user who made it over HTTP; none: an operator
+    pub made_by: Option<Uuid>,
+    /// It opens nothing from then on
+    pub expires_at: Option<DateTime<Utc>>,
+    pub revoked_at: Option<DateTime<Utc>>,
+    /// To the minute; what its browser sessions do does not count
+    pub last_used_at: Option<DateTime<Utc>>,
+}
+
+impl From<ProjectKey> for KeyItem {
+    fn from(key: ProjectKey) -> Self {
+        Self {
+            id: key.id,
+            name: key.name,
+            prefix: key.prefix,
+            user_id: key.user_id,
+            handle: key.handle,
+            scopes: key.scopes,
+            created_at: key.created_at,
+            made_by: key.made_by,
+            expires_at: key.expires_at,
+            revoked_at: key.revoked_at,
+            last_used_at: key.last_used_at,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyPage {
+    pub items: Vec<KeyItem>,
+    pub next_cursor: Option<String>,
+}
+
+/// A key that was just made
+#[derive(Debug, Serialize, ToSchema)]
+pub struct MadeKey {
+    #[serde(flatten)]
+    pub item: KeyItem,
+    /// The key itself. It is shown this once only
+    pub key: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ScopeName {
+    /// GET
+    Read,
+    /// Everything else outside `/api/admin`
+    Write,
+    /// `/api/admin`
+    Admin,
+}
+
+impl From<ScopeName> for Scope {
+    fn from(name: ScopeName) -> Self {
+        match name {
+            ScopeName::Read => Scope::Read,
+            ScopeName::Write => Scope::Write,
+            ScopeName::Admin => Scope::Admin,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KeyRequest {
+    /// What it is for
+    #[schema(min_length = 1, max_length = 100)]
+    pub name: String,
+    /// What it may do: no more than you may
+    pub scopes: Vec<ScopeName>,
+    /// It opens nothing after this many days; without, it is good until it is revoked. Never longer than the key that you came with
+    #[schema(minimum = 1, maximum = 36500)]
+    pub expires_in_days: Option<i64>,
+}
+
+impl From<KeyError> for Problem {
+    fn from(error: KeyError) -> Self {
+        let detail = error.to_string();
+        match error {
+            KeyError::Name | KeyError::NoScopes => Self::bad_request("invalid_key", detail),
+            KeyError::MoreThanMaker(_) => Self::new(StatusCode::FORBIDDEN, "scope_missing", detail),
+            KeyError::TooMany => Self::conflict("too_many_keys", detail),
+            KeyError::NotFound => Self::not_found("key_not_found", "The key"),
+            KeyError::LastAdmin => Self::conflict("last_admin_key", detail),
+            KeyError::Database(error) => error.into(),
+        }
+    }
+}
+
+/// A transaction that may change keys of the caller's project.
+async fn begin(state: &AppState, caller: &Caller) -> Result<Transaction<'static, Postgres>, Problem> {
+    Ok(walls::begin(&state.db.sql, Asking::GateFor(caller.owner())).await?)
+}
+
+/// The keys of the project, the newest first
+///
+/// Never the keys themselves. Also those that have expired or were revoked; keys that open all projects of their user are not listed.
+#[utoipa::path(get, path = "/api/admin/projects/{p}/keys", tag = "keys",
+    params(PageParams, ("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "A page", body = KeyPage), Refused))]
+async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Params(params): Params<PageParams>,
+) -> Result<Json<KeyPage>, Problem> {
+    caller.in_project(project_id)?;
+    let limit = params.limit(&state)?;
+    let after: Option<Uuid> = params.after()?;
+    let rows = keys::page(&mut *begin(&state, &caller).await?, project_id, after, limit + 1).await?;
+    let (items, next_cursor) = page(rows, limit, |row| row.id, KeyItem::from);
+    Ok(Json(KeyPage { items, next_cursor }))
+}
+
+/// Make a key
+///
+/// It acts as you, in this project, and may no more than what you came with. The answer shows the key; nothing shows it again.
+#[utoipa::path(post, path = "/api/admin/projects/{p}/keys", tag = "keys", request_body = KeyRequest,
+    params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 201, description = "Made", body = MadeKey),
+        (status = 409, description = "The project has too many", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn make(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Body(request): Body<KeyRequest>,
+) -> Result<(StatusCode, [(HeaderName, &'static str); 1], Json<MadeKey>), Problem> {
+    caller.in_project(project_id)?;
+    if request
+        .expires_in_days
+        .is_some_and(|days| !(1..=MAX_DAYS).contains(&days))
+    {
+        let detail = format!("expiresInDays must be 1 to {MAX_DAYS}; leave it out for a key that does not expire");
+        return Err(Problem::bad_request("invalid_key", detail));
+    }
+    // Each once, in the order that everybody knows.
+    let asked: Vec<Scope> = request.scopes.into_iter().map(Scope::from).collect();
+    let scopes: Vec<Scope> = Scope::ALL.into_iter().filter(|scope| asked.contains(scope)).collect();
+    let new = NewKey {
+        name: &request.name,
+        scopes: &scopes,
+        expires_in_s: request.expires_in_days.map(|days| days * DAY_S),
+    };
+    let mut db = begin(&state, &caller).await?;
+    let (made, key) = keys::make(&mut db, &caller, &new).await?;
+    let detail = json!({
+        "name": made.name, "userId": made.user_id, "scopes": made.scopes, "expiresInS": new.expires_in_s
+    });
+    record(&mut db, &caller, Action::KeyCreated, target(made.id), detail).await?;
+    db.commit().await?;
+    let item = KeyItem::from(made);
+    Ok((
+        StatusCode::CREATED,
+        [(CACHE_CONTROL, "no-store")],
+        Json(MadeKey { item, key }),
+    ))
+}
+
+/// Revoke a key
+///
+/// It opens nothing from now on, nor do the browser sessions that were begun with it; streams that they hold open end within 5 s. Keys
+/// that were made with it stay. Doing it twice does no harm.
+#[utoipa::path(delete, path = "/api/admin/projects/{p}/keys/{key}", tag = "keys",
+    params(("p" = Uuid, Path, description = "The project"), ("key" = Uuid, Path, description = "The key's id")),
+    responses((status = 204, description = "Revoked"),
+        (status = 409, description = "You came with it, and no other administers the project", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused))]
+async fn revoke(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<StatusCode, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = begin(&state, &caller).await?;
+    if keys::revoke(&mut db, &caller, id).await? {
+        record(&mut db, &caller, Action::KeyRevoked, target(id), json!({})).await?;
+    }
+    db.commit().await?;
+    // Here at once, elsewhere when they hear of it.
+    state.keys.forget_project(project_id);
+    state.bus.publish(Wake::keys(project_id));
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn target(id: Uuid) -> String {
+    format!("api_key:{id}")
+}

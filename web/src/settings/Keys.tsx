@@ -1,0 +1,157 @@
+// The project's API keys: made, shown once, revoked.
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useState, type FormEvent } from 'react';
+import { api, type Schemas } from '../api/http';
+import { useMe } from '../api/me';
+import { Ago, ErrorNote, Waiting } from '../ui/parts';
+
+type Key = Schemas['KeyItem'];
+type Scope = Schemas['ScopeName'];
+
+const SCOPES: Record<Scope, string> = {
+  read: 'look',
+  write: 'talk to agents, cancel',
+  admin: 'change settings',
+};
+const LIFETIMES: [string, string][] = [
+  ['30', '30 days'],
+  ['90', '90 days'],
+  ['365', 'a year'],
+  ['', 'until it is revoked'],
+];
+/** Keys that are shown; the newest. */
+const SHOWN = 200;
+
+export function Keys() {
+  const me = useMe();
+  const queries = useQueryClient();
+  const path = `/api/admin/projects/${me.projectId}/keys`;
+  const keys = useQuery({ queryKey: ['keys'], queryFn: () => api<Schemas['KeyPage']>(`${path}?limit=${SHOWN}`) });
+  const onSuccess = () => queries.invalidateQueries({ queryKey: ['keys'] });
+  const make = useMutation({ mutationFn: (body: Schemas['KeyRequest']) => api<Schemas['MadeKey']>(path, { method: 'POST', body }), onSuccess });
+  const revoke = useMutation({ mutationFn: (id: string) => api(`${path}/${id}`, { method: 'DELETE' }), onSuccess });
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const element = event.currentTarget;
+    const form = new FormData(element);
+    const days = String(form.get('days'));
+    make.mutate(
+      {
+        name: String(form.get('name')).trim(),
+        scopes: form.getAll('scope') as Scope[],
+        expiresInDays: days === '' ? undefined : Number(days),
+      },
+      { onSuccess: () => element.reset() },
+    );
+  };
+  if (keys.isPending) return <Waiting what="keys" />;
+  if (keys.isError) return <ErrorNote error={keys.error} />;
+  const failed = make.error ?? revoke.error;
+  return (
+    <>
+      <p className="quiet">A key acts as whoever made it, and may no more. It is shown once, when it is made.</p>
+      <form className="search" onSubmit={submit}>
+        <input name="name" aria-label="Name of the key" placeholder="what it is for" maxLength={100} required />
+        {(Object.keys(SCOPES) as Scope[])
+          .filter((scope) => me.scopes.includes(scope))
+          .map((scope) => (
+            <label key={scope} title={SCOPES[scope]}>
+              <input type="checkbox" name="scope" value={scope} defaultChecked={scope === 'read'} /> {scope}
+            </label>
+          ))}
+        <select name="days" aria-label="How long it is good" defaultValue="90">
+          {LIFETIMES.map(([days, label]) => (
+            <option key={label} value={days}>
+              {label}
+            </option>
+          ))}
+        </select>
+        <button type="submit" disabled={make.isPending}>
+          Make a key
+        </button>
+      </form>
+      {make.data ? <Secret made={make.data} onDone={() => make.reset()} /> : null}
+      {failed ? <ErrorNote error={failed} /> : null}
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Key</th>
+            <th scope="col">Acts as</th>
+            <th scope="col">May</th>
+            <th scope="col">Made</th>
+            <th scope="col">Last used</th>
+            <th scope="col">Good until</th>
+            <th scope="col">Revoke</th>
+          </tr>
+        </thead>
+        <tbody>
+          {keys.data.items.map((key) => (
+            <tr key={key.id}>
+              <td>
+                {key.name} <code className="quiet">{key.prefix}…</code>
+              </td>
+              <td>
+                {key.handle} {key.userId === me.userId ? <span className="quiet">you</span> : null}
+              </td>
+              <td>{key.scopes.join(', ')}</td>
+              <td>
+                <Ago at={key.createdAt} /> {key.madeBy ? null : <span className="quiet">by an operator</span>}
+              </td>
+              <td>{key.lastUsedAt ? <Ago at={key.lastUsedAt} /> : <span className="quiet">never</span>}</td>
+              <td>{end(key)}</td>
+              <td>
+                {isGood(key) ? (
+                  <button
+                    type="button"
+                    className="small"
+                    aria-label={`Revoke ${key.name}`}
+                    onClick={() => {
+                      if (window.confirm(`Revoke the key ${key.name}? Whatever uses it is let in no longer.`)) revoke.mutate(key.id);
+                    }}
+                  >
+                    Revoke
+                  </button>
+                ) : null}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {keys.data.nextCursor ? (
+        <p className="quiet">
+          The newest {SHOWN}. <code>rejoin keys list</code> shows all.
+        </p>
+      ) : null}
+    </>
+  );
+}
+
+function isGood(key: Key): boolean {
+  return !key.revokedAt && (!key.expiresAt || Date.parse(key.expiresAt) > Date.now());
+}
+
+function end(key: Key) {
+  if (key.revokedAt) return <span className="quiet">revoked</span>;
+  if (!key.expiresAt) return 'it is revoked';
+  return isGood(key) ? new Date(key.expiresAt).toLocaleDateString() : <span className="quiet">expired</span>;
+}
+
+function Secret({ made, onDone }: { made: Schemas['MadeKey']; onDone: () => void }) {
+  const [copied, setCopied] = useState(false);
+  return (
+    <div className="note" role="status">
+      <p>
+        The key <b>{made.name}</b>. Copy it now: nothing shows it again.
+      </p>
+      <p>
+        <code>{made.key}</code>
+      </p>
+      <button type="button" className="small" onClick={() => void navigator.clipboard.writeText(made.key).then(() => setCopied(true), () => setCopied(false))}>
+        {copied ? 'Copied' : 'Copy'}
+      </button>{' '}
+      <button type="button" className="small" onClick={onDone}>
+        Done
+      </button>
+    </div>
+  );
+}
