@@ -15,6 +15,7 @@ const KINDS: Record<string, readonly (keyof Settings)[]> = {
   postgresql: SERVER,
   mysql: SERVER,
   sqlite: ['path'],
+  duckdb: ['path'],
   mongodb: [...SERVER, 'authSource'],
   bigquery: ['cloudProject', 'database', 'location'],
 };
