@@ -149,7 +149,7 @@ test('d35 d45 d49 an agent writes into the attached console, which is run, seen 
   await until('it is kept', async () => (await stored(id)).isTemporary === false);
   await page.getByRole('tab').getByTitle('Temporary').waitFor({ state: 'detached' });
   await page.getByRole('button', { name: 'Fold the consoles away' }).click();
-  await page.getByRole('button', { name: /^Consoles \(1\) 📌 Console 1/ }).waitFor();
+  await page.getByRole('button', { name: /^Consoles \(1\) ◆ Console 1/ }).waitFor();
   await context.close();
 });
 

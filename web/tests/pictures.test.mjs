@@ -1,7 +1,8 @@
 // Pictures of the views for the documents, light and dark. Each view must have its two there; what they look like depends on the machine's
 // fonts, so only `npm run pictures` puts new ones in the place of the old.
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -43,7 +44,11 @@ test('each view has its pictures', { skip }, async () => {
   const folder = FOLDER ?? mkdtempSync(join(tmpdir(), 'rejoin-pictures-'));
   mkdirSync(folder, { recursive: true });
   const model = await startModel(reply);
-  const dev = await startDev(model.url);
+  const data = realpathSync(mkdtempSync(join(tmpdir(), 'rejoin-pictures-data-')));
+  const database = join(data, 'shop.db');
+  execFileSync('sqlite3', [database, "create table orders (id integer primary key, customer text, euros real); insert into orders values (1, 'Anna', 12.5), (2, 'Berta', null), (3, 'Carlos', 99)"]);
+  const dev = await startDev(model.url, { env: { REJOIN_SOURCE_FOLDERS: data } });
+  const { body: source } = await dev.api(`/api/projects/${dev.projectId}/data-sources`, { method: 'POST', body: { name: 'shop', kind: 'sqlite', settings: { path: database } } });
   const browser = await launch();
   const task = (id, title, after = []) => ({ id, title, agent: 'graph-query-agent', after });
   const tasks = [
@@ -94,11 +99,23 @@ test('each view has its pictures', { skip }, async () => {
     await page.getByRole('button', { name: 'Ask', exact: true }).click();
     await finished(page);
     await take('settings');
-    for (const part of ['servers', 'members', 'prices']) {
+    for (const part of ['servers', 'members', 'keys', 'sources', 'prices']) {
       await page.goto(`${dev.url}/settings?part=${part}`);
       await page.locator('#main :is(table, form)').first().waitFor();
       await take(`settings-${part}`);
     }
+    await page.goto(chat);
+    await finished(page);
+    await page.getByRole('button', { name: /^Consoles/ }).click();
+    await page.getByRole('button', { name: 'New console' }).click();
+    await page.getByLabel('Text of the console').click();
+    await page.keyboard.insertText('select customer, euros\nfrom orders\norder by euros desc');
+    await page.getByLabel('Data source').selectOption(source.id);
+    await page.locator('.console').getByText('Saved', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await page.getByText(/^3 rows in/).waitFor();
+    await take('consoles');
+    await page.getByRole('button', { name: 'Fold the consoles away' }).click();
     await page.setViewportSize({ width: 400, height: 750 });
     await page.goto(chat);
     await finished(page);
@@ -118,6 +135,7 @@ test('each view has its pictures', { skip }, async () => {
   await browser.close();
   await dev.stop();
   await model.stop();
+  rmSync(data, { recursive: true });
   const missing = readdirSync(folder).filter((name) => !readdirSync(KEPT).includes(name));
   const gone = readdirSync(KEPT).filter((name) => !readdirSync(folder).includes(name));
   assert.deepEqual({ missing, gone }, { missing: [], gone: [] }, 'docs/pictures has each view, and no other: `npm run pictures` in web/ takes them anew');

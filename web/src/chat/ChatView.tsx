@@ -72,7 +72,7 @@ function Conversation({ id }: { id: string }) {
       <Talk id={id} attached={consoles.attached}>
         <button type="button" className="plain small consoles-toggle" aria-expanded={isShown} onClick={() => fold(isShown)}>
           Consoles{consoles.open.length > 0 ? ` (${consoles.open.length})` : ''}
-          {pinned && !isShown ? <span className="quiet"> 📌 {pinned.about.title}</span> : null}
+          {pinned && !isShown ? <span className="quiet"> ◆ {pinned.about.title}</span> : null}
         </button>
       </Talk>
       {isShown ? (

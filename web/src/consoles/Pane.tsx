@@ -50,7 +50,7 @@ export default function Pane({ consoles, onFold }: { consoles: Consoles; onFold:
                 document.getElementById(`tab-${next.id}`)?.focus();
               }}
             >
-              {doc.id === consoles.pinned ? <span title="Agents work on this one">📌 </span> : null}
+              {doc.id === consoles.pinned ? <span title="Agents work on this one">◆ </span> : null}
               {doc.about.isTemporary ? <i title="Temporary">{doc.about.title}</i> : doc.about.title}
               {doc.isUnsaved ? ' •' : ''}
             </button>

@@ -1,0 +1,55 @@
+// What admins set on the page, in a real browser over a real `rejoin dev`.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { after, before, test } from 'node:test';
+import { launch, PROGRAM, signedIn } from './support/browser.mjs';
+import { BINARY, startDev, until } from './support/dev.mjs';
+import { startModel } from './support/model.mjs';
+
+const skip = !BINARY || !PROGRAM ? 'SKIPPED: REJOIN_TEST_BIN names no binary, or there is no Chromium' : false;
+let model;
+let dev;
+let browser;
+
+before(async () => {
+  if (skip) return;
+  model = await startModel(() => ({ text: 'Well.' }));
+  dev = await startDev(model.url, { workers: 1 });
+  browser = await launch();
+});
+
+after(async () => {
+  await browser?.close();
+  await dev?.stop();
+  await model?.stop();
+});
+
+/** What the API says to whoever comes with this key. */
+const status = async (key, path = '/api/conversations', method = 'GET') => (await fetch(dev.url + path, { method, headers: { authorization: `Bearer ${key}` } })).status;
+
+test('a key is made, shown once, lets its holder in as far as it may, and is revoked', { skip }, async () => {
+  const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true });
+  await page.goto(`${dev.url}/settings?part=keys`);
+  await page.getByLabel('Name of the key').fill('for the crawler');
+  await page.getByRole('button', { name: 'Make a key' }).click();
+  const shown = page.getByRole('status').filter({ hasText: 'nothing shows it again' });
+  const key = await shown.locator('code').innerText();
+  assert.equal(await status(key), 200);
+  assert.equal(await status(key, `/api/admin/projects/${dev.projectId}/keys`), 403, 'it may look, and no more');
+  const row = page.getByRole('row', { name: /for the crawler/ });
+  assert.match(await row.innerText(), /read/);
+  await page.evaluate(readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8'));
+  const { violations } = await page.evaluate(() => globalThis.axe.run());
+  const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+  assert.deepEqual(serious.map(({ id, nodes }) => [id, nodes.map((node) => node.html).slice(0, 5)]), []);
+  await page.reload();
+  await row.waitFor();
+  assert.equal((await page.locator('body').innerText()).includes(key), false, 'it is shown once');
+  page.once('dialog', (dialog) => dialog.accept());
+  await row.getByRole('button', { name: 'Revoke for the crawler' }).click();
+  await row.getByText('revoked').waitFor();
+  await until('nobody is let in with it', async () => (await status(key)) === 401);
+  assert.deepEqual(faults, []);
+  await context.close();
+});
