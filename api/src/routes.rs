@@ -37,6 +37,7 @@
 //! - `me`             what a key is good for
 //! - `session`        browsers that sign in and out
 //! - `keys`           API keys of a project (admins)
+//! - `usage`          what a project has used up today (admins)
 //! - `members`        who is in a project, and as what (owners)
 //! - `tickets`        passes for a browser's EventSource
 //! - `health` `metrics`   for whoever operates it
@@ -84,6 +85,7 @@ pub mod steering;
 pub mod task_dags;
 pub mod tickets;
 pub mod trigger;
+pub mod usage;
 pub mod web_settings;
 
 use std::any::Any;
@@ -136,6 +138,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(mcp_servers::routes())
         .merge(data_sources::routes())
         .merge(model_prices::routes())
+        .merge(usage::routes())
         .merge(agents::routes())
         .merge(routing::routes())
         .merge(contexts::routes())

@@ -99,7 +99,7 @@ test('each view has its pictures', { skip }, async () => {
     await page.getByRole('button', { name: 'Ask', exact: true }).click();
     await finished(page);
     await take('settings');
-    for (const part of ['servers', 'members', 'keys', 'sources', 'prices']) {
+    for (const part of ['servers', 'members', 'keys', 'sources', 'usage', 'prices']) {
       await page.goto(`${dev.url}/settings?part=${part}`);
       await page.locator('#main :is(table, form)').first().waitFor();
       await take(`settings-${part}`);

@@ -53,3 +53,13 @@ test('a key is made, shown once, lets its holder in as far as it may, and is rev
   assert.deepEqual(faults, []);
   await context.close();
 });
+
+test('what was used up today is shown beside what is allowed', { skip }, async () => {
+  const { context, page, faults } = await signedIn(browser, dev);
+  const posted = await dev.api('/api/chat/stream', { method: 'POST', body: { message: 'hello' } });
+  assert.equal(posted.status, 202, JSON.stringify(posted.body));
+  await page.goto(`${dev.url}/settings?part=usage`);
+  await page.getByRole('row', { name: /^Runs begun 1 any number/ }).waitFor();
+  assert.deepEqual(faults, []);
+  await context.close();
+});

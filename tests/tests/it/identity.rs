@@ -356,6 +356,21 @@ async fn a_project_that_has_used_up_its_quota_begins_nothing_until_midnight() {
     let (_, problem) = answer(refused).await;
     assert_eq!(problem["code"], json!("quota_exhausted"));
     assert_eq!(problem["quota"], json!({"of": "runs", "perDay": 1}));
+    // Admins see how far they are; that of another project is nobody else's business.
+    let (status, usage) = app
+        .client()
+        .get(&format!("/api/admin/projects/{}/usage", app.db.project_id))
+        .await;
+    assert_eq!(
+        (status, &usage["runs"], &usage["tokens"]["bound"]),
+        (StatusCode::OK, &json!({"used": 1, "bound": 1}), &json!(null))
+    );
+    assert!(
+        (0.0..=86_400.0).contains(&usage["dayLeftS"].as_f64().unwrap()),
+        "{usage}"
+    );
+    let elsewhere = format!("/api/admin/projects/{}/usage", Uuid::nil());
+    assert_eq!(app.client().get(&elsewhere).await.0, StatusCode::NOT_FOUND);
     // What was accepted before is found again, whatever is used up.
     let (status, again) = answer(post("first").await).await;
     assert_eq!((status, &again["runId"]), (StatusCode::ACCEPTED, &first["runId"]));

@@ -9,6 +9,7 @@ import { Members } from './Members';
 import { DataSources } from './DataSources';
 import type { PartName } from './parts';
 import { Prices } from './Prices';
+import { Usage } from './Usage';
 
 const PARTS: Record<PartName, [string, ComponentType]> = {
   agents: ['Agents', Agents],
@@ -16,6 +17,7 @@ const PARTS: Record<PartName, [string, ComponentType]> = {
   sources: ['Data sources', DataSources],
   members: ['Members', Members],
   keys: ['API keys', Keys],
+  usage: ['Usage', Usage],
   prices: ['Model prices', Prices],
 };
 
