@@ -99,10 +99,19 @@ test('a focus that is set without a message belongs to no turn, and a snapshot l
   expect('focus' in transcript.getSnapshot()).toBe(false);
 });
 
-test('a run that a snapshot told is known as a step’s by its next event', () => {
+test('a snapshot tells the plan, which step a run does, and what was done', () => {
   const transcript = new Transcript();
-  const agents = [{ runId: 's', parentRunId: 'r', status: 'started', text: 'a' }] as never;
-  transcript.apply(1, { type: 'snapshot', through: 1, messages: [], turn: { runId: 'r', text: '', toolCalls: [], agents } });
+  const agents = [{ runId: 's', parentRunId: 'r', status: 'started', text: 'a', source: 'plan_step', stepNumber: 3 }];
+  const plan = { id: 'p', objective: 'Launch', status: 'executing', steps: [{ stepNumber: 3, description: 'Look', status: 'executing' }] };
+  const operations = [{ action: 'create', entity_type: 'task', entity_name: 'Hall', status: 'success' }];
+  const contextUsage = { estimatedTokens: 5, tokenBudget: 2500, usagePercent: 0, tokensRemaining: 2495, status: 'ok' };
+  const turn = { runId: 'r', text: '', toolCalls: [], agents, plan, operations, contextUsage } as never;
+  transcript.apply(1, { type: 'snapshot', through: 1, messages: [], turn });
   transcript.apply(2, { type: 'token', token: 'b', runId: 's', parentRunId: 'r', source: 'plan_step', stepNumber: 3 });
-  expect(only(transcript).agents).toMatchObject([{ text: 'ab', source: 'plan_step', stepNumber: 3 }]);
+  expect(only(transcript).agents).toMatchObject([{ text: 'ab', source: 'plan_step', stepNumber: 3, planId: 'p' }]);
+  expect(only(transcript)).toMatchObject({ plan, operations });
+  expect(transcript.getSnapshot().contextUsage).toMatchObject(contextUsage);
+  // It goes on from there.
+  transcript.apply(3, { type: 'step_complete', runId: 'r', step: { planId: 'p', stepNumber: 3, description: 'Look', status: 'completed' } } as never);
+  expect(only(transcript).plan?.steps).toMatchObject([{ stepNumber: 3, status: 'completed' }]);
 });
