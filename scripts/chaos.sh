@@ -10,7 +10,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup-chaos.sh"
 unset DATABASE_URL
 
 profile=${PROFILE:-fast}
-cargo build --locked --profile "$profile" -p rejoin-chaos
+build_chaos "$profile"
 exec "${CARGO_TARGET_DIR:-target}/${profile/#dev/debug}/chaos" run \
     --seed "${SEED:-1}" \
     --seconds "${SECONDS_OF_FAULTS:-$((${MINUTES:-2} * 60))}" \

@@ -12,4 +12,10 @@ setup_clock() {
     fi
 }
 
+# build_chaos PROFILE [OPTION…]. Out of the whole workspace, as the tests build their programs: with the same choice of packages each
+# dependency has the same features, and is compiled once.
+build_chaos() {
+    cargo build --locked --workspace --bin chaos --profile "$@"
+}
+
 setup_clock

@@ -8,5 +8,5 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup-chaos.sh"
 unset DATABASE_URL
 
 profile=${PROFILE:-fast}
-cargo build --locked --profile "$profile" -p rejoin-chaos
+build_chaos "$profile"
 exec "${CARGO_TARGET_DIR:-target}/${profile/#dev/debug}/chaos" soak --minutes "${MINUTES:-60}" "$@"

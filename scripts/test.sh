@@ -5,7 +5,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/setup-test.sh"
 source scripts/setup-chaos.sh
 
-cargo build --locked -p rejoin -p rejoin-bench -p rejoin-tests --bins
+cargo build --locked --workspace --bins
 # The tests bring their own PostgreSQL, whatever DATABASE_URL says.
 if [ $# -gt 0 ]; then
     exec cargo test --locked --workspace "$@"
