@@ -3,9 +3,13 @@
 //! Called by `postgres`, in its blocking set-up. Invariant: whoever has a [`Place`] holds the directory's lock, so at
 //! most one owner runs a server on it; the kernel frees the lock with the owner, however it ends.
 use std::{
+    ffi::OsStr,
     fs::{self, File, Permissions, TryLockError},
     io::Write,
-    os::unix::fs::{MetadataExt, PermissionsExt, chown},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{MetadataExt, PermissionsExt, chown},
+    },
     path::{Path, PathBuf},
     process::Command,
     time::{Duration, Instant},
@@ -20,6 +24,8 @@ use crate::dev::process::{self, Signal, User};
 const LOCK: &str = "rejoin.lock";
 /// Present where the cluster could not live in the directory itself; holds the path where it does.
 const POINTER: &str = "cluster-lives-at";
+/// Beside a cluster that lives elsewhere: the directory that it is for.
+const BACK: &str = "data-directory";
 const CLUSTER: &str = "pg";
 /// Where clusters live whose directory the server's user can't reach.
 const ELSEWHERE: &str = "/var/lib/rejoin";
@@ -126,7 +132,9 @@ impl Place {
 
     /// Stops a server that a killed owner left behind; refuses one that is not ours.
     pub(super) fn clear_leftover(&self) -> Result<()> {
-        let Some(pid) = self.postmaster() else { return Ok(()) };
+        let Some(pid) = postmaster(&self.cluster) else {
+            return Ok(());
+        };
         let Some(command) = process::command_line(pid).filter(|_| process::exists(pid)) else {
             return Ok(());
         };
@@ -145,23 +153,12 @@ impl Place {
             // Gone in the meantime is as good.
             let _gone = process::send(pid, signal);
             if wait_until(LEFTOVER_LIMIT, || {
-                !process::exists(pid) || self.postmaster() != Some(pid)
+                !process::exists(pid) || postmaster(&self.cluster) != Some(pid)
             }) {
                 return Ok(());
             }
         }
         bail!("the PostgreSQL with pid {pid} that an earlier run left behind does not stop; kill it by hand")
-    }
-
-    /// The first line of `postmaster.pid`.
-    fn postmaster(&self) -> Option<u32> {
-        fs::read_to_string(self.cluster.join("postmaster.pid"))
-            .ok()?
-            .lines()
-            .next()?
-            .trim()
-            .parse()
-            .ok()
     }
 
     /// The directory of the socket: only the server's user and root get in, so `trust` trusts nobody else.
@@ -282,17 +279,9 @@ fn cluster(data_dir: &Path, user: Option<&User>) -> Result<PathBuf> {
     {
         return Ok(there.join(CLUSTER));
     }
-    // No pointer: the directory is new, or somebody removed it to start afresh. An old cluster of it is garbage.
-    let family = format!("{:08x}-", fnv1a(data_dir.as_os_str().as_encoded_bytes()));
     fs::create_dir_all(ELSEWHERE).with_context(|| format!("can't create {ELSEWHERE}"))?;
-    for entry in fs::read_dir(ELSEWHERE)
-        .with_context(|| format!("can't read {ELSEWHERE}"))?
-        .flatten()
-    {
-        if entry.file_name().to_string_lossy().starts_with(&family) {
-            fs::remove_dir_all(entry.path()).context("can't remove the cluster of a directory that was removed")?;
-        }
-    }
+    sweep(Path::new(ELSEWHERE), data_dir)?;
+    let family = format!("{:08x}-", fnv1a(data_dir.as_os_str().as_encoded_bytes()));
     let there = Path::new(ELSEWHERE).join(format!("{family}{}", uuid::Uuid::now_v7().simple()));
     fs::create_dir(&there).with_context(|| format!("can't create {}", there.display()))?;
     // Whatever our umask is, the server's user has to pass through.
@@ -304,8 +293,42 @@ fn cluster(data_dir: &Path, user: Option<&User>) -> Result<PathBuf> {
         user.name,
         data_dir.display()
     );
-    fs::write(&pointer, format!("{}\n", there.display())).context("can't write the pointer to the cluster")?;
+    fs::write(there.join(BACK), data_dir.as_os_str().as_encoded_bytes())
+        .and_then(|()| fs::write(&pointer, format!("{}\n", there.display())))
+        .context("can't write the pointer to the cluster")?;
     Ok(there.join(CLUSTER))
+}
+
+/// Removes clusters that nobody can find any more: their directory was removed, or it is ours and points to none.
+///
+/// A cluster takes 200 MB, and whoever removes a directory to start afresh does not know of it. One whose server still
+/// runs is left for the next time, and so is one that can't be removed.
+fn sweep(elsewhere: &Path, data_dir: &Path) -> Result<()> {
+    for entry in fs::read_dir(elsewhere)
+        .with_context(|| format!("can't read {}", elsewhere.display()))?
+        .flatten()
+    {
+        let home = entry.path();
+        let Ok(of) = fs::read(home.join(BACK)) else { continue };
+        let of = Path::new(OsStr::from_bytes(&of));
+        let runs = postmaster(&home.join(CLUSTER)).is_some_and(process::exists);
+        if (of == data_dir || !of.exists()) && !runs {
+            match fs::remove_dir_all(&home) {
+                // Another start may sweep at the same time.
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    tracing::warn!(%error, home = %home.display(), "could not remove the cluster of a directory that is gone");
+                }
+                Ok(()) | Err(_) => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The first line of a cluster's `postmaster.pid`: who runs on it, if the file isn't a dead one's.
+fn postmaster(cluster: &Path) -> Option<u32> {
+    let pid = fs::read_to_string(cluster.join("postmaster.pid")).ok()?;
+    pid.lines().next()?.trim().parse().ok()
 }
 
 /// Looks every 20 ms until `done` or the limit; blocking, for the set-up's own thread.
@@ -326,4 +349,43 @@ fn fnv1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| {
         (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_of_removed_directories_are_swept() -> Result<()> {
+        let root = std::env::temp_dir().join(format!("rejoin-sweep-{}", uuid::Uuid::now_v7().simple()));
+        let (ours, theirs, gone) = (root.join("ours"), root.join("theirs"), root.join("gone"));
+        fs::create_dir_all(&ours)?;
+        fs::create_dir_all(&theirs)?;
+        let elsewhere = root.join("elsewhere");
+        let home = |name: &str, of: Option<&Path>, pid: Option<u32>| -> Result<PathBuf> {
+            let home = elsewhere.join(name);
+            fs::create_dir_all(home.join(CLUSTER))?;
+            if let Some(of) = of {
+                fs::write(home.join(BACK), of.as_os_str().as_encoded_bytes())?;
+            }
+            if let Some(pid) = pid {
+                fs::write(home.join(CLUSTER).join("postmaster.pid"), format!("{pid}\n/data\n"))?;
+            }
+            Ok(home)
+        };
+        let swept = [home("1", Some(&ours), None)?, home("2", Some(&gone), None)?];
+        let kept = [
+            home("3", Some(&theirs), None)?,
+            // A server runs on it: this very process has the number.
+            home("4", Some(&gone), Some(std::process::id()))?,
+            // Somebody else's.
+            home("5", None, None)?,
+        ];
+        sweep(&elsewhere, &ours)?;
+        let left = swept.iter().find(|home| home.exists());
+        let lost = kept.iter().find(|home| !home.exists());
+        fs::remove_dir_all(&root)?;
+        assert_eq!((left, lost), (None, None), "swept too little, or too much");
+        Ok(())
+    }
 }
