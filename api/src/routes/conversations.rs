@@ -1,13 +1,12 @@
 //! Conversations: what a chat UI lists, their messages, and their events. Nobody sees another owner's.
 
+use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::http::header::LOCATION;
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::Response;
-use axum::{Extension, Json};
 use chrono::{DateTime, Utc};
 use rejoin_shared::audit::Actor;
-use rejoin_shared::auth::Scope;
 use rejoin_shared::commands::DeleteConversation;
 use rejoin_shared::consoles::attached;
 use rejoin_shared::contexts;
@@ -23,13 +22,11 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::consoles::AttachedConsole;
-use super::tickets;
+use super::tickets::Follower;
 use crate::caller::Caller;
 use crate::extract::{Body, PageParams, Params, Segments, page};
-use crate::pace::Told;
 use crate::problem::{BodyRefused, Problem, Refused};
-use crate::sse::dialects::Dialect;
-use crate::sse::start::{self, StreamParams, Wanted};
+use crate::sse::start::{StreamParams, Wanted};
 use crate::state::AppState;
 
 /// Longest title [characters].
@@ -350,26 +347,9 @@ async fn list_messages(
         Refused))]
 async fn events(
     State(state): State<AppState>,
-    headers: HeaderMap,
-    uri: Uri,
-    Extension(told): Extension<Told>,
+    follower: Follower,
     Segments(id): Segments<Uuid>,
     Params(params): Params<StreamParams>,
 ) -> Result<Response, Problem> {
-    let caller = match &params.ticket {
-        Some(ticket) => tickets::redeem(&state, ticket, id).await?,
-        None => crate::caller::authenticate(&state, &Method::GET, &headers, &uri, &told, Scope::Read).await?,
-    };
-    let start = params.start(&headers)?;
-    let permit = start::admit(&state, &caller)?;
-    start::open(
-        &state,
-        permit,
-        caller.owner(),
-        Wanted::Conversation(id),
-        start,
-        &params,
-        Dialect::Native,
-    )
-    .await
+    follower.follow(&state, id, Wanted::Conversation(id), &params).await
 }

@@ -1,11 +1,10 @@
 //! One run: how it stands, its events, its end. A run of a conversation is its owner's alone; one outside is its project's.
 
+use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::http::StatusCode;
 use axum::response::Response;
-use axum::{Extension, Json};
 use chrono::{DateTime, Utc};
-use rejoin_shared::auth::Scope;
 use rejoin_shared::commands::{self, CancelRun};
 use rejoin_shared::runs::{self, Run};
 use serde::Serialize;
@@ -15,13 +14,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
-use super::tickets;
+use super::tickets::Follower;
 use crate::caller::Caller;
 use crate::extract::{Params, Segments};
-use crate::pace::Told;
 use crate::problem::{Problem, Refused};
-use crate::sse::dialects::Dialect;
-use crate::sse::start::{self, StreamParams, Wanted};
+use crate::sse::start::{StreamParams, Wanted};
 use crate::state::AppState;
 
 pub fn routes() -> OpenApiRouter<AppState> {
@@ -217,26 +214,9 @@ async fn cancel(
         Refused))]
 async fn events(
     State(state): State<AppState>,
-    headers: HeaderMap,
-    uri: Uri,
-    Extension(told): Extension<Told>,
+    follower: Follower,
     Segments(id): Segments<Uuid>,
     Params(params): Params<StreamParams>,
 ) -> Result<Response, Problem> {
-    let caller = match &params.ticket {
-        Some(ticket) => tickets::redeem(&state, ticket, id).await?,
-        None => crate::caller::authenticate(&state, &Method::GET, &headers, &uri, &told, Scope::Read).await?,
-    };
-    let start = params.start(&headers)?;
-    let permit = start::admit(&state, &caller)?;
-    start::open(
-        &state,
-        permit,
-        caller.owner(),
-        Wanted::Run(id),
-        start,
-        &params,
-        Dialect::Native,
-    )
-    .await
+    follower.follow(&state, id, Wanted::Run(id), &params).await
 }

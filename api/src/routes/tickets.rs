@@ -1,8 +1,13 @@
-//! `POST /api/stream-tickets`: a pass for one stream, once, for a browser's EventSource, which can't send headers.
+//! `POST /api/stream-tickets`: a pass for one stream, once, for a browser's EventSource, which can't send headers; and who follows
+//! a stream, with one or without.
+
+use std::convert::Infallible;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::Response;
 use chrono::{DateTime, Utc};
 use rejoin_shared::auth;
 use serde::{Deserialize, Serialize};
@@ -15,6 +20,8 @@ use super::{conversations, runs};
 use crate::caller::Caller;
 use crate::extract::Body;
 use crate::problem::{BodyRefused, Problem, Refused};
+use crate::sse::dialects::Dialect;
+use crate::sse::start::{self, StreamParams, Wanted};
 use crate::state::AppState;
 
 pub const PATH: &str = "/api/stream-tickets";
@@ -63,8 +70,38 @@ async fn create(
     Ok((StatusCode::CREATED, Json(Ticket { ticket, expires_at })))
 }
 
+/// Who asks for a stream: whoever has a ticket for it, or anybody who may read it.
+pub struct Follower(Parts);
+
+impl FromRequestParts<AppState> for Follower {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, Infallible> {
+        Ok(Self(parts.clone()))
+    }
+}
+
+impl Follower {
+    /// Answers with the events of what is wanted, whose id is `target`.
+    pub async fn follow(
+        mut self,
+        state: &AppState,
+        target: Uuid,
+        wanted: Wanted,
+        params: &StreamParams,
+    ) -> Result<Response, Problem> {
+        let caller = match &params.ticket {
+            Some(ticket) => redeem(state, ticket, target).await?,
+            None => Caller::from_request_parts(&mut self.0, state).await?,
+        };
+        let start = params.start(&self.0.headers)?;
+        let permit = start::admit(state, &caller)?;
+        start::open(state, permit, caller.owner(), wanted, start, params, Dialect::Native).await
+    }
+}
+
 /// Uses a ticket up: the caller that it was made for.
-pub async fn redeem(state: &AppState, ticket: &str, target: Uuid) -> Result<Caller, Problem> {
+async fn redeem(state: &AppState, ticket: &str, target: Uuid) -> Result<Caller, Problem> {
     let caller = auth::redeem_ticket(&state.db.hot, ticket, target).await?;
     let refused = || {
         Problem::unauthorized(
