@@ -164,7 +164,7 @@ impl Keys {
 }
 
 /// Finds out who sends these headers, and whether they may do what needs `scope`.
-pub async fn authenticate(
+async fn authenticate(
     state: &AppState,
     method: &Method,
     headers: &HeaderMap,
@@ -262,10 +262,14 @@ const NO_MORE_THAN_READING: [&str; 3] = [
     crate::mcp::PATH,
 ];
 
-/// What a request needs. Data sources are an admin's to add, change and try; to ask one is reading (to write to one, its route sees to).
+/// What a request needs. Data sources are an admin's to add, change and try; to ask one is reading (to write to one, its route sees to),
+/// and so is a walk through the graph.
 fn scope_of(method: &Method, path: &str) -> Scope {
-    let of_sources = path.split('/').nth(4) == Some("data-sources");
-    let asks = of_sources && (path.ends_with("/query") || path.ends_with("/explain"));
+    let mut below = path.split('/').skip(4);
+    let (part, verb) = (below.next(), below.next());
+    let of_sources = part == Some("data-sources");
+    let asks = of_sources && (path.ends_with("/query") || path.ends_with("/explain"))
+        || (part, verb) == (Some("graph"), Some("traverse"));
     if path.starts_with("/api/admin/") || of_sources && !asks && method != Method::GET && method != Method::HEAD {
         Scope::Admin
     } else if asks || method == Method::GET || method == Method::HEAD || NO_MORE_THAN_READING.contains(&path) {
@@ -303,6 +307,8 @@ mod tests {
         assert_eq!(scope_of(&Method::POST, &format!("{sources}/y/test")), Scope::Admin);
         assert_eq!(scope_of(&Method::GET, sources), Scope::Read);
         assert_eq!(scope_of(&Method::POST, &format!("{sources}/y/query")), Scope::Read);
+        assert_eq!(scope_of(&Method::POST, "/api/projects/x/graph/traverse"), Scope::Read);
+        assert_eq!(scope_of(&Method::POST, "/api/projects/x/graph/objects"), Scope::Write);
     }
 
     #[test]

@@ -44,11 +44,13 @@ pub async fn serve(request: Request) -> Response {
     {
         return answer(path, file, request.headers());
     }
-    let wants_page = request
-        .headers()
-        .get(ACCEPT)
-        .and_then(|accept| accept.to_str().ok())
-        .is_some_and(|accept| accept.contains("text/html"));
+    // At its own address it is there for whoever asks, as with any site; below it, only browsers look for pages.
+    let wants_page = path.is_empty()
+        || request
+            .headers()
+            .get(ACCEPT)
+            .and_then(|accept| accept.to_str().ok())
+            .is_some_and(|accept| accept.contains("text/html"));
     if !wants_page || path.starts_with(HASHED) {
         return Problem::not_found("not_found", "The path").into_response();
     }
@@ -142,8 +144,8 @@ mod tests {
 
     #[tokio::test]
     async fn pages_are_guarded_and_unknown_paths_of_the_api_are_problems() {
-        for path in ["/", "/runs/some", "/c/1"] {
-            let page = get(path, "text/html,*/*").await;
+        for (path, accept) in [("/", "*/*"), ("/runs/some", "text/html,*/*"), ("/c/1", "text/html")] {
+            let page = get(path, accept).await;
             assert_eq!(page.status(), StatusCode::OK, "{path}");
             let policy = page.headers()[CONTENT_SECURITY_POLICY].to_str().unwrap().to_owned();
             assert!(

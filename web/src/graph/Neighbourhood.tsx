@@ -37,11 +37,9 @@ export function Neighbourhood({ object, edges }: NeighbourhoodProps) {
     <section>
       <div className="heading">
         <h2>Around it</h2>
-        {me.scopes.includes('write') ? (
-          <label>
-            <input type="checkbox" checked={isFar} onChange={() => setFar(!isFar)} /> one step further
-          </label>
-        ) : null}
+        <label>
+          <input type="checkbox" checked={isFar} onChange={() => setFar(!isFar)} /> one step further
+        </label>
         {around.isCut ? <span className="quiet">not all of it: {NODES_MAX} objects at most</span> : null}
       </div>
       {walk.isError ? <ErrorNote error={walk.error} /> : null}
