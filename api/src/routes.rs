@@ -26,6 +26,7 @@
 //! - `agent_card`     agents that are meant for programs outside, as A2A finds them
 //! - `plans`     what agents mean to do, and have done of it
 //! - `prewarm`   what is read before a first message needs it
+//! - `probes`         what only a worker can find out, asked of one
 //! - `products`       what a project has installed by manifests (admin)
 //! - `history`        the audit trail of runs, in three levels of detail
 //! - `run_history`    trees of runs, all of one as a document, forks
@@ -74,6 +75,7 @@ pub mod onto;
 pub mod operations;
 pub mod plans;
 pub mod prewarm;
+mod probes;
 pub mod products;
 pub mod questions;
 pub mod routing;

@@ -5,7 +5,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::{
     api, audit, chat, completions, dev, doctor, exit, graph, install, keys, mcp, migrate, openapi, prices, projects,
-    questions, queue, runs, schedules, secrets, sources, tail, tasks, worker,
+    questions, queue, runs, schedules, secrets, sources, tail, tasks, web, worker,
 };
 
 /// Agent runs that you can leave and rejoin.
@@ -121,6 +121,7 @@ pub enum Command {
     Questions(questions::Args),
     Schedules(schedules::Args),
     Sources(sources::Args),
+    Web(web::Args),
     Prices(prices::Args),
     Install(install::Args),
     Uninstall(install::UninstallArgs),
@@ -188,6 +189,8 @@ mod tests {
             "rejoin schedules list --json",
             "rejoin sources add shop postgres://u@h/d --secret-file - --force",
             "rejoin sources query shop select --rows 5 --json",
+            "rejoin web set --provider searxng --url http://s:8080 --visit --allow a.example --allow b.example",
+            "rejoin web test",
             "rejoin schedules disable nightly",
             "rejoin prices list",
             "rejoin prices set ollama:* --input 0 --output 0.5",

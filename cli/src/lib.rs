@@ -14,6 +14,7 @@
 //! - `questions`             what runs ask people: through the API
 //! - `schedules`             what is started by the clock: through the API
 //! - `sources`               databases of others: through the API
+//! - `web`                   what agents may do on the web: through the API
 //! - `prices`                what models cost: through the API
 //! - `install`               products, by their manifests: through the API
 //! - `mcp`                   MCP servers of a project: through the API
@@ -62,6 +63,7 @@ pub mod stream;
 pub mod tail;
 pub mod tasks;
 pub mod transcript;
+pub mod web;
 pub mod worker;
 
 /// Runs the verb that was asked for.
@@ -85,6 +87,7 @@ pub async fn run(cli: Cli) -> Result<Exit> {
         Command::Tasks(args) => tasks::run(global, args, out).await,
         Command::Questions(args) => questions::run(global, args, out).await,
         Command::Sources(args) => sources::run(global, args, out).await,
+        Command::Web(args) => web::run(global, args, out).await,
         Command::Schedules(args) => schedules::run(global, args, out).await,
         Command::Prices(args) => prices::run(global, args, out).await,
         Command::Install(args) => install::run(global, args, out).await,

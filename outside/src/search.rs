@@ -1,18 +1,21 @@
-//! Searching the web: what providers have in common. Called by `web_search`.
+//! Searching the web: what providers have in common. Called by `web_search`, and by the test of a provider.
 //!
 //! - `tavily` `brave` `searxng`   one file a provider
 //!
 //! Invariant: whatever a provider sends, what comes out has bounds, and names only hosts that the project and the asker let.
 
 use async_trait::async_trait;
-use rejoin_shared::secrets::Plaintext;
+use rejoin_shared::secrets::{self, Plaintext, SecretError};
 use rejoin_shared::web_settings::{Provider, WebSettings, is_within};
 use reqwest::header::RETRY_AFTER;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sqlx::PgPool;
 use url::Url;
+use uuid::Uuid;
 
 use crate::fetch::{Answer, FetchError, Fetcher};
+use crate::web::Web;
 
 pub mod brave;
 pub mod searxng;
@@ -72,6 +75,16 @@ pub enum SearchError {
     Garbage,
     #[error("the search provider: {0}")]
     Fetch(#[from] FetchError),
+    #[error("this project does not let agents search the web any more")]
+    Off,
+    #[error("the search provider has no address: an admin has to look at it")]
+    NoAddress,
+    #[error("the search provider's key can't be opened: the operator has to set REJOIN_SECRET_KEYS_FILE for workers")]
+    NoMasterKeys,
+    #[error("the search provider's key is missing: an admin has to set the secret {0}")]
+    KeyMissing(String),
+    #[error("opening the search provider's key: {0}")]
+    Secret(#[from] SecretError),
 }
 
 /// A service that searches the web.
@@ -95,15 +108,28 @@ pub fn provider(kind: Provider, base_url: Option<&str>, key: Option<Plaintext>) 
     })
 }
 
-/// Searches, and keeps of what comes what may be shown.
-pub async fn search(
-    fetcher: &Fetcher,
-    provider: &dyn SearchProvider,
-    settings: &WebSettings,
-    ask: &Ask,
-) -> Result<Found, SearchError> {
-    let found = provider.search(fetcher, ask).await?;
-    Ok(bounded(found, settings, ask))
+impl Web {
+    /// Asks the project's provider, with the key that is among its secrets, and keeps of what comes what may be shown.
+    pub async fn search(
+        &self,
+        db: &PgPool,
+        project_id: Uuid,
+        settings: &WebSettings,
+        ask: &Ask,
+    ) -> Result<Found, SearchError> {
+        let kind = settings.provider.ok_or(SearchError::Off)?;
+        let key = match &settings.key_secret {
+            None => None,
+            Some(name) => {
+                let keys = self.keys.as_deref().ok_or(SearchError::NoMasterKeys)?;
+                let key = secrets::open(db, keys, project_id, name).await?;
+                Some(key.ok_or_else(|| SearchError::KeyMissing(name.clone()))?)
+            }
+        };
+        let provider = provider(kind, settings.base_url.as_deref(), key).ok_or(SearchError::NoAddress)?;
+        let found = provider.search(&self.fetcher, ask).await?;
+        Ok(bounded(found, settings, ask))
+    }
 }
 
 fn bounded(found: Found, settings: &WebSettings, ask: &Ask) -> Found {

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rejoin_shared::secrets;
 use rejoin_shared::tools::arguments::Kind::{OptionalBoolean, OptionalChoice, OptionalInteger, OptionalTexts, Text};
 use rejoin_shared::tools::arguments::{self, Arguments, Parameter};
 use rejoin_shared::tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
@@ -14,7 +13,7 @@ use rejoin_shared::web_settings::{self, WebSettings, is_domain};
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::search::{self, Ask};
+use crate::search::{Ask, SearchError};
 use crate::text::{Format, Mode};
 use crate::visit::{self, MAX_CHARS, VisitError, Wanted};
 use crate::web::Web;
@@ -143,9 +142,6 @@ impl WebTool {
         settings: &WebSettings,
         arguments: &Arguments,
     ) -> Result<Value, ToolError> {
-        let kind = settings
-            .provider
-            .ok_or_else(|| told("this project does not let agents search the web any more"))?;
         let query = arguments.required_text("query")?;
         if query.chars().count() > QUERY_MAX_CHARS {
             return Err(told(format!(
@@ -161,35 +157,16 @@ impl WebTool {
             include_domains: domains(arguments, "include_domains")?,
             exclude_domains: domains(arguments, "exclude_domains")?,
         };
-        let key = match &settings.key_secret {
-            None => None,
-            Some(name) => Some(self.key(context, name).await?),
-        };
-        let provider = search::provider(kind, settings.base_url.as_deref(), key)
-            .ok_or_else(|| told("the search provider has no address: an admin has to look at it"))?;
-        let found = search::search(&self.web.fetcher, provider.as_ref(), settings, &ask)
-            .await
-            .map_err(|error| told(error.to_string()))?;
+        let searched = self.web.search(&context.db, context.project_id, settings, &ask);
+        let found = searched.await.map_err(|error| match error {
+            SearchError::Secret(error) => internal("opening the search provider's key", error),
+            error => told(error.to_string()),
+        })?;
         let mut result = json!(found);
         result["query"] = ask.query.into();
-        result["provider"] = kind.as_str().into();
+        result["provider"] = json!(settings.provider);
         result["notice"] = NOTICE.into();
         Ok(result)
-    }
-
-    /// The provider's key, of the project's secrets.
-    async fn key(&self, context: &ToolContext, name: &str) -> Result<secrets::Plaintext, ToolError> {
-        let keys = self.web.keys.as_deref().ok_or_else(|| {
-            told("the search provider's key can't be opened: the operator has to set REJOIN_SECRET_KEYS_FILE for workers")
-        })?;
-        secrets::open(&context.db, keys, context.project_id, name)
-            .await
-            .map_err(|error| internal("opening the search provider's key", error))?
-            .ok_or_else(|| {
-                told(format!(
-                    "the search provider's key is missing: an admin has to set the secret {name}"
-                ))
-            })
     }
 
     async fn visit(

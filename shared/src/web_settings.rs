@@ -3,6 +3,9 @@
 //!
 //! Invariants: a project without a row has no tools of the web; the search provider's key is a secret of the project, here by name only.
 
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 use sqlx::PgExecutor;
 use url::{Host, Url};
@@ -10,6 +13,8 @@ use uuid::Uuid;
 
 use crate::secrets::NAME_MAX_CHARS;
 
+/// Kind of jobs that ask a project's search provider whether it answers.
+pub const KIND_PROBE: &str = "web_probe";
 /// Domains in one of the lists.
 pub const MAX_DOMAINS: usize = 100;
 /// Of a domain's name [bytes]: RFC 1035.
@@ -180,7 +185,8 @@ pub async fn set(db: impl PgExecutor<'_>, project_id: Uuid, settings: &WebSettin
          values ($1, $2, $3, $4, $5, $6, $7)
          on conflict (project_id) do update
          set provider = excluded.provider, base_url = excluded.base_url, key_secret = excluded.key_secret, visit = excluded.visit,
-             allowed_domains = excluded.allowed_domains, blocked_domains = excluded.blocked_domains, updated_at = now()",
+             allowed_domains = excluded.allowed_domains, blocked_domains = excluded.blocked_domains, updated_at = now(),
+             tried_at = null, found = null, took_ms = null, failure = null",
         project_id,
         settings.provider.map(Provider::as_str),
         settings.base_url.as_deref(),
@@ -188,6 +194,56 @@ pub async fn set(db: impl PgExecutor<'_>, project_id: Uuid, settings: &WebSettin
         settings.visit,
         &settings.allowed_domains,
         &settings.blocked_domains,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// What came of a test of the search provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tried {
+    pub at: DateTime<Utc>,
+    /// How many pages were found. None: none could be looked for, `failure` tells why.
+    pub found: Option<i32>,
+    pub took_ms: i32,
+    pub failure: Option<String>,
+}
+
+/// The newest test of what is set now. None: there was none.
+pub async fn last_try(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Option<Tried>, sqlx::Error> {
+    sqlx::query_as!(
+        Tried,
+        r#"select tried_at as "at!", found, coalesce(took_ms, 0) as "took_ms!", failure
+           from kb.web_settings where project_id = $1 and tried_at is not null"#,
+        project_id
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Tells what came of a test, unless something else has been set since `settings` were read. Err of `outcome`: why it failed.
+pub async fn tried(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    settings: &WebSettings,
+    outcome: &Result<usize, String>,
+    took: Duration,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.web_settings set tried_at = clock_timestamp(), found = $2, failure = $3, took_ms = $4
+         where project_id = $1 and provider is not distinct from $5 and base_url is not distinct from $6
+             and key_secret is not distinct from $7",
+        project_id,
+        outcome
+            .as_ref()
+            .ok()
+            .map(|found| i32::try_from(*found).unwrap_or(i32::MAX)),
+        outcome.as_ref().err(),
+        i32::try_from(took.as_millis()).unwrap_or(i32::MAX),
+        settings.provider.map(Provider::as_str),
+        settings.base_url.as_deref(),
+        settings.key_secret.as_deref(),
     )
     .execute(db)
     .await?;

@@ -12,6 +12,7 @@
 //! - `coordination` tools by which agents find and start each other, and ask people
 //! - `pools`        which tools there are for a project, and which of them an agent is given
 //! - `mcp`          MCP servers: connections, calls, what they offer
+//! - `web_probe`    the job behind "test the search provider"
 //! - `net`          the HTTP client for URLs from a project
 //! - `maintenance`  sweeps: expired leases, dead jobs, stranded keys, retention
 //!
@@ -32,6 +33,7 @@ pub mod pools;
 pub mod publish;
 pub mod run;
 pub mod services;
+pub mod web_probe;
 
 use rejoin_shared::db::ConnectError;
 use tokio_util::sync::CancellationToken;

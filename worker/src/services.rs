@@ -29,6 +29,7 @@ use crate::models::registry::Models;
 use crate::models::retry::RetryPolicy;
 use crate::pools::Pools;
 use crate::run::ranking::ToolVectors;
+use crate::web_probe::WebProbe;
 use rejoin_shared::tools::registry::Registry;
 
 #[derive(Clone)]
@@ -102,6 +103,7 @@ impl Services {
                 Arc::new(Probe) as Arc<dyn Handler>,
                 Arc::new(Embedding),
                 Arc::new(Compressing),
+                Arc::new(WebProbe),
             ]),
             worker: Arc::new(worker),
             config: Arc::new(config),

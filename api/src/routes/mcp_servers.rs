@@ -4,33 +4,26 @@
 
 mod bodies;
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use rejoin_shared::audit::Action;
-use rejoin_shared::config::poll_interval;
 use rejoin_shared::mcp::{self, KIND_PROBE, Settings, Transport, offers};
-use rejoin_shared::queue::enqueue::{self, NewJob};
-use rejoin_shared::wakeup::{self, Wake};
+use rejoin_shared::wakeup::Wake;
 use rejoin_shared::walls::{self, Asking};
 use serde_json::json;
-use tokio::time::{Instant, sleep, timeout};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
 use self::bodies::{ApproveRequest, Approved, ServerBody, ServerRequest, Servers, transport};
 use super::audit::record;
+use super::probes::Probe;
 use crate::caller::Caller;
 use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
-
-/// How long a test waits for a worker: less than a request may take.
-const TEST_LIMIT: Duration = Duration::from_secs(20);
 
 pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
@@ -257,38 +250,18 @@ async fn test(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<ServerBody>, Problem> {
     caller.in_project(project_id)?;
-    let asking = Asking::For(caller.owner());
-    let mut db = walls::begin(&state.db.sql, asking).await?;
+    let mut db = caller.walled(&state).await?;
     let before = mcp::get(&mut *db, project_id, id).await?.ok_or_else(not_found)?;
-    let job = NewJob {
-        project_id,
-        unique_key: Some(format!("{KIND_PROBE}:{id}")),
-        ..NewJob::new(KIND_PROBE, json!({ "serverId": id }))
-    };
-    let mut wakes = state.bus.subscribe();
-    enqueue::enqueue(&mut db, &job).await?;
-    db.commit().await?;
-    state.bus.publish(Wake::queue(job.queue));
-    let last = Instant::now() + TEST_LIMIT;
+    drop(db);
+    let mut probe = Probe::start(&state, &caller, KIND_PROBE, json!({ "serverId": id }), id).await?;
     loop {
-        let mut db = walls::begin(&state.db.sql, asking).await?;
+        let mut db = caller.walled(&state).await?;
         let server = mcp::get(&mut *db, project_id, id).await?.ok_or_else(not_found)?;
         if server.seen_at != before.seen_at || server.failed_at > before.failed_at {
             let offered = offers::of_server(&mut *db, id).await?;
             return Ok(Json(ServerBody::of(server, Some(offered))));
         }
         drop(db);
-        if Instant::now() >= last || state.draining.is_cancelled() {
-            let detail = format!(
-                "no worker has an answer after {} s; it may come later: look at the server again, or see whether a worker runs",
-                TEST_LIMIT.as_secs()
-            );
-            return Err(Problem::new(StatusCode::GATEWAY_TIMEOUT, "no_worker_answered", detail));
-        }
-        // A hint, or a look every now and then.
-        let hinted = async { while !wakeup::next(&mut wakes).await.tools.contains(&project_id) {} };
-        if timeout(poll_interval() / 4, hinted).await.is_ok() {
-            sleep(Duration::from_millis(10)).await;
-        }
+        probe.wait(&state).await?;
     }
 }

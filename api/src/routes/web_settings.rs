@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use rejoin_shared::audit::Action;
 use rejoin_shared::wakeup::Wake;
-use rejoin_shared::web_settings::{self, Provider, WebSettings};
+use rejoin_shared::web_settings::{self, KIND_PROBE, Provider, WebSettings};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -14,13 +14,16 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
+use super::probes::Probe;
 use crate::caller::Caller;
 use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
 pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(get, put, delete))
+    OpenApiRouter::new()
+        .routes(routes!(get, put, delete))
+        .routes(routes!(test))
 }
 
 /// What agents of a project may do on the web
@@ -155,4 +158,60 @@ async fn delete(
     db.commit().await?;
     state.bus.publish(Wake::tools(project_id));
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// What came of a test
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WebTestBody {
+    /// Whether the provider has answered
+    pub ok: bool,
+    /// Who was asked
+    pub provider: String,
+    /// Why it did not, in words for an admin
+    pub failure: Option<String>,
+    /// How many pages it found, of three that were asked for; those that the lists of domains leave out do not count
+    pub found: Option<i32>,
+    pub took_ms: i32,
+}
+
+/// Test the search provider: a worker searches once, for something harmless (admin)
+///
+/// It is a search as agents make it, by the settings as they are, and counts as one at the provider. `failure` tells why it found nothing out.
+#[utoipa::path(post, path = "/api/admin/projects/{p}/web/test", tag = "web",
+    params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "It was tried: `ok` says whether the provider answers", body = WebTestBody),
+        (status = 409, description = "No search provider is set", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 504, description = "No worker has answered in time", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused))]
+async fn test(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+) -> Result<Json<WebTestBody>, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = caller.walled(&state).await?;
+    let settings = web_settings::get(&mut *db, project_id).await?;
+    let before = web_settings::last_try(&mut *db, project_id).await?;
+    drop(db);
+    let provider = settings.and_then(|settings| settings.provider).ok_or_else(|| {
+        let detail = "no search provider is set: set one with PUT first";
+        Problem::new(StatusCode::CONFLICT, "no_search_provider", detail)
+    })?;
+    let mut probe = Probe::start(&state, &caller, KIND_PROBE, json!({}), project_id).await?;
+    loop {
+        let mut db = caller.walled(&state).await?;
+        let newest = web_settings::last_try(&mut *db, project_id).await?;
+        drop(db);
+        if let Some(tried) = newest.filter(|newest| before.as_ref() != Some(newest)) {
+            return Ok(Json(WebTestBody {
+                ok: tried.failure.is_none(),
+                provider: provider.as_str().to_owned(),
+                failure: tried.failure,
+                found: tried.found,
+                took_ms: tried.took_ms,
+            }));
+        }
+        probe.wait(&state).await?;
+    }
 }

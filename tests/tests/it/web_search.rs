@@ -8,8 +8,12 @@ use axum::response::IntoResponse;
 use futures::stream;
 use rejoin_outside::fetch::MAX_BYTES;
 use rejoin_outside::tools::NOTICE;
-use rejoin_shared::web_settings::{Provider, WebSettings};
-use rejoin_tests::web::{Project, Site, to};
+use rejoin_shared::secrets::MasterKeys;
+use rejoin_shared::web_settings::{self, Provider, WebSettings};
+use rejoin_tests::app::{AppOptions, TestApp};
+use rejoin_tests::mcp::{SECRET_KEYS, secret_keys_file};
+use rejoin_tests::support;
+use rejoin_tests::web::{PLACE, Project, Site, to};
 use serde_json::{Value, json};
 
 /// A project that searches by a provider of ours.
@@ -160,4 +164,62 @@ async fn e08_a_provider_that_fails_is_told_in_words_that_hold_no_key() {
     assert_eq!(deleted.rows_affected(), 1);
     let told = project.call("web_search", json!({"query": "401"})).await.unwrap_err();
     assert!(told.contains("secret SEARCH_KEY"), "{told}");
+}
+
+#[tokio::test]
+async fn e08_a_worker_tries_the_provider_and_tells_why_it_does_not_answer() {
+    let site = Site::start(
+        |_, headers| match headers.get("authorization").map(|key| key.as_bytes()) {
+            Some(b"Bearer s3cret") => axum::Json(json!({"results": [
+            {"title": "One", "url": "https://a.example/1", "content": ""},
+            {"title": "Two", "url": "https://b.example/2", "content": ""}]}))
+            .into_response(),
+            _ => StatusCode::UNAUTHORIZED.into_response(),
+        },
+    )
+    .await;
+    let app = TestApp::with(AppOptions {
+        worker: |config| {
+            config.web.web_hosts = vec![PLACE.to_owned()];
+            config.mcp.keys.secret_keys_file = Some(secret_keys_file().into());
+        },
+        ..AppOptions::default()
+    })
+    .await;
+    let client = app.client();
+    let path = format!("/api/admin/projects/{}/web", app.db.project_id);
+    let test = async || client.post(&format!("{path}/test"), json!({})).await;
+    let (status, problem) = test().await;
+    assert_eq!(
+        (status, &problem["code"]),
+        (StatusCode::CONFLICT, &json!("no_search_provider"))
+    );
+    let settings = json!({"provider": "tavily", "baseUrl": site.url, "keySecret": "SEARCH_KEY"});
+    let (status, on) = client.put(&path, settings.clone()).await;
+    assert_eq!(status, StatusCode::OK, "{on}");
+    let keys = MasterKeys::parse(SECRET_KEYS).unwrap();
+    let set = async |value: &str| support::set_secret(&app.db, &keys, "SEARCH_KEY", value).await;
+    let failed = async |words: &str| {
+        let (status, tested) = test().await;
+        assert_eq!(
+            (status, &tested["ok"], &tested["found"]),
+            (StatusCode::OK, &json!(false), &Value::Null)
+        );
+        let failure = tested["failure"].as_str().unwrap();
+        assert!(failure.contains(words) && !failure.contains("wrong-one"), "{failure}");
+    };
+    failed("set the secret SEARCH_KEY").await;
+    set("wrong-one").await;
+    failed("refuses the project's key").await;
+    set("s3cret").await;
+    let (status, tested) = test().await;
+    assert_eq!((status, &tested["ok"]), (StatusCode::OK, &json!(true)), "{tested}");
+    assert_eq!(
+        (&tested["provider"], &tested["found"], &tested["failure"]),
+        (&json!("tavily"), &json!(2), &Value::Null)
+    );
+    // What was found out is of what was set then.
+    client.put(&path, settings).await;
+    let again = web_settings::last_try(&app.db.pool, app.db.project_id).await.unwrap();
+    assert_eq!(again, None);
 }

@@ -1,0 +1,71 @@
+//! What only a worker can find out, because only workers open secrets and reach what is outside: a job, and a wait for what came of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use rejoin_shared::config::poll_interval;
+use rejoin_shared::queue::enqueue::{self, NewJob};
+use rejoin_shared::wakeup::{self, Wake};
+use serde_json::Value;
+use tokio::sync::broadcast;
+use tokio::time::{Instant, sleep, timeout};
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::problem::Problem;
+use crate::state::AppState;
+
+/// How long a request waits for a worker: less than it may take.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// A job that a worker is to do while a request waits.
+pub struct Probe {
+    project_id: Uuid,
+    wakes: broadcast::Receiver<Arc<Wake>>,
+    last: Instant,
+}
+
+impl Probe {
+    /// Lets a worker do a job of this kind; once at a time for the same `subject`.
+    pub async fn start(
+        state: &AppState,
+        caller: &Caller,
+        kind: &'static str,
+        payload: Value,
+        subject: Uuid,
+    ) -> Result<Self, Problem> {
+        let job = NewJob {
+            project_id: caller.project_id,
+            unique_key: Some(format!("{kind}:{subject}")),
+            ..NewJob::new(kind, payload)
+        };
+        let wakes = state.bus.subscribe();
+        let mut db = caller.walled(state).await?;
+        enqueue::enqueue(&mut db, &job).await?;
+        db.commit().await?;
+        state.bus.publish(Wake::queue(job.queue));
+        Ok(Self {
+            project_id: caller.project_id,
+            wakes,
+            last: Instant::now() + LIMIT,
+        })
+    }
+
+    /// Returns when it is time to look whether there is an outcome.
+    pub async fn wait(&mut self, state: &AppState) -> Result<(), Problem> {
+        if Instant::now() >= self.last || state.draining.is_cancelled() {
+            let detail = format!(
+                "no worker has an answer after {} s; it may come later: look again, or see whether a worker runs",
+                LIMIT.as_secs()
+            );
+            return Err(Problem::new(StatusCode::GATEWAY_TIMEOUT, "no_worker_answered", detail));
+        }
+        // A hint, or a look every now and then.
+        let hinted = async { while !wakeup::next(&mut self.wakes).await.tools.contains(&self.project_id) {} };
+        if timeout(poll_interval() / 4, hinted).await.is_ok() {
+            sleep(Duration::from_millis(10)).await;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,164 @@
+//! `rejoin web`: what a project's agents may do on the web; through the API.
+use anyhow::{Result, bail};
+use clap::{Subcommand, ValueEnum};
+use reqwest::Method;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::{args::Global, client::Client, current, exit::Exit, out::Out};
+
+/// See and set what agents may do on the web: nothing, unless it is said here. Needs a key with the scope admin.
+///
+/// Examples:
+///   rejoin secrets set TAVILY_KEY < key.txt
+///   rejoin web set --provider tavily --key-secret TAVILY_KEY --visit --block ads.example
+///   rejoin web set --provider searxng --url http://search.example:8080
+///   rejoin web test
+///   rejoin web show
+///   rejoin web remove
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(subcommand)]
+    pub action: Action,
+    /// The project; needed unless `rejoin dev` runs on this machine.
+    #[arg(long, global = true, env = "REJOIN_PROJECT_ID", value_name = "ID")]
+    pub project: Option<Uuid>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// What is on.
+    Show,
+    /// Say all of what agents may do; what is not said is off.
+    #[group(multiple = true, required = true, id = "what", args = ["provider", "visit"])]
+    Set {
+        /// Who searches: without, there is no `web_search`.
+        #[arg(long, value_enum)]
+        provider: Option<Provider>,
+        /// Where the provider is asked; SearXNG has no address of its own.
+        #[arg(long, value_name = "URL", requires = "provider")]
+        url: Option<String>,
+        /// The name of the secret that holds the provider's key, as `rejoin secrets set` has stored it.
+        #[arg(long, value_name = "NAME", requires = "provider")]
+        key_secret: Option<String>,
+        /// Agents read pages, too.
+        #[arg(long)]
+        visit: bool,
+        /// Only this domain with all below it, and others that are named so; all, if none is.
+        #[arg(long = "allow", value_name = "DOMAIN")]
+        allowed: Vec<String>,
+        /// Not this domain, whatever is allowed.
+        #[arg(long = "block", value_name = "DOMAIN")]
+        blocked: Vec<String>,
+    },
+    /// Let a worker search once, for something harmless: whether the provider answers.
+    Test,
+    /// Switch all of it off.
+    Remove,
+}
+
+/// Services that search the web.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Provider {
+    Tavily,
+    Brave,
+    Searxng,
+}
+
+impl Provider {
+    fn as_str(self) -> &'static str {
+        match self {
+            Provider::Tavily => "tavily",
+            Provider::Brave => "brave",
+            Provider::Searxng => "searxng",
+        }
+    }
+}
+
+/// # Errors
+/// The API can't be reached, or refuses; the provider that is tested does not answer.
+pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
+    let client = Client::new(current::access(global)?)?;
+    let web = format!("/api/admin/projects/{}/web", client.project(args.project).await?);
+    match args.action {
+        Action::Show => {
+            let settings = client.get(&web).await?;
+            out.either(&settings, || shown(&settings))?;
+        }
+        Action::Set {
+            provider,
+            url,
+            key_secret,
+            visit,
+            allowed,
+            blocked,
+        } => {
+            let body = json!({
+                "provider": provider.map(Provider::as_str),
+                "baseUrl": url,
+                "keySecret": key_secret,
+                "visit": visit,
+                "allowedDomains": allowed,
+                "blockedDomains": blocked,
+            });
+            let set = client.change(Method::PUT, &web, &body).await?;
+            out.either(&set, || shown(&set))?;
+        }
+        Action::Test => {
+            let tested = client.post(&format!("{web}/test"), &json!({})).await?;
+            let provider = tested["provider"].as_str().unwrap_or_default().to_owned();
+            out.either(&tested, || match tested["ok"].as_bool() {
+                Some(true) => format!(
+                    "{provider} answers: {} pages in {} ms",
+                    tested["found"], tested["tookMs"]
+                ),
+                Some(false) | None => tested["failure"].as_str().unwrap_or_default().to_owned(),
+            })?;
+            if tested["ok"] != json!(true) {
+                bail!("{provider} does not answer");
+            }
+        }
+        Action::Remove => {
+            client.delete(&web).await?;
+            out.either(&json!({ "removed": true }), || {
+                "agents can't use the web any more".to_owned()
+            })?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// The settings in words, a line each.
+fn shown(settings: &Value) -> String {
+    let text = |name: &str| settings[name].as_str();
+    let domains = |name: &str| {
+        let named: Vec<&str> = settings[name]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        named.join(", ")
+    };
+    let mut lines = vec![
+        match text("provider") {
+            Some(provider) => format!("web_search  by {provider}"),
+            None => "web_search  off".to_owned(),
+        },
+        format!(
+            "web_visit   {}",
+            if settings["visit"] == json!(true) { "on" } else { "off" }
+        ),
+    ];
+    let said = [
+        ("asked at", text("baseUrl").unwrap_or_default().to_owned()),
+        ("key", text("keySecret").unwrap_or_default().to_owned()),
+        ("allowed", domains("allowedDomains")),
+        ("blocked", domains("blockedDomains")),
+    ];
+    for (name, value) in said.into_iter().filter(|(_, value)| !value.is_empty()) {
+        lines.push(format!("{name:<11} {value}"));
+    }
+    lines.join("\n")
+}
