@@ -84,6 +84,17 @@ const object = createRoute({
   component: lazyRouteComponent(() => import('./graph/ObjectView'), 'ObjectView'),
 });
 
+const calendar = createRoute({
+  getParentRoute: () => root,
+  path: '/calendar',
+  validateSearch: (search: Record<string, unknown>): { calendar?: string | undefined; view?: 'week' | undefined; date?: string | undefined } => ({
+    calendar: text(search.calendar),
+    view: search.view === 'week' ? 'week' : undefined,
+    date: text(search.date),
+  }),
+  component: lazyRouteComponent(() => import('./calendar/CalendarView'), 'CalendarView'),
+});
+
 const operations = createRoute({
   getParentRoute: () => root,
   path: '/operations',
@@ -98,7 +109,7 @@ const settings = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, chat, runs, run, log, compare, tasks, dag, graph, object, operations, settings]),
+  routeTree: root.addChildren([home, chat, runs, run, log, compare, tasks, dag, graph, object, calendar, operations, settings]),
   defaultPreload: 'intent',
 });
 
