@@ -128,6 +128,7 @@ test('a move of what somebody else has changed is undone, with the reason, and w
   release();
   await page.getByRole('alert').getByText('“Paint the door” was not moved: somebody else has changed it meanwhile.').waitFor();
   await is(page, [[], [], ['Paint the gate'], [], []]);
+  assert.equal(await page.evaluate(() => document.activeElement?.textContent), 'Paint the gate', 'the focus went along, there and back');
   await accessible(page, 'a conflict');
   assert.equal((await stored(one)).stateKey, 'blocked');
   await page.getByRole('button', { name: 'Close', exact: true }).click();
@@ -136,6 +137,11 @@ test('a move of what somebody else has changed is undone, with the reason, and w
   await page.getByLabel('State of Paint the gate').selectOption('done');
   await is(page, [[], [], [], ['Paint the gate'], []]);
   await until('it is stored', async () => (await stored(one)).stateKey === 'done');
+  await page.unroute(`**/api/onto/tasks/${one}`);
+  await page.route(`**/api/onto/tasks/${one}`, (route) => route.abort());
+  await page.getByLabel('State of Paint the gate').selectOption('todo');
+  await page.getByRole('alert').getByText('the server did not answer. Try again.').waitFor();
+  await is(page, [[], [], [], ['Paint the gate'], []]);
   await context.close();
 });
 
@@ -180,6 +186,11 @@ test('a board is narrowed to a plan or a goal, and new tasks are put there', { s
       await accessible(page, `a board, ${colorScheme}, ${width} wide`);
       const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
       assert.equal(overflow, 0, `nothing sticks out at ${width}`);
+      await page.getByRole('link', { name: 'All projects' }).click();
+      await page.getByRole('row', { name: /Garden/ }).waitFor();
+      await accessible(page, `projects, ${colorScheme}, ${width} wide`);
+      await page.getByRole('link', { name: 'Garden' }).click();
+      await is(page, [['Dig', 'Sow', 'Read a book', 'Eat', 'Water'], [], [], [], []]);
     }
   }
   assert.deepEqual(faults, []);

@@ -26,7 +26,7 @@ export function Dialog({ title, onClose, children }: DialogProps) {
     >
       <div className="title">
         <h2>{title}</h2>
-        <button type="button" className="plain actions" aria-label="Close" onClick={onClose}>
+        <button type="button" className="plain actions" aria-label="Close" onClick={() => onClose()}>
           ×
         </button>
       </div>

@@ -1,7 +1,7 @@
 // A project's tasks as columns by state. They are dragged, moved by Shift and arrow keys, or by the menu on each; new ones are made where they belong.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
-import { type KeyboardEvent, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react';
+import { type KeyboardEvent, type RefObject, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react';
 import { api, Problem } from '../api/http';
 import { useMe } from '../api/me';
 import { Failed } from '../ui/Failed';
@@ -41,34 +41,26 @@ export function Board() {
   );
 }
 
-/** What of a card has the focus, and where the card is about to be shown. */
-interface Focus {
-  id: string;
-  part: string;
-  state: string;
+/** A card in another column is another element: what of it had the focus has it again, whoever moved it. */
+function useKeptFocus(board: RefObject<HTMLElement | null>): void {
+  const before = document.activeElement instanceof HTMLElement ? document.activeElement : null;
+  const part = before?.dataset.part;
+  const task = before?.closest<HTMLElement>('[data-task]')?.dataset.task;
+  useLayoutEffect(() => {
+    if (part === undefined || task === undefined || before?.isConnected) return;
+    board.current?.querySelector<HTMLElement>(`[data-task="${task}"] [data-part="${part}"]`)?.focus();
+  });
 }
 
 function Tasks({ graph }: { graph: Graph }) {
   const mayWrite = useMe().scopes.includes('write');
   const narrowed = useSearch({ from: '/work/$projectId' });
   const board = useRef<HTMLDivElement>(null);
-  const focus = useRef<Focus | null>(null);
   const [dragged, drag] = useState<Entity | null>(null);
   const [over, setOver] = useState<TaskState | null>(null);
   const columns = useMemo(() => columnsOf(graph, narrowed), [graph, narrowed]);
-  const moves = useMoves(graph.project.id, (id, state) => {
-    // A card in another column is another element: it takes the focus along.
-    const part = document.activeElement instanceof HTMLElement ? document.activeElement.dataset.part : undefined;
-    if (part !== undefined && document.activeElement?.closest<HTMLElement>('[data-task]')?.dataset.task === id) focus.current = { id, part, state };
-  });
-  useLayoutEffect(() => {
-    if (focus.current === null) return;
-    const { id, part, state } = focus.current;
-    const there = board.current?.querySelector<HTMLElement>(`[data-state="${state}"] [data-task="${id}"] [data-part="${part}"]`);
-    if (!there) return;
-    there.focus();
-    focus.current = null;
-  });
+  const moves = useMoves(graph.project.id);
+  useKeptFocus(board);
   const count = [...columns.values()].reduce((sum, cards) => sum + cards.length, 0);
   const all = ofType(graph, 'task').length;
   return (

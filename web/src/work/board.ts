@@ -50,7 +50,13 @@ export function isOver(entity: Entity): boolean {
 /** The cards of each column: the urgent ones first, then in the order of their making. */
 export function columnsOf(graph: Graph, narrowed: Narrowed): Map<TaskState, Card[]> {
   const known = new Map(graph.entities.map((entity) => [entity.id, entity]));
-  const has = (type: string, source: string, target: string) => graph.links.some((link) => link.type === type && link.source.id === source && link.target.id === target);
+  const links = new Set(graph.links.map(({ type, source, target }) => `${type} ${source.id} ${target.id}`));
+  const has = (type: string, source: string, target: string) => links.has(`${type} ${source} ${target}`);
+  const waits = new Map<string, string[]>();
+  for (const { source, target } of graph.links.filter(({ type }) => type === 'depends_on')) {
+    const other = known.get(target.id);
+    if (other && !isOver(other)) waits.set(source.id, [...(waits.get(source.id) ?? []), other.name]);
+  }
   const plansOfGoal = ofType(graph, 'plan').filter((plan) => narrowed.goal !== undefined && has('supports_goal', plan.id, narrowed.goal));
   const isShown = ({ id }: Entity) =>
     (narrowed.plan === undefined || has('in_plan', id, narrowed.plan)) &&
@@ -59,8 +65,7 @@ export function columnsOf(graph: Graph, narrowed: Narrowed): Map<TaskState, Card
     .filter(isShown)
     .map((task): Card => {
       const { priority, due_at } = task.properties as { priority?: number | null; due_at?: string | null };
-      const before = graph.links.filter((link) => link.type === 'depends_on' && link.source.id === task.id).flatMap((link) => known.get(link.target.id) ?? []);
-      return { task, priority: priority ?? null, dueAt: due_at ?? null, waitsFor: before.filter((one) => !isOver(one)).map((one) => one.name) };
+      return { task, priority: priority ?? null, dueAt: due_at ?? null, waitsFor: waits.get(task.id) ?? [] };
     })
     .sort((a, b) => (a.priority ?? NO_PRIORITY) - (b.priority ?? NO_PRIORITY));
   return new Map(IN_ORDER.map((state) => [state, cards.filter(({ task }) => task.stateKey === state)]));

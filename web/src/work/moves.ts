@@ -23,8 +23,7 @@ interface Moves {
   forget: () => void;
 }
 
-/** `onShown` hears of each state in which a task is about to be shown, also when it goes back. */
-export function useMoves(projectId: string, onShown: (task: string, state: string) => void): Moves {
+export function useMoves(projectId: string): Moves {
   const queries = useQueryClient();
   const key = graphKey(projectId);
   const mutationKey = ['work-move', projectId];
@@ -32,10 +31,7 @@ export function useMoves(projectId: string, onShown: (task: string, state: strin
   const [undone, setUndone] = useState<string | null>(null);
   /** The versions that moves from here have made: by the task and the version that it was moved from. */
   const made = useRef(new Map<string, number>());
-  const show = (id: string, state: string) => {
-    onShown(id, state);
-    queries.setQueryData<Graph>(key, (graph) => changed(graph, id, { stateKey: state }));
-  };
+  const show = (id: string, stateKey: string) => queries.setQueryData<Graph>(key, (graph) => changed(graph, id, { stateKey }));
   const mutation = useMutation({
     mutationKey,
     // One after another: a task that is moved twice is at the version that the first one made.
