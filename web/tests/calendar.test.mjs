@@ -387,6 +387,19 @@ test('month and week are read by everybody: light, dark, and on narrow screens',
   await context.close();
 });
 
+test('the calendar of a project leads to its board', { skip }, async () => {
+  const id = await made('Of a project');
+  const { body } = await dev.api('/api/onto/projects/instantiate', { method: 'POST', body: { project: { name: 'Apollo' } } });
+  const { context, page } = await signedIn(browser, dev, IN_BERLIN);
+  // Agents make such calendars, in conversations that are about a project.
+  const items = [{ id, name: 'Of a project', timeZone: 'Europe/Berlin', workProjectId: body.project.id }];
+  await page.route('**/api/calendars', (route) => route.fulfill({ json: { items } }));
+  await look(page, id);
+  await page.getByRole('link', { name: 'Its project' }).click();
+  await page.getByRole('heading', { name: 'Apollo' }).waitFor();
+  await context.close();
+});
+
 test('who may only read sees events, and nothing that changes them; a failing server is told', { skip }, async () => {
   const id = await made('Read only', [{ title: 'Concert', start: '2026-03-10T20:00', description: 'Bring earplugs' }]);
   const { body } = await dev.api(`/api/admin/projects/${dev.projectId}/keys`, { method: 'POST', body: { name: 'reader', scopes: ['read'] } });

@@ -100,6 +100,7 @@ test('tasks are moved by dragging, by keys and by their menu, and the focus goes
   await menu.selectOption('cancelled');
   await is(page, [[], [], ['One'], [], ['Two']]);
   assert.equal(await page.evaluate(() => document.activeElement?.getAttribute('aria-label')), 'State of Two');
+  await page.getByText('“Two” is now: Cancelled.').waitFor();
   await page.reload();
   await is(page, [[], [], ['One'], [], ['Two']]);
   assert.deepEqual(faults, []);

@@ -1,6 +1,6 @@
 // A calendar of the caller's: a month as a grid or a week as a list, what happens on each day by this browser's clock, and what may be done to it.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { useNavigate, useSearch } from '@tanstack/react-router';
+import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useMemo, useRef, useState } from 'react';
 import { api, query, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
@@ -42,6 +42,11 @@ export function CalendarView() {
               </option>
             ))}
           </select>
+        ) : null}
+        {calendar?.workProjectId ? (
+          <Link to="/work/$projectId" params={{ projectId: calendar.workProjectId }}>
+            Its project
+          </Link>
         ) : null}
         {calendar && mayWrite ? (
           <button type="button" onClick={() => setMaking(true)}>

@@ -7,7 +7,7 @@ import { useMe } from '../api/me';
 import { Failed } from '../ui/Failed';
 import { Waiting } from '../ui/parts';
 import { type Card, columnsOf, type Entity, type Graph, graphKey, IN_ORDER, isOver, type Narrowed, ofType, STATES, type TaskState } from './board';
-import { useMoves } from './moves';
+import { moveKey, useMoves } from './moves';
 import { NewTask } from './NewTask';
 import { ProjectHead } from './ProjectHead';
 import './work.css';
@@ -15,10 +15,16 @@ import './work.css';
 export function Board() {
   const { projectId } = useParams({ from: '/work/$projectId' });
   const queries = useQueryClient();
-  const graph = useQuery({ queryKey: graphKey(projectId), queryFn: ({ signal }) => api<Graph>(`/api/onto/projects/${projectId}/graph`, { signal }) });
+  const graph = useQuery({
+    queryKey: graphKey(projectId),
+    queryFn: ({ signal }) => api<Graph>(`/api/onto/projects/${projectId}/graph`, { signal }),
+    refetchOnWindowFocus: false,
+  });
   useEffect(() => {
-    // Agents and others work on it, too: who comes back to the window sees what they did.
-    const look = () => void queries.invalidateQueries({ queryKey: graphKey(projectId) });
+    // Agents and others work on it, too: who comes back to the window sees what they did. After a move that is under way it is read anyway.
+    const look = () => {
+      if (queries.isMutating({ mutationKey: moveKey(projectId) }) === 0) void queries.invalidateQueries({ queryKey: graphKey(projectId) });
+    };
     window.addEventListener('focus', look);
     return () => window.removeEventListener('focus', look);
   }, [queries, projectId]);

@@ -23,10 +23,15 @@ interface Moves {
   forget: () => void;
 }
 
+/** What moves of a project are known by. */
+export function moveKey(projectId: string): readonly [string, string] {
+  return ['work-move', projectId];
+}
+
 export function useMoves(projectId: string): Moves {
   const queries = useQueryClient();
   const key = graphKey(projectId);
-  const mutationKey = ['work-move', projectId];
+  const mutationKey = moveKey(projectId);
   const [done, setDone] = useState('');
   const [undone, setUndone] = useState<string | null>(null);
   /** The versions that moves from here have made: by the task and the version that it was moved from. */
@@ -53,6 +58,7 @@ export function useMoves(projectId: string): Moves {
     onSuccess: (_, { task, to }) => setDone(`“${task.name}” is now: ${STATES[to]}.`),
     onError: (error, { task }) => {
       show(task.id, task.stateKey);
+      setDone('');
       setUndone(`“${task.name}” was not moved: ${reason(error)}`);
     },
     onSettled: () => {
