@@ -37,6 +37,8 @@ export function Shell() {
           <Link to="/runs">Runs</Link>
           <Link to="/tasks">Tasks</Link>
           <Link to="/graph">Graph</Link>
+          <Link to="/work">Work</Link>
+          <Link to="/calendar">Calendar</Link>
           <Link to="/operations">Operations</Link>
           <Link to="/settings">Settings</Link>
         </nav>

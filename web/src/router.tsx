@@ -84,6 +84,30 @@ const object = createRoute({
   component: lazyRouteComponent(() => import('./graph/ObjectView'), 'ObjectView'),
 });
 
+const work = createRoute({
+  getParentRoute: () => root,
+  path: '/work',
+  component: lazyRouteComponent(() => import('./work/ProjectList'), 'ProjectList'),
+});
+
+const project = createRoute({
+  getParentRoute: () => root,
+  path: '/work/$projectId',
+  validateSearch: (search: Record<string, unknown>): { plan?: string | undefined; goal?: string | undefined } => ({ plan: text(search.plan), goal: text(search.goal) }),
+  component: lazyRouteComponent(() => import('./work/Board'), 'Board'),
+});
+
+const calendar = createRoute({
+  getParentRoute: () => root,
+  path: '/calendar',
+  validateSearch: (search: Record<string, unknown>): { calendar?: string | undefined; view?: 'week' | undefined; date?: string | undefined } => ({
+    calendar: text(search.calendar),
+    view: search.view === 'week' ? 'week' : undefined,
+    date: text(search.date),
+  }),
+  component: lazyRouteComponent(() => import('./calendar/CalendarView'), 'CalendarView'),
+});
+
 const operations = createRoute({
   getParentRoute: () => root,
   path: '/operations',
@@ -98,7 +122,7 @@ const settings = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, chat, runs, run, log, compare, tasks, dag, graph, object, operations, settings]),
+  routeTree: root.addChildren([home, chat, runs, run, log, compare, tasks, dag, graph, object, work, project, calendar, operations, settings]),
   defaultPreload: 'intent',
 });
 

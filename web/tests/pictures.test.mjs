@@ -40,6 +40,43 @@ function reply(messages) {
   return { text: 'Found what was asked for.', paceMs: 0 };
 }
 
+/** A project with tasks, and a calendar; the project's id. */
+async function boardAndCalendar(dev) {
+  const make = async (path, body) => {
+    const made = await dev.api(path, { method: 'POST', body });
+    assert.equal(made.status, 201, JSON.stringify(made.body));
+    return made.body;
+  };
+  const calendar = await make('/api/calendars', { name: 'Work', timeZone: 'Europe/Berlin' });
+  for (const event of [
+    { title: 'Stand-up', start: '2026-11-02T09:00', end: '2026-11-02T09:15', rrule: 'FREQ=WEEKLY;BYDAY=MO,WE,FR' },
+    { title: 'Conference', start: '2026-11-17', end: '2026-11-20', allDay: true, location: 'Lisbon' },
+    { title: 'Call with Kyoto', start: '2026-11-24T17:00', timeZone: 'Asia/Tokyo', location: 'online' },
+    { title: 'Review of the quarter', start: '2026-11-24T14:00', end: '2026-11-24T16:00', location: 'Room 3' },
+    { title: 'Night train', start: '2026-11-26T22:00', end: '2026-11-28T07:00' },
+  ]) {
+    await make(`/api/calendars/${calendar.id}/events`, event);
+  }
+  const task = (tempId, title, fields = {}) => ({ tempId, kind: 'task', title, ...fields });
+  const { project } = await make('/api/onto/projects/instantiate', {
+    project: { name: 'Moving house', description: 'Out of the old flat by the end of the year, without losing a cat.', stateKey: 'active' },
+    entities: [
+      { tempId: 'packing', kind: 'plan', name: 'Packing' },
+      task('van', 'Find a van', { priority: 1 }),
+      task('books', 'Pack the books', { priority: 3 }),
+      task('walls', 'Paint the walls', { priority: 2, stateKey: 'in_progress' }),
+      task('keys', 'Hand over the keys'),
+      task('floor', 'Ask the landlord about the floor', { stateKey: 'blocked' }),
+      task('power', 'Tell the power company', { stateKey: 'done' }),
+    ],
+    relationships: [
+      { type: 'in_plan', source: 'books', target: 'packing' },
+      { type: 'depends_on', source: 'keys', target: 'walls' },
+    ],
+  });
+  return project.id;
+}
+
 test('each view has its pictures', { skip }, async () => {
   const folder = FOLDER ?? mkdtempSync(join(tmpdir(), 'rejoin-pictures-'));
   mkdirSync(folder, { recursive: true });
@@ -58,9 +95,10 @@ test('each view has its pictures', { skip }, async () => {
     task('compare', 'Compare', ['left', 'right']),
     task('report', 'Write it down', ['compare', 'old']),
   ];
+  const project = await boardAndCalendar(dev);
   const dag = await dev.api(`/api/projects/${dev.projectId}/task-dags`, { method: 'POST', body: { name: 'Dependencies of apt', tasks } });
   for (const colorScheme of ['light', 'dark']) {
-    const { context, page } = await signedIn(browser, dev, { colorScheme, viewport: VIEWPORT });
+    const { context, page } = await signedIn(browser, dev, { colorScheme, viewport: VIEWPORT, timezoneId: 'Europe/Berlin' });
     const taken = new Set();
     const take = async (name) => {
       await page.screenshot({ path: join(folder, `${name}-${colorScheme}.png`) });
@@ -89,6 +127,12 @@ test('each view has its pictures', { skip }, async () => {
     await page.goto(`${dev.url}/graph?q=secure+shell`);
     await page.getByRole('listitem').nth(20).waitFor();
     await take('graph');
+    await page.goto(`${dev.url}/work/${project}`);
+    await page.getByText('Paint the walls').first().waitFor();
+    await take('work');
+    await page.goto(`${dev.url}/calendar?date=2026-11-24`);
+    await page.getByText('Night train').first().waitFor();
+    await take('calendar');
     await page.goto(`${dev.url}/operations`);
     await page.getByRole('row', { name: /alive/ }).first().waitFor();
     await take('operations');

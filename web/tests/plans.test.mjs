@@ -1,9 +1,7 @@
 // Plans, and what a conversation is about, in a real browser over a real `rejoin dev`.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { after, before, test } from 'node:test';
-import { ask, launch, PROGRAM, signedIn } from './support/browser.mjs';
+import { accessible, ask, launch, PROGRAM, signedIn } from './support/browser.mjs';
 import { BINARY, startDev } from './support/dev.mjs';
 import { startModel } from './support/model.mjs';
 
@@ -72,14 +70,6 @@ async function finished(page) {
 const plan = (page) => page.getByRole('region', { name: 'Plan: Launch' });
 /** What the plan's steps say of themselves, without what they did. */
 const steps = (page) => plan(page).locator(':scope > ol > li > p:first-child').allInnerTexts();
-
-/** A page without serious faults for people with assistive technology. */
-async function accessible(page, place) {
-  await page.evaluate(readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8'));
-  const { violations } = await page.evaluate(() => globalThis.axe.run());
-  const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
-  assert.deepEqual(serious.map(({ id, nodes }) => `${place} ${id}: ${nodes[0].html}`), []);
-}
 
 test('a plan is carried out before one’s eyes, and a reload in the middle shows the same', { skip }, async () => {
   const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true });

@@ -20,27 +20,34 @@ export class Problem extends Error {
 
 interface Options {
   method?: string;
+  /** Sent as JSON; a Blob as what it is. */
   body?: unknown;
   key?: string;
   signal?: AbortSignal;
+  headers?: Record<string, string>;
 }
 
 /** Sends a request; the answer's JSON, or undefined where there is none. */
-export async function api<T>(path: string, { method = 'GET', body, key, signal }: Options = {}): Promise<T> {
-  const headers = new Headers({ accept: 'application/json' });
-  if (body !== undefined) headers.set('content-type', 'application/json');
+export async function api<T>(path: string, options: Options = {}): Promise<T> {
+  return parsed(await apiText(path, options)) as T;
+}
+
+/** Sends a request; the answer as it came. */
+export async function apiText(path: string, { method = 'GET', body, key, signal, headers: more = {} }: Options = {}): Promise<string> {
+  const headers = new Headers({ accept: 'application/json', ...more });
+  const isFile = body instanceof Blob;
+  if (body !== undefined) headers.set('content-type', isFile ? body.type : 'application/json');
   if (key !== undefined) headers.set('authorization', `Bearer ${key}`);
   const response = await fetch(path, {
     method,
     headers,
-    body: body === undefined ? undefined : JSON.stringify(body),
+    body: body === undefined || isFile ? body : JSON.stringify(body),
     credentials: 'same-origin',
     signal,
   });
   const text = await response.text();
-  const answer: unknown = text === '' ? undefined : parsed(text);
-  if (response.ok) return answer as T;
-  const told = (answer ?? {}) as { code?: string; detail?: string; title?: string };
+  if (response.ok) return text;
+  const told = (parsed(text) ?? {}) as { code?: string; detail?: string; title?: string };
   throw new Problem(response.status, told.code ?? 'unknown', told.detail ?? told.title ?? `the server answered ${response.status}`, told as Record<string, unknown>);
 }
 
@@ -69,6 +76,11 @@ export async function whoAmI(): Promise<Me | null> {
     if (error instanceof Problem && error.status === 401) return null;
     throw error;
   }
+}
+
+/** The header that says of which version a change was made: another one there is a conflict. */
+export function ifMatch(version: number): { 'if-match': string } {
+  return { 'if-match': `"${version}"` };
 }
 
 /** A query string of what is given. */

@@ -1,7 +1,8 @@
 // What a query gave. Only the rows in sight are in the page.
 import { useState } from 'react';
 import { CopyButton, duration } from '../ui/parts';
-import { type Answer, csv, download, json, shown, tabbed } from './table';
+import { download } from '../ui/download';
+import { type Answer, csv, json, shown, tabbed } from './table';
 
 /** A row's height [px], as the style sheet has it. */
 const ROW = 28;

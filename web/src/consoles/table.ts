@@ -29,13 +29,3 @@ export function tabbed({ columns, rows }: Answer): string {
   const field = (value: unknown) => (value === null || value === undefined ? '' : shown(value).replaceAll(/[\t\r\n]+/g, ' '));
   return [columns.map((column) => column.name), ...rows].map((row) => row.map(field).join('\t')).join('\n');
 }
-
-/** Hands a file to the browser. */
-export function download(name: string, type: string, text: string): void {
-  const url = URL.createObjectURL(new Blob([text], { type }));
-  const link = document.createElement('a');
-  link.href = url;
-  link.download = name;
-  link.click();
-  URL.revokeObjectURL(url);
-}

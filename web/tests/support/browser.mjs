@@ -1,5 +1,7 @@
 // Chromium, as people have it.
-import { existsSync } from 'node:fs';
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { chromium } from 'playwright-core';
 
 const PROGRAMS = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
@@ -44,4 +46,15 @@ export async function finished(page, timeout = 60_000) {
   await page.locator('article.turn[aria-busy="false"]').last().waitFor({ timeout });
   await page.waitForFunction(() => document.querySelectorAll('article.turn[aria-busy="true"]').length === 0, undefined, { timeout });
   return answer(page).locator('.markdown').allInnerTexts();
+}
+
+/** A page without serious faults for people with assistive technology; the page's context bypasses its CSP. */
+export async function accessible(page, place) {
+  await page.evaluate(readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8'));
+  const { violations } = await page.evaluate(() => globalThis.axe.run());
+  const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+  assert.deepEqual(
+    serious.map(({ id, nodes }) => [`${place}: ${id}`, nodes.map((node) => node.html).slice(0, 5)]),
+    [],
+  );
 }

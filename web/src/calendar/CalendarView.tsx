@@ -1,0 +1,180 @@
+// A calendar of the caller's: a month as a grid or a week as a list, what happens on each day by this browser's clock, and what may be done to it.
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { Link, useNavigate, useSearch } from '@tanstack/react-router';
+import { useMemo, useRef, useState } from 'react';
+import { api, query, type Schemas } from '../api/http';
+import { useMe } from '../api/me';
+import { Dialog } from '../ui/Dialog';
+import { Failed } from '../ui/Failed';
+import { Waiting } from '../ui/parts';
+import './calendar.css';
+import { DayEvents } from './DayEvents';
+import { type Day, dayFrom, HERE, inShort, localDay, momentOf, monthInWords, monthOf, plusDays, plusMonths, weekOf } from './days';
+import { EventEditor } from './EventEditor';
+import { Files } from './Files';
+import { MonthGrid } from './MonthGrid';
+import { NewCalendar } from './NewCalendar';
+import { byDay, type Occurrence } from './placed';
+
+export type Calendar = Schemas['CalendarBody'];
+/** What the editor is open for: an event that there is, or a day for a new one. */
+export type Opened = { occurrence: Occurrence } | { day: Day };
+
+export function CalendarView() {
+  const me = useMe();
+  const search = useSearch({ from: '/calendar' });
+  const navigate = useNavigate({ from: '/calendar' });
+  const calendars = useQuery({ queryKey: ['calendars'], queryFn: () => api<Schemas['Calendars']>('/api/calendars') });
+  const [isMaking, setMaking] = useState(false);
+  const mayWrite = me.scopes.includes('write');
+  const items = calendars.data?.items ?? [];
+  const calendar = items.find(({ id }) => id === search.calendar) ?? items[0];
+  const show = (id: string | undefined) => void navigate({ search: (before) => ({ ...before, calendar: id }) });
+  return (
+    <main id="main" className="page wide">
+      <div className="title">
+        <h1>Calendar</h1>
+        {calendar ? (
+          <select aria-label="Which calendar" value={calendar.id} onChange={(event) => show(event.target.value)}>
+            {items.map(({ id, name }) => (
+              <option key={id} value={id}>
+                {name}
+              </option>
+            ))}
+          </select>
+        ) : null}
+        {calendar?.workProjectId ? (
+          <Link to="/work/$projectId" params={{ projectId: calendar.workProjectId }}>
+            Its project
+          </Link>
+        ) : null}
+        {calendar && mayWrite ? (
+          <button type="button" onClick={() => setMaking(true)}>
+            New calendar
+          </button>
+        ) : null}
+        {calendar ? <Files calendar={calendar} onRemoved={() => show(undefined)} /> : null}
+      </div>
+      {calendars.isPending ? <Waiting what="calendars" /> : null}
+      {calendars.isError ? <Failed reading={calendars} /> : null}
+      {calendars.isSuccess && !calendar ? (
+        <>
+          <p className="note quiet">
+            No calendar yet. An agent that has the calendar&apos;s tools makes one with the first event that it puts there
+            {mayWrite ? '; or make one here.' : '. Your key may only read: making one takes the scope write.'}
+          </p>
+          {mayWrite ? <NewCalendar onMade={show} /> : null}
+        </>
+      ) : null}
+      {isMaking ? (
+        <Dialog title="New calendar" onClose={() => setMaking(false)}>
+          <NewCalendar
+            onMade={(id) => {
+              setMaking(false);
+              show(id);
+            }}
+          />
+        </Dialog>
+      ) : null}
+      {calendar ? <Days key={calendar.id} calendar={calendar} mayWrite={mayWrite} /> : null}
+    </main>
+  );
+}
+
+function Days({ calendar, mayWrite }: { calendar: Calendar; mayWrite: boolean }) {
+  const queries = useQueryClient();
+  const { view, date } = useSearch({ from: '/calendar' });
+  const navigate = useNavigate({ from: '/calendar' });
+  const [opened, open] = useState<Opened | null>(null);
+  const [told, tell] = useState('');
+  const heading = useRef<HTMLHeadingElement>(null);
+  const today = localDay(Date.now());
+  const day = dayFrom(date) ?? today;
+  const isWeek = view === 'week';
+  const weeks = useMemo(() => (isWeek ? [weekOf(day)] : monthOf(day)), [day, isWeek]);
+  const days = weeks.flat();
+  const [first = day, last = day] = [days[0], days.at(-1)];
+  const happening = useQuery({
+    queryKey: ['happening', calendar.id, first, last],
+    queryFn: ({ signal }) => {
+      // A day more on both sides: days of other zones begin earlier or later than here.
+      const between = { from: new Date(momentOf(`${plusDays(first, -1)}T00:00`, HERE)), to: new Date(momentOf(`${plusDays(last, 2)}T00:00`, HERE)) };
+      return api<Schemas['Occurrences']>(`/api/calendars/${calendar.id}/events${query({ from: between.from.toISOString(), to: between.to.toISOString() })}`, { signal });
+    },
+  });
+  const placed = useMemo(() => byDay(happening.data?.items ?? [], weeks.flat()), [happening.data, weeks]);
+  const go = (to: Day) => void navigate({ search: (before) => ({ ...before, date: to }), replace: true });
+  const step = isWeek ? 'week' : 'month';
+  const moved = (by: number) => (isWeek ? plusDays(day, 7 * by) : plusMonths(day, by));
+  const look = (to: 'week' | undefined) => void navigate({ search: (before) => ({ ...before, view: to }) });
+  return (
+    <>
+      <div className="controls">
+        <button type="button" onClick={() => go(today)}>
+          Today
+        </button>
+        <button type="button" aria-label={`The ${step} before`} onClick={() => go(moved(-1))}>
+          ‹
+        </button>
+        <button type="button" aria-label={`The ${step} after`} onClick={() => go(moved(1))}>
+          ›
+        </button>
+        <h2 id="shown" ref={heading} tabIndex={-1} aria-live="polite">
+          {isWeek ? `${inShort(first)} – ${inShort(last)} ${last.slice(0, 4)}` : monthInWords(day)}
+        </h2>
+        <span className="fill" />
+        <div role="group" aria-label="What is shown" className="choice">
+          <button type="button" aria-pressed={!isWeek} onClick={() => look(undefined)}>
+            Month
+          </button>
+          <button type="button" aria-pressed={isWeek} onClick={() => look('week')}>
+            Week
+          </button>
+        </div>
+        {mayWrite ? (
+          <button type="button" className="primary" onClick={() => open({ day })}>
+            New event
+          </button>
+        ) : null}
+      </div>
+      <p className="quiet told-here" role="status">
+        {told}
+      </p>
+      {happening.isError ? <Failed reading={happening} /> : null}
+      {happening.isPending ? <Waiting what="events" /> : null}
+      {happening.data?.truncated ? <p className="note bad">There is more than is shown: look at a week.</p> : null}
+      {happening.data?.items.length === 0 ? (
+        <p className="note quiet">
+          Nothing happens here yet. {mayWrite ? 'Choose a day and press Enter, make a “New event”, or import a file.' : 'Your key may only read: making events takes the scope write.'}
+        </p>
+      ) : null}
+      {isWeek ? (
+        <div className="week">
+          {days.map((one) => (
+            <DayEvents key={one} day={one} isToday={one === today} placed={placed.get(one) ?? []} open={open} mayWrite={mayWrite} />
+          ))}
+        </div>
+      ) : (
+        <div className="month">
+          <MonthGrid weeks={weeks} day={day} today={today} placed={placed} go={go} open={open} mayWrite={mayWrite} />
+          <DayEvents day={day} isToday={day === today} placed={placed.get(day) ?? []} open={open} mayWrite={mayWrite} />
+        </div>
+      )}
+      {opened ? (
+        <EventEditor
+          calendar={calendar}
+          opened={opened}
+          mayWrite={mayWrite}
+          onClose={(words) => {
+            open(null);
+            if (words === undefined) return;
+            tell(words);
+            void queries.invalidateQueries({ queryKey: ['happening', calendar.id] });
+            // What had the focus may be gone with the event.
+            heading.current?.focus();
+          }}
+        />
+      ) : null}
+    </>
+  );
+}

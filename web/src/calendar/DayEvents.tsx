@@ -1,0 +1,52 @@
+// What happens on a day, with times. An event's own zone is told where it is another one than here.
+import type { Opened } from './CalendarView';
+import { type Day, inShort, inWords } from './days';
+import { elsewhere, keyOf, type Placed, timeOn } from './placed';
+
+interface DayEventsProps {
+  day: Day;
+  isToday: boolean;
+  placed: readonly Placed[];
+  open: (what: Opened) => void;
+  mayWrite: boolean;
+}
+
+export function DayEvents({ day, isToday, placed, open, mayWrite }: DayEventsProps) {
+  return (
+    <section className="day" aria-label={inWords(day)}>
+      <h3>
+        <span className={isToday ? 'is-today' : undefined}>
+          {inShort(day)}
+          {isToday ? <span className="hidden">, today</span> : null}
+        </span>
+        {mayWrite ? (
+          <button type="button" className="plain small" aria-label={`New event on ${inWords(day)}`} onClick={() => open({ day })}>
+            +
+          </button>
+        ) : null}
+      </h3>
+      {placed.length === 0 ? <p className="quiet">Nothing</p> : null}
+      <ol>
+        {placed.map((each) => {
+          const { occurrence } = each;
+          const away = elsewhere(occurrence);
+          return (
+            <li key={keyOf(occurrence)}>
+              <button type="button" className={each.from === undefined ? 'event whole' : 'event'} onClick={() => open({ occurrence })}>
+                <span className="at">{timeOn(each, day)}</span> <b>{occurrence.title}</b>
+                {occurrence.recurring ? (
+                  <span className="quiet" title="It comes back">
+                    {' '}
+                    ↻<span className="hidden">, comes back</span>
+                  </span>
+                ) : null}
+                {away ? <span className="quiet beneath">{away}</span> : null}
+                {occurrence.location ? <span className="quiet beneath">{occurrence.location}</span> : null}
+              </button>
+            </li>
+          );
+        })}
+      </ol>
+    </section>
+  );
+}

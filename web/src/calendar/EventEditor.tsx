@@ -1,0 +1,279 @@
+// An event: made, looked at, changed, deleted. Of one that comes back somebody says how much of it is meant.
+import { useMutation, useQuery } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { api, ifMatch, Problem } from '../api/http';
+import { Dialog } from '../ui/Dialog';
+import { Fact, Facts } from '../ui/Facts';
+import { Failed } from '../ui/Failed';
+import { ErrorNote, Waiting } from '../ui/parts';
+import type { Calendar, Opened } from './CalendarView';
+import { HERE, inShort, isZone, momentOf, wallAt } from './days';
+import { beginning, different, type Draft, draftOf, type EventBody, newDraft, said, type Scope, targetOf, wallsOf, wrong } from './draft';
+import type { Occurrence } from './placed';
+import { ZoneField } from './ZoneField';
+
+interface EventEditorProps {
+  calendar: Calendar;
+  opened: Opened;
+  mayWrite: boolean;
+  /** With words about what was done; without, nothing was. */
+  onClose: (told?: string) => void;
+}
+
+export function EventEditor({ calendar, opened, mayWrite, onClose }: EventEditorProps) {
+  return 'day' in opened ? (
+    <Dialog title="New event" onClose={onClose}>
+      <EventForm calendar={calendar} before={newDraft(opened.day)} known={null} onClose={onClose} />
+    </Dialog>
+  ) : (
+    <Known calendar={calendar} occurrence={opened.occurrence} mayWrite={mayWrite} onClose={onClose} />
+  );
+}
+
+/** Read once: what somebody writes is not changed under their hands; a version that is gone is a conflict. */
+function useEvent(id: string | null | undefined) {
+  return useQuery({
+    queryKey: ['calendar-event', id],
+    queryFn: () => api<EventBody>(`/api/calendar-events/${id}`),
+    enabled: Boolean(id),
+    refetchOnWindowFocus: false,
+    refetchOnReconnect: false,
+    gcTime: 0,
+  });
+}
+
+function Known({ calendar, occurrence, mayWrite, onClose }: { calendar: Calendar; occurrence: Occurrence; mayWrite: boolean; onClose: (told?: string) => void }) {
+  const event = useEvent(occurrence.eventId);
+  const series = useEvent(event.data?.seriesId);
+  const isRead = event.data && (!event.data.seriesId || series.data);
+  return (
+    <Dialog title={occurrence.title} onClose={onClose}>
+      {event.isError ? <Failed reading={event} /> : series.isError ? <Failed reading={series} /> : null}
+      {!isRead && !event.isError && !series.isError ? <Waiting what="the event" /> : null}
+      {isRead && mayWrite ? (
+        <EventForm calendar={calendar} before={draftOf(occurrence, event.data)} known={{ occurrence, event: event.data, series: series.data ?? null }} onClose={onClose} />
+      ) : null}
+      {isRead && !mayWrite ? <Read draft={draftOf(occurrence, event.data)} /> : null}
+    </Dialog>
+  );
+}
+
+function Read({ draft }: { draft: Draft }) {
+  return (
+    <>
+      <Facts>
+        <Fact name="When">{inWordsOf(draft)}</Fact>
+        {draft.location ? <Fact name="Where">{draft.location}</Fact> : null}
+        {draft.rrule ? (
+          <Fact name="Comes back">
+            <code>{draft.rrule}</code>
+          </Fact>
+        ) : null}
+      </Facts>
+      <p className="outcome">{draft.description}</p>
+      <p className="quiet">Your key may only read: changing events takes the scope write.</p>
+    </>
+  );
+}
+
+function inWordsOf(draft: Draft): string {
+  const { startDay, startTime, endDay, endTime, allDay, timeZone } = draft;
+  if (allDay) return startDay === endDay ? inShort(startDay) : `${inShort(startDay)} – ${inShort(endDay)}`;
+  const end = startDay === endDay ? endTime : `${inShort(endDay)}, ${endTime}`;
+  return `${inShort(startDay)}, ${startTime} – ${end}, ${timeZone}`;
+}
+
+const SCOPES: Record<Scope, string> = {
+  this: 'only this one',
+  following: 'this one and all after it',
+  all: 'all of them',
+};
+/** How events come back, most of them. Anything else is a rule that somebody writes. */
+const RULES: Record<string, string> = {
+  '': 'never',
+  'FREQ=DAILY': 'each day',
+  'FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR': 'each working day',
+  'FREQ=WEEKLY': 'each week',
+  'FREQ=WEEKLY;INTERVAL=2': 'every other week',
+  'FREQ=MONTHLY': 'each month',
+  'FREQ=YEARLY': 'each year',
+};
+const OWN = 'own';
+
+interface EventFormProps {
+  calendar: Calendar;
+  before: Draft;
+  known: { occurrence: Occurrence; event: EventBody; series: EventBody | null } | null;
+  onClose: (told?: string) => void;
+}
+
+function EventForm({ calendar, before, known, onClose }: EventFormProps) {
+  const [draft, setDraft] = useState(before);
+  const [scope, setScope] = useState<Scope>('this');
+  const [hasOwnRule, setOwnRule] = useState(!(before.rrule in RULES));
+  const [broken, setBroken] = useState<string | null>(null);
+  const set = (change: Partial<Draft>) => setDraft({ ...draft, ...change });
+  const comesBack = known !== null && (known.event.rrule != null || known.series !== null);
+  const target = known ? targetOf(known.occurrence, known.event, known.series, scope) : null;
+  const save = useMutation({
+    mutationFn: () =>
+      target
+        ? api(target.path, { method: 'PATCH', body: different(before, draft, target.all), headers: ifMatch(target.version) })
+        : api(`/api/calendars/${calendar.id}/events`, { method: 'POST', body: said(draft) }),
+    onSuccess: () => onClose(`“${draft.title}” is saved.`),
+  });
+  const remove = useMutation({
+    mutationFn: async () => target && api(target.path, { method: 'DELETE', headers: ifMatch(target.version) }),
+    onSuccess: () => onClose(`“${before.title}” is deleted${comesBack ? `: ${SCOPES[scope]}` : ''}.`),
+  });
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const fault = isZone(draft.timeZone) ? wrong(draft) : `“${draft.timeZone}” is no time zone: give a name such as Europe/Berlin.`;
+    setBroken(fault);
+    if (fault === null) save.mutate();
+  };
+  const isBusy = save.isPending || remove.isPending;
+  // A rule is the whole series' matter, and a changed occurrence has none.
+  const mayRule = !comesBack || (scope !== 'this' && known?.series === null);
+  return (
+    <form className="editor" onSubmit={submit}>
+      {comesBack ? (
+        <fieldset className="fields">
+          <legend>It comes back. What is meant is</legend>
+          {(Object.keys(SCOPES) as Scope[]).map((name) => (
+            <label key={name}>
+              <input type="radio" name="scope" checked={scope === name} onChange={() => setScope(name)} /> {SCOPES[name]}
+            </label>
+          ))}
+        </fieldset>
+      ) : null}
+      <label>
+        Title <input required maxLength={200} value={draft.title} onChange={(event) => set({ title: event.target.value })} />
+      </label>
+      <label className="check">
+        <input type="checkbox" checked={draft.allDay} onChange={(event) => set({ allDay: event.target.checked })} /> all day
+      </label>
+      <div className="fields">
+        <label>
+          {draft.allDay ? 'First day' : 'Begins'}{' '}
+          <input
+            type="date"
+            required
+            value={draft.startDay}
+            onChange={(event) => {
+              if (event.target.value !== '') setDraft(beginning(draft, event.target.value));
+            }}
+          />
+        </label>
+        {draft.allDay ? null : <input type="time" required aria-label="At which time it begins" value={draft.startTime} onChange={(event) => set({ startTime: event.target.value })} />}
+        <label>
+          {draft.allDay ? 'Last day' : 'Ends'}{' '}
+          <input
+            type="date"
+            required
+            value={draft.endDay}
+            onChange={(event) => {
+              if (event.target.value !== '') set({ endDay: event.target.value });
+            }}
+          />
+        </label>
+        {draft.allDay ? null : <input type="time" required aria-label="At which time it ends" value={draft.endTime} onChange={(event) => set({ endTime: event.target.value })} />}
+      </div>
+      <ZoneField value={draft.timeZone} onChange={(event) => set({ timeZone: event.target.value })} />
+      <Here draft={draft} />
+      {mayRule ? (
+        <div className="fields">
+          <label>
+            Comes back{' '}
+            <select
+              value={hasOwnRule ? OWN : draft.rrule}
+              onChange={(event) => {
+                setOwnRule(event.target.value === OWN);
+                if (event.target.value !== OWN) set({ rrule: event.target.value });
+              }}
+            >
+              {Object.entries(RULES).map(([rule, words]) => (
+                <option key={rule} value={rule}>
+                  {words}
+                </option>
+              ))}
+              <option value={OWN}>by a rule of its own</option>
+            </select>
+          </label>
+          {hasOwnRule ? (
+            <input
+              aria-label="Rule (RFC 5545)"
+              required
+              spellCheck={false}
+              placeholder="FREQ=WEEKLY;BYDAY=MO,WE;COUNT=10"
+              value={draft.rrule}
+              onChange={(event) => set({ rrule: event.target.value.trim() })}
+            />
+          ) : null}
+        </div>
+      ) : null}
+      <label>
+        Where <input maxLength={500} value={draft.location} onChange={(event) => set({ location: event.target.value })} />
+      </label>
+      <label>
+        What about <textarea rows={3} maxLength={8000} value={draft.description} onChange={(event) => set({ description: event.target.value })} />
+      </label>
+      {broken ? (
+        <p className="note bad" role="alert">
+          {broken}
+        </p>
+      ) : null}
+      <Refused error={save.error ?? remove.error} onClose={onClose} />
+      <div className="controls">
+        <button type="submit" className="primary" disabled={isBusy}>
+          {known ? 'Save' : 'Make it'}
+        </button>
+        <button type="button" onClick={() => onClose()}>
+          Cancel
+        </button>
+        <span className="fill" />
+        {known ? (
+          <button
+            type="button"
+            disabled={isBusy}
+            onClick={() => {
+              if (window.confirm(`Delete “${before.title}”${comesBack ? `: ${SCOPES[scope]}` : ''}?`)) remove.mutate();
+            }}
+          >
+            Delete
+          </button>
+        ) : null}
+      </div>
+    </form>
+  );
+}
+
+/** When it is by the clock here, where the event goes by another one. */
+function Here({ draft }: { draft: Draft }) {
+  if (draft.allDay || draft.timeZone === HERE || !isZone(draft.timeZone)) return null;
+  const { start, end } = wallsOf(draft);
+  if (Number.isNaN(Date.parse(start)) || Number.isNaN(Date.parse(end))) return null;
+  const shown = (wall: string) => {
+    const here = wallAt(momentOf(wall, draft.timeZone), HERE);
+    return `${inShort(here.slice(0, 10))}, ${here.slice(11)}`;
+  };
+  return (
+    <p className="quiet" role="status">
+      Here, in {HERE}, that is {shown(start)} – {shown(end)}.
+    </p>
+  );
+}
+
+function Refused({ error, onClose }: { error: Error | null; onClose: (told: string) => void }) {
+  if (error === null) return null;
+  const isGone = error instanceof Problem && ['version_conflict', 'event_not_found'].includes(error.code);
+  if (!isGone) return <ErrorNote error={error} />;
+  return (
+    <div className="note bad" role="alert">
+      <p>Nothing was stored: {error.code === 'event_not_found' ? 'the event has been deleted meanwhile.' : `${error.message}.`}</p>
+      <button type="button" onClick={() => onClose('What is shown is how it is now; open the event again to change it.')}>
+        Leave this, and show what is there now
+      </button>
+    </div>
+  );
+}

@@ -1,0 +1,118 @@
+// A calendar as an iCalendar file, for other programs and from them, and its end.
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useRef } from 'react';
+import { api, apiText, type Schemas } from '../api/http';
+import { useMe } from '../api/me';
+import { download } from '../ui/download';
+import { ErrorNote } from '../ui/parts';
+import type { Calendar } from './CalendarView';
+
+/** Of a file, as the server has it [bytes]. */
+const FILE_MAX_BYTES = 5 * 1024 * 1024;
+const KIND = 'text/calendar';
+
+export function Files({ calendar, onRemoved }: { calendar: Calendar; onRemoved: () => void }) {
+  const me = useMe();
+  const queries = useQueryClient();
+  const picker = useRef<HTMLInputElement>(null);
+  const path = `/api/calendars/${calendar.id}`;
+  const take = useMutation({
+    mutationFn: () => apiText(`${path}/export.ics`, { headers: { accept: KIND } }),
+    onSuccess: (text) => download(`${calendar.name.replaceAll(/[^\p{L}\p{N} _-]/gu, '_')}.ics`, KIND, text),
+  });
+  const bring = useMutation({
+    mutationFn: (file: File) => {
+      if (file.size > FILE_MAX_BYTES) throw new Error(`“${file.name}” is larger than 5 MiB: import it in parts`);
+      return api<Schemas['ImportedBody']>(`${path}/import`, { method: 'POST', body: file.slice(0, file.size, KIND) });
+    },
+    onSuccess: () => queries.invalidateQueries({ queryKey: ['happening', calendar.id] }),
+  });
+  const remove = useMutation({
+    mutationFn: () => api(path, { method: 'DELETE' }),
+    onSuccess: async () => {
+      onRemoved();
+      await queries.invalidateQueries({ queryKey: ['calendars'] });
+    },
+  });
+  const failed = take.error ?? bring.error ?? remove.error;
+  return (
+    <>
+      <div className="actions">
+        <button type="button" disabled={take.isPending} onClick={() => take.mutate()}>
+          Export
+        </button>
+        {me.scopes.includes('write') ? (
+          <>
+            <input
+              ref={picker}
+              type="file"
+              accept={`.ics,${KIND}`}
+              hidden
+              aria-label="An iCalendar file"
+              onChange={(event) => {
+                const file = event.target.files?.[0];
+                if (file) bring.mutate(file);
+                event.target.value = '';
+              }}
+            />
+            <button type="button" disabled={bring.isPending} onClick={() => picker.current?.click()}>
+              {bring.isPending ? 'Importing…' : 'Import'}
+            </button>
+            <button
+              type="button"
+              onClick={() => {
+                if (window.confirm(`Delete the calendar “${calendar.name}” with all its events? Export it first if you may want them again.`)) remove.mutate();
+              }}
+            >
+              Delete calendar
+            </button>
+          </>
+        ) : null}
+      </div>
+      {failed ? (
+        <div className="row">
+          <ErrorNote error={failed} />
+        </div>
+      ) : null}
+      {bring.data ? <Report done={bring.data} onClose={() => bring.reset()} /> : null}
+    </>
+  );
+}
+
+function Report({ done, onClose }: { done: Schemas['ImportedBody']; onClose: () => void }) {
+  return (
+    <section className="note row" aria-label="What the import did">
+      <p role="status">
+        <b>{done.added}</b> added, <b>{done.changed}</b> changed, <b>{done.unchanged}</b> as they were, <b>{done.refused.length}</b> refused.{' '}
+        <button type="button" className="small" onClick={onClose}>
+          Close the report
+        </button>
+      </p>
+      <Told name="Refused" items={done.refused} />
+      <Told name="Taken, but not as the file has it" items={done.notes} />
+    </section>
+  );
+}
+
+function Told({ name, items }: { name: string; items: Schemas['ToldBody'][] }) {
+  if (items.length === 0) return null;
+  return (
+    <>
+      <h3>{name}</h3>
+      <ul className="told-of">
+        {items.map(({ line, uid, why }, nth) => (
+          <li key={nth}>
+            Line {line}
+            {uid ? (
+              <>
+                {' '}
+                (<code>{uid}</code>)
+              </>
+            ) : null}
+            : {why}
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}

@@ -1,0 +1,14 @@
+// What could not be read, and another try.
+import type { UseQueryResult } from '@tanstack/react-query';
+import { ErrorNote } from './parts';
+
+export function Failed({ reading }: { reading: Pick<UseQueryResult, 'error' | 'refetch' | 'isFetching'> }) {
+  return (
+    <div>
+      <ErrorNote error={reading.error} />
+      <button type="button" disabled={reading.isFetching} onClick={() => void reading.refetch()}>
+        Try again
+      </button>
+    </div>
+  );
+}

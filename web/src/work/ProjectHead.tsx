@@ -1,0 +1,29 @@
+// The head of all that is shown of one project: what it is called, how it stands, and its other sides.
+import { Link } from '@tanstack/react-router';
+import { State } from '../ui/parts';
+import type { Entity } from './board';
+
+export function ProjectHead({ project }: { project: Entity }) {
+  const { description } = project.properties as { description?: string | null };
+  const params = { projectId: project.id };
+  return (
+    <>
+      <div className="title">
+        <h1>{project.name}</h1>
+        <State state={project.stateKey} />
+        <nav className="parts" aria-label="Sides of the project">
+          <Link to="/work/$projectId" params={params} activeOptions={{ exact: true, includeSearch: false }}>
+            Board
+          </Link>
+          <Link to="/graph/$id" params={{ id: project.id }}>
+            In the graph
+          </Link>
+        </nav>
+        <Link to="/work" className="actions">
+          All projects
+        </Link>
+      </div>
+      {description ? <p className="quiet">{description}</p> : null}
+    </>
+  );
+}

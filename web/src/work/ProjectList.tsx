@@ -1,0 +1,89 @@
+// The projects of the work graph, newest first.
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { Link, useNavigate } from '@tanstack/react-router';
+import type { FormEvent } from 'react';
+import { api, type Schemas } from '../api/http';
+import { useMe } from '../api/me';
+import { More, usePages } from '../api/pages';
+import { Failed } from '../ui/Failed';
+import { Ago, ErrorNote, State, Waiting } from '../ui/parts';
+import type { Entity } from './board';
+import { FROM_HERE } from './moves';
+import './work.css';
+
+export function ProjectList() {
+  const me = useMe();
+  const mayWrite = me.scopes.includes('write');
+  const projects = usePages<Entity>(['work-projects'], '/api/onto/projects');
+  return (
+    <main id="main" className="page">
+      <h1>Work</h1>
+      {projects.reading.isError ? <Failed reading={projects.reading} /> : null}
+      {projects.reading.isPending ? <Waiting what="projects" /> : null}
+      {projects.reading.isSuccess && projects.items.length === 0 ? (
+        <p className="note quiet">
+          No project yet. An agent makes one with <code>create_onto_project</code>
+          {mayWrite ? ', you by its name.' : '. Your key may only read: making one takes the scope write.'}
+        </p>
+      ) : null}
+      {mayWrite ? <NewProject /> : null}
+      {projects.items.length > 0 ? (
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Project</th>
+              <th scope="col">State</th>
+              <th scope="col">Changed</th>
+            </tr>
+          </thead>
+          <tbody>
+            {projects.items.map((project) => (
+              <tr key={project.id}>
+                <td>
+                  <Link to="/work/$projectId" params={{ projectId: project.id }}>
+                    {project.name}
+                  </Link>
+                </td>
+                <td>
+                  <State state={project.stateKey} />
+                </td>
+                <td>
+                  <Ago at={project.updatedAt} />
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      ) : null}
+      <More of={projects} />
+    </main>
+  );
+}
+
+function NewProject() {
+  const queries = useQueryClient();
+  const navigate = useNavigate();
+  const make = useMutation({
+    mutationFn: (name: string) =>
+      api<Schemas['InstantiatedBody']>('/api/onto/projects/instantiate', { method: 'POST', body: { project: { name } }, headers: FROM_HERE }),
+    onSuccess: async ({ project }) => {
+      await queries.invalidateQueries({ queryKey: ['work-projects'] });
+      await navigate({ to: '/work/$projectId', params: { projectId: project.id } });
+    },
+  });
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    make.mutate(String(new FormData(event.currentTarget).get('name')).trim());
+  };
+  return (
+    <>
+      <form className="search" onSubmit={submit}>
+        <input name="name" required pattern=".*\S.*" aria-label="Name of the new project" placeholder="Name of a new project" />
+        <button type="submit" disabled={make.isPending}>
+          Make it
+        </button>
+      </form>
+      {make.isError ? <ErrorNote error={make.error} /> : null}
+    </>
+  );
+}

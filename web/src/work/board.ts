@@ -1,0 +1,77 @@
+// A project of the work graph as a board: its tasks by state, narrowed to a plan or a goal.
+import type { Schemas } from '../api/http';
+
+export type Graph = Schemas['WorkGraph'];
+export type Entity = Schemas['WorkEntity'];
+
+/** The states of tasks, in the order in which they are gone through, and what they are called. */
+export const STATES = {
+  todo: 'To do',
+  in_progress: 'In progress',
+  blocked: 'Blocked',
+  done: 'Done',
+  cancelled: 'Cancelled',
+} as const;
+export type TaskState = keyof typeof STATES;
+export const IN_ORDER = Object.keys(STATES) as TaskState[];
+
+/** States of tasks, plans and milestones in which nothing holds up others any more. */
+const OVER = ['done', 'cancelled', 'completed', 'abandoned'];
+/** How urgent a task is that says nothing about it: 1 is most, 5 is least. */
+const NO_PRIORITY = 6;
+
+/** What a board is narrowed to. */
+export interface Narrowed {
+  plan?: string | undefined;
+  goal?: string | undefined;
+}
+
+export interface Card {
+  task: Entity;
+  priority: number | null;
+  dueAt: string | null;
+  /** Names of what it can't be finished before. */
+  waitsFor: string[];
+}
+
+/** The address under which a project's graph is kept. */
+export function graphKey(projectId: string): readonly [string, string] {
+  return ['work-graph', projectId];
+}
+
+export function ofType(graph: Graph, type: string): Entity[] {
+  return graph.entities.filter((entity) => entity.type === type);
+}
+
+export function isOver(entity: Entity): boolean {
+  return OVER.includes(entity.stateKey);
+}
+
+/** The cards of each column: the urgent ones first, then in the order of their making. */
+export function columnsOf(graph: Graph, narrowed: Narrowed): Map<TaskState, Card[]> {
+  const known = new Map(graph.entities.map((entity) => [entity.id, entity]));
+  const links = new Set(graph.links.map(({ type, source, target }) => `${type} ${source.id} ${target.id}`));
+  const has = (type: string, source: string, target: string) => links.has(`${type} ${source} ${target}`);
+  const waits = new Map<string, string[]>();
+  for (const { source, target } of graph.links.filter(({ type }) => type === 'depends_on')) {
+    const other = known.get(target.id);
+    if (other && !isOver(other)) waits.set(source.id, [...(waits.get(source.id) ?? []), other.name]);
+  }
+  const plansOfGoal = ofType(graph, 'plan').filter((plan) => narrowed.goal !== undefined && has('supports_goal', plan.id, narrowed.goal));
+  const isShown = ({ id }: Entity) =>
+    (narrowed.plan === undefined || has('in_plan', id, narrowed.plan)) &&
+    (narrowed.goal === undefined || has('supports_goal', id, narrowed.goal) || plansOfGoal.some((plan) => has('in_plan', id, plan.id)));
+  const cards = ofType(graph, 'task')
+    .filter(isShown)
+    .map((task): Card => {
+      const { priority, due_at } = task.properties as { priority?: number | null; due_at?: string | null };
+      return { task, priority: priority ?? null, dueAt: due_at ?? null, waitsFor: waits.get(task.id) ?? [] };
+    })
+    .sort((a, b) => (a.priority ?? NO_PRIORITY) - (b.priority ?? NO_PRIORITY));
+  return new Map(IN_ORDER.map((state) => [state, cards.filter(({ task }) => task.stateKey === state)]));
+}
+
+/** The graph with one of its entities changed. */
+export function changed(graph: Graph | undefined, id: string, change: Partial<Entity>): Graph | undefined {
+  return graph && { ...graph, entities: graph.entities.map((entity) => (entity.id === id ? { ...entity, ...change } : entity)) };
+}

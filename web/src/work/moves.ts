@@ -1,0 +1,90 @@
+// Tasks moved between states: shown at once, sent one after another, undone with a reason where the server refuses.
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useRef, useState } from 'react';
+import { api, ifMatch, Problem } from '../api/http';
+import { changed, type Entity, type Graph, graphKey, IN_ORDER, STATES, type TaskState } from './board';
+
+/** What versions say of changes that were made here. */
+export const FROM_HERE = { 'x-change-source': 'ui' };
+
+export interface Move {
+  task: Entity;
+  to: TaskState;
+}
+
+interface Moves {
+  move: (move: Move) => void;
+  /** So many columns to the right. */
+  step: (id: string, by: number) => void;
+  /** What was done last, in words. */
+  done: string;
+  /** Why the last one was undone. */
+  undone: string | null;
+  forget: () => void;
+}
+
+/** What moves of a project are known by. */
+export function moveKey(projectId: string): readonly [string, string] {
+  return ['work-move', projectId];
+}
+
+export function useMoves(projectId: string): Moves {
+  const queries = useQueryClient();
+  const key = graphKey(projectId);
+  const mutationKey = moveKey(projectId);
+  const [done, setDone] = useState('');
+  const [undone, setUndone] = useState<string | null>(null);
+  /** The versions that moves from here have made: by the task and the version that it was moved from. */
+  const made = useRef(new Map<string, number>());
+  const show = (id: string, stateKey: string) => queries.setQueryData<Graph>(key, (graph) => changed(graph, id, { stateKey }));
+  const mutation = useMutation({
+    mutationKey,
+    // One after another: a task that is moved twice is at the version that the first one made.
+    scope: { id: mutationKey.join(' ') },
+    mutationFn: ({ task, to }: Move) => {
+      let version = task.version;
+      for (let next = made.current.get(`${task.id} ${version}`); next !== undefined; next = made.current.get(`${task.id} ${version}`)) version = next;
+      return api<Entity>(`/api/onto/tasks/${task.id}`, { method: 'PATCH', body: { stateKey: to }, headers: { ...ifMatch(version), ...FROM_HERE } }).then((now) => {
+        made.current.set(`${task.id} ${version}`, now.version);
+        return now;
+      });
+    },
+    onMutate: async ({ task, to }) => {
+      setUndone(null);
+      // What was read before would show it where it was.
+      await queries.cancelQueries({ queryKey: key });
+      show(task.id, to);
+    },
+    onSuccess: (_, { task, to }) => setDone(`“${task.name}” is now: ${STATES[to]}.`),
+    onError: (error, { task }) => {
+      show(task.id, task.stateKey);
+      setDone('');
+      setUndone(`“${task.name}” was not moved: ${reason(error)}`);
+    },
+    onSettled: () => {
+      // While others are under way, it would show them where they were.
+      if (queries.isMutating({ mutationKey }) <= 1) return queries.invalidateQueries({ queryKey: key });
+    },
+  });
+  const move = (move: Move) => {
+    if (move.task.stateKey !== move.to) mutation.mutate(move);
+  };
+  return {
+    move,
+    step: (id, by) => {
+      // From where it is, not from where it was when it was last drawn: keys come fast.
+      const task = queries.getQueryData<Graph>(key)?.entities.find((entity) => entity.id === id);
+      const to = task && IN_ORDER[IN_ORDER.indexOf(task.stateKey as TaskState) + by];
+      if (task && to) move({ task, to });
+    },
+    done,
+    undone,
+    forget: () => setUndone(null),
+  };
+}
+
+function reason(error: Error): string {
+  if (!(error instanceof Problem)) return 'the server did not answer. Try again.';
+  if (error.code === 'version_conflict') return 'somebody else has changed it meanwhile. It is shown as it is now; move it again if you still want to.';
+  return error.status === 404 ? 'it has been deleted meanwhile.' : `${error.message} (${error.code}).`;
+}

@@ -1,0 +1,426 @@
+// Calendars, in a real browser over a real `rejoin dev`. The browser stands in Berlin.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, test } from 'node:test';
+import { buildSync } from 'esbuild';
+import { accessible, launch, PROGRAM, signedIn } from './support/browser.mjs';
+import { BINARY, startDev, until } from './support/dev.mjs';
+import { startModel } from './support/model.mjs';
+
+/** What is reckoned with days and clocks, by itself. */
+const { outputFiles } = buildSync({
+  stdin: { contents: "export * from './days'; export * from './draft'; export * from './placed';", resolveDir: `${import.meta.dirname}/../src/calendar` },
+  bundle: true,
+  format: 'esm',
+  write: false,
+});
+process.env.TZ = 'Europe/Berlin';
+const pure = await import(`data:text/javascript,${encodeURIComponent(outputFiles[0].text)}`);
+
+const skip = !BINARY || !PROGRAM ? 'SKIPPED: REJOIN_TEST_BIN names no binary, or there is no Chromium' : false;
+const IN_BERLIN = { bypassCSP: true, timezoneId: 'Europe/Berlin', viewport: { width: 1280, height: 900 } };
+let model;
+let dev;
+let browser;
+
+before(async () => {
+  if (skip) return;
+  model = await startModel(() => ({ text: 'Well.' }));
+  dev = await startDev(model.url, { workers: 1 });
+  browser = await launch();
+});
+
+after(async () => {
+  await browser?.close();
+  await dev?.stop();
+  await model?.stop();
+});
+
+/** Makes a calendar with these events; its id. */
+async function made(name, events = [], timeZone = 'Europe/Berlin') {
+  const { status, body } = await dev.api('/api/calendars', { method: 'POST', body: { name, timeZone } });
+  assert.equal(status, 201, JSON.stringify(body));
+  for (const event of events) {
+    const put = await dev.api(`/api/calendars/${body.id}/events`, { method: 'POST', body: event });
+    assert.equal(put.status, 201, JSON.stringify(put.body));
+  }
+  return body.id;
+}
+
+/** What happens in a calendar in 2026, as the API tells it. */
+async function happening(calendar) {
+  const { body } = await dev.api(`/api/calendars/${calendar}/events?from=2026-01-01T00:00:00Z&to=2027-01-01T00:00:00Z`);
+  return body.items;
+}
+const starts = async (calendar, title) => (await happening(calendar)).filter((one) => one.title === title).map((one) => one.start);
+
+const look = (page, calendar, date = '2026-03-10', view = '') => page.goto(`${dev.url}/calendar?calendar=${calendar}&date=${date}${view && `&view=${view}`}`);
+const cell = (page, day) => page.locator(`[data-day="${day}"]`);
+/** Titles on a day of the grid, with their times. */
+const on = async (page, day) => (await cell(page, day).locator('.event').allInnerTexts()).map((text) => text.trim());
+const are = (page, day, wanted) => until(`${day} shows ${wanted}`, async () => JSON.stringify(await on(page, day)) === JSON.stringify(wanted), 15_000).catch(async () => assert.deepEqual(await on(page, day), wanted));
+const dialog = (page) => page.getByRole('dialog');
+const focusedDay = (page) => page.evaluate(() => document.activeElement?.getAttribute('data-day'));
+
+test('clocks that skip an hour or show it twice are read as the server reads them', () => {
+  const at = (wall, zone = 'Europe/Berlin') => new Date(pure.momentOf(wall, zone)).toISOString().slice(0, 16);
+  assert.equal(at('2026-03-29T01:59'), '2026-03-29T00:59');
+  assert.equal(at('2026-03-29T02:30'), '2026-03-29T01:30', 'skipped: an hour later');
+  assert.equal(at('2026-10-25T02:30'), '2026-10-25T00:30', 'shown twice: the first');
+  assert.equal(at('2026-10-25T03:00'), '2026-10-25T02:00');
+  assert.equal(at('2018-11-04T00:00', 'America/Sao_Paulo'), '2018-11-04T03:00', 'a midnight that was skipped');
+  assert.equal(at('2026-01-01T00:00', 'Pacific/Kiritimati'), '2025-12-31T10:00');
+  assert.equal(pure.HERE, 'Europe/Berlin');
+});
+
+test('months are whole weeks that begin on Mondays, and their ends are where they are', () => {
+  const weeks = (day) => pure.monthOf(day).map((week) => [week[0], week.at(-1)]);
+  assert.deepEqual(weeks('2027-02-14'), [['2027-02-01', '2027-02-07'], ['2027-02-08', '2027-02-14'], ['2027-02-15', '2027-02-21'], ['2027-02-22', '2027-02-28']]);
+  assert.deepEqual(weeks('2026-03-31').at(0), ['2026-02-23', '2026-03-01']);
+  assert.deepEqual(weeks('2026-03-31').at(-1), ['2026-03-30', '2026-04-05']);
+  assert.equal(pure.plusMonths('2026-01-31', 1), '2026-02-28');
+  assert.equal(pure.plusMonths('2026-01-31', -2), '2025-11-30');
+  assert.equal(pure.dayFrom('2026-02-31'), '2026-03-03');
+  assert.equal(pure.dayFrom('yesterday'), undefined);
+});
+
+test('all of a series moves as far as one of it does, whatever zone it is in', () => {
+  const series = { id: 's', version: 4, title: 'T', location: '', description: '', start: '2026-03-02T09:00:00+09:00', end: '2026-03-02T10:00:00+09:00', allDay: false, timeZone: 'Asia/Tokyo', rrule: 'FREQ=WEEKLY' };
+  const occurrence = { eventId: 's', title: 'T', location: '', start: '2026-04-06T09:00:00+09:00', end: '2026-04-06T10:00:00+09:00', allDay: false, timeZone: 'Asia/Tokyo', recurring: true };
+  const before = pure.draftOf(occurrence, series);
+  const all = pure.targetOf(occurrence, series, null, 'all');
+  assert.deepEqual([all.path, all.version], ['/api/calendar-events/s', 4]);
+  assert.deepEqual(pure.different(before, before, all.all), {}, 'what is not different is not said');
+  assert.deepEqual(pure.different(before, { ...before, startTime: '08:30' }, all.all), { start: '2026-03-02T08:30', end: '2026-03-02T10:00', allDay: false, timeZone: 'Asia/Tokyo' });
+  const whole = { ...before, allDay: true, startDay: '2026-04-07', endDay: '2026-04-08' };
+  assert.deepEqual(pure.different(before, whole, all.all), { start: '2026-03-03', end: '2026-03-05', allDay: true, timeZone: 'Asia/Tokyo' });
+  const following = pure.targetOf(occurrence, series, null, 'following');
+  assert.equal(following.path, '/api/calendar-events/s?scope=following&occurrence=2026-04-06T00%3A00%3A00.000Z');
+  // One that was changed is an event of its own, and begins, for its series, when it would have.
+  const own = { ...series, id: 'o', version: 1, rrule: null, seriesId: 's', replacesOccurrence: '2026-04-06T00:00:00Z', start: '2026-04-06T12:00:00+09:00', end: '2026-04-06T13:00:00+09:00' };
+  const changed = { ...occurrence, eventId: 'o', start: own.start, end: own.end };
+  assert.equal(pure.targetOf(changed, own, series, 'this').path, '/api/calendar-events/o');
+  const moved = pure.targetOf(changed, own, series, 'all');
+  const draft = pure.draftOf(changed, own);
+  assert.deepEqual(pure.different(draft, { ...draft, endTime: '14:00' }, moved.all), { start: '2026-03-02T12:00', end: '2026-03-02T14:00', allDay: false, timeZone: 'Asia/Tokyo' });
+});
+
+test('a first calendar is made, and an event with the keyboard alone', { skip }, async () => {
+  const { context, page, faults } = await signedIn(browser, dev, IN_BERLIN);
+  await page.getByRole('link', { name: 'Calendar', exact: true }).click();
+  await page.getByText('No calendar yet').waitFor();
+  await accessible(page, 'no calendar');
+  assert.equal(await page.getByLabel('Time zone').inputValue(), 'Europe/Berlin');
+  await page.getByLabel('Name').fill('Work');
+  await page.getByRole('button', { name: 'Make it' }).click();
+  await page.getByRole('grid').waitFor();
+  await page.getByText('Nothing happens here yet').waitFor();
+  const [{ id }] = (await dev.api('/api/calendars')).body.items;
+  await look(page, id);
+  await page.getByRole('grid', { name: 'March 2026' }).waitFor();
+  assert.equal(await page.getByRole('gridcell').count(), 6 * 7, 'March 2026 begins on a Sunday: six weeks');
+  await cell(page, '2026-03-10').focus();
+  // To the right, down, to the week's end, and to the next month.
+  for (const [key, day] of [['ArrowRight', '2026-03-11'], ['ArrowDown', '2026-03-18'], ['End', '2026-03-22'], ['Home', '2026-03-16'], ['PageDown', '2026-04-16'], ['ArrowUp', '2026-04-09']]) {
+    await page.keyboard.press(key);
+    await until(`${key} leads to ${day}`, async () => (await focusedDay(page)) === day, 5_000);
+  }
+  await page.getByRole('grid', { name: 'April 2026' }).waitFor();
+  await page.keyboard.press('Enter');
+  await dialog(page).waitFor();
+  await accessible(page, 'a new event');
+  await page.keyboard.press('Escape');
+  await dialog(page).waitFor({ state: 'detached' });
+  assert.equal(await focusedDay(page), '2026-04-09', 'the focus is where it was');
+  await page.keyboard.press('Enter');
+  await dialog(page).getByLabel('Title').focus();
+  await page.keyboard.type('Dentist');
+  await page.keyboard.press('Enter');
+  await page.getByText('“Dentist” is saved.').waitFor();
+  await are(page, '2026-04-09', ['09:00 Dentist']);
+  assert.deepEqual(await starts(id, 'Dentist'), ['2026-04-09T09:00:00+02:00']);
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
+test('days, several days and nights are where they belong, and other zones are told', { skip }, async () => {
+  const id = await made('Zones', [
+    { title: 'Holiday', start: '2026-03-12', end: '2026-03-15', allDay: true },
+    { title: 'Night train', start: '2026-03-09T22:00', end: '2026-03-11T06:30' },
+    { title: 'Until midnight', start: '2026-03-17T20:00', end: '2026-03-18T00:00' },
+    { title: 'Call', start: '2026-03-19T02:00', timeZone: 'Asia/Tokyo' },
+    { title: 'Birthday there', start: '2026-03-20', allDay: true, timeZone: 'Pacific/Auckland' },
+  ]);
+  const { context, page, faults } = await signedIn(browser, dev, IN_BERLIN);
+  await look(page, id);
+  await are(page, '2026-03-09', ['22:00 Night train']);
+  await are(page, '2026-03-10', ['Night train']);
+  await are(page, '2026-03-11', ['Night train']);
+  await are(page, '2026-03-12', ['Holiday']);
+  await are(page, '2026-03-14', ['Holiday']);
+  await are(page, '2026-03-15', []);
+  await are(page, '2026-03-17', ['20:00 Until midnight']);
+  await are(page, '2026-03-18', ['18:00 Call']);
+  await are(page, '2026-03-19', []);
+  await are(page, '2026-03-20', ['Birthday there']);
+  await are(page, '2026-03-21', []);
+  await page.getByRole('gridcell', { name: 'Thursday 12 March 2026 Holiday' }).waitFor();
+  await look(page, id, '2026-03-18', 'week');
+  const day = page.getByRole('region', { name: 'Wednesday 18 March 2026' });
+  await day.getByText('02:00 in Asia/Tokyo').waitFor();
+  await page.getByRole('region', { name: 'Tuesday 17 March 2026' }).getByText('20:00–00:00').waitFor();
+  await day.getByRole('button', { name: /Call/ }).click();
+  await dialog(page).getByText('Here, in Europe/Berlin, that is Wed 18 Mar, 18:00 – Wed 18 Mar, 19:00.').waitFor();
+  assert.equal(await dialog(page).getByLabel('At which time it begins').inputValue(), '02:00', 'by its own clock');
+  await dialog(page).getByLabel('At which time it begins').fill('03:00');
+  await dialog(page).getByLabel('At which time it ends').fill('04:00');
+  await dialog(page).getByRole('button', { name: 'Save' }).click();
+  await dialog(page).waitFor({ state: 'detached' });
+  await day.getByText('19:00–20:00').waitFor();
+  assert.deepEqual(await starts(id, 'Call'), ['2026-03-19T03:00:00+09:00']);
+  await look(page, id, '2026-03-09', 'week');
+  await page.getByRole('region', { name: 'Tuesday 10 March 2026' }).getByText('all day').waitFor();
+  await page.getByRole('region', { name: 'Wednesday 11 March 2026' }).getByText('until 06:30').waitFor();
+  await page.getByRole('region', { name: 'Friday 13 March 2026' }).getByText('day 2 of 3').waitFor();
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
+test('an event of all day is made and made longer, its last day as people say it', { skip }, async () => {
+  const id = await made('Whole days');
+  const { context, page } = await signedIn(browser, dev, IN_BERLIN);
+  await look(page, id);
+  await page.getByRole('button', { name: 'New event', exact: true }).click();
+  await dialog(page).getByLabel('Title').fill('Fair');
+  await dialog(page).getByLabel('all day').check();
+  await dialog(page).getByLabel('Last day').fill('2026-03-11');
+  await dialog(page).getByRole('button', { name: 'Make it' }).click();
+  await are(page, '2026-03-11', ['Fair']);
+  await are(page, '2026-03-12', []);
+  const [fair] = await happening(id);
+  assert.deepEqual([fair.start, fair.end, fair.allDay], ['2026-03-10', '2026-03-12', true]);
+  // Later by a week: it stays as long as it is.
+  await cell(page, '2026-03-10').getByRole('button', { name: 'Fair' }).click();
+  await dialog(page).getByLabel('First day').fill('2026-03-17');
+  assert.equal(await dialog(page).getByLabel('Last day').inputValue(), '2026-03-18');
+  await dialog(page).getByLabel('Last day').fill('2026-03-16');
+  await dialog(page).getByRole('button', { name: 'Save' }).click();
+  await dialog(page).getByText('The event ends before it begins').waitFor();
+  await dialog(page).getByLabel('Last day').fill('2026-03-18');
+  await dialog(page).getByRole('button', { name: 'Save' }).click();
+  await are(page, '2026-03-18', ['Fair']);
+  await are(page, '2026-03-10', []);
+  await context.close();
+});
+
+test('of what comes back one, those that follow, or all are changed and deleted', { skip }, async () => {
+  const id = await made('Series', [{ title: 'Stand-up', start: '2026-03-02T09:00', end: '2026-03-02T09:15', rrule: 'FREQ=WEEKLY;COUNT=5' }]);
+  const { context, page, faults } = await signedIn(browser, dev, IN_BERLIN);
+  const edit = async (day, scope, change) => {
+    await look(page, id, day);
+    await cell(page, day).locator('.event').click();
+    await dialog(page).getByRole('radio', { name: scope, exact: true }).check();
+    await change();
+    await dialog(page).waitFor({ state: 'detached' });
+  };
+  const at = async (time, ends) => {
+    await dialog(page).getByLabel('At which time it begins').fill(time);
+    await dialog(page).getByLabel('At which time it ends').fill(ends);
+    await dialog(page).getByRole('button', { name: 'Save' }).click();
+  };
+  const remove = async () => {
+    page.once('dialog', (asked) => asked.accept());
+    await dialog(page).getByRole('button', { name: 'Delete' }).click();
+  };
+  const times = async () => (await starts(id, 'Stand-up')).map((start) => start.slice(5, 16));
+  await edit('2026-03-09', 'only this one', () => at('11:00', '11:15'));
+  assert.deepEqual(await times(), ['03-02T09:00', '03-09T11:00', '03-16T09:00', '03-23T09:00', '03-30T09:00']);
+  // All of them half an hour later; the one that was changed stays where it was put.
+  await edit('2026-03-16', 'all of them', () => at('09:30', '09:45'));
+  assert.deepEqual(await times(), ['03-02T09:30', '03-09T11:00', '03-16T09:30', '03-23T09:30', '03-30T09:30']);
+  await edit('2026-03-23', 'this one and all after it', () => at('10:00', '10:15'));
+  assert.deepEqual(await times(), ['03-02T09:30', '03-09T11:00', '03-16T09:30', '03-23T10:00', '03-30T10:00']);
+  await look(page, id, '2026-03-09');
+  await cell(page, '2026-03-09').locator('.event').click();
+  await accessible(page, 'a changed occurrence');
+  assert.equal(await dialog(page).getByLabel('Comes back').count(), 0, 'one occurrence has no rule');
+  await page.keyboard.press('Escape');
+  await edit('2026-03-09', 'only this one', remove);
+  assert.deepEqual(await times(), ['03-02T09:30', '03-16T09:30', '03-23T10:00', '03-30T10:00']);
+  await edit('2026-03-30', 'this one and all after it', remove);
+  assert.deepEqual(await times(), ['03-02T09:30', '03-16T09:30', '03-23T10:00']);
+  await edit('2026-03-16', 'all of them', remove);
+  assert.deepEqual(await times(), ['03-23T10:00']);
+  await are(page, '2026-03-16', []);
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
+test('all-day events that come back are changed by the day', { skip }, async () => {
+  const id = await made('Days that come back', [{ title: 'Bins', start: '2026-03-03', allDay: true, rrule: 'FREQ=WEEKLY;COUNT=3', timeZone: 'America/New_York' }]);
+  const { context, page } = await signedIn(browser, dev, IN_BERLIN);
+  await look(page, id, '2026-03-10');
+  await cell(page, '2026-03-10').locator('.event').click();
+  await dialog(page).getByLabel('First day').fill('2026-03-11');
+  await dialog(page).getByRole('button', { name: 'Save' }).click();
+  await dialog(page).waitFor({ state: 'detached' });
+  await are(page, '2026-03-11', ['Bins']);
+  assert.deepEqual(await starts(id, 'Bins'), ['2026-03-03', '2026-03-11', '2026-03-17']);
+  // An event that comes back each day from now on, by the menu.
+  await page.getByRole('button', { name: 'New event', exact: true }).click();
+  await dialog(page).getByLabel('Title').fill('Walk');
+  await dialog(page).getByRole('combobox', { name: 'Comes back' }).selectOption('by a rule of its own');
+  await dialog(page).getByLabel('Rule (RFC 5545)').fill('FREQ=HOURLY');
+  await dialog(page).getByRole('button', { name: 'Make it' }).click();
+  await dialog(page).getByRole('alert').getByText('daily at most').waitFor();
+  await dialog(page).getByLabel('Rule (RFC 5545)').fill('FREQ=DAILY;COUNT=2');
+  await dialog(page).getByRole('button', { name: 'Make it' }).click();
+  await dialog(page).waitFor({ state: 'detached' });
+  assert.equal((await starts(id, 'Walk')).length, 2);
+  await context.close();
+});
+
+test('a change of what somebody else has changed is refused with the reason, and what was typed stays until it is left', { skip }, async () => {
+  const id = await made('Conflicts', [{ title: 'Lunch', start: '2026-03-10T12:00' }]);
+  const { context, page } = await signedIn(browser, dev, IN_BERLIN);
+  await look(page, id);
+  await cell(page, '2026-03-10').locator('.event').click();
+  await dialog(page).getByLabel('Where').fill('Canteen');
+  const [{ eventId }] = await happening(id);
+  const other = await dev.api(`/api/calendar-events/${eventId}`, { method: 'PATCH', body: { title: 'Dinner', start: '2026-03-10T19:00' } });
+  assert.equal(other.status, 200);
+  await dialog(page).getByRole('button', { name: 'Save' }).click();
+  await dialog(page).getByRole('alert').getByText('Nothing was stored: the event has been changed since').waitFor();
+  assert.equal(await dialog(page).getByLabel('Where').inputValue(), 'Canteen');
+  await accessible(page, 'a conflict');
+  await dialog(page).getByRole('button', { name: 'Leave this, and show what is there now' }).click();
+  await are(page, '2026-03-10', ['19:00 Dinner']);
+  const { body } = await dev.api(`/api/calendar-events/${eventId}`);
+  assert.deepEqual([body.title, body.location, body.version], ['Dinner', '', 2]);
+  await context.close();
+});
+
+const ICS = [
+  'BEGIN:VCALENDAR',
+  'VERSION:2.0',
+  'PRODID:-//test//EN',
+  'BEGIN:VEVENT',
+  'UID:one@example.org',
+  'DTSTAMP:20260301T000000Z',
+  'DTSTART;TZID=Europe/Berlin:20260310T140000',
+  'DTEND;TZID=Europe/Berlin:20260310T150000',
+  'SUMMARY:Review',
+  'END:VEVENT',
+  'BEGIN:VEVENT',
+  'DTSTAMP:20260301T000000Z',
+  'DTSTART:20260311T140000Z',
+  'SUMMARY:Nameless',
+  'END:VEVENT',
+  'END:VCALENDAR',
+  '',
+].join('\r\n');
+
+test('a file is imported with a report of what it did, and exported for other programs', { skip }, async () => {
+  const id = await made('Files');
+  const { context, page, faults } = await signedIn(browser, dev, IN_BERLIN);
+  await look(page, id);
+  const give = (name, text) => page.getByLabel('An iCalendar file').setInputFiles({ name, mimeType: 'text/calendar', buffer: Buffer.from(text) });
+  const report = page.getByRole('region', { name: 'What the import did' });
+  await give('a.ics', ICS);
+  await report.getByText('1 added, 0 changed, 0 as they were, 1 refused.').waitFor();
+  await report.getByText(/^Line 11: .*UID/).waitFor();
+  await are(page, '2026-03-10', ['14:00 Review']);
+  await accessible(page, 'the report of an import');
+  await give('a.ics', ICS.replace('SUMMARY:Review', 'SUMMARY:Second review'));
+  await report.getByText('0 added, 1 changed, 0 as they were, 1 refused.').waitFor();
+  await are(page, '2026-03-10', ['14:00 Second review']);
+  await report.getByRole('button', { name: 'Close the report' }).click();
+  await report.waitFor({ state: 'detached' });
+  const downloading = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Export' }).click();
+  const file = await downloading;
+  assert.equal(file.suggestedFilename(), 'Files.ics');
+  const text = readFileSync(await file.path(), 'utf8');
+  assert.match(text, /SUMMARY:Second review/);
+  assert.match(text, /DTSTART;TZID=Europe\/Berlin:20260310T140000/);
+  assert.deepEqual(faults, []);
+  await give('b.ics', 'no calendar');
+  await page.getByRole('alert').getByText('invalid_icalendar').waitFor();
+  await give('c.ics', 'x'.repeat(5 * 1024 * 1024 + 1));
+  await page.getByRole('alert').getByText('“c.ics” is larger than 5 MiB: import it in parts').waitFor();
+  page.once('dialog', (asked) => asked.accept());
+  await page.getByRole('button', { name: 'Delete calendar' }).click();
+  await until('the calendar is gone', async () => (await dev.api('/api/calendars')).body.items.every((one) => one.id !== id));
+  assert.equal(await page.getByRole('combobox', { name: 'Which calendar' }).inputValue() === id, false);
+  await context.close();
+});
+
+test('month and week are read by everybody: light, dark, and on narrow screens', { skip }, async () => {
+  const id = await made('Looks', [
+    { title: 'Holiday', start: '2026-03-12', end: '2026-03-15', allDay: true },
+    ...['08:00', '09:00', '10:00', '11:00', '12:00'].map((time) => ({ title: `At ${time}`, start: `2026-03-10T${time}` })),
+  ]);
+  const { context, page, faults } = await signedIn(browser, dev, IN_BERLIN);
+  await look(page, id);
+  await cell(page, '2026-03-10').getByText('2 more').waitFor();
+  assert.equal(await page.getByRole('region', { name: 'Tuesday 10 March 2026' }).getByRole('listitem').count(), 5, 'the day beside the grid has all of them');
+  for (const colorScheme of ['light', 'dark']) {
+    await page.emulateMedia({ colorScheme });
+    for (const width of [1280, 420]) {
+      await page.setViewportSize({ width, height: 800 });
+      for (const view of ['Month', 'Week']) {
+        await page.getByRole('button', { name: view, exact: true }).click();
+        await page.getByRole('button', { name: view, exact: true, pressed: true }).waitFor();
+        await accessible(page, `${view}, ${colorScheme}, ${width} wide`);
+        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+        assert.equal(overflow, 0, `nothing sticks out at ${width}`);
+      }
+      await page.getByRole('region', { name: 'Thursday 12 March 2026' }).getByRole('button', { name: /Holiday/ }).click();
+      await dialog(page).getByLabel('Title').waitFor();
+      await accessible(page, `an event, ${colorScheme}, ${width} wide`);
+      await dialog(page).getByRole('button', { name: 'Close' }).click();
+    }
+  }
+  await page.getByRole('button', { name: 'The week after' }).click();
+  await page.getByRole('heading', { name: 'Mon 16 Mar – Sun 22 Mar 2026' }).waitFor();
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
+test('the calendar of a project leads to its board', { skip }, async () => {
+  const id = await made('Of a project');
+  const { body } = await dev.api('/api/onto/projects/instantiate', { method: 'POST', body: { project: { name: 'Apollo' } } });
+  const { context, page } = await signedIn(browser, dev, IN_BERLIN);
+  // Agents make such calendars, in conversations that are about a project.
+  const items = [{ id, name: 'Of a project', timeZone: 'Europe/Berlin', workProjectId: body.project.id }];
+  await page.route('**/api/calendars', (route) => route.fulfill({ json: { items } }));
+  await look(page, id);
+  await page.getByRole('link', { name: 'Its project' }).click();
+  await page.getByRole('heading', { name: 'Apollo' }).waitFor();
+  await context.close();
+});
+
+test('who may only read sees events, and nothing that changes them; a failing server is told', { skip }, async () => {
+  const id = await made('Read only', [{ title: 'Concert', start: '2026-03-10T20:00', description: 'Bring earplugs' }]);
+  const { body } = await dev.api(`/api/admin/projects/${dev.projectId}/keys`, { method: 'POST', body: { name: 'reader', scopes: ['read'] } });
+  const { context, page, faults } = await signedIn(browser, { ...dev, apiKey: body.key }, IN_BERLIN);
+  await look(page, id);
+  await are(page, '2026-03-10', ['20:00 Concert']);
+  for (const name of ['New event', 'Import', 'Delete calendar', 'New calendar']) assert.equal(await page.getByRole('button', { name, exact: true }).count(), 0, name);
+  await cell(page, '2026-03-10').focus();
+  await page.keyboard.press('Enter');
+  assert.equal(await dialog(page).count(), 0);
+  await cell(page, '2026-03-10').locator('.event').click();
+  await dialog(page).getByText('Bring earplugs').waitFor();
+  await dialog(page).getByText('Your key may only read').waitFor();
+  await accessible(page, 'an event to read');
+  assert.equal(await dialog(page).getByRole('button').count(), 1, 'it can be closed');
+  assert.deepEqual(faults, []);
+  await page.route('**/api/calendars/*/events?*', (route) => route.fulfill({ status: 403, contentType: 'application/problem+json', body: '{"code":"forbidden","detail":"not for you"}' }));
+  await look(page, id);
+  await page.getByRole('alert').getByText('not for you (forbidden)').waitFor();
+  await page.unroute('**/api/calendars/*/events?*');
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await are(page, '2026-03-10', ['20:00 Concert']);
+  await context.close();
+});
