@@ -1,11 +1,11 @@
 // Calendars, in a real browser over a real `rejoin dev`. The browser stands in Berlin.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { buildSync } from 'esbuild';
-import { accessible, launch, PROGRAM, signedIn } from './support/browser.mjs';
-import { BINARY, startDev, until } from './support/dev.mjs';
-import { startModel } from './support/model.mjs';
+import { accessible, signedIn } from './support/browser.mjs';
+import { until } from './support/dev.mjs';
+import { skip, stage } from './support/stage.mjs';
 
 /** What is reckoned with days and clocks, by itself. */
 const { outputFiles } = buildSync({
@@ -17,24 +17,8 @@ const { outputFiles } = buildSync({
 process.env.TZ = 'Europe/Berlin';
 const pure = await import(`data:text/javascript,${encodeURIComponent(outputFiles[0].text)}`);
 
-const skip = !BINARY || !PROGRAM ? 'SKIPPED: REJOIN_TEST_BIN names no binary, or there is no Chromium' : false;
 const IN_BERLIN = { bypassCSP: true, timezoneId: 'Europe/Berlin', viewport: { width: 1280, height: 900 } };
-let model;
-let dev;
-let browser;
-
-before(async () => {
-  if (skip) return;
-  model = await startModel(() => ({ text: 'Well.' }));
-  dev = await startDev(model.url, { workers: 1 });
-  browser = await launch();
-});
-
-after(async () => {
-  await browser?.close();
-  await dev?.stop();
-  await model?.stop();
-});
+const { dev, browser } = await stage();
 
 /** Makes a calendar with these events; its id. */
 async function made(name, events = [], timeZone = 'Europe/Berlin') {

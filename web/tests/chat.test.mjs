@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { after, before, test } from 'node:test';
-import { answer, ask, finished, launch, PROGRAM, signedIn } from './support/browser.mjs';
-import { BINARY, startDev, until } from './support/dev.mjs';
+import { test } from 'node:test';
+import { answer, ask, finished, signedIn } from './support/browser.mjs';
+import { until } from './support/dev.mjs';
 import { startMcp } from './support/mcp.mjs';
-import { startModel } from './support/model.mjs';
+import { skip, stage } from './support/stage.mjs';
 
 const WORDS = 120;
 const PACE_MS = 20;
@@ -79,34 +79,12 @@ function reply(messages) {
   return { text: story(name, WORDS_OF[name]), paceMs: PACE_MS };
 }
 
-const skip = !BINARY || !PROGRAM ? 'SKIPPED: REJOIN_TEST_BIN names no binary, or there is no Chromium' : false;
 /** Whether the model refuses, where it may. */
 let isRefusing = false;
-let model;
-let dev;
-let browser;
-let agent;
-let careful;
-
-before(async () => {
-  if (skip) return;
-  model = await startModel(reply);
-  dev = await startDev(model.url);
-  const make = async (name, tools, config = {}) => {
-    const body = { name, description: `Is ${name}.`, systemPrompt: 'You answer.', model: { name: 'openai:scripted' }, tools, config };
-    return (await dev.api(`/api/admin/projects/${dev.projectId}/agent-definitions`, { method: 'POST', body })).body.id;
-  };
-  agent = await make('asker', ['schema_version', 'ask_user', 'spawn_agents', 'create_tasks']);
-  careful = await make('careful', ['search_entities'], { confirm: ['search_*'] });
-  await make('helper', []);
-  browser = await launch();
-});
-
-after(async () => {
-  await browser?.close();
-  await dev?.stop();
-  await model?.stop();
-});
+const { model, dev, browser } = await stage(reply, {});
+const agent = skip || (await dev.agent('asker', ['schema_version', 'ask_user', 'spawn_agents', 'create_tasks']));
+const careful = skip || (await dev.agent('careful', ['search_entities'], { confirm: ['search_*'] }));
+if (!skip) await dev.agent('helper', []);
 
 /** The reply that the server has stored last. */
 async function stored(page) {

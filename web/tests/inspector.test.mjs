@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { after, before, test } from 'node:test';
-import { launch, PROGRAM, signedIn } from './support/browser.mjs';
+import { test } from 'node:test';
+import { signedIn } from './support/browser.mjs';
 import { deadJob } from './support/database.mjs';
-import { BINARY, startDev, until } from './support/dev.mjs';
-import { startModel } from './support/model.mjs';
+import { until } from './support/dev.mjs';
+import { skip, stage } from './support/stage.mjs';
 
 const WORDS = 150;
 const PACE_MS = 20;
@@ -26,26 +26,8 @@ function reply(messages) {
   return name ? { text: story(name), paceMs: PACE_MS } : { text: 'This is what came of it.', paceMs: 0 };
 }
 
-const skip = !BINARY || !PROGRAM ? 'SKIPPED: REJOIN_TEST_BIN names no binary, or there is no Chromium' : false;
-let model;
-let dev;
-let browser;
-let agent;
-
-before(async () => {
-  if (skip) return;
-  model = await startModel(reply);
-  dev = await startDev(model.url);
-  const body = { name: 'asker', description: 'Is asked.', systemPrompt: 'You answer.', model: { name: 'openai:scripted' }, tools: ['search_entities'] };
-  agent = (await dev.api(`/api/admin/projects/${dev.projectId}/agent-definitions`, { method: 'POST', body })).body.id;
-  browser = await launch();
-});
-
-after(async () => {
-  await browser?.close();
-  await dev?.stop();
-  await model?.stop();
-});
+const { dev, browser } = await stage(reply, {});
+const agent = skip || (await dev.agent('asker', ['search_entities']));
 
 const ofProject = (path) => `/api/projects/${dev.projectId}${path}`;
 

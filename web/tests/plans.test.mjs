@@ -1,9 +1,8 @@
 // Plans, and what a conversation is about, in a real browser over a real `rejoin dev`.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { accessible, ask, launch, PROGRAM, signedIn } from './support/browser.mjs';
-import { BINARY, startDev } from './support/dev.mjs';
-import { startModel } from './support/model.mjs';
+import { test } from 'node:test';
+import { accessible, ask, signedIn } from './support/browser.mjs';
+import { skip, stage } from './support/stage.mjs';
 
 /** Long enough for a reload in the middle. */
 const STORY = Array.from({ length: 80 }, (_, nth) => `word${nth}`).join(' ');
@@ -28,30 +27,9 @@ function reply(messages) {
   return { text: 'Well.' };
 }
 
-const skip = !BINARY || !PROGRAM ? 'SKIPPED: REJOIN_TEST_BIN names no binary, or there is no Chromium' : false;
-let model;
-let dev;
-let browser;
-let planner;
-
-before(async () => {
-  if (skip) return;
-  model = await startModel(reply);
-  dev = await startDev(model.url);
-  const make = async (name, tools) => {
-    const body = { name, description: `Is ${name}.`, systemPrompt: 'You plan.', model: { name: 'openai:scripted' }, tools };
-    return (await dev.api(`/api/admin/projects/${dev.projectId}/agent-definitions`, { method: 'POST', body })).body.id;
-  };
-  planner = await make('planner', ['schema_version', 'agent_create_plan']);
-  await make('executor', ['*']);
-  browser = await launch();
-});
-
-after(async () => {
-  await browser?.close();
-  await dev?.stop();
-  await model?.stop();
-});
+const { dev, browser } = await stage(reply, {});
+const planner = skip || (await dev.agent('planner', ['schema_version', 'agent_create_plan']));
+if (!skip) await dev.agent('executor', ['*']);
 
 async function begin(page, words) {
   await page.getByLabel('Agent', { exact: true }).selectOption(planner);

@@ -2,10 +2,9 @@
 // it against what the server says; here it is held against what people see.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { after, before, test } from 'node:test';
-import { launch, PROGRAM, signedIn } from './support/browser.mjs';
-import { BINARY, startDev } from './support/dev.mjs';
-import { startModel } from './support/model.mjs';
+import { test } from 'node:test';
+import { signedIn } from './support/browser.mjs';
+import { skip, stage } from './support/stage.mjs';
 
 const RECORDING = new URL('../../tests/tests/it/snapshots/it__story__story_events.snap', import.meta.url);
 /** All that this page is told of. Another kind in the recording: see to it that it is shown, and name it here. */
@@ -13,23 +12,7 @@ const KINDS =
   'agent_state clarifying_questions context_shift context_usage done error executor_result executor_spawned focus_active focus_changed last_turn_context ' +
   'mcp_tool message meta operation plan_created plan_ready_for_review plan_review question question_answered step_complete step_start sub_agent token usage';
 
-const skip = !BINARY || !PROGRAM ? 'SKIPPED: REJOIN_TEST_BIN names no binary, or there is no Chromium' : false;
-let model;
-let dev;
-let browser;
-
-before(async () => {
-  if (skip) return;
-  model = await startModel(() => ({ text: 'Well.' }));
-  dev = await startDev(model.url, { workers: 1 });
-  browser = await launch();
-});
-
-after(async () => {
-  await browser?.close();
-  await dev?.stop();
-  await model?.stop();
-});
+const { dev, browser } = await stage();
 
 /** The recorded events, with something in the place of what differs from day to day. */
 function recorded() {

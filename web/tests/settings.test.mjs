@@ -2,28 +2,12 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { after, before, test } from 'node:test';
-import { launch, PROGRAM, signedIn } from './support/browser.mjs';
-import { BINARY, startDev, until } from './support/dev.mjs';
-import { startModel } from './support/model.mjs';
+import { test } from 'node:test';
+import { signedIn } from './support/browser.mjs';
+import { until } from './support/dev.mjs';
+import { skip, stage } from './support/stage.mjs';
 
-const skip = !BINARY || !PROGRAM ? 'SKIPPED: REJOIN_TEST_BIN names no binary, or there is no Chromium' : false;
-let model;
-let dev;
-let browser;
-
-before(async () => {
-  if (skip) return;
-  model = await startModel(() => ({ text: 'Well.' }));
-  dev = await startDev(model.url, { workers: 1 });
-  browser = await launch();
-});
-
-after(async () => {
-  await browser?.close();
-  await dev?.stop();
-  await model?.stop();
-});
+const { dev, browser } = await stage();
 
 /** What the API says to whoever comes with this key. */
 const status = async (key, path = '/api/conversations', method = 'GET') => (await fetch(dev.url + path, { method, headers: { authorization: `Bearer ${key}` } })).status;

@@ -1,27 +1,11 @@
 // Projects of the work graph as boards, in a real browser over a real `rejoin dev`.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { accessible, launch, PROGRAM, signedIn } from './support/browser.mjs';
-import { BINARY, startDev, until } from './support/dev.mjs';
-import { startModel } from './support/model.mjs';
+import { test } from 'node:test';
+import { accessible, signedIn } from './support/browser.mjs';
+import { until } from './support/dev.mjs';
+import { skip, stage } from './support/stage.mjs';
 
-const skip = !BINARY || !PROGRAM ? 'SKIPPED: REJOIN_TEST_BIN names no binary, or there is no Chromium' : false;
-let model;
-let dev;
-let browser;
-
-before(async () => {
-  if (skip) return;
-  model = await startModel(() => ({ text: 'Well.' }));
-  dev = await startDev(model.url, { workers: 1 });
-  browser = await launch();
-});
-
-after(async () => {
-  await browser?.close();
-  await dev?.stop();
-  await model?.stop();
-});
+const { dev, browser } = await stage();
 
 /** Makes a project; its id, and those of what it begins with. */
 async function made(name, entities = [], relationships = []) {

@@ -47,6 +47,13 @@ export async function startDev(modelUrl, { workers = 2, env = {} } = {}) {
   return {
     ...ready,
     api,
+    /** Makes an agent of the scripted model; its id. */
+    agent: async (name, tools, config = {}) => {
+      const body = { name, description: `Is ${name}.`, systemPrompt: 'You answer.', model: { name: 'openai:scripted' }, tools, config };
+      const made = await api(`/api/admin/projects/${ready.projectId}/agent-definitions`, { method: 'POST', body });
+      if (made.status !== 201) throw new Error(`the agent ${name} was not made: ${JSON.stringify(made.body)}`);
+      return made.body.id;
+    },
     told: () => told,
     stop: async () => {
       const over = new Promise((resolve) => child.once('exit', resolve));
