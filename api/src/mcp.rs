@@ -25,6 +25,7 @@ use axum::extract::{RawQuery, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use rejoin_outside::calendar::tools as calendar;
 use rejoin_shared::auth::Scope;
 use rejoin_shared::tools::registry::{Patterns, Registry};
 use rejoin_shared::{agents, walls, work};
@@ -174,7 +175,7 @@ impl Asked {
         let mut db = walls::begin(&self.state.db.sql, self.caller.asking())
             .await
             .map_err(failed)?;
-        let builtin = Registry::builtin();
+        let builtin = Registry::builtin().with(calendar::without_conversation());
         match work::pack::is_active(&mut *db, self.caller.project_id)
             .await
             .map_err(failed)?

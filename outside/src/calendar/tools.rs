@@ -1,4 +1,4 @@
-//! The seven tools over calendars of the user for whom an agent works. Called by the worker's pools.
+//! The seven tools over calendars of the user for whom an agent works. Called by the worker's pools, and over MCP.
 //!
 //! Invariant: in a conversation that is about a project of the work graph, that project's calendar is the only one there is.
 
@@ -13,6 +13,7 @@ use rejoin_shared::events::kinds::Operation;
 use rejoin_shared::tools::arguments::Kind::{OptionalBoolean, OptionalChoice, OptionalText, Text};
 use rejoin_shared::tools::arguments::{self, Arguments, Parameter};
 use rejoin_shared::tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
+use rejoin_shared::walls::{self, Asking};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -163,6 +164,12 @@ pub fn tools() -> Vec<SharedTool> {
     TOOLS.clone()
 }
 
+/// Those that mean something without a conversation, which alone is about a project.
+pub fn without_conversation() -> Vec<SharedTool> {
+    let of_a_project = |tool: &&SharedTool| tool.spec().name.ends_with("_project_calendar");
+    TOOLS.iter().filter(|tool| !of_a_project(tool)).cloned().collect()
+}
+
 fn told(words: impl Into<String>) -> ToolError {
     ToolError::RespondToModel(words.into())
 }
@@ -210,7 +217,8 @@ impl Tool for CalendarTool {
                 .user_id
                 .ok_or_else(|| told("there is no user whose calendars these would be"))?,
         };
-        let mut tx = context.db.begin().await.map_err(away)?;
+        // As the user: the API may see nothing else, and workers need no more.
+        let mut tx = walls::begin(&context.db, Asking::For(owner)).await.map_err(away)?;
         let result = match self.verb {
             Verb::List => list(&mut tx, context, owner, &arguments).await?,
             Verb::Details => {

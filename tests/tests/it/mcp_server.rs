@@ -341,12 +341,27 @@ async fn what_the_api_writes_by_mcp_is_the_users_own_and_can_be_read_again() {
     let steps = json!([
         {"call": "create_entity", "arguments": {"type": "Package", "key": "wget", "properties": {"summary": "retrieves files"}}},
         {"call": "search_entities", "arguments": {"query": "wget"}},
+        {"call": "create_calendar_event", "arguments": {"title": "Release", "start": "2027-03-01T10:00", "time_zone": "Europe/Berlin"}},
+        {"call": "list_calendar_events", "arguments": {"start": "2027-03-01", "end": "2027-03-02"}},
+        {"call": "get_project_calendar", "arguments": {}},
     ]);
     let mut client = Client::start(&format!("{}/mcp", app.url()), &app.db.api_key, steps);
     client.next().await;
     let made = client.next().await;
     assert_eq!(made["structuredContent"]["entity"]["key"], "wget", "{made}");
     assert_eq!(client.next().await["structuredContent"]["entities"][0]["key"], "wget");
+    let event = client.next().await;
+    assert_eq!(event["structuredContent"]["title"], "Release", "{event}");
+    let listed = client.next().await;
+    assert_eq!(listed["structuredContent"]["events"][0]["title"], "Release", "{listed}");
+    // Without a conversation there is no project that it is about.
+    let of_project = client.next().await;
+    assert!(
+        of_project["failed"].as_str().unwrap().contains("there is no tool"),
+        "{of_project}"
+    );
+    let (_, calendars) = app.client().get("/api/calendars").await;
+    assert_eq!(calendars["items"].as_array().unwrap().len(), 1, "{calendars}");
     let actor: (String, Option<uuid::Uuid>) =
         sqlx::query_as("select actor_type, actor_id from kb.graph_objects where key = 'wget'")
             .fetch_one(&app.db.pool)
