@@ -31,10 +31,25 @@ pub struct Owner {
     pub user_id: Uuid,
 }
 
-/// The title of a conversation that begins with `message`.
+/// The title of a conversation that begins with `message`: its first words; of one that is files alone, their names.
 pub fn title_of(message: &str) -> String {
-    let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    let names = names_of_files(message);
+    let words = if names.is_empty() { message } else { &names };
+    let line = words.split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().take(TITLE_MAX_CHARS).collect()
+}
+
+/// The names of a message's files, if it begins with one: chat pages put them into it as ``File `name`:`` before a fence.
+fn names_of_files(message: &str) -> String {
+    if !message.starts_with("File `") {
+        return String::new();
+    }
+    let fenced = message
+        .lines()
+        .zip(message.lines().skip(1))
+        .filter(|(_, next)| next.starts_with("```"));
+    let names = fenced.filter_map(|(line, _)| line.strip_prefix("File `")?.strip_suffix("`:"));
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// Makes a conversation and its log.
@@ -141,4 +156,29 @@ pub async fn touch(db: &mut PgConnection, id: Uuid) -> Result<(), sqlx::Error> {
         .execute(db)
         .await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_the_first_words_or_the_names_of_files_without_any() {
+        let file = |name: &str| format!("File `{name}`:\n```\n# Notes\n\nmore\n```");
+        for (message, title) in [
+            ("  What is\nlibssl3?", "What is libssl3?"),
+            (
+                &*"long ".repeat(20),
+                "long long long long long long long long long long ",
+            ),
+            (
+                &*format!("Read this.\n\n{}", file("a.md")),
+                "Read this. File `a.md`: ``` # Notes more ```",
+            ),
+            (&*format!("{}\n\n{}", file("a.md"), file("b.csv")), "a.md, b.csv"),
+            ("File `x` is gone", "File `x` is gone"),
+        ] {
+            assert_eq!(title_of(message), title);
+        }
+    }
 }
