@@ -7,6 +7,7 @@
 //! - `calendars`      calendars of callers, and what happens in them
 //! - `calendar_events`  events of theirs, made and changed by hand
 //! - `calendar_files`   calendars as iCalendar files
+//! - `calendar_feeds`   addresses that show a calendar to whoever knows them
 //! - `consoles`       texts that callers and agents write together
 //! - `runs`           one run: its state, its events, its end
 //! - `steering`       messages to a run at work, and "go on" to one that paused
@@ -53,6 +54,7 @@ pub mod agent_stream;
 pub mod agents;
 pub mod audit;
 pub mod calendar_events;
+pub mod calendar_feeds;
 pub mod calendar_files;
 pub mod calendars;
 pub mod chat;
@@ -131,6 +133,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(calendars::routes())
         .merge(calendar_events::routes())
         .merge(calendar_files::routes())
+        .merge(calendar_feeds::routes())
         .merge(runs::routes())
         .merge(steering::routes())
         .merge(questions::routes())

@@ -6,11 +6,13 @@
 //! - `changes`     an event changed or removed: once, from then on, or always
 //! - `ical`        iCalendar files: written, and read in bounds
 //! - `imports`     what such a file says, put into a calendar
+//! - `feeds`       addresses that show a calendar to whoever knows them
 //! - `said`        what somebody says of an event, and the event that this makes
 //! - `tools`       the seven tools of agents
 
 pub mod changes;
 pub mod events;
+pub mod feeds;
 pub mod ical;
 pub mod imports;
 pub mod occurrences;

@@ -63,6 +63,8 @@ const TOKEN: &str = "token";
 pub enum Action {
     KeyCreated,
     KeyRevoked,
+    CalendarFeedMade,
+    CalendarFeedRemoved,
     /// A browser has signed in.
     SessionBegun,
     SessionEnded,
@@ -116,6 +118,8 @@ impl Action {
         match self {
             Action::KeyCreated => "key.created",
             Action::KeyRevoked => "key.revoked",
+            Action::CalendarFeedMade => "calendar_feed.made",
+            Action::CalendarFeedRemoved => "calendar_feed.removed",
             Action::SessionBegun => "session.begun",
             Action::SessionEnded => "session.ended",
             Action::RoleSet => "member.role_set",

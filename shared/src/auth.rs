@@ -159,7 +159,7 @@ pub struct KeyInfo {
 }
 
 /// 256 random bits as text.
-pub(crate) fn random_secret() -> String {
+pub fn random_secret() -> String {
     let bytes: [u8; 32] = rand::random();
     URL_SAFE_NO_PAD.encode(bytes)
 }

@@ -148,7 +148,7 @@ fn skill(agent: AgentDefinition) -> Skill {
 }
 
 /// How the caller reaches us: what it said, or what a proxy says that it said.
-fn origin(headers: &HeaderMap) -> String {
+pub(super) fn origin(headers: &HeaderMap) -> String {
     let told = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let first = |value: &str| value.split(',').next().unwrap_or_default().trim().to_owned();
     let scheme = match told("x-forwarded-proto").map(first).as_deref() {

@@ -11,6 +11,7 @@ use rejoin_outside::calendar::events::{self, Calendar, MAX_ROWS};
 use rejoin_outside::calendar::ical::{self, MAX_BYTES, Told};
 use rejoin_outside::calendar::imports::{self, Imported};
 use rejoin_outside::calendar::occurrences::{self, AskError};
+use rejoin_shared::conversations::Owner;
 use serde::Serialize;
 use sqlx::PgConnection;
 use utoipa::ToSchema;
@@ -25,6 +26,7 @@ use crate::state::AppState;
 
 /// Of iCalendar files (RFC 5545, 8.1).
 const KIND: &str = "text/calendar";
+pub(super) const WITH_CHARSET: &str = "text/calendar; charset=utf-8";
 /// Before and after everything that a calendar holds [days since 1970].
 const EVER: (i64, i64) = (-36_500, 100_000);
 
@@ -82,11 +84,24 @@ impl From<Imported> for ImportedBody {
     }
 }
 
-async fn found(db: &mut PgConnection, caller: &Caller, id: Uuid) -> Result<Calendar, Problem> {
-    let mut calendars = occurrences::asked(db, caller.owner(), Some(id)).await?;
+/// A calendar of the owner's.
+pub(super) async fn found(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Calendar, Problem> {
+    let mut calendars = occurrences::asked(db, owner, Some(id)).await?;
     calendars
         .pop()
         .ok_or_else(|| Problem::not_found("calendar_not_found", "The calendar"))
+}
+
+/// All of a calendar, as a file.
+pub(super) async fn written(db: &mut PgConnection, calendar: &Calendar) -> Result<String, Problem> {
+    let ever = |days| DateTime::UNIX_EPOCH + TimeDelta::days(days);
+    let events = events::within(&mut *db, &[calendar.id], ever(EVER.0), ever(EVER.1)).await?;
+    if events.len() >= usize::try_from(MAX_ROWS).unwrap_or(usize::MAX) {
+        let detail =
+            format!("a file holds fewer than {MAX_ROWS} events: remove some, or keep them in several calendars");
+        return Err(Problem::conflict("calendar_too_large", detail));
+    }
+    Ok(ical::write(calendar, &events))
 }
 
 /// A calendar as an iCalendar file
@@ -102,19 +117,13 @@ async fn export(
     Segments(id): Segments<Uuid>,
 ) -> Result<([(HeaderName, &'static str); 2], String), Problem> {
     let mut db = caller.walled(&state).await?;
-    let calendar = found(&mut db, &caller, id).await?;
-    let ever = |days| DateTime::UNIX_EPOCH + TimeDelta::days(days);
-    let events = events::within(&mut *db, &[id], ever(EVER.0), ever(EVER.1)).await?;
-    if events.len() >= usize::try_from(MAX_ROWS).unwrap_or(usize::MAX) {
-        let detail =
-            format!("a file holds fewer than {MAX_ROWS} events: remove some, or keep them in several calendars");
-        return Err(Problem::conflict("calendar_too_large", detail));
-    }
+    let calendar = found(&mut db, caller.owner(), id).await?;
+    let text = written(&mut db, &calendar).await?;
     let headers = [
-        (CONTENT_TYPE, "text/calendar; charset=utf-8"),
+        (CONTENT_TYPE, WITH_CHARSET),
         (CONTENT_DISPOSITION, "attachment; filename=\"calendar.ics\""),
     ];
-    Ok((headers, ical::write(&calendar, &events)))
+    Ok((headers, text))
 }
 
 /// Put an iCalendar file's events into a calendar; the same file again changes nothing more
@@ -153,7 +162,7 @@ async fn import(
     })?;
     let wrong = |detail: String| Problem::bad_request("invalid_icalendar", detail);
     let text = String::from_utf8(body.into()).map_err(|_| wrong("the file is not in UTF-8".to_owned()))?;
-    let calendar = found(&mut *caller.walled(&state).await?, &caller, id).await?;
+    let calendar = found(&mut *caller.walled(&state).await?, caller.owner(), id).await?;
     // Rules are walked: not among what answers other callers.
     let (read, calendar) = tokio::task::spawn_blocking(move || (ical::read(&text, &calendar), calendar))
         .await

@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header::LOCATION};
 use chrono::{DateTime, Utc};
 use rejoin_outside::calendar::events::{self, Calendar, MAX_CALENDARS};
+use rejoin_outside::calendar::feeds;
 use rejoin_outside::calendar::occurrences::{self, AskError, Occurrence};
 use rejoin_shared::ids;
 use serde::{Deserialize, Serialize};
@@ -38,11 +39,14 @@ pub struct CalendarBody {
     pub time_zone: String,
     /// The project of the work graph that it is the calendar of
     pub work_project_id: Option<Uuid>,
+    /// Whether whoever knows an address of its own may look at it
+    pub has_feed: bool,
 }
 
-impl From<Calendar> for CalendarBody {
-    fn from(calendar: Calendar) -> Self {
+impl CalendarBody {
+    fn of(calendar: Calendar, has_feed: bool) -> Self {
         Self {
+            has_feed,
             id: calendar.id,
             name: calendar.name,
             time_zone: calendar.time_zone,
@@ -126,7 +130,12 @@ fn not_found() -> Problem {
 async fn list(State(state): State<AppState>, caller: Caller) -> Result<Json<Calendars>, Problem> {
     let mut db = caller.walled(&state).await?;
     let calendars = events::calendars(&mut *db, caller.owner()).await?;
-    let items = calendars.into_iter().map(CalendarBody::from).collect();
+    let feeds = feeds::list(&mut *db, caller.owner()).await?;
+    let body = |calendar: Calendar| {
+        let has_feed = feeds.contains(&calendar.id);
+        CalendarBody::of(calendar, has_feed)
+    };
+    let items = calendars.into_iter().map(body).collect();
     Ok(Json(Calendars { items }))
 }
 
@@ -165,7 +174,11 @@ async fn create(
     }
     db.commit().await?;
     let location = format!("/api/calendars/{}/events", calendar.id);
-    Ok((StatusCode::CREATED, [(LOCATION, location)], Json(calendar.into())))
+    Ok((
+        StatusCode::CREATED,
+        [(LOCATION, location)],
+        Json(CalendarBody::of(calendar, false)),
+    ))
 }
 
 /// Remove a calendar with all its events

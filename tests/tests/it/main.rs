@@ -11,6 +11,7 @@ mod auth;
 mod bench;
 mod browser;
 mod calendar;
+mod calendar_feeds;
 mod calendar_files;
 mod chat;
 mod chat_memory;

@@ -167,6 +167,8 @@ async fn fill_waits(app: &TestApp) {
              select gen_random_uuid(), p.id, u.id, 'Work', 'Europe/Berlin' from kb.projects p, kb.users u limit 1;
          insert into kb.calendar_events (id, calendar_id, title, starts_at, ends_at, time_zone)
              select gen_random_uuid(), id, 'Lunch', now(), now(), 'Europe/Berlin' from kb.calendars;
+         insert into kb.calendar_feeds (calendar_id, project_id, owner_user_id, hash)
+             select id, project_id, owner_user_id, sha256('feed') from kb.calendars;
          insert into kb.model_prices (project_id, model, input_usd, output_usd)
              select id, 'openai:gpt-4o', 2.5, 10 from kb.projects limit 1;",
     )

@@ -1,11 +1,12 @@
 // A calendar as an iCalendar file, for other programs and from them, and its end.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { useRef } from 'react';
+import { useRef, useState } from 'react';
 import { api, apiText, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { download } from '../ui/download';
 import { ErrorNote } from '../ui/parts';
 import type { Calendar } from './CalendarView';
+import { Feed } from './Feed';
 
 /** Of a file, as the server has it [bytes]. */
 const FILE_MAX_BYTES = 5 * 1024 * 1024;
@@ -14,6 +15,7 @@ const KIND = 'text/calendar';
 export function Files({ calendar, onRemoved }: { calendar: Calendar; onRemoved: () => void }) {
   const me = useMe();
   const queries = useQueryClient();
+  const [isSubscribing, setSubscribing] = useState(false);
   const picker = useRef<HTMLInputElement>(null);
   const path = `/api/calendars/${calendar.id}`;
   const take = useMutation({
@@ -58,6 +60,9 @@ export function Files({ calendar, onRemoved }: { calendar: Calendar; onRemoved: 
             <button type="button" disabled={bring.isPending} onClick={() => picker.current?.click()}>
               {bring.isPending ? 'Importing…' : 'Import'}
             </button>
+            <button type="button" onClick={() => setSubscribing(true)}>
+              Subscribe…
+            </button>
             <button
               type="button"
               onClick={() => {
@@ -74,6 +79,7 @@ export function Files({ calendar, onRemoved }: { calendar: Calendar; onRemoved: 
           <ErrorNote error={failed} />
         </div>
       ) : null}
+      {isSubscribing ? <Feed calendar={calendar} onClose={() => setSubscribing(false)} /> : null}
       {bring.data ? <Report done={bring.data} onClose={() => bring.reset()} /> : null}
     </>
   );

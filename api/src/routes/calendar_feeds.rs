@@ -1,0 +1,130 @@
+//! `/api/calendars/{id}/feed`: an address for programs that subscribe to a calendar, and what is there. Who knows it needs no key.
+
+use axum::Extension;
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use rejoin_outside::calendar::feeds;
+use rejoin_shared::audit::Action;
+use rejoin_shared::digest;
+use rejoin_shared::walls::{self, Asking};
+use serde::Serialize;
+use serde_json::json;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::agent_card::origin;
+use super::audit::record;
+use super::calendar_files::{WITH_CHARSET, found, written};
+use crate::caller::Caller;
+use crate::extract::Segments;
+use crate::pace::{Counted, Told};
+use crate::problem::{Problem, Refused};
+use crate::state::AppState;
+
+/// What a feed's address ends with, for programs that go by it.
+const ENDING: &str = ".ics";
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(create_feed, remove_feed))
+        .routes(routes!(show_feed))
+}
+
+/// A feed that was made
+#[derive(Debug, Serialize, ToSchema)]
+pub struct FeedBody {
+    /// Whoever knows it sees the calendar. It is told now, and never again
+    pub url: String,
+}
+
+/// Make an address that shows a calendar to whoever knows it; the one before shows nothing any more
+#[utoipa::path(post, path = "/api/calendars/{id}/feed", tag = "calendars",
+    params(("id" = Uuid, Path, description = "The calendar")),
+    responses((status = 201, description = "Made", body = FeedBody), Refused))]
+async fn create_feed(
+    State(state): State<AppState>,
+    caller: Caller,
+    headers: HeaderMap,
+    Segments(id): Segments<Uuid>,
+) -> Result<(StatusCode, Json<FeedBody>), Problem> {
+    let mut db = caller.walled(&state).await?;
+    let secret = feeds::create(&mut *db, caller.owner(), id).await?;
+    let secret = secret.ok_or_else(|| Problem::not_found("calendar_not_found", "The calendar"))?;
+    let target = format!("calendar:{id}");
+    record(&mut db, &caller, Action::CalendarFeedMade, target, json!({})).await?;
+    db.commit().await?;
+    let url = format!("{}/api/calendar-feeds/{secret}{ENDING}", origin(&headers));
+    Ok((StatusCode::CREATED, Json(FeedBody { url })))
+}
+
+/// Remove a calendar's feed: its address shows nothing any more
+#[utoipa::path(delete, path = "/api/calendars/{id}/feed", tag = "calendars",
+    params(("id" = Uuid, Path, description = "The calendar")),
+    responses((status = 204, description = "Gone"), Refused))]
+async fn remove_feed(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+) -> Result<StatusCode, Problem> {
+    let mut db = caller.walled(&state).await?;
+    if !feeds::remove(&mut *db, caller.owner(), id).await? {
+        return Err(Problem::not_found("calendar_feed_not_found", "The calendar's feed"));
+    }
+    let target = format!("calendar:{id}");
+    record(&mut db, &caller, Action::CalendarFeedRemoved, target, json!({})).await?;
+    db.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What a feed shows: the calendar as an iCalendar file
+///
+/// Its address is the secret: no key is needed. Programs that ask with `If-None-Match` are told 304 while nothing has changed.
+#[utoipa::path(get, path = "/api/calendar-feeds/{file}", tag = "calendars", security(()),
+    params(("file" = String, Path, description = "The secret, with .ics behind it"),
+        ("If-None-Match" = Option<String>, Header, description = "The ETag of what the reader has")),
+    responses((status = 200, description = "All its events", body = String, content_type = "text/calendar"),
+        (status = 304, description = "Nothing has changed"),
+        (status = 404, description = "There is no such feed, or no more", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "It holds more than a file may", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 429, description = "It was asked for too often", body = crate::problem::ProblemBody, content_type = "application/problem+json")))]
+async fn show_feed(
+    State(state): State<AppState>,
+    Extension(told): Extension<Told>,
+    headers: HeaderMap,
+    Segments(file): Segments<String>,
+) -> Result<Response, Problem> {
+    let not_found = || Problem::not_found("calendar_feed_not_found", "The calendar's feed");
+    let secret = file.strip_suffix(ENDING).unwrap_or(&file);
+    let feed = feeds::find(&state.db.sql, secret).await?.ok_or_else(not_found)?;
+    let (pace, counted) = state.rates.count(Counted {
+        credential: feed.calendar_id,
+        user: feed.owner.user_id,
+        project: feed.owner.project_id,
+    });
+    told.tell(pace);
+    counted?;
+    let mut db = walls::begin(&state.db.sql, Asking::For(feed.owner)).await?;
+    let calendar = found(&mut db, feed.owner, feed.calendar_id).await?;
+    let text = written(&mut db, &calendar).await?;
+    let tag = format!("\"{}\"", digest::hex(&digest::of_json(&[&json!(text)])[..16]));
+    let is_known = headers.get_all(IF_NONE_MATCH).iter().any(|known| {
+        let known = known.to_str().unwrap_or_default();
+        known
+            .split(',')
+            .any(|known| known.trim().trim_start_matches("W/") == tag)
+    });
+    let head = [
+        (CACHE_CONTROL, HeaderValue::from_static("private, no-cache")),
+        (ETAG, HeaderValue::try_from(tag).map_err(|_| Problem::internal())?),
+        (CONTENT_TYPE, HeaderValue::from_static(WITH_CHARSET)),
+    ];
+    Ok(match is_known {
+        true => (StatusCode::NOT_MODIFIED, head).into_response(),
+        false => (head, text).into_response(),
+    })
+}

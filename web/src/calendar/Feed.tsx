@@ -1,0 +1,56 @@
+// The address by which other programs subscribe to a calendar: made, shown once, taken away.
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { api, type Schemas } from '../api/http';
+import { Dialog } from '../ui/Dialog';
+import { ErrorNote } from '../ui/parts';
+import type { Calendar } from './CalendarView';
+
+export function Feed({ calendar, onClose }: { calendar: Calendar; onClose: () => void }) {
+  const queries = useQueryClient();
+  const [isCopied, setCopied] = useState(false);
+  const path = `/api/calendars/${calendar.id}/feed`;
+  const onSettled = () => queries.invalidateQueries({ queryKey: ['calendars'] });
+  const make = useMutation({ mutationFn: () => api<Schemas['FeedBody']>(path, { method: 'POST', body: {} }), onSettled });
+  const remove = useMutation({ mutationFn: () => api(path, { method: 'DELETE' }), onSuccess: () => make.reset(), onSettled });
+  const failed = make.error ?? remove.error;
+  const url = make.data?.url;
+  return (
+    <Dialog title="Subscribe in another program" onClose={onClose}>
+      <p>
+        An address at which other programs read “{calendar.name}”, and see what changes. Whoever knows it sees the whole calendar, without signing in.
+      </p>
+      {url ? (
+        <div className="note" role="status">
+          <p>Copy it now: nothing shows it again.</p>
+          <p>
+            <code className="address">{url}</code>
+          </p>
+          <button type="button" className="small" onClick={() => void navigator.clipboard.writeText(url).then(() => setCopied(true), () => setCopied(false))}>
+            {isCopied ? 'Copied' : 'Copy'}
+          </button>
+        </div>
+      ) : (
+        <p role="status">{calendar.hasFeed ? 'There is one. Another one takes its place: programs that use it see nothing any more.' : 'There is none.'}</p>
+      )}
+      {failed ? <ErrorNote error={failed} /> : null}
+      <div className="actions">
+        <button
+          type="button"
+          disabled={make.isPending}
+          onClick={() => {
+            setCopied(false);
+            make.mutate();
+          }}
+        >
+          {calendar.hasFeed ? 'Make another address' : 'Make an address'}
+        </button>
+        {calendar.hasFeed ? (
+          <button type="button" disabled={remove.isPending} onClick={() => remove.mutate()}>
+            Take it away
+          </button>
+        ) : null}
+      </div>
+    </Dialog>
+  );
+}
