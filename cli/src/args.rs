@@ -4,8 +4,8 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
-    api, audit, chat, completions, dev, doctor, exit, graph, install, keys, mcp, migrate, openapi, prices, projects,
-    questions, queue, runs, schedules, secrets, sources, tail, tasks, web, worker,
+    api, audit, calendars, chat, completions, dev, doctor, exit, graph, install, keys, mcp, migrate, openapi, prices,
+    projects, questions, queue, runs, schedules, secrets, sources, tail, tasks, web, worker,
 };
 
 /// Agent runs that you can leave and rejoin.
@@ -122,6 +122,7 @@ pub enum Command {
     Schedules(schedules::Args),
     Sources(sources::Args),
     Web(web::Args),
+    Calendars(calendars::Args),
     Prices(prices::Args),
     Install(install::Args),
     Uninstall(install::UninstallArgs),
@@ -189,8 +190,9 @@ mod tests {
             "rejoin schedules list --json",
             "rejoin sources add shop postgres://u@h/d --secret-file - --force",
             "rejoin sources query shop select --rows 5 --json",
-            "rejoin web set --provider searxng --url http://s:8080 --visit --allow a.example --allow b.example",
+            "rejoin web set --provider searxng --base-url http://s:8080 --visit --allow a.example --allow b.example",
             "rejoin web test",
+            "rejoin calendars export Work work.ics",
             "rejoin schedules disable nightly",
             "rejoin prices list",
             "rejoin prices set ollama:* --input 0 --output 0.5",

@@ -11,7 +11,10 @@ use std::{
 
 use anyhow::{Context, Result};
 use rand::RngExt;
-use reqwest::{Method, RequestBuilder, Response, StatusCode, header::RETRY_AFTER};
+use reqwest::{
+    Method, RequestBuilder, Response, StatusCode,
+    header::{CONTENT_TYPE, RETRY_AFTER},
+};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
@@ -147,6 +150,15 @@ impl Client {
     /// The API can't be reached, or refuses.
     pub async fn post(&self, path: &str, body: &Value) -> Result<Value> {
         self.json(self.request(Method::POST, path).json(body), path).await
+    }
+
+    /// Posts a file's content.
+    ///
+    /// # Errors
+    /// The API can't be reached, or refuses.
+    pub async fn upload(&self, path: &str, kind: &str, content: Vec<u8>) -> Result<Value> {
+        let request = self.request(Method::POST, path).header(CONTENT_TYPE, kind);
+        self.json(request.body(content), path).await
     }
 
     /// # Errors

@@ -14,6 +14,7 @@
 //! - `questions`             what runs ask people: through the API
 //! - `schedules`             what is started by the clock: through the API
 //! - `sources`               databases of others: through the API
+//! - `calendars`             the caller's calendars as files: through the API
 //! - `web`                   what agents may do on the web: through the API
 //! - `prices`                what models cost: through the API
 //! - `install`               products, by their manifests: through the API
@@ -35,6 +36,7 @@ use crate::{
 pub mod api;
 pub mod args;
 pub mod audit;
+pub mod calendars;
 pub mod chat;
 pub mod client;
 pub mod completions;
@@ -87,6 +89,7 @@ pub async fn run(cli: Cli) -> Result<Exit> {
         Command::Tasks(args) => tasks::run(global, args, out).await,
         Command::Questions(args) => questions::run(global, args, out).await,
         Command::Sources(args) => sources::run(global, args, out).await,
+        Command::Calendars(args) => calendars::run(global, args, out).await,
         Command::Web(args) => web::run(global, args, out).await,
         Command::Schedules(args) => schedules::run(global, args, out).await,
         Command::Prices(args) => prices::run(global, args, out).await,

@@ -12,7 +12,7 @@ use crate::{args::Global, client::Client, current, exit::Exit, out::Out};
 /// Examples:
 ///   rejoin secrets set TAVILY_KEY < key.txt
 ///   rejoin web set --provider tavily --key-secret TAVILY_KEY --visit --block ads.example
-///   rejoin web set --provider searxng --url http://search.example:8080
+///   rejoin web set --provider searxng --base-url http://search.example:8080
 ///   rejoin web test
 ///   rejoin web show
 ///   rejoin web remove
@@ -38,7 +38,7 @@ pub enum Action {
         provider: Option<Provider>,
         /// Where the provider is asked; SearXNG has no address of its own.
         #[arg(long, value_name = "URL", requires = "provider")]
-        url: Option<String>,
+        base_url: Option<String>,
         /// The name of the secret that holds the provider's key, as `rejoin secrets set` has stored it.
         #[arg(long, value_name = "NAME", requires = "provider")]
         key_secret: Option<String>,
@@ -88,7 +88,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         }
         Action::Set {
             provider,
-            url,
+            base_url,
             key_secret,
             visit,
             allowed,
@@ -96,7 +96,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         } => {
             let body = json!({
                 "provider": provider.map(Provider::as_str),
-                "baseUrl": url,
+                "baseUrl": base_url,
                 "keySecret": key_secret,
                 "visit": visit,
                 "allowedDomains": allowed,

@@ -393,7 +393,7 @@ impl Lines<'_> {
             (Some(zone), _) => zone,
             (None, Some(name)) => zone(name).unwrap_or_else(|| {
                 notes.push(format!(
-                    "the time zone {name:?} is not IANA's: its times are taken by the calendar's, {}",
+                    "the time zone {name:?} is not known: its times are taken by the calendar's, {}",
                     calendar.zone()
                 ));
                 calendar.zone()

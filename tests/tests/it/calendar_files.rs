@@ -121,7 +121,7 @@ async fn e56_files_of_other_programs_are_taken_and_what_is_not_is_told() {
     let calendar = calendar(&client).await;
     let text = file(
         "BEGIN:VTIMEZONE
-TZID:W. Europe Standard Time
+TZID:Eastern Standard Time
 BEGIN:STANDARD
 DTSTART:16010101T030000
 END:STANDARD
@@ -129,7 +129,7 @@ END:VTIMEZONE
 BEGIN:VEVENT
 UID:a@elsewhere
 SUMMARY:Folded \n  and escaped\\, twice
-DTSTART;TZID=\"W. Europe Standard Time\":20260305T100000
+DTSTART;TZID=\"Eastern Standard Time\":20260305T100000
 DURATION:PT1H30M
 BEGIN:VALARM
 SUMMARY:not this
@@ -170,13 +170,19 @@ DTSTART:20260404T100000Z
 END:VEVENT
 BEGIN:VTODO
 UID:f@elsewhere
-END:VTODO",
+END:VTODO
+BEGIN:VEVENT
+UID:g@elsewhere
+SUMMARY:Somewhere
+DTSTART;TZID=Middle-earth Time:20260306T080000
+DURATION:PT30M
+END:VEVENT",
     );
     let (status, done) = import(&client, &calendar, &text).await;
     assert_eq!(status, 200, "{done}");
     assert_eq!(
         (&done["added"], &done["changed"], &done["unchanged"]),
-        (&json!(2), &json!(1), &json!(0)),
+        (&json!(3), &json!(1), &json!(0)),
         "{done}"
     );
     let told = |list: &Value| -> Vec<String> {
@@ -198,9 +204,13 @@ END:VTODO",
     }
     assert_eq!(refused.len(), 5);
     let notes = told(&done["notes"]);
-    assert!(notes.len() == 1 && notes[0].contains("is not IANA's"), "{notes:?}");
+    assert!(
+        notes.len() == 1 && notes[0].contains("\"Middle-earth Time\" is not known"),
+        "{notes:?}"
+    );
     let happening = [
-        "2026-03-05T10:00:00+01:00 2026-03-05T11:30:00+01:00 Folded  and escaped, twice",
+        "2026-03-05T10:00:00-05:00 2026-03-05T11:30:00-05:00 Folded  and escaped, twice",
+        "2026-03-06T08:00:00+01:00 2026-03-06T08:30:00+01:00 Somewhere",
         "2026-04-02T09:00:00-04:00 2026-04-02T10:00:00-04:00 Daily",
         "2026-04-05T09:00:00-04:00 2026-04-05T10:00:00-04:00 Daily",
     ];
@@ -208,7 +218,7 @@ END:VTODO",
     let (_, again) = import(&client, &calendar, &text).await;
     assert_eq!(
         (&again["added"], &again["changed"], &again["unchanged"]),
-        (&json!(0), &json!(0), &json!(3)),
+        (&json!(0), &json!(0), &json!(4)),
         "{again}"
     );
     // Changed there, it is changed here; removed here, it does not come back.

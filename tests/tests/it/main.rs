@@ -15,6 +15,7 @@ mod calendar_feeds;
 mod calendar_files;
 mod chat;
 mod chat_memory;
+mod command_line;
 mod consoles;
 mod consoles_alone;
 mod contexts;

@@ -1,8 +1,11 @@
 //! Times of an iCalendar file: moments, days, zones and lengths, as its lines say them. Called by `ical`.
 
+use std::str::FromStr;
+
 use chrono::{DateTime, Duration, NaiveDate, NaiveDateTime, NaiveTime, Utc};
 use chrono_tz::Tz;
 use icalendar::parser::Property as Line;
+use windows_timezones::WindowsTimezone;
 
 use super::{DAY, WALL};
 use crate::calendar::recurrence::at_wall;
@@ -16,14 +19,15 @@ pub(super) fn parameter<'a>(line: &'a Line<'_>, name: &str) -> Option<&'a str> {
     Some(found.val.as_ref()?.as_str().trim_matches('"'))
 }
 
-/// A time zone by IANA's name, which some programs write behind a path of theirs.
+/// A time zone by IANA's name, which some programs write behind a path of theirs, or by the one that Windows has for it.
 pub(super) fn zone(name: &str) -> Option<Tz> {
     let tail = || {
         name.match_indices('/')
             .filter_map(|(at, _)| name[at + 1..].parse().ok())
             .next()
     };
-    name.parse().ok().or_else(tail)
+    let of_windows = || WindowsTimezone::from_str(name).ok()?.tzdb_id().parse().ok();
+    name.parse().ok().or_else(tail).or_else(of_windows)
 }
 
 /// A time of a line, and whether it is a day. What says no time zone goes by the event's.

@@ -1,0 +1,134 @@
+//! `rejoin calendars`: the caller's calendars, in and out as iCalendar files; through the API.
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow};
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+use crate::{args::Global, client::Client, current, exit::Exit, out::Out};
+
+/// Your calendars, in and out as iCalendar files.
+///
+/// Importing the same file again changes nothing; what can't be taken is told, and the rest is.
+///
+/// Examples:
+///   rejoin calendars list
+///   rejoin calendars export Work work.ics
+///   rejoin calendars import Work holidays.ics
+///   curl -s https://example.org/holidays.ics | rejoin calendars import Work -
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(subcommand)]
+    pub action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// All of them.
+    List,
+    /// Write one as a file.
+    Export {
+        /// Its name or id.
+        calendar: String,
+        /// Without it: stdout.
+        file: Option<PathBuf>,
+    },
+    /// Put a file's events into one.
+    Import {
+        /// Its name or id.
+        calendar: String,
+        /// `-` reads stdin.
+        file: PathBuf,
+    },
+}
+
+/// # Errors
+/// The file can't be used, or the API can't be reached, or refuses.
+pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
+    let client = Client::new(current::access(global)?)?;
+    let listed = client.get("/api/calendars").await?;
+    match args.action {
+        Action::List if out.is_json() => out.json(&listed)?,
+        Action::List => {
+            let row = |calendar: &Value| {
+                let feed = if calendar["hasFeed"] == json!(true) { "yes" } else { "" };
+                [
+                    said(calendar, "name"),
+                    said(calendar, "timeZone"),
+                    feed.to_owned(),
+                    said(calendar, "id"),
+                ]
+            };
+            let rows: Vec<[String; 4]> = items(&listed).iter().map(row).collect();
+            out.table(["NAME", "TIME ZONE", "FEED", "ID"], &rows)?;
+        }
+        Action::Export { calendar, file } => {
+            let id = find(&listed, &calendar)?;
+            let text = client.text(&format!("/api/calendars/{id}/export.ics")).await?;
+            match file {
+                None => out.piece(&text)?,
+                Some(file) => {
+                    std::fs::write(&file, text).with_context(|| format!("can't write {}", file.display()))?;
+                    out.note(&format!("{calendar} is in {}", file.display()));
+                }
+            }
+        }
+        Action::Import { calendar, file } => {
+            let id = find(&listed, &calendar)?;
+            let text = read(&file).with_context(|| format!("can't read {}", file.display()))?;
+            let path = format!("/api/calendars/{id}/import");
+            let done = client.upload(&path, "text/calendar", text).await?;
+            out.either(&done, || report(&done))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn read(file: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    match file.as_os_str() == "-" {
+        true => std::io::stdin().read_to_end(&mut bytes).map(|_| bytes),
+        false => std::fs::read(file),
+    }
+}
+
+/// What an import did, and what it could not take, a line each.
+fn report(done: &Value) -> String {
+    let mut lines = vec![format!(
+        "{} added, {} changed, {} as they were",
+        done["added"], done["changed"], done["unchanged"]
+    )];
+    for (list, word) in [("refused", "refused"), ("notes", "note")] {
+        for told in done[list].as_array().into_iter().flatten() {
+            let uid = told["uid"].as_str().map(|uid| format!(" ({uid})")).unwrap_or_default();
+            lines.push(format!("{word}: line {}{uid}: {}", told["line"], said(told, "why")));
+        }
+    }
+    lines.join("\n")
+}
+
+/// By id or by name.
+fn find(listed: &Value, wanted: &str) -> Result<String> {
+    let mut found = items(listed)
+        .iter()
+        .filter(|item| item["id"] == wanted || item["name"] == wanted);
+    match (found.next(), found.next()) {
+        (Some(calendar), None) => Ok(said(calendar, "id")),
+        (Some(_), Some(_)) => Err(anyhow!(
+            "there are several calendars {wanted}: give the id, of `rejoin calendars list`"
+        )),
+        (None, _) => Err(anyhow!(
+            "there is no calendar {wanted}: `rejoin calendars list` shows all"
+        )),
+    }
+}
+
+fn items(listed: &Value) -> &[Value] {
+    listed["items"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn said(value: &Value, name: &str) -> String {
+    value[name].as_str().unwrap_or_default().to_owned()
+}

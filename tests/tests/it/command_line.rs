@@ -1,0 +1,105 @@
+//! Verbs of the command line that speak to the API, as a person runs them: what they print, and what they say of what goes wrong.
+
+use std::process::Stdio;
+
+use rejoin_tests::app::{TestApp, binary};
+use rejoin_tests::web::{Site, to};
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+
+/// Runs `rejoin` with these words; (whether it succeeded, stdout, stderr).
+async fn rejoin(app: &TestApp, words: &[&str], input: &str) -> (bool, String, String) {
+    let mut child = tokio::process::Command::new(binary())
+        .args(words)
+        .env("REJOIN_URL", app.url())
+        .env("REJOIN_API_KEY", &app.db.api_key)
+        .env("REJOIN_PROJECT_ID", app.db.project_id.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    // Who does not read it ends before it is written.
+    let _unread = stdin.write_all(input.as_bytes()).await;
+    drop(stdin);
+    let output = child.wait_with_output().await.unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.success(), text(output.stdout), text(output.stderr))
+}
+
+const FILE: &str = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nBEGIN:VEVENT\r\nUID:a@elsewhere\r\nSUMMARY:Lunch\r\n\
+     DTSTART:20270301T110000Z\r\nDURATION:PT1H\r\nEND:VEVENT\r\nBEGIN:VEVENT\r\nSUMMARY:Nameless\r\n\
+     DTSTART:20270301T110000Z\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n";
+
+#[tokio::test]
+async fn calendars_go_in_and_out_as_files() {
+    let app = TestApp::start().await;
+    let made = json!({"name": "Work", "timeZone": "Europe/Berlin"});
+    app.client().post("/api/calendars", made.clone()).await;
+    let (ok, told, _) = rejoin(&app, &["calendars", "import", "Work", "-"], FILE).await;
+    assert!(
+        ok && told.starts_with("1 added, 0 changed, 0 as they were\nrefused: line 9: "),
+        "{told}"
+    );
+    let (ok, told, _) = rejoin(&app, &["--json", "calendars", "import", "Work", "-"], FILE).await;
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((ok, &told["unchanged"]), (true, &json!(1)), "{told}");
+    let (ok, text, _) = rejoin(&app, &["calendars", "export", "Work"], "").await;
+    assert!(
+        ok && text.starts_with("BEGIN:VCALENDAR\r\n") && text.contains("SUMMARY:Lunch"),
+        "{text}"
+    );
+    let (ok, listed, _) = rejoin(&app, &["calendars", "list"], "").await;
+    assert!(
+        ok && listed.contains("Work") && listed.contains("Europe/Berlin"),
+        "{listed}"
+    );
+    for (words, why) in [
+        (["calendars", "export", "Play"], "there is no calendar Play"),
+        (["calendars", "import", "Work"], "<FILE>"),
+    ] {
+        let (ok, out, said) = rejoin(&app, &words, "").await;
+        assert!(!ok && out.is_empty() && said.contains(why), "{said}");
+    }
+    app.client().post("/api/calendars", made).await;
+    let (ok, _, said) = rejoin(&app, &["calendars", "export", "Work"], "").await;
+    assert!(!ok && said.contains("several calendars"), "{said}");
+}
+
+#[tokio::test]
+async fn what_agents_may_do_on_the_web_is_set_shown_tried_and_removed() {
+    let app = TestApp::start().await;
+    // On an address that workers here may not visit.
+    let site = Site::start(|_, _| to("/elsewhere")).await;
+    let (ok, _, said) = rejoin(&app, &["web", "set", "--base-url", &site.url], "").await;
+    assert!(!ok && said.contains("--provider"), "{said}");
+    let words = [
+        "web",
+        "set",
+        "--provider",
+        "searxng",
+        "--base-url",
+        &site.url,
+        "--visit",
+        "--block",
+        "ads.example",
+    ];
+    let (ok, shown, said) = rejoin(&app, &words, "").await;
+    assert!(ok, "{said}");
+    let wanted = format!(
+        "web_search  by searxng\nweb_visit   on\nasked at    {}\nblocked     ads.example\n",
+        site.url
+    );
+    assert_eq!(shown, wanted);
+    assert_eq!(rejoin(&app, &["web", "show"], "").await.1, wanted);
+    let (ok, tried, said) = rejoin(&app, &["web", "test"], "").await;
+    assert!(
+        !ok && tried.contains("the search provider") && said.contains("searxng does not answer"),
+        "{tried}{said}"
+    );
+    assert!(rejoin(&app, &["web", "remove"], "").await.0);
+    let (_, shown, _) = rejoin(&app, &["web", "show"], "").await;
+    assert_eq!(shown, "web_search  off\nweb_visit   off\n");
+}
