@@ -32,6 +32,11 @@ export function mount(host: HTMLElement, extensions: Extension, text: string): E
   return new EditorView({ root, parent, state: EditorState.create({ doc: text, extensions: [theme, syntaxHighlighting(colours), lineNumbers(), extensions] }) });
 }
 
+/** With an end to its last line: otherwise what is added behind that would change it, too. */
+function ended(text: string): string {
+  return text === '' || text.endsWith('\n') ? text : `${text}\n`;
+}
+
 /** Before and after, one in the other; nothing can be written here. */
 export function Changes({ before, after, label }: { before: string; after: string; label: string }) {
   const host = useRef<HTMLDivElement>(null);
@@ -42,10 +47,10 @@ export function Changes({ before, after, label }: { before: string; after: strin
       [
         EditorState.readOnly.of(true),
         EditorView.editable.of(false),
-        unifiedMergeView({ original: before, mergeControls: false }),
+        unifiedMergeView({ original: ended(before), mergeControls: false }),
         EditorView.contentAttributes.of({ 'aria-label': label, tabindex: '0' }),
       ],
-      after,
+      ended(after),
     );
     return () => editor.destroy();
   }, [before, after, label]);

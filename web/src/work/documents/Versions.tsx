@@ -105,7 +105,7 @@ export function Versions({ document }: { document: Entity }) {
                   </td>
                   <td>
                     {version.actorType}
-                    {version.changeSource ? <span className="quiet"> by {version.changeSource}</span> : null}
+                    {version.changeSource ? <span className="quiet"> via {version.changeSource}</span> : null}
                   </td>
                   <td className="wraps">{version.deleted ? 'deleted it' : (version.changeSummary ?? '')}</td>
                   {mayWrite ? (
