@@ -245,6 +245,47 @@ test('writing is left only by word, and what could not be saved is kept', { skip
   await context.close();
 });
 
+test('a document is moved in its tree, and deleted; what is below it stays', { skip }, async () => {
+  const { id, documents } = await made('Shelf', { Top: 'a', First: 'b', Second: 'c' });
+  const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true });
+  const shape = async () => {
+    const lines = (nodes, depth) => nodes.flatMap(({ title, children }) => ['-'.repeat(depth) + title, ...lines(children, depth + 1)]);
+    return lines((await dev.api(`/api/onto/projects/${id}/documents`)).body.documents, 0).join(' ');
+  };
+  assert.equal(await shape(), 'Top -First -Second');
+  await open(page, id, documents[2]);
+  await button(page, 'Move').press('Enter');
+  await page.getByLabel('Its place there').selectOption('before First');
+  await accessible(page, 'the question where to');
+  await button(page, 'Move it').click();
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  assert.equal(await button(page, 'Move').evaluate((one) => one === document.activeElement), true);
+  assert.equal(await shape(), 'Top -Second -First');
+  assert.deepEqual(await tree(page).getByRole('link').allInnerTexts(), ['Top', 'Second', 'First']);
+  await button(page, 'Move').click();
+  await page.getByLabel('Where to').selectOption('below First');
+  await button(page, 'Move it').click();
+  await until('it is below the other one', async () => (await shape()) === 'Top -First --Second');
+  await tree(page).getByRole('link', { name: 'Top' }).click();
+  await page.getByRole('heading', { name: 'Top' }).waitFor();
+  await button(page, 'Move').click();
+  assert.deepEqual(await page.getByLabel('Where to').locator('option').allInnerTexts(), ['at the top'], 'never below itself');
+  await page.keyboard.press('Escape');
+  // Somebody has changed it: who wants it gone looks at that first.
+  await ok(`/api/onto/documents/${documents[0]}`, { content: 'new words' }, 'PATCH');
+  await button(page, 'Delete').click();
+  await button(page, 'Delete it').click();
+  await page.getByRole('alert').getByText('It was not deleted: somebody else has changed it meanwhile.').waitFor();
+  await accessible(page, 'the question whether to delete');
+  await page.locator('article .markdown').getByText('new words').waitFor();
+  await button(page, 'Delete it').click();
+  await page.getByText('Choose a document to read it.').waitFor();
+  await until('the tree is shown without it', async () => (await tree(page).getByRole('link').allInnerTexts()).join() === 'First,Second');
+  assert.equal(await shape(), 'First -Second');
+  assert.deepEqual(faults.filter((fault) => !fault.includes('409')), []);
+  await context.close();
+});
+
 test('who may only read sees documents and their versions, and nothing that changes them', { skip }, async () => {
   const { id, documents } = await made('Library', { Book: 'Once' });
   await ok(`/api/onto/documents/${documents[0]}`, { content: 'Once upon a time' }, 'PATCH');

@@ -8,17 +8,20 @@ import { Markdown } from '../../chat/Markdown';
 import { Failed } from '../../ui/Failed';
 import { Ago, State, Waiting } from '../../ui/parts';
 import type { Entity } from '../board';
-import { change, documentKey, read, reason, STATES, useChanged } from './document';
+import { change, documentKey, type Node, read, reason, STATES, useChanged } from './document';
 import { type Draft, draftOf, forget, keep, kept, textOf } from './draft';
+import { Delete, Move } from './Place';
 import { Versions } from './Versions';
 import { Writing } from './Writing';
 
 interface DocumentViewProps {
   projectId: string;
   id: string;
+  /** The tree that it is in. */
+  documents: readonly Node[];
 }
 
-export function DocumentView({ projectId, id }: DocumentViewProps) {
+export function DocumentView({ projectId, id, documents }: DocumentViewProps) {
   const mayWrite = useMe().scopes.includes('write');
   const { view } = useSearch({ from: '/work/$projectId/documents/$documentId' });
   const document = useQuery({ queryKey: documentKey(id), queryFn: ({ signal }) => read(id, signal) });
@@ -49,20 +52,22 @@ export function DocumentView({ projectId, id }: DocumentViewProps) {
   if (view === 'versions' && document.data) return <Versions document={document.data} />;
   if (draft) return <Writing id={id} draft={draft} write={write} />;
   if (!document.data) return null;
-  return <Reader document={document.data} edit={mayWrite ? () => setDraft(draftOf(document.data)) : null} hasWritten={hasWritten.current} />;
+  return <Reader document={document.data} documents={documents} edit={mayWrite ? () => setDraft(draftOf(document.data)) : null} hasWritten={hasWritten.current} />;
 }
 
 interface ReaderProps {
   document: Entity;
+  documents: readonly Node[];
   /** Null: the caller may only read. */
   edit: (() => void) | null;
   /** Who comes from writing has the focus where writing began. */
   hasWritten: boolean;
 }
 
-function Reader({ document, edit, hasWritten }: ReaderProps) {
+function Reader({ document, documents, edit, hasWritten }: ReaderProps) {
   const { description } = document.properties as { description?: string | null };
   const { title, content } = textOf(document);
+  const [asked, ask] = useState<'move' | 'delete' | null>(null);
   return (
     <article aria-label={title}>
       <div className="title">
@@ -77,8 +82,20 @@ function Reader({ document, edit, hasWritten }: ReaderProps) {
           <Link from="/work/$projectId/documents/$documentId" to="." search={{ view: 'versions' }} className="button">
             Versions
           </Link>
+          {edit ? (
+            <>
+              <button type="button" onClick={() => ask('move')}>
+                Move
+              </button>
+              <button type="button" onClick={() => ask('delete')}>
+                Delete
+              </button>
+            </>
+          ) : null}
         </div>
       </div>
+      {asked === 'move' ? <Move document={document} documents={documents} onClose={() => ask(null)} /> : null}
+      {asked === 'delete' ? <Delete document={document} onClose={() => ask(null)} /> : null}
       <p className="quiet">
         Version {document.version}, <Ago at={document.updatedAt} />
         {edit ? null : '. Your key may only read: changing it takes the scope write.'}

@@ -9,7 +9,7 @@ import { Waiting } from '../../ui/parts';
 import type { Entity } from '../board';
 import { ProjectHead } from '../ProjectHead';
 import { DocumentView } from './DocumentView';
-import { treeKey } from './document';
+import { type Node, treeKey } from './document';
 import { Tree } from './Tree';
 import '../work.css';
 import './documents.css';
@@ -19,7 +19,7 @@ export function DocumentsView() {
   const { projectId } = useParams({ from: '/work/$projectId/documents' });
   return (
     <Documents projectId={projectId}>
-      <p className="note quiet">Choose a document to read it.</p>
+      {() => <p className="note quiet">Choose a document to read it.</p>}
     </Documents>
   );
 }
@@ -28,12 +28,12 @@ export function OneDocument() {
   const { projectId, documentId } = useParams({ from: '/work/$projectId/documents/$documentId' });
   return (
     <Documents projectId={projectId}>
-      <DocumentView key={documentId} projectId={projectId} id={documentId} />
+      {(documents) => <DocumentView key={documentId} projectId={projectId} id={documentId} documents={documents} />}
     </Documents>
   );
 }
 
-function Documents({ projectId, children }: { projectId: string; children: ReactNode }) {
+function Documents({ projectId, children }: { projectId: string; children: (documents: readonly Node[]) => ReactNode }) {
   const mayWrite = useMe().scopes.includes('write');
   const project = useQuery({ queryKey: ['work-project', projectId], queryFn: ({ signal }) => api<Entity>(`/api/onto/projects/${projectId}`, { signal }) });
   const tree = useQuery({ queryKey: treeKey(projectId), queryFn: ({ signal }) => api<Schemas['DocumentTree']>(`/api/onto/projects/${projectId}/documents`, { signal }) });
@@ -63,7 +63,7 @@ function Documents({ projectId, children }: { projectId: string; children: React
               {mayWrite ? ', you by a title.' : '. Your key may only read: writing them takes the scope write.'}
             </p>
           ) : (
-            children
+            children(tree.data.documents)
           )}
         </div>
       ) : null}

@@ -2,14 +2,12 @@
 import { useMutation } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import type { FormEvent } from 'react';
-import { api, type Schemas } from '../../api/http';
+import { api } from '../../api/http';
 import { useMe } from '../../api/me';
 import { ErrorNote } from '../../ui/parts';
 import type { Entity } from '../board';
 import { FROM_HERE } from '../moves';
-import { useChanged } from './document';
-
-type Node = Schemas['DocumentNode'];
+import { flat, INDENT, type Node, useChanged } from './document';
 
 interface TreeProps {
   projectId: string;
@@ -44,14 +42,6 @@ function Level({ projectId, documents }: TreeProps) {
       ))}
     </ul>
   );
-}
-
-/** How far a title is moved to the right for each level above it. */
-const INDENT = '\u2003';
-
-/** All of them in the tree's order, with how many are above each. */
-function flat(documents: readonly Node[], depth = 0): { node: Node; depth: number }[] {
-  return documents.flatMap((node) => [{ node, depth }, ...flat(node.children, depth + 1)]);
 }
 
 function NewDocument({ projectId, documents }: TreeProps) {

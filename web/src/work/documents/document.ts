@@ -1,11 +1,21 @@
 // A project's documents, as they are asked for and kept.
 import { useQueryClient } from '@tanstack/react-query';
-import { api, ifMatch, Problem } from '../../api/http';
+import { api, ifMatch, Problem, type Schemas } from '../../api/http';
 import type { Entity } from '../board';
 import { FROM_HERE } from '../moves';
 
 /** The states of documents, in the order in which they are gone through, and what they are called. */
 export const STATES = { draft: 'Draft', in_review: 'In review', ready: 'Ready', published: 'Published', archived: 'Archived' } as const;
+
+export type Node = Schemas['DocumentNode'];
+
+/** All of a tree in its order, with how many are above each. */
+export function flat(documents: readonly Node[], depth = 0): { node: Node; depth: number }[] {
+  return documents.flatMap((node) => [{ node, depth }, ...flat(node.children, depth + 1)]);
+}
+
+/** How far a title is moved to the right for each level above it. */
+export const INDENT = '\u2003';
 
 export const treeKey = (projectId: string) => ['documents', projectId] as const;
 export const documentKey = (id: string) => ['document', id] as const;
