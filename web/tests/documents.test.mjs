@@ -115,6 +115,17 @@ test('a document is written and saved by keys, as a version of its own, and its 
   assert.equal((await history(documents[0]))[0].changeSource, 'ui');
   await page.getByLabel('State of the document').selectOption('In review');
   await until('the state is stored', async () => (await stored(documents[0])).stateKey === 'in_review');
+  // What is not changed is not sent: a text keeps its ends of lines.
+  const { documents: [old] } = await made('Old letters', { Windows: 'One\r\nTwo\r\n\r\n' });
+  const other = await signedIn(browser, dev);
+  await open(other.page, (await stored(old)).projectId, old);
+  await button(other.page, 'Edit').click();
+  await other.page.getByLabel('Title of the document', { exact: true }).fill('Doors');
+  await text(other.page).waitFor();
+  await button(other.page, 'Save').click();
+  await other.page.getByRole('heading', { name: 'Doors' }).waitFor();
+  assert.equal((await stored(old)).properties.content, 'One\r\nTwo\r\n\r\n');
+  await other.context.close();
   // Somebody else is faster: the state is shown as it is, and why.
   await page.getByText('Version 3').waitFor();
   await ok(`/api/onto/documents/${documents[0]}`, { stateKey: 'archived' }, 'PATCH');

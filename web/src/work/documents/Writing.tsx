@@ -7,7 +7,7 @@ import { Dialog } from '../../ui/Dialog';
 import { Waiting } from '../../ui/parts';
 import type { Entity } from '../board';
 import { change, isConflict, read, reason, useChanged } from './document';
-import { type Draft, draftOf, isSame, textOf } from './draft';
+import { type Draft, draftOf, isSame, textOf, written } from './draft';
 
 const TextEditor = lazy(() => import('./TextEditor'));
 const Changes = lazy(() => import('../../ui/editor').then((editor) => ({ default: editor.Changes })));
@@ -27,14 +27,14 @@ export function Writing({ id, draft, write }: WritingProps) {
   /** Each text that comes from elsewhere has an editor of its own. */
   const [count, setCount] = useState(0);
   const save = useMutation({
-    mutationFn: async ({ version, text }: Draft) => {
+    mutationFn: async (draft: Draft) => {
       try {
-        return await change(id, version, { ...text });
+        return await change(id, draft.version, written(draft));
       } catch (error) {
         if (!isConflict(error)) throw error;
         const now = await read(id);
         // It may be this very text, where the answer of an earlier save was lost.
-        if (isSame(textOf(now), text)) return now;
+        if (isSame(textOf(now), draft.text)) return now;
         setStored(now);
         return null;
       }

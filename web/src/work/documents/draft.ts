@@ -17,14 +17,20 @@ export interface Draft {
 
 const KEPT = 'rejoin.document.';
 
+/** Its text as editors have it, with ends of lines of one sort. */
 export function textOf(document: Entity): Text {
   const { content } = document.properties as { content?: string | null };
-  return { title: document.name, content: content ?? '' };
+  return { title: document.name, content: (content ?? '').replaceAll(/\r\n?/g, '\n') };
 }
 
 export function draftOf(document: Entity): Draft {
   const base = textOf(document);
   return { version: document.version, base, text: base };
+}
+
+/** What is different from what it was made of: nothing else is sent. */
+export function written({ base, text }: Draft): Partial<Record<keyof Text, string>> {
+  return { ...(text.title !== base.title && { title: text.title }), ...(text.content !== base.content && { content: text.content }) };
 }
 
 export function isSame(one: Text, other: Text): boolean {
