@@ -1,7 +1,7 @@
 // What surrounds all views: where one can go, and the theme.
 import { useQueryClient } from '@tanstack/react-query';
 import { Link, Outlet, useRouterState } from '@tanstack/react-router';
-import { useEffect, useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import { signOut } from './api/http';
 
 const THEMES = ['system', 'light', 'dark'] as const;
@@ -16,6 +16,7 @@ function stored(): Theme {
 export function Shell() {
   const queries = useQueryClient();
   const isChat = useRouterState({ select: ({ location }) => location.pathname === '/' || location.pathname.startsWith('/c/') });
+  const rest = useRef<HTMLDivElement>(null);
   const [theme, setTheme] = useState<Theme>(stored);
   useEffect(() => {
     document.documentElement.dataset.theme = theme;
@@ -30,33 +31,39 @@ export function Shell() {
         <Link to="/" className="brand">
           <img src="/icon.svg" alt="" width="22" height="22" /> Rejoin
         </Link>
-        <nav aria-label="Views">
-          <Link to="/" activeOptions={{ exact: true }} aria-current={isChat ? 'page' : undefined}>
-            Chat
-          </Link>
-          <Link to="/runs">Runs</Link>
-          <Link to="/tasks">Tasks</Link>
-          <Link to="/graph">Graph</Link>
-          <Link to="/work">Work</Link>
-          <Link to="/calendar">Calendar</Link>
-          <Link to="/operations">Operations</Link>
-          <Link to="/settings">Settings</Link>
-        </nav>
-        <label className="theme">
-          <span className="hidden">Theme</span>
-          <select value={theme} onChange={(event) => setTheme(event.target.value as Theme)}>
-            {THEMES.map((name) => (
-              <option key={name}>{name}</option>
-            ))}
-          </select>
-        </label>
-        <button
-          type="button"
-          className="plain small"
-          onClick={() => void signOut().finally(() => queries.setQueryData(['me'], null))}
-        >
-          Sign out
+        {/* On narrow screens alone: there, what follows is a menu. */}
+        <button type="button" className="more" popoverTarget="rest">
+          More
         </button>
+        <div ref={rest} id="rest" className="rest" popover="auto">
+          <nav aria-label="Views" onClick={() => rest.current?.hidePopover()}>
+            <Link to="/" activeOptions={{ exact: true }} aria-current={isChat ? 'page' : undefined}>
+              Chat
+            </Link>
+            <Link to="/runs">Runs</Link>
+            <Link to="/tasks">Tasks</Link>
+            <Link to="/graph">Graph</Link>
+            <Link to="/work">Work</Link>
+            <Link to="/calendar">Calendar</Link>
+            <Link to="/operations">Operations</Link>
+            <Link to="/settings">Settings</Link>
+          </nav>
+          <label className="theme">
+            <span className="hidden">Theme</span>
+            <select value={theme} onChange={(event) => setTheme(event.target.value as Theme)}>
+              {THEMES.map((name) => (
+                <option key={name}>{name}</option>
+              ))}
+            </select>
+          </label>
+          <button
+            type="button"
+            className="plain small"
+            onClick={() => void signOut().finally(() => queries.setQueryData(['me'], null))}
+          >
+            Sign out
+          </button>
+        </div>
       </header>
       <Outlet />
     </div>

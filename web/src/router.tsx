@@ -97,6 +97,23 @@ const project = createRoute({
   component: lazyRouteComponent(() => import('./work/Board'), 'Board'),
 });
 
+const documents = createRoute({
+  getParentRoute: () => root,
+  path: '/work/$projectId/documents',
+  component: lazyRouteComponent(() => import('./work/documents/DocumentsView'), 'DocumentsView'),
+});
+
+const document = createRoute({
+  getParentRoute: () => root,
+  path: '/work/$projectId/documents/$documentId',
+  validateSearch: (search: Record<string, unknown>): { view?: 'versions' | undefined; before?: number | undefined; after?: number | undefined } => ({
+    view: search.view === 'versions' ? 'versions' : undefined,
+    before: whole(search.before),
+    after: whole(search.after),
+  }),
+  component: lazyRouteComponent(() => import('./work/documents/DocumentsView'), 'OneDocument'),
+});
+
 const calendar = createRoute({
   getParentRoute: () => root,
   path: '/calendar',
@@ -122,7 +139,7 @@ const settings = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, chat, runs, run, log, compare, tasks, dag, graph, object, work, project, calendar, operations, settings]),
+  routeTree: root.addChildren([home, chat, runs, run, log, compare, tasks, dag, graph, object, work, project, documents, document, calendar, operations, settings]),
   defaultPreload: 'intent',
 });
 

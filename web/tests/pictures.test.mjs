@@ -40,7 +40,7 @@ function reply(messages) {
   return { text: 'Found what was asked for.', paceMs: 0 };
 }
 
-/** A project with tasks, and a calendar; the project's id. */
+/** A project with tasks and documents, and a calendar; the ids of the project and of a document with two versions. */
 async function boardAndCalendar(dev) {
   const make = async (path, body) => {
     const made = await dev.api(path, { method: 'POST', body });
@@ -74,7 +74,16 @@ async function boardAndCalendar(dev) {
       { type: 'depends_on', source: 'keys', target: 'walls' },
     ],
   });
-  return project.id;
+  const document = (title, content, parentId) => make('/api/onto/documents/create', { projectId: project.id, title, content, ...(parentId && { parentId }) });
+  const checklist = await document('Checklist', '# Before the van comes\n\n1. Empty the **cellar**\n2. Read the meters\n\n| room | who |\n| --- | --- |\n| kitchen | Anna |\n| cellar | Ben |\n');
+  await document('Kitchen', 'Plates go first.', checklist.id);
+  await document('The lease', 'Ends with the year.');
+  const { body: changed, status } = await dev.api(`/api/onto/documents/${checklist.id}`, {
+    method: 'PATCH',
+    body: { content: '# Before the van comes\n\n1. Empty the **cellar**\n2. Read the meters\n3. Catch the cat\n\n| room | who |\n| --- | --- |\n| kitchen | Anna |\n| cellar | Carla |\n', changeSummary: 'Carla helps' },
+  });
+  assert.equal(status, 200, JSON.stringify(changed));
+  return { project: project.id, document: checklist.id };
 }
 
 test('each view has its pictures', { skip }, async () => {
@@ -95,7 +104,7 @@ test('each view has its pictures', { skip }, async () => {
     task('compare', 'Compare', ['left', 'right']),
     task('report', 'Write it down', ['compare', 'old']),
   ];
-  const project = await boardAndCalendar(dev);
+  const { project, document } = await boardAndCalendar(dev);
   const dag = await dev.api(`/api/projects/${dev.projectId}/task-dags`, { method: 'POST', body: { name: 'Dependencies of apt', tasks } });
   for (const colorScheme of ['light', 'dark']) {
     const { context, page } = await signedIn(browser, dev, { colorScheme, viewport: VIEWPORT, timezoneId: 'Europe/Berlin' });
@@ -130,6 +139,9 @@ test('each view has its pictures', { skip }, async () => {
     await page.goto(`${dev.url}/work/${project}`);
     await page.getByText('Paint the walls').first().waitFor();
     await take('work');
+    await page.goto(`${dev.url}/work/${project}/documents/${document}?view=versions`);
+    await page.getByRole('region', { name: 'From version 1 to version 2' }).getByText('Catch the cat').waitFor();
+    await take('documents');
     await page.goto(`${dev.url}/calendar?date=2026-11-24`);
     await page.getByText('Night train').first().waitFor();
     await take('calendar');

@@ -146,3 +146,53 @@ test('a project is chosen, is there after a reload, and is left; the context has
   assert.deepEqual([contextType, projectFocus ?? null], ['global', null]);
   await context.close();
 });
+
+test('a plan is shown as a graph, and a step of it opens its run', { skip }, async () => {
+  const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true });
+  await begin(page, 'plan it');
+  const graph = plan(page).getByRole('group', { name: 'Steps and what they wait for' });
+  const box = (name) => graph.getByRole('button', { name });
+  await plan(page).getByRole('button', { name: 'As a graph' }).press('Enter');
+  // Live: states are told by a sign and a word, not by colours alone.
+  await box(/Look at the schema .*completed/).waitFor();
+  await box(/Write the story .*executing/).waitFor();
+  assert.equal(await box(/Write the story/).locator('i').innerText(), '▶');
+  await plan(page).getByText('Choose a step').waitFor();
+  for (const colorScheme of ['light', 'dark']) {
+    await page.emulateMedia({ colorScheme });
+    for (const width of [1280, 420]) {
+      await page.setViewportSize({ width, height: 800 });
+      await accessible(page, `a plan as a graph, ${colorScheme}, ${width} wide`);
+    }
+  }
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await finished(page);
+  assert.deepEqual(await graph.locator('.task i').allInnerTexts(), ['✓', '✓']);
+  // What it waits for stands to its left; the arrow keys go along the lines.
+  const [first, second] = [await box(/Look at the schema/).boundingBox(), await box(/Write the story/).boundingBox()];
+  assert.ok(first.x + first.width < second.x, 'the second step stands behind the first');
+  await box(/Look at the schema/).focus();
+  await page.keyboard.press('ArrowRight');
+  await page.keyboard.press('ArrowLeft');
+  await page.keyboard.press('Enter');
+  assert.equal(await box(/Look at the schema/).getAttribute('aria-pressed'), 'true');
+  const shown = plan(page).locator(':scope > ol > li');
+  assert.deepEqual(await shown.locator(':scope > p:first-child').allInnerTexts(), ['1. Look at the schema completed']);
+  await plan(page).getByRole('link', { name: 'Open its run' }).press('Enter');
+  await page.waitForURL(/\/runs\//);
+  await page.getByText('executor').first().waitFor();
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
+test('steps that have not begun say so in the graph', { skip }, async () => {
+  const { context, page } = await signedIn(browser, dev);
+  await begin(page, 'draft it');
+  await plan(page).getByText('pending review').waitFor();
+  await plan(page).getByRole('button', { name: 'As a graph' }).click();
+  await plan(page).getByRole('button', { name: /Write the story/ }).click();
+  await plan(page).getByText('No run has begun this step.').waitFor();
+  await plan(page).getByRole('button', { name: 'As a graph' }).click();
+  assert.deepEqual(await steps(page), ['1. Look at the schema pending', '2. Write the story pending']);
+  await context.close();
+});

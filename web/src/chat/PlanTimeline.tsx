@@ -1,11 +1,13 @@
 // A plan as it is carried out: its steps with their states, what each of them calls within it, and where a draft waits, the word that it waits for.
 import { useQuery } from '@tanstack/react-query';
-import type { ReactNode } from 'react';
+import { lazy, type ReactNode, Suspense, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import type { Plan, Question, Turn } from '../stream';
-import { Folded, State } from '../ui/parts';
+import { Folded, State, Waiting } from '../ui/parts';
 import { QuestionForm } from './QuestionForm';
+
+const PlanGraph = lazy(() => import('./PlanGraph'));
 
 /** The tool by which agents plan. */
 export const MAKES_PLAN = 'agent_create_plan';
@@ -49,6 +51,8 @@ interface Props {
 }
 
 export function PlanTimeline({ plan, runs, question, children }: Props) {
+  const [isDrawn, setDrawn] = useState(false);
+  const shown = (step: Plan['steps'][number]) => <Step key={step.stepNumber} step={step} runs={runs} children={children} />;
   const done = plan.steps.filter((step) => step.status === 'completed').length;
   return (
     <section className="plan" aria-label={`Plan: ${plan.objective}`}>
@@ -56,7 +60,10 @@ export function PlanTimeline({ plan, runs, question, children }: Props) {
         <b>Plan</b> {plan.objective} <State state={plan.status} />{' '}
         <span className="quiet" role="status">
           {done} of {plan.steps.length} steps
-        </span>
+        </span>{' '}
+        <button type="button" className="plain small" aria-pressed={isDrawn} onClick={() => setDrawn(!isDrawn)}>
+          As a graph
+        </button>
       </p>
       {plan.verdict && plan.verdict !== 'approved' ? (
         <p className="notice">
@@ -64,19 +71,15 @@ export function PlanTimeline({ plan, runs, question, children }: Props) {
           {plan.notes ? `: ${plan.notes}` : ''}
         </p>
       ) : null}
-      <ol>
-        {plan.steps.map((step) => (
-          <li key={step.stepNumber} className={step.status}>
-            <p>
-              <span className="step">{step.stepNumber}.</span> {step.description} <State state={step.status} />{' '}
-              {step.attempt && step.attempt > 1 ? <span className="quiet">attempt {step.attempt}</span> : null}
-            </p>
-            {runs.filter((run) => run.stepNumber === step.stepNumber).map(children)}
-            {step.result ? <Folded label={<span className="quiet">Result</span>}>{() => <p className="outcome">{step.result}</p>}</Folded> : null}
-            {step.error ? <Folded label={<span className="quiet">Error</span>}>{() => <p className="note bad">{step.error}</p>}</Folded> : null}
-          </li>
-        ))}
-      </ol>
+      {isDrawn ? (
+        <Suspense fallback={<Waiting what="the graph" />}>
+          <PlanGraph plan={plan} runs={runs}>
+            {shown}
+          </PlanGraph>
+        </Suspense>
+      ) : (
+        <ol>{plan.steps.map(shown)}</ol>
+      )}
       {plan.status === 'pending_review' && plan.recommendations
         ? plan.recommendations.map((words) => (
             <p key={words} className="notice">
@@ -86,5 +89,24 @@ export function PlanTimeline({ plan, runs, question, children }: Props) {
         : null}
       {question ? <QuestionForm key={question.questionId} question={question} plan={plan} /> : null}
     </section>
+  );
+}
+
+interface StepProps extends Pick<Props, 'runs' | 'children'> {
+  step: Plan['steps'][number];
+}
+
+function Step({ step, runs, children }: StepProps) {
+  const own = runs.filter((run) => run.stepNumber === step.stepNumber);
+  return (
+    <li className={step.status}>
+      <p>
+        <span className="step">{step.stepNumber}.</span> {step.description} <State state={step.status} />{' '}
+        {step.attempt && step.attempt > 1 ? <span className="quiet">attempt {step.attempt}</span> : null}
+      </p>
+      {own.map(children)}
+      {step.result ? <Folded label={<span className="quiet">Result</span>}>{() => <p className="outcome">{step.result}</p>}</Folded> : null}
+      {step.error ? <Folded label={<span className="quiet">Error</span>}>{() => <p className="note bad">{step.error}</p>}</Folded> : null}
+    </li>
   );
 }

@@ -1,13 +1,13 @@
-// The editor of one console. It stands in a shadow root: the page's policy lets nobody write style elements, and there sheets are adopted instead.
+// The editor of one console.
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
 import { javascript } from '@codemirror/lang-javascript';
 import { MSSQL, MySQL, PostgreSQL, SQLite, StandardSQL, sql } from '@codemirror/lang-sql';
-import { bracketMatching, HighlightStyle, syntaxHighlighting } from '@codemirror/language';
-import { diff, unifiedMergeView } from '@codemirror/merge';
-import { Annotation, Compartment, EditorState, type Extension, RangeSet, StateEffect, StateField } from '@codemirror/state';
-import { Decoration, type DecorationSet, drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from '@codemirror/view';
-import { tags } from '@lezer/highlight';
+import { bracketMatching } from '@codemirror/language';
+import { diff } from '@codemirror/merge';
+import { Annotation, Compartment, type Extension, RangeSet, StateEffect, StateField } from '@codemirror/state';
+import { Decoration, type DecorationSet, drawSelection, EditorView, highlightActiveLine, keymap } from '@codemirror/view';
 import { type RefObject, useEffect, useRef } from 'react';
+import { mount } from '../ui/editor';
 import type { Doc } from './doc';
 
 /** How long lines are marked that came from elsewhere [ms]. */
@@ -35,36 +35,11 @@ const marks = StateField.define<DecorationSet>({
   provide: (field) => EditorView.decorations.from(field),
 });
 
-const theme = EditorView.theme({
-  '&': { height: '100%', color: 'var(--ink)', backgroundColor: 'var(--ground)', fontSize: '0.9rem' },
-  '.cm-scroller': { fontFamily: "ui-monospace, 'SF Mono', 'DejaVu Sans Mono', monospace", overflow: 'auto' },
-  '.cm-gutters': { backgroundColor: 'var(--raised)', color: 'var(--quiet)', border: 'none' },
-  '.cm-activeLine, .cm-activeLineGutter': { backgroundColor: 'color-mix(in srgb, var(--accent) 8%, transparent)' },
-  '.cm-content': { caretColor: 'var(--ink)' },
-  '.cm-cursor': { borderLeftColor: 'var(--ink)' },
-  '.cm-from-elsewhere': { backgroundColor: 'color-mix(in srgb, var(--good) 20%, transparent)' },
-});
-
-/** The page's own colours: they can be read in light and in dark. */
-const colours = HighlightStyle.define([
-  { tag: [tags.keyword, tags.operatorKeyword, tags.modifier], color: 'var(--accent)' },
-  { tag: [tags.string, tags.special(tags.string)], color: 'var(--good)' },
-  { tag: [tags.number, tags.bool, tags.null], color: 'var(--busy)' },
-  { tag: tags.comment, color: 'var(--quiet)', fontStyle: 'italic' },
-]);
+const theme = EditorView.theme({ '.cm-from-elsewhere': { backgroundColor: 'color-mix(in srgb, var(--good) 20%, transparent)' } });
 
 function languageOf(kind: string | null | undefined): Extension {
   if (kind === 'mongodb') return javascript();
   return sql({ dialect: DIALECTS[kind as keyof typeof DIALECTS] ?? StandardSQL });
-}
-
-/** An editor's view in a new shadow root of this element. */
-function mount(host: HTMLElement, extensions: Extension, text: string): EditorView {
-  const root = host.shadowRoot ?? host.attachShadow({ mode: 'open' });
-  const parent = document.createElement('div');
-  parent.style.height = '100%';
-  root.replaceChildren(parent);
-  return new EditorView({ root, parent, state: EditorState.create({ doc: text, extensions: [theme, syntaxHighlighting(colours), lineNumbers(), extensions] }) });
 }
 
 interface Props {
@@ -91,6 +66,7 @@ export function Editor({ doc, view, onRun }: Props) {
         highlightActiveLine(),
         bracketMatching(),
         marks,
+        theme,
         language.current.of(languageOf(doc.about.kind)),
         // Tab stays the key that leaves the editor: people without a mouse must get out.
         keymap.of([...defaultKeymap, ...historyKeymap]),
@@ -123,25 +99,5 @@ export function Editor({ doc, view, onRun }: Props) {
     const timer = setTimeout(() => view.current === editor && editor.dispatch({ effects: unmark.of(null) }), MARKED_MS);
     return () => clearTimeout(timer);
   }, [doc, text, view]);
-  return <div ref={host} className="editor" />;
-}
-
-/** Before and after, one in the other; nothing can be written here. */
-export function Changes({ before, after }: { before: string; after: string }) {
-  const host = useRef<HTMLDivElement>(null);
-  useEffect(() => {
-    if (!host.current) return;
-    const editor = mount(
-      host.current,
-      [
-        EditorState.readOnly.of(true),
-        EditorView.editable.of(false),
-        unifiedMergeView({ original: before, mergeControls: false }),
-        EditorView.contentAttributes.of({ 'aria-label': 'What the agent has changed', tabindex: '0' }),
-      ],
-      after,
-    );
-    return () => editor.destroy();
-  }, [before, after]);
   return <div ref={host} className="editor" />;
 }

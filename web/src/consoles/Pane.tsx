@@ -4,10 +4,11 @@ import { useQuery } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
+import { Changes } from '../ui/editor';
 import { ErrorNote, Payload } from '../ui/parts';
 import type { Consoles } from './consoles';
 import type { Doc } from './doc';
-import { Changes, Editor } from './Editor';
+import { Editor } from './Editor';
 import { Grid } from './Grid';
 import { Schema } from './Schema';
 import type { Answer } from './table';
@@ -169,7 +170,7 @@ function One({ doc, consoles, attempt }: OneProps) {
           }}
         />
       ) : null}
-      {showsChanges && doc.agentEdit ? <Changes {...doc.agentEdit} /> : null}
+      {showsChanges && doc.agentEdit ? <Changes {...doc.agentEdit} label="What the agent has changed" /> : null}
       <Editor doc={doc} view={editor} onRun={() => run.start('query')} />
       {run.isBusy ? (
         <p className="note quiet" role="status">

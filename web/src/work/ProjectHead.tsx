@@ -15,6 +15,9 @@ export function ProjectHead({ project }: { project: Entity }) {
           <Link to="/work/$projectId" params={params} activeOptions={{ exact: true, includeSearch: false }}>
             Board
           </Link>
+          <Link to="/work/$projectId/documents" params={params}>
+            Documents
+          </Link>
           <Link to="/graph/$id" params={{ id: project.id }}>
             In the graph
           </Link>

@@ -1,0 +1,46 @@
+// A plan as a graph: what waits for what. The step that is chosen is shown below, with the run that does it.
+import { Link } from '@tanstack/react-router';
+import { type ReactNode, useState } from 'react';
+import type { Plan, Turn } from '../stream';
+import { Picture } from '../tasks/Picture';
+
+interface PlanGraphProps {
+  plan: Plan;
+  /** The runs that do its steps. */
+  runs: readonly Turn[];
+  /** How a step is shown when it is chosen. */
+  children: (step: Plan['steps'][number]) => ReactNode;
+}
+
+export default function PlanGraph({ plan, runs, children }: PlanGraphProps) {
+  const [chosen, choose] = useState<string | null>(null);
+  const tasks = plan.steps.map(({ stepNumber, description, status, dependsOn }) => ({
+    id: String(stepNumber),
+    title: `${stepNumber}. ${description}`,
+    state: status,
+    after: dependsOn.map(String),
+  }));
+  const step = plan.steps.find(({ stepNumber }) => String(stepNumber) === chosen);
+  const runId = step?.executorId ?? runs.findLast((run) => run.stepNumber === step?.stepNumber)?.runId;
+  return (
+    <>
+      <Picture tasks={tasks} label="Steps and what they wait for" chosen={chosen} choose={choose} />
+      {step ? (
+        <>
+          <ol>{children(step)}</ol>
+          <p>
+            {runId ? (
+              <Link to="/runs/$id" params={{ id: runId }}>
+                Open its run
+              </Link>
+            ) : (
+              <span className="quiet">No run has begun this step.</span>
+            )}
+          </p>
+        </>
+      ) : (
+        <p className="quiet">Choose a step to see its run and what came of it.</p>
+      )}
+    </>
+  );
+}

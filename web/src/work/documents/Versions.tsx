@@ -1,0 +1,158 @@
+// What a document was: its versions, two of them compared, and back to one of them. The address holds which two.
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { Link, useNavigate, useSearch } from '@tanstack/react-router';
+import { lazy, Suspense } from 'react';
+import { api, type Schemas } from '../../api/http';
+import { useMe } from '../../api/me';
+import { Failed } from '../../ui/Failed';
+import { Ago, Waiting } from '../../ui/parts';
+import type { Entity } from '../board';
+import { change, documentKey, historyKey, reason, useChanged } from './document';
+
+const Changes = lazy(() => import('../../ui/editor').then((editor) => ({ default: editor.Changes })));
+
+type Version = Schemas['WorkVersion'];
+
+/** What of a version people have written. */
+function written({ properties }: Version): { content: string | null; description: string | null } {
+  const { content, description } = properties as { content?: string | null; description?: string | null };
+  return { content: content ?? null, description: description ?? null };
+}
+
+export function Versions({ document }: { document: Entity }) {
+  const mayWrite = useMe().scopes.includes('write');
+  const queries = useQueryClient();
+  const changed = useChanged();
+  const chosen = useSearch({ from: '/work/$projectId/documents/$documentId' });
+  const navigate = useNavigate({ from: '/work/$projectId/documents/$documentId' });
+  const { id } = document;
+  const history = useQuery({
+    queryKey: historyKey(id),
+    queryFn: ({ signal }) => api<Schemas['WorkHistory']>(`/api/onto/documents/${id}/history`, { signal }),
+  });
+  const restore = useMutation({
+    mutationFn: (version: Version) => change(id, document.version, { title: version.name, ...written(version), changeSummary: `back to version ${version.version}` }),
+    onSuccess: async (now) => {
+      await changed(now);
+      // What has become of it stands at the top.
+      await navigate({ search: { view: 'versions' }, replace: true });
+    },
+    onError: () => queries.invalidateQueries({ queryKey: documentKey(id) }),
+  });
+  const items = history.data?.items ?? [];
+  const after = items.find(({ version }) => version === chosen.after) ?? items[0];
+  const before = items.find(({ version }) => version === chosen.before) ?? items.find(({ version }) => after && version < after.version);
+  const choose = (side: 'before' | 'after', version: number) =>
+    void navigate({ search: { view: 'versions', before: before?.version, after: after?.version, [side]: version }, replace: true });
+  return (
+    <article aria-label={document.name}>
+      <div className="title">
+        <h2>Versions of {document.name}</h2>
+        <div className="actions">
+          <Link from="/work/$projectId/documents/$documentId" to="." search={{}} className="button">
+            Read it
+          </Link>
+        </div>
+      </div>
+      {history.isPending ? <Waiting what="its versions" /> : null}
+      {history.isError ? <Failed reading={history} /> : null}
+      {restore.isError ? (
+        <p className="note bad" role="alert">
+          Version {restore.variables.version} was not brought back: {reason(restore.error)}
+        </p>
+      ) : null}
+      <p className="quiet" role="status">
+        {restore.isSuccess ? `Version ${restore.variables.version} is back, as version ${restore.data.version}.` : ''}
+      </p>
+      {history.data ? (
+        <div className="scrolls versions">
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">Before</th>
+                <th scope="col">After</th>
+                <th scope="col">Version</th>
+                <th scope="col">Stored</th>
+                <th scope="col">By</th>
+                <th scope="col">What it changed</th>
+                {mayWrite ? (
+                  <th scope="col">
+                    <span className="hidden">Back to it</span>
+                  </th>
+                ) : null}
+              </tr>
+            </thead>
+            <tbody>
+              {items.map((version) => (
+                <tr key={version.version}>
+                  {(['before', 'after'] as const).map((side) => (
+                    <td key={side}>
+                      <input
+                        type="radio"
+                        name={side}
+                        aria-label={`Version ${version.version} ${side}`}
+                        checked={(side === 'before' ? before : after)?.version === version.version}
+                        onChange={() => choose(side, version.version)}
+                      />
+                    </td>
+                  ))}
+                  <td>
+                    {version.version}
+                    {version.version === document.version ? <span className="quiet"> now</span> : null}
+                  </td>
+                  <td>
+                    <Ago at={version.writtenAt} />
+                  </td>
+                  <td>
+                    {version.actorType}
+                    {version.changeSource ? <span className="quiet"> via {version.changeSource}</span> : null}
+                  </td>
+                  <td className="wraps">{version.deleted ? 'deleted it' : (version.changeSummary ?? '')}</td>
+                  {mayWrite ? (
+                    <td>
+                      {version.version === document.version || version.deleted ? null : (
+                        <button type="button" className="small" disabled={restore.isPending} onClick={() => restore.mutate(version)}>
+                          Back to version {version.version}
+                        </button>
+                      )}
+                    </td>
+                  ) : null}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      ) : null}
+      {after && before ? <Compared before={before} after={after} /> : null}
+      {after && !before ? <p className="note quiet">There is one version: nothing to compare it with yet.</p> : null}
+    </article>
+  );
+}
+
+function Compared({ before, after }: { before: Version; after: Version }) {
+  const [old, now] = [written(before), written(after)];
+  const name = `From version ${before.version} to version ${after.version}`;
+  const isSameText = (old.content ?? '') === (now.content ?? '');
+  return (
+    <section aria-label={name}>
+      <h3>{name}</h3>
+      {before.name === after.name ? null : (
+        <p>
+          Title: <del>{before.name}</del> <ins>{after.name}</ins>
+        </p>
+      )}
+      {old.description === now.description ? null : (
+        <p>
+          Description: <del>{old.description}</del> <ins>{now.description}</ins>
+        </p>
+      )}
+      {isSameText ? (
+        <p className="note quiet">{before.version === after.version ? 'The same version twice: choose two.' : 'Their texts are the same.'}</p>
+      ) : (
+        <Suspense fallback={<Waiting what="the changes" />}>
+          <Changes before={old.content ?? ''} after={now.content ?? ''} label={name} />
+        </Suspense>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,184 @@
+// A document while it is written. It is saved for the version that it was made of; where another one is stored meanwhile, both are shown, and
+// nothing is stored or thrown away until somebody chooses.
+import { useMutation } from '@tanstack/react-query';
+import { lazy, type KeyboardEvent, Suspense, useState } from 'react';
+import { both, merge } from '../../consoles/merge';
+import { Dialog } from '../../ui/Dialog';
+import { Waiting } from '../../ui/parts';
+import type { Entity } from '../board';
+import { change, isConflict, read, reason, useChanged } from './document';
+import { type Draft, draftOf, isSame, textOf, written } from './draft';
+
+const TextEditor = lazy(() => import('./TextEditor'));
+const Changes = lazy(() => import('../../ui/editor').then((editor) => ({ default: editor.Changes })));
+
+interface WritingProps {
+  id: string;
+  draft: Draft;
+  /** Null: there is nothing to be written any more. */
+  write: (draft: Draft | null) => void;
+}
+
+export function Writing({ id, draft, write }: WritingProps) {
+  const changed = useChanged();
+  /** What is stored, where that is not what the draft was made of. */
+  const [stored, setStored] = useState<Entity | null>(null);
+  const [asksToLeave, askToLeave] = useState(false);
+  /** Each text that comes from elsewhere has an editor of its own. */
+  const [count, setCount] = useState(0);
+  const save = useMutation({
+    mutationFn: async (draft: Draft) => {
+      try {
+        return await change(id, draft.version, written(draft));
+      } catch (error) {
+        if (!isConflict(error)) throw error;
+        const now = await read(id);
+        // It may be this very text, where the answer of an earlier save was lost.
+        if (isSame(textOf(now), draft.text)) return now;
+        setStored(now);
+        return null;
+      }
+    },
+    onSuccess: async (document) => {
+      if (document === null) return;
+      const told = changed(document);
+      write(null);
+      await told;
+    },
+  });
+  const isUnsaved = !isSame(draft.base, draft.text);
+  const mayNot = save.isPending || draft.text.title.trim() === '' || !isUnsaved || stored !== null;
+  const saveIt = () => {
+    if (!mayNot) save.mutate(draft);
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key !== 's' || !(event.ctrlKey || event.metaKey) || event.defaultPrevented) return;
+    event.preventDefault();
+    saveIt();
+  };
+  const resolve = async (choice: Choice, now: Entity) => {
+    setStored(null);
+    const theirs = draftOf(now);
+    if (choice === 'theirs') {
+      const told = changed(now);
+      write(null);
+      await told;
+    } else if (choice === 'mine') {
+      const mine = { ...theirs, text: draft.text };
+      write(mine);
+      save.mutate(mine);
+    } else {
+      write({ ...theirs, text: together(draft, now) });
+      setCount(count + 1);
+    }
+  };
+  return (
+    <article aria-label={draft.text.title} onKeyDown={onKeyDown}>
+      <form
+        className="writing"
+        onSubmit={(event) => {
+          event.preventDefault();
+          saveIt();
+        }}
+      >
+        <div className="title">
+          {/* Somebody asked to write: the focus is expected here. */}
+          <input
+            autoFocus
+            required
+            className="fill"
+            aria-label="Title of the document"
+            value={draft.text.title}
+            onChange={(event) => write({ ...draft, text: { ...draft.text, title: event.target.value } })}
+          />
+          <button type="submit" className="primary" disabled={mayNot}>
+            Save
+          </button>
+          <button type="button" onClick={() => (isUnsaved ? askToLeave(true) : write(null))}>
+            Leave
+          </button>
+        </div>
+        <p className="quiet" role="status">
+          {save.isPending ? 'Saving…' : isUnsaved ? `Not saved yet; kept in this browser. Made of version ${draft.version}.` : 'As it is stored.'}
+        </p>
+        {save.isError ? (
+          <p className="note bad" role="alert">
+            It was not saved: {reason(save.error)} What you wrote is kept in this browser.
+          </p>
+        ) : null}
+        {stored ? <Conflict draft={draft} stored={stored} resolve={(choice) => void resolve(choice, stored)} /> : null}
+        <Suspense fallback={<Waiting what="the editor" />}>
+          <TextEditor
+            key={count}
+            text={draft.text.content}
+            onChange={(content) => write({ ...draft, text: { ...draft.text, content } })}
+            onSave={saveIt}
+          />
+        </Suspense>
+      </form>
+      {asksToLeave ? (
+        <Dialog title="Throw away what you wrote?" onClose={() => askToLeave(false)}>
+          <p>It is not stored, and can’t be brought back.</p>
+          <div className="controls">
+            <button type="button" onClick={() => write(null)}>
+              Throw it away
+            </button>
+            <button type="button" onClick={() => askToLeave(false)}>
+              Go on writing
+            </button>
+          </div>
+        </Dialog>
+      ) : null}
+    </article>
+  );
+}
+
+type Choice = 'mine' | 'theirs' | 'both';
+
+/** Both changes in one text; where they are in the same lines, these stand there twice, between marks. */
+function together({ base, text }: Draft, now: Entity): Draft['text'] {
+  const theirs = textOf(now);
+  return {
+    title: text.title === base.title ? theirs.title : text.title,
+    content: merge(base.content, text.content, theirs.content) ?? both(base.content, text.content, theirs.content),
+  };
+}
+
+function Conflict({ draft, stored, resolve }: { draft: Draft; stored: Entity; resolve: (choice: Choice) => void }) {
+  const theirs = textOf(stored);
+  return (
+    <section className="note bad" aria-label="Conflict">
+      <p role="alert">Somebody else has stored version {stored.version} meanwhile. Nothing is lost: what you wrote is below, and kept. Choose what is to become of it.</p>
+      {theirs.title === draft.text.title ? null : (
+        <p>
+          Their title is “{theirs.title}”, yours “{draft.text.title}”.
+        </p>
+      )}
+      <div className="beside">
+        <div>
+          <h3>What you changed</h3>
+          <Suspense fallback={<Waiting what="the changes" />}>
+            <Changes before={draft.base.content} after={draft.text.content} label="What you changed" />
+          </Suspense>
+        </div>
+        <div>
+          <h3>What they changed</h3>
+          <Suspense fallback={<Waiting what="the changes" />}>
+            <Changes before={draft.base.content} after={theirs.content} label="What they changed" />
+          </Suspense>
+        </div>
+      </div>
+      <div className="controls">
+        <button type="button" onClick={() => resolve('both')}>
+          Put both together
+        </button>
+        <button type="button" onClick={() => resolve('mine')}>
+          Save mine
+        </button>
+        <button type="button" onClick={() => resolve('theirs')}>
+          Take theirs
+        </button>
+      </div>
+    </section>
+  );
+}

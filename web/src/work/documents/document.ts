@@ -1,0 +1,51 @@
+// A project's documents, as they are asked for and kept.
+import { useQueryClient } from '@tanstack/react-query';
+import { api, ifMatch, Problem, type Schemas } from '../../api/http';
+import type { Entity } from '../board';
+import { FROM_HERE } from '../moves';
+
+/** The states of documents, in the order in which they are gone through, and what they are called. */
+export const STATES = { draft: 'Draft', in_review: 'In review', ready: 'Ready', published: 'Published', archived: 'Archived' } as const;
+
+export type Node = Schemas['DocumentNode'];
+
+/** All of a tree in its order, with how many are above each. */
+export function flat(documents: readonly Node[], depth = 0): { node: Node; depth: number }[] {
+  return documents.flatMap((node) => [{ node, depth }, ...flat(node.children, depth + 1)]);
+}
+
+/** How far a title is moved to the right for each level above it. */
+export const INDENT = '\u2003';
+
+export const treeKey = (projectId: string) => ['documents', projectId] as const;
+export const documentKey = (id: string) => ['document', id] as const;
+export const historyKey = (id: string) => ['document', id, 'history'] as const;
+
+export function read(id: string, signal?: AbortSignal): Promise<Entity> {
+  return api<Entity>(`/api/onto/documents/${id}`, { ...(signal && { signal }) });
+}
+
+/** Changes the document, if it still is at this version; how it is then. */
+export function change(id: string, version: number, fields: Record<string, string | null>): Promise<Entity> {
+  return api<Entity>(`/api/onto/documents/${id}`, { method: 'PATCH', body: fields, headers: { ...ifMatch(version), ...FROM_HERE } });
+}
+
+/** Takes in what a change has made of a document, for all that shows it. */
+export function useChanged(): (document: Entity) => Promise<void> {
+  const queries = useQueryClient();
+  return async (document) => {
+    queries.setQueryData(documentKey(document.id), document);
+    await Promise.all([queries.invalidateQueries({ queryKey: treeKey(document.projectId) }), queries.invalidateQueries({ queryKey: historyKey(document.id) })]);
+  };
+}
+
+export function isConflict(error: unknown): boolean {
+  return error instanceof Problem && error.code === 'version_conflict';
+}
+
+/** Why a change was not made, in words for people. */
+export function reason(error: Error): string {
+  if (!(error instanceof Problem)) return 'the server did not answer. Try again.';
+  if (isConflict(error)) return 'somebody else has changed it meanwhile. It is shown as it is now; do it again if you still want to.';
+  return error.status === 404 ? 'it has been deleted meanwhile.' : `${error.message} (${error.code}).`;
+}

@@ -1,0 +1,65 @@
+// What is being written of a document and is not stored yet: kept in this browser, through reloads, until it is stored or thrown away.
+import type { Entity } from '../board';
+
+/** What people write of a document. */
+export interface Text {
+  title: string;
+  content: string;
+}
+
+export interface Draft {
+  /** The stored version that it was made of, … */
+  version: number;
+  /** … and what that says. */
+  base: Text;
+  text: Text;
+}
+
+const KEPT = 'rejoin.document.';
+
+/** Its text as editors have it, with ends of lines of one sort. */
+export function textOf(document: Entity): Text {
+  const { content } = document.properties as { content?: string | null };
+  return { title: document.name, content: (content ?? '').replaceAll(/\r\n?/g, '\n') };
+}
+
+export function draftOf(document: Entity): Draft {
+  const base = textOf(document);
+  return { version: document.version, base, text: base };
+}
+
+/** What is different from what it was made of: nothing else is sent. */
+export function written({ base, text }: Draft): Partial<Record<keyof Text, string>> {
+  return { ...(text.title !== base.title && { title: text.title }), ...(text.content !== base.content && { content: text.content }) };
+}
+
+export function isSame(one: Text, other: Text): boolean {
+  return one.title === other.title && one.content === other.content;
+}
+
+export function keep(id: string, { version, base, text }: Draft): void {
+  if (isSame(base, text)) return forget(id);
+  try {
+    localStorage.setItem(KEPT + id, JSON.stringify({ version, base, text }));
+  } catch {
+    // No room: saving is all that there is.
+  }
+}
+
+export function forget(id: string): void {
+  localStorage.removeItem(KEPT + id);
+}
+
+/** What was kept of it; null: nothing, or nothing that can be read. */
+export function kept(id: string): Draft | null {
+  try {
+    const draft = JSON.parse(localStorage.getItem(KEPT + id) ?? 'null') as Draft | null;
+    return draft && Number.isInteger(draft.version) && isText(draft.base) && isText(draft.text) ? draft : null;
+  } catch {
+    return null;
+  }
+}
+
+function isText(text: Text | undefined): boolean {
+  return typeof text?.title === 'string' && typeof text.content === 'string';
+}
