@@ -62,6 +62,17 @@ fn every_operation_has_a_summary_and_a_name_of_its_own() {
     assert!(names.len() > 40, "{names:?}");
 }
 
+#[test]
+fn what_bodies_say_is_named_in_camel_case() {
+    let document = document();
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        let properties = schema["properties"].as_object().into_iter().flatten();
+        for (property, _) in properties {
+            assert!(!property.contains('_'), "{name}.{property}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn no_documented_route_opens_without_a_key() {
     let app = TestApp::with(AppOptions {

@@ -22,6 +22,7 @@ pub fn routes() -> OpenApiRouter<AppState> {
 
 /// A document with those below it.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 #[schema(as = DocumentNode)]
 pub struct NodeBody {
     pub id: Uuid,

@@ -32,9 +32,9 @@ export function Tree({ projectId, documents }: TreeProps) {
 function Level({ projectId, documents }: TreeProps) {
   return (
     <ul>
-      {documents.map(({ id, title, state_key, children }) => (
+      {documents.map(({ id, title, stateKey, children }) => (
         <li key={id}>
-          <Link to="/work/$projectId/documents/$documentId" params={{ projectId, documentId: id }} className={state_key === 'archived' ? 'quiet' : undefined}>
+          <Link to="/work/$projectId/documents/$documentId" params={{ projectId, documentId: id }} className={stateKey === 'archived' ? 'quiet' : undefined}>
             {title}
           </Link>
           {children.length > 0 ? <Level projectId={projectId} documents={children} /> : null}
