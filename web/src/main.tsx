@@ -3,6 +3,7 @@ import { RouterProvider } from '@tanstack/react-router';
 import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { Problem } from './api/http';
+import { takeConsent } from './calendar/consent';
 import { Door } from './Door';
 import { router } from './router';
 import './styles.css';
@@ -16,6 +17,8 @@ const queries = new QueryClient({
     },
   },
 });
+
+takeConsent();
 
 const root = document.getElementById('root');
 if (root) {

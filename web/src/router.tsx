@@ -117,12 +117,19 @@ const document = createRoute({
 const calendar = createRoute({
   getParentRoute: () => root,
   path: '/calendar',
-  validateSearch: (search: Record<string, unknown>): { calendar?: string | undefined; view?: 'week' | undefined; date?: string | undefined } => ({
+  validateSearch: (search: Record<string, unknown>): { calendar?: string | undefined; view?: 'week' | undefined; date?: string | undefined; dialog?: 'google' | undefined } => ({
     calendar: text(search.calendar),
     view: search.view === 'week' ? 'week' : undefined,
     date: text(search.date),
+    dialog: search.dialog === 'google' ? 'google' : undefined,
   }),
   component: lazyRouteComponent(() => import('./calendar/CalendarView'), 'CalendarView'),
+});
+
+const googleBack = createRoute({
+  getParentRoute: () => root,
+  path: '/calendar/google',
+  component: lazyRouteComponent(() => import('./calendar/GoogleBack'), 'GoogleBack'),
 });
 
 const operations = createRoute({
@@ -139,7 +146,7 @@ const settings = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, chat, runs, run, log, compare, tasks, dag, graph, object, work, project, documents, document, calendar, operations, settings]),
+  routeTree: root.addChildren([home, chat, runs, run, log, compare, tasks, dag, graph, object, work, project, documents, document, calendar, googleBack, operations, settings]),
   defaultPreload: 'intent',
 });
 

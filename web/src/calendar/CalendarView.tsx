@@ -12,11 +12,17 @@ import { DayEvents } from './DayEvents';
 import { type Day, dayFrom, HERE, inShort, localDay, momentOf, monthInWords, monthOf, plusDays, plusMonths, weekOf } from './days';
 import { EventEditor } from './EventEditor';
 import { Files } from './Files';
+import type { GoogleState } from './google';
 import { MonthGrid } from './MonthGrid';
 import { NewCalendar } from './NewCalendar';
 import { byDay, type Occurrence } from './placed';
 
-export type Calendar = Schemas['CalendarBody'];
+export type Calendar = Schemas['CalendarBody'] & { google?: GoogleState | null };
+interface Calendars {
+  items: Calendar[];
+  /** Whether calendars can be linked with Google's. */
+  googleAvailable?: boolean;
+}
 /** What the editor is open for: an event that there is, or a day for a new one. */
 export type Opened = { occurrence: Occurrence } | { day: Day };
 
@@ -24,12 +30,18 @@ export function CalendarView() {
   const me = useMe();
   const search = useSearch({ from: '/calendar' });
   const navigate = useNavigate({ from: '/calendar' });
-  const calendars = useQuery({ queryKey: ['calendars'], queryFn: () => api<Schemas['Calendars']>('/api/calendars') });
+  const calendars = useQuery({ queryKey: ['calendars'], queryFn: () => api<Calendars>('/api/calendars') });
   const [isMaking, setMaking] = useState(false);
   const mayWrite = me.scopes.includes('write');
   const items = calendars.data?.items ?? [];
   const calendar = items.find(({ id }) => id === search.calendar) ?? items[0];
   const show = (id: string | undefined) => void navigate({ search: (before) => ({ ...before, calendar: id }) });
+  // The address holds the dialog: one comes back to it from Google's page.
+  const google = {
+    isAvailable: calendars.data?.googleAvailable === true,
+    isOpen: search.dialog === 'google',
+    open: (isOpen: boolean) => void navigate({ search: (before) => ({ ...before, dialog: isOpen ? 'google' : undefined }), replace: true }),
+  };
   return (
     <main id="main" className="page wide">
       <div className="title">
@@ -53,7 +65,7 @@ export function CalendarView() {
             New calendar
           </button>
         ) : null}
-        {calendar ? <Files calendar={calendar} onRemoved={() => show(undefined)} /> : null}
+        {calendar ? <Files key={calendar.id} calendar={calendar} onRemoved={() => show(undefined)} google={google} /> : null}
       </div>
       {calendars.isPending ? <Waiting what="calendars" /> : null}
       {calendars.isError ? <Failed reading={calendars} /> : null}

@@ -7,15 +7,27 @@ import { download } from '../ui/download';
 import { ErrorNote } from '../ui/parts';
 import type { Calendar } from './CalendarView';
 import { Feed } from './Feed';
+import { Google } from './Google';
+import { useLink } from './google';
 
 /** Of a file, as the server has it [bytes]. */
 const FILE_MAX_BYTES = 5 * 1024 * 1024;
 const KIND = 'text/calendar';
 
-export function Files({ calendar, onRemoved }: { calendar: Calendar; onRemoved: () => void }) {
+interface FilesProps {
+  calendar: Calendar;
+  onRemoved: () => void;
+  /** Google's calendars: whether the server may go there, and whether the dialog is open. */
+  google: { isAvailable: boolean; isOpen: boolean; open: (isOpen: boolean) => void };
+}
+
+export function Files({ calendar, onRemoved, google }: FilesProps) {
   const me = useMe();
   const queries = useQueryClient();
   const [isSubscribing, setSubscribing] = useState(false);
+  const mayWrite = me.scopes.includes('write');
+  const isLinked = Boolean(calendar.google);
+  const link = useLink(calendar, isLinked || (google.isOpen && mayWrite));
   const picker = useRef<HTMLInputElement>(null);
   const path = `/api/calendars/${calendar.id}`;
   const take = useMutation({
@@ -43,7 +55,7 @@ export function Files({ calendar, onRemoved }: { calendar: Calendar; onRemoved: 
         <button type="button" disabled={take.isPending} onClick={() => take.mutate()}>
           Export
         </button>
-        {me.scopes.includes('write') ? (
+        {mayWrite ? (
           <>
             <input
               ref={picker}
@@ -63,6 +75,11 @@ export function Files({ calendar, onRemoved }: { calendar: Calendar; onRemoved: 
             <button type="button" onClick={() => setSubscribing(true)}>
               Subscribe…
             </button>
+            {google.isAvailable || isLinked ? (
+              <button type="button" onClick={() => google.open(true)}>
+                Google…
+              </button>
+            ) : null}
             <button
               type="button"
               onClick={() => {
@@ -79,6 +96,8 @@ export function Files({ calendar, onRemoved }: { calendar: Calendar; onRemoved: 
           <ErrorNote error={failed} />
         </div>
       ) : null}
+      {calendar.google === 'revoked' ? <p className="note bad row">Google no longer lets Rejoin in: this calendar is not synchronised. “Google…” has the ways out.</p> : null}
+      {google.isOpen && mayWrite ? <Google calendar={calendar} link={link} onClose={() => google.open(false)} /> : null}
       {isSubscribing ? <Feed calendar={calendar} onClose={() => setSubscribing(false)} /> : null}
       {bring.data ? <Report done={bring.data} onClose={() => bring.reset()} /> : null}
     </>

@@ -1,0 +1,55 @@
+// Where Google sends the browser back to: what it said goes to the server, and the calendar is shown with its link.
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { Link, useNavigate } from '@tanstack/react-router';
+import { useEffect } from 'react';
+import { Problem } from '../api/http';
+import { ErrorNote, Waiting } from '../ui/parts';
+import { sendConsent } from './consent';
+import { linkKey } from './google';
+
+/** What is to be done about a refusal. */
+const ADVICE: Record<string, string> = {
+  consent_refused: 'Nothing was linked, and nothing has gone to Google. If you want it after all, begin again from the calendar.',
+  consent_unknown: 'What Google sent back is too old, was used before, or belongs to somebody else. Begin again from the calendar.',
+  google_failed: 'Nothing was linked. Begin again from the calendar in a while.',
+};
+
+export function GoogleBack() {
+  const queries = useQueryClient();
+  const navigate = useNavigate();
+  // Never again by itself: what Google sends counts once.
+  const consent = useQuery({
+    queryKey: ['google consent'],
+    queryFn: () => sendConsent(),
+    retry: false,
+    retryOnMount: false,
+    staleTime: Infinity,
+    refetchOnReconnect: false,
+    refetchOnWindowFocus: false,
+  });
+  const done = consent.data;
+  useEffect(() => {
+    if (!done) return;
+    queries.setQueryData(linkKey(done.calendarId), done.link);
+    void queries.invalidateQueries({ queryKey: ['calendars'] });
+    void navigate({ to: '/calendar', search: { calendar: done.calendarId, dialog: 'google' }, replace: true });
+  }, [done, queries, navigate]);
+  const advice = consent.error instanceof Problem ? ADVICE[consent.error.code] : undefined;
+  const isOver = consent.isError || consent.data === null;
+  return (
+    <main id="main" className="page">
+      <h1>Google Calendar</h1>
+      {consent.isError ? <ErrorNote error={consent.error} /> : null}
+      {isOver ? (
+        <>
+          <p>{advice ?? 'Nothing that Google sent can be used here any more. Look at the calendar: where it is not linked, begin again from there.'}</p>
+          <Link to="/calendar" className="button">
+            To the calendar
+          </Link>
+        </>
+      ) : (
+        <Waiting what="what Google answers" />
+      )}
+    </main>
+  );
+}

@@ -1,0 +1,82 @@
+// A calendar's link to one of Google's: what the API tells of it, and the way to Google's own page.
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useEffect, useRef } from 'react';
+import { api, Problem } from '../api/http';
+import type { Calendar } from './CalendarView';
+
+export type GoogleState = 'choosing' | 'linked' | 'revoked';
+
+/** A calendar at Google that may be chosen. */
+export interface Choice {
+  id: string;
+  name: string;
+  timeZone: string;
+  isReadOnly: boolean;
+  isPrimary: boolean;
+}
+
+export interface GoogleLink {
+  state: GoogleState;
+  choices: Choice[];
+  googleCalendar: { id: string; name: string; isReadOnly: boolean } | null;
+  /** When both sides were last the same. */
+  syncedAt: string | null;
+  isSyncing: boolean;
+  /** Changes here that are not at Google yet. */
+  waiting: number;
+  problem: string | null;
+  /** What was told lately: where Google's word counted, what can't be taken. */
+  notes: { at: string; text: string }[];
+}
+
+/** While something is on its way, it is asked for again after [ms]. */
+const AGAIN_MS = 2_000;
+
+export const linkKey = (calendarId: string) => ['google', calendarId] as const;
+export const linkPath = (calendarId: string) => `/api/calendars/${calendarId}/google`;
+
+/** The calendar's link; null: it has none. */
+async function read(calendarId: string, signal: AbortSignal): Promise<GoogleLink | null> {
+  try {
+    return await api<GoogleLink>(linkPath(calendarId), { signal });
+  } catch (error) {
+    if (error instanceof Problem && error.code === 'google_link_not_found') return null;
+    throw error;
+  }
+}
+
+function isMoving(link: GoogleLink): boolean {
+  return link.state === 'linked' && (link.isSyncing || link.waiting > 0);
+}
+
+/** The calendar's link, asked for again while something is on its way; what a synchronisation brings is shown when it ends. */
+export function useLink(calendar: Calendar, isWanted: boolean) {
+  const queries = useQueryClient();
+  const link = useQuery({
+    queryKey: linkKey(calendar.id),
+    queryFn: ({ signal }) => read(calendar.id, signal),
+    enabled: isWanted,
+    refetchInterval: ({ state }) => (state.data && isMoving(state.data) ? AGAIN_MS : false),
+  });
+  const { data } = link;
+  const before = useRef(data);
+  useEffect(() => {
+    const [was, is] = [before.current, data];
+    before.current = data;
+    if (!was || !is) return;
+    const hasEnded = (was.isSyncing && !is.isSyncing) || was.syncedAt !== is.syncedAt;
+    if (hasEnded) void queries.invalidateQueries({ queryKey: ['happening', calendar.id] });
+    if (was.state !== is.state) void queries.invalidateQueries({ queryKey: ['calendars'] });
+  }, [data, queries, calendar.id]);
+  return link;
+}
+
+const LOOPBACK = ['localhost', '127.0.0.1', '[::1]'];
+
+/** Leaves for Google's page. Never for another scheme: an address such as `javascript:` would run here. */
+export function leaveFor(address: string): void {
+  const { protocol, hostname } = new URL(address);
+  const isSafe = protocol === 'https:' || (protocol === 'http:' && LOOPBACK.includes(hostname));
+  if (!isSafe) throw new Error(`the server names “${protocol}//${hostname}” as Google's page: only https is gone to`);
+  location.assign(address);
+}
