@@ -2,6 +2,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, type ReactNode, useState } from 'react';
 import { signIn, whoAmI } from './api/http';
+import { keepFor } from './api/keeping';
 import { MeContext } from './api/me';
 import { ErrorNote, Waiting } from './ui/parts';
 
@@ -15,7 +16,9 @@ function takeKey(): string | null {
 async function enter() {
   const key = takeKey();
   if (key !== null) await signIn(key);
-  return whoAmI();
+  const me = await whoAmI();
+  keepFor(me);
+  return me;
 }
 
 export function Door({ children }: { children: ReactNode }) {

@@ -1,26 +1,24 @@
 // What surrounds all views: where one can go, and the theme.
-import { useQueryClient } from '@tanstack/react-query';
 import { Link, Outlet, useRouterState } from '@tanstack/react-router';
 import { useEffect, useRef, useState } from 'react';
 import { signOut } from './api/http';
+import * as keeping from './api/keeping';
 
 const THEMES = ['system', 'light', 'dark'] as const;
 type Theme = (typeof THEMES)[number];
-const THEME_KEY = 'rejoin.theme';
 
 function stored(): Theme {
-  const theme = localStorage.getItem(THEME_KEY);
+  const theme = keeping.readTheme();
   return THEMES.find((known) => known === theme) ?? 'system';
 }
 
 export function Shell() {
-  const queries = useQueryClient();
   const isChat = useRouterState({ select: ({ location }) => location.pathname === '/' || location.pathname.startsWith('/c/') });
   const rest = useRef<HTMLDivElement>(null);
   const [theme, setTheme] = useState<Theme>(stored);
   useEffect(() => {
     document.documentElement.dataset.theme = theme;
-    localStorage.setItem(THEME_KEY, theme);
+    keeping.writeTheme(theme);
   }, [theme]);
   return (
     <div className="shell">
@@ -56,11 +54,7 @@ export function Shell() {
               ))}
             </select>
           </label>
-          <button
-            type="button"
-            className="plain small"
-            onClick={() => void signOut().finally(() => queries.setQueryData(['me'], null))}
-          >
+          <button type="button" className="plain small" onClick={() => void signOut().finally(keeping.leave)}>
             Sign out
           </button>
         </div>

@@ -1,7 +1,8 @@
 // Which conversations hold something that this browser has not shown yet. Kept by the browser; all of its tabs agree.
 import { useEffect, useSyncExternalStore } from 'react';
+import * as keeping from '../api/keeping';
 
-const KEY = 'rejoin.seen';
+const KEPT = 'seen';
 /** Of so many conversations it is remembered; the oldest are forgotten first, and count as seen. */
 const MAX_KEPT = 500;
 
@@ -16,12 +17,8 @@ const listeners = new Set<() => void>();
 
 function read(): Seen {
   if (parsed) return parsed;
-  try {
-    const kept = JSON.parse(localStorage.getItem(KEY) ?? '') as Partial<Seen>;
-    if (typeof kept.since === 'number' && kept.until) return (parsed = { since: kept.since, until: kept.until });
-  } catch {
-    // Nothing was kept, or something else.
-  }
+  const kept = keeping.read(KEPT) as Partial<Seen> | null;
+  if (typeof kept?.since === 'number' && kept.until) return (parsed = { since: kept.since, until: kept.until });
   return (parsed = { since: Date.now(), until: {} });
 }
 
@@ -32,17 +29,13 @@ function markSeen(id: string, at: string): void {
   if ((until[id] ?? 0) >= moment) return;
   const kept = Object.entries({ ...until, [id]: moment }).sort(([, one], [, other]) => other - one);
   parsed = { since, until: Object.fromEntries(kept.slice(0, MAX_KEPT)) };
-  try {
-    localStorage.setItem(KEY, JSON.stringify(parsed));
-  } catch {
-    // Without room, only this tab remembers.
-  }
+  keeping.write(KEPT, parsed);
   for (const listener of listeners) listener();
 }
 
 function subscribe(changed: () => void): () => void {
   const other = ({ key }: StorageEvent) => {
-    if (key !== KEY) return;
+    if (key !== keeping.keyOf(KEPT)) return;
     parsed = undefined;
     changed();
   };

@@ -1,6 +1,7 @@
 // The consoles of a conversation: which are open, which one is seen, and which one agents work on.
 import { useEffect, useMemo, useSyncExternalStore } from 'react';
 import { api, type Schemas } from '../api/http';
+import * as keeping from '../api/keeping';
 import { client } from '../stream';
 import { type Console, Doc } from './doc';
 
@@ -16,8 +17,8 @@ export interface Attached {
 }
 /** As many as a message may bring. */
 const ATTACHED_MAX = 20;
-const CLOSED = 'rejoin.consoles.closed.';
-const FOLDED = 'rejoin.consoles.folded';
+const CLOSED = 'consoles.closed.';
+const FOLDED = 'consoles.folded';
 
 export class Consoles {
   readonly #docs = new Map<string, Doc>();
@@ -26,17 +27,12 @@ export class Consoles {
   #seen: string | null = null;
   #count = 0;
   pinned: string | null = null;
-  isFolded = localStorage.getItem(FOLDED) === 'yes';
+  isFolded = keeping.read(FOLDED) === true;
   isLoaded = false;
   error: unknown = null;
 
   constructor(readonly conversationId: string) {
-    let closed: unknown = [];
-    try {
-      closed = JSON.parse(localStorage.getItem(CLOSED + conversationId) ?? '[]');
-    } catch {
-      // As if nothing was closed.
-    }
+    const closed = keeping.read(CLOSED + conversationId);
     this.#closed = new Set(Array.isArray(closed) ? closed.filter((id) => typeof id === 'string') : []);
   }
 
@@ -139,7 +135,7 @@ export class Consoles {
 
   fold(isFolded: boolean): void {
     this.isFolded = isFolded;
-    localStorage.setItem(FOLDED, isFolded ? 'yes' : 'no');
+    keeping.write(FOLDED, isFolded);
     this.#changed();
   }
 
@@ -163,7 +159,7 @@ export class Consoles {
   };
 
   #keepClosed(): void {
-    localStorage.setItem(CLOSED + this.conversationId, JSON.stringify([...this.#closed]));
+    keeping.write(CLOSED + this.conversationId, [...this.#closed]);
   }
 
   #put(console: Console): void {

@@ -3,6 +3,7 @@
 // Invariants: `text` is what the user sees, and only merges and her own hand change it; `base` is the stored text of `version`, which `text` was
 // made of; one request at a time; what is typed and not yet stored is kept in this browser until it is.
 import { api, Problem, type Schemas } from '../api/http';
+import * as keeping from '../api/keeping';
 import { both, merge } from './merge';
 
 export type Console = Schemas['ConsoleBody'];
@@ -12,7 +13,7 @@ type Version = Schemas['VersionBody'];
 const SAVE_AFTER_MS = 400;
 /** Until a save that found nobody is tried again [ms]. */
 const RETRY_MS = 2_000;
-const KEPT = 'rejoin.console.';
+const KEPT = 'console.';
 
 export type DocState = 'saved' | 'unsaved' | 'saving' | 'offline' | 'conflict' | 'gone';
 
@@ -151,7 +152,7 @@ export class Doc {
   leave(): void {
     clearTimeout(this.#timer);
     this.state = 'gone';
-    localStorage.removeItem(KEPT + this.id);
+    keeping.remove(KEPT + this.id);
   }
 
   async #pump(): Promise<void> {
@@ -251,20 +252,12 @@ export class Doc {
   #keep(): void {
     if (this.state === 'gone') return;
     const kept: Kept = { version: this.version, base: this.base, text: this.text, sent: this.#sent };
-    try {
-      if (this.isUnsaved) localStorage.setItem(KEPT + this.id, JSON.stringify(kept));
-      else localStorage.removeItem(KEPT + this.id);
-    } catch {
-      // No room: the save itself is all that there is.
-    }
+    if (this.isUnsaved) keeping.write(KEPT + this.id, kept);
+    else keeping.remove(KEPT + this.id);
   }
 }
 
 function read(id: string): Kept | null {
-  try {
-    const kept = JSON.parse(localStorage.getItem(KEPT + id) ?? 'null') as Kept | null;
-    return kept && typeof kept.text === 'string' && typeof kept.base === 'string' && Number.isInteger(kept.version) ? kept : null;
-  } catch {
-    return null;
-  }
+  const kept = keeping.read(KEPT + id) as Kept | null;
+  return kept && typeof kept.text === 'string' && typeof kept.base === 'string' && Number.isInteger(kept.version) ? kept : null;
 }

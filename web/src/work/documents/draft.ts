@@ -1,4 +1,5 @@
 // What is being written of a document and is not stored yet: kept in this browser, through reloads, until it is stored or thrown away.
+import * as keeping from '../../api/keeping';
 import type { Entity } from '../board';
 
 /** What people write of a document. */
@@ -15,7 +16,7 @@ export interface Draft {
   text: Text;
 }
 
-const KEPT = 'rejoin.document.';
+const KEPT = 'document.';
 
 /** Its text as editors have it, with ends of lines of one sort. */
 export function textOf(document: Entity): Text {
@@ -39,25 +40,17 @@ export function isSame(one: Text, other: Text): boolean {
 
 export function keep(id: string, { version, base, text }: Draft): void {
   if (isSame(base, text)) return forget(id);
-  try {
-    localStorage.setItem(KEPT + id, JSON.stringify({ version, base, text }));
-  } catch {
-    // No room: saving is all that there is.
-  }
+  keeping.write(KEPT + id, { version, base, text });
 }
 
 export function forget(id: string): void {
-  localStorage.removeItem(KEPT + id);
+  keeping.remove(KEPT + id);
 }
 
 /** What was kept of it; null: nothing, or nothing that can be read. */
 export function kept(id: string): Draft | null {
-  try {
-    const draft = JSON.parse(localStorage.getItem(KEPT + id) ?? 'null') as Draft | null;
-    return draft && Number.isInteger(draft.version) && isText(draft.base) && isText(draft.text) ? draft : null;
-  } catch {
-    return null;
-  }
+  const draft = keeping.read(KEPT + id) as Draft | null;
+  return draft && Number.isInteger(draft.version) && isText(draft.base) && isText(draft.text) ? draft : null;
 }
 
 function isText(text: Text | undefined): boolean {

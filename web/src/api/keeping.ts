@@ -1,0 +1,78 @@
+// What this browser keeps: drafts, what was seen, how things are laid out. It keeps them for who is signed in, in the project that this is in:
+// on a browser that people share, nobody is shown what another one left there.
+//
+// Invariant: a page is one user's from its sign-in until it is loaded anew. So nothing in its memory is of anybody else either.
+import type { Me } from './http';
+
+const ALL = 'rejoin.';
+const THEME = `${ALL}theme`;
+/** Before the ids of user and project. */
+const OF = `${ALL}of.`;
+
+/** Whose page this is; null: nobody's yet. */
+let owner: string | null = null;
+/** Tells the other tabs who is signed in: they all have the same session. */
+const tabs = new BroadcastChannel(`${ALL}who`);
+tabs.onmessage = ({ data }) => {
+  if (owner !== null && data !== owner) location.reload();
+};
+
+/** The page is this user's from now on. */
+export function keepFor(me: Me | null): void {
+  owner = me && `${me.userId}.${me.projectId}`;
+  if (owner !== null) tabs.postMessage(owner);
+  // What older versions kept names nobody: it is nobody's.
+  const isNobodys = (key: string) => key.startsWith(ALL) && key !== THEME && !key.startsWith(OF);
+  for (const key of Object.keys(localStorage).filter(isNobodys)) localStorage.removeItem(key);
+}
+
+/** Nobody is signed in any more: pages that were somebody's begin anew, this one, too. */
+export function leave(): void {
+  tabs.postMessage(null);
+  location.reload();
+}
+
+/** The key in the browser's storage; storage events tell it. */
+export function keyOf(name: string): string {
+  if (owner === null) throw new Error('nobody is signed in: nothing is kept');
+  return `${OF}${owner}.${name}`;
+}
+
+/** What is kept by this name; null: nothing, or nothing that can be read. */
+export function read(name: string): unknown {
+  return parsed(localStorage.getItem(keyOf(name)));
+}
+
+/** Keeps it, as JSON. Without room for it only this page remembers. */
+export function write(name: string, value: unknown): void {
+  set(keyOf(name), JSON.stringify(value));
+}
+
+export function remove(name: string): void {
+  localStorage.removeItem(keyOf(name));
+}
+
+/** The theme is the browser's, whoever is signed in. */
+export function readTheme(): string | null {
+  return localStorage.getItem(THEME);
+}
+
+export function writeTheme(theme: string): void {
+  set(THEME, theme);
+}
+
+function parsed(text: string | null): unknown {
+  try {
+    return JSON.parse(text ?? 'null');
+  } catch {
+    return null;
+  }
+}
+
+function set(key: string, text: string): void {
+  try {
+    localStorage.setItem(key, text);
+  } catch {
+    // No room.
+  }
+}
