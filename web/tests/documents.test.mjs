@@ -177,6 +177,27 @@ test('versions are compared, two of them, and one is brought back', { skip }, as
   await context.close();
 });
 
+test('where a document has more versions than are shown, that is told', { skip }, async () => {
+  const { id, documents } = await made('Diary', { Monday: 'One' });
+  const path = `/api/onto/documents/${documents[0]}`;
+  for (const content of ['Two', 'Three', 'Four']) await ok(path, { content }, 'PATCH');
+  const { context, page } = await signedIn(browser, dev, { bypassCSP: true });
+  const told = page.getByText('Older versions are not shown');
+  const look = () => page.goto(`${dev.url}/work/${id}/documents/${documents[0]}?view=versions`);
+  await look();
+  await page.getByLabel('Version 1 before').waitFor();
+  assert.equal(await told.count(), 0, 'all of them are shown');
+  for (const [shown, words] of [[3, 'there is one before version 2.'], [1, 'there are 3 before version 4.']]) {
+    await page.route(`**${path}/history`, async (route) => route.fulfill({ json: { items: (await history(documents[0])).slice(0, shown) } }));
+    await look();
+    await told.getByText(words).waitFor();
+    assert.equal(await page.getByText('There is one version').count(), 0);
+    await page.unroute(`**${path}/history`);
+  }
+  await accessible(page, 'older versions');
+  await context.close();
+});
+
 test('where somebody else was faster both are shown, and nothing that was written is lost', { skip }, async () => {
   const { id, documents } = await made('Minutes', { Meeting: 'One\n\nTwo\n\nThree' });
   const [meeting] = documents;

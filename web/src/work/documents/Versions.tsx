@@ -42,6 +42,8 @@ export function Versions({ document }: { document: Entity }) {
   const items = history.data?.items ?? [];
   const after = items.find(({ version }) => version === chosen.after) ?? items[0];
   const before = items.find(({ version }) => version === chosen.before) ?? items.find(({ version }) => after && version < after.version);
+  // They are counted from one, and the API gives the newest: as many as it has in one answer.
+  const oldest = items.at(-1)?.version ?? 1;
   const choose = (side: 'before' | 'after', version: number) =>
     void navigate({ search: { view: 'versions', before: before?.version, after: after?.version, [side]: version }, replace: true });
   return (
@@ -123,8 +125,13 @@ export function Versions({ document }: { document: Entity }) {
           </table>
         </div>
       ) : null}
+      {oldest > 1 ? (
+        <p className="note quiet">
+          Older versions are not shown: there {oldest === 2 ? 'is one' : `are ${oldest - 1}`} before version {oldest}.
+        </p>
+      ) : null}
       {after && before ? <Compared before={before} after={after} /> : null}
-      {after && !before ? <p className="note quiet">There is one version: nothing to compare it with yet.</p> : null}
+      {after && !before && oldest === 1 ? <p className="note quiet">There is one version: nothing to compare it with yet.</p> : null}
     </article>
   );
 }
