@@ -44,9 +44,9 @@ test('on a narrow screen the bar is one row, and what does not fit is a menu for
   assert.equal(await page.locator('html').getAttribute('data-theme'), 'dark');
   const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
   assert.equal(overflow, 0);
+  assert.deepEqual(faults, []);
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByRole('button', { name: 'More', exact: true }).waitFor({ state: 'detached' });
-  assert.deepEqual(faults, []);
   await context.close();
 });
 
