@@ -8,8 +8,8 @@ const PROGRAMS = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/go
 
 export const PROGRAM = process.env.REJOIN_TEST_CHROMIUM ?? PROGRAMS.find(existsSync);
 
-export function launch() {
-  return chromium.launch({ executablePath: PROGRAM, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+export function launch(more = []) {
+  return chromium.launch({ executablePath: PROGRAM, args: ['--no-sandbox', '--disable-dev-shm-usage', ...more] });
 }
 
 /** A page that is signed in; what it says on its console, and whom it asks, are kept. */
