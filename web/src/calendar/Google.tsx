@@ -149,7 +149,7 @@ function Standing({ link: { googleCalendar, syncedAt, isSyncing, waiting, proble
           <h3 id="told-lately">Told lately</h3>
           {/* Long lists scroll: by keys, too. */}
           <ul className="told-of" aria-labelledby="told-lately" tabIndex={0}>
-            {notes.map(({ at, text }, nth) => (
+            {notes.toReversed().map(({ at, text }, nth) => (
               <li key={nth}>
                 {text} <span className="quiet">(<Ago at={at} />)</span>
               </li>

@@ -25,7 +25,7 @@ export interface GoogleLink {
   /** Changes here that are not at Google yet. */
   waiting: number;
   problem: string | null;
-  /** What was told lately: where Google's word counted, what can't be taken. */
+  /** What was told lately: where Google's word counted, what can't be taken; the newest last. */
   notes: { at: string; text: string }[];
 }
 
