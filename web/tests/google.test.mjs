@@ -172,6 +172,10 @@ test('where Google no longer lets us in, that is told beside the calendar, with 
   await button(page, 'Go to Google').click();
   await dialog(page).getByRole('radio').first().waitFor();
   assert.deepEqual(said.map(([what]) => what), ['POST /google', 'POST /consents']);
+  // Who wants none of them after all is where it began.
+  await button(page, 'Link none').click();
+  await button(page, 'Go to Google').waitFor();
+  assert.deepEqual(said.at(-1), ['DELETE /google']);
   await context.close();
 });
 

@@ -76,7 +76,12 @@ export function Google({ calendar, link, onClose }: GoogleProps) {
               {now.isSyncing ? 'Synchronising…' : 'Synchronise now'}
             </button>
           ) : null}
-          {now ? (
+          {now?.state === 'choosing' ? (
+            <button type="button" disabled={isBusy} onClick={() => unlink.mutate()}>
+              Link none
+            </button>
+          ) : null}
+          {now && now.state !== 'choosing' ? (
             <button
               type="button"
               disabled={isBusy}
