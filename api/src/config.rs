@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use rejoin_embeddings::EmbeddingsArgs;
+use rejoin_outside::calendar::google::GoogleArgs;
 use rejoin_shared::config::DatabaseArgs;
 use rejoin_shared::mcp::commands::CommandsArgs;
 use rejoin_shared::secrets::SecretKeyArgs;
@@ -36,6 +37,9 @@ pub struct ApiConfig {
 
     #[command(flatten)]
     pub sources: SourceArgs,
+
+    #[command(flatten)]
+    pub google: GoogleArgs,
 
     /// Address to listen on; port 0 takes a free one
     #[arg(long, env = "REJOIN_LISTEN", default_value = "127.0.0.1:7420")]
@@ -124,6 +128,7 @@ impl ApiConfig {
             mcp_commands: CommandsArgs::default(),
             secret_keys: SecretKeyArgs::default(),
             sources: SourceArgs::default(),
+            google: GoogleArgs::default(),
             mcp_hosts: Vec::new(),
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
             rate_per_s: 2_000,

@@ -8,6 +8,7 @@
 //! - `calendar_events`  events of theirs, made and changed by hand
 //! - `calendar_files`   calendars as iCalendar files
 //! - `calendar_feeds`   addresses that show a calendar to whoever knows them
+//! - `google_calendars` calendars that are kept the same as ones at Google
 //! - `consoles`       texts that callers and agents write together
 //! - `runs`           one run: its state, its events, its end
 //! - `steering`       messages to a run at work, and "go on" to one that paused
@@ -64,6 +65,7 @@ pub mod conversations;
 pub mod custom_prompts;
 pub mod data_sources;
 pub mod feedback;
+pub mod google_calendars;
 pub mod graph;
 pub mod health;
 pub mod history;
@@ -134,6 +136,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(calendar_events::routes())
         .merge(calendar_files::routes())
         .merge(calendar_feeds::routes())
+        .merge(google_calendars::routes())
         .merge(runs::routes())
         .merge(steering::routes())
         .merge(questions::routes())

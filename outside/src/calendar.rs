@@ -1,4 +1,4 @@
-//! Calendars of users: local events, which agents read and write for them.
+//! Calendars of users, which agents read and write for them; some are kept the same as ones at Google.
 //!
 //! - `recurrence`  rules by which events come back, bounded
 //! - `events`      rows of `kb.calendars` and `kb.calendar_events`
@@ -7,12 +7,14 @@
 //! - `ical`        iCalendar files: written, and read in bounds
 //! - `imports`     what such a file says, put into a calendar
 //! - `feeds`       addresses that show a calendar to whoever knows them
+//! - `google`      calendars that are kept the same as ones at Google
 //! - `said`        what somebody says of an event, and the event that this makes
 //! - `tools`       the seven tools of agents
 
 pub mod changes;
 pub mod events;
 pub mod feeds;
+pub mod google;
 pub mod ical;
 pub mod imports;
 pub mod occurrences;

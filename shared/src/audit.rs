@@ -65,6 +65,9 @@ pub enum Action {
     KeyRevoked,
     CalendarFeedMade,
     CalendarFeedRemoved,
+    /// Kept the same as one at Google from now on.
+    CalendarLinked,
+    CalendarUnlinked,
     /// A browser has signed in.
     SessionBegun,
     SessionEnded,
@@ -120,6 +123,8 @@ impl Action {
             Action::KeyRevoked => "key.revoked",
             Action::CalendarFeedMade => "calendar_feed.made",
             Action::CalendarFeedRemoved => "calendar_feed.removed",
+            Action::CalendarLinked => "calendar.linked",
+            Action::CalendarUnlinked => "calendar.unlinked",
             Action::SessionBegun => "session.begun",
             Action::SessionEnded => "session.ended",
             Action::RoleSet => "member.role_set",

@@ -25,6 +25,7 @@
 //! - `secrets`   values that the database holds only sealed, under master keys that it never sees
 //! - `tools`     what a model may call: the trait, schemas of arguments, the tools over the graph
 //! - `data_sources` databases of others that a project's people and agents may ask
+//! - `google_tokens` sealed tokens of calendars that are linked with Google's
 //! - `web_settings` what agents may do on the web
 //! - `mcp`       MCP servers of a project, and what they offer
 //! - `watchdog`  ends child processes with their owner
@@ -51,6 +52,7 @@ pub mod discussions;
 pub mod emergent;
 pub mod events;
 pub mod feedback;
+pub mod google_tokens;
 pub mod graph;
 pub mod horizon;
 pub mod identities;

@@ -22,7 +22,7 @@ use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use crate::audit::{self, Action, Actor, NewEntry};
-use crate::data_sources;
+use crate::{data_sources, google_tokens};
 
 pub mod envelope;
 pub mod keys;
@@ -229,7 +229,7 @@ pub struct Rotated {
     pub first_failure: Option<SecretError>,
 }
 
-/// Seals the data key of each secret of all projects, and of their data sources, under the first master key, batch by batch; values stay sealed as they are.
+/// Seals the data key of each secret of all projects, of their data sources and their calendars at Google, under the first master key, batch by batch; values stay sealed as they are.
 /// Interrupted, it goes on where it was when it is called again.
 pub async fn rotate(db: &PgPool, keys: &MasterKeys, by: &Actor) -> Result<Rotated, SecretError> {
     let first = keys.first_id();
@@ -289,18 +289,26 @@ pub async fn rotate(db: &PgPool, keys: &MasterKeys, by: &Actor) -> Result<Rotate
         tx.commit().await?;
         rotated.rewrapped += names.len() as u64;
     }
-    let (sources, failures) = data_sources::rotate(db, keys).await?;
-    rotated.failed += failures.len() as u64;
-    if rotated.first_failure.is_none() {
-        rotated.first_failure = failures.into_iter().next();
-    }
-    if sources > 0 {
-        let mut tx = db.begin().await?;
-        let detail = json!({ "dataSources": sources });
-        let told = entry(by, None, Action::SecretsRotated, format!("master_key:{first}"), detail);
-        audit::append(&mut tx, &told).await?;
-        tx.commit().await?;
-        rotated.rewrapped += sources;
+    let sources = data_sources::rotate(db, keys).await?;
+    let tokens = google_tokens::rotate(db, keys).await?;
+    for ((done, failures), what) in [(sources, "dataSources"), (tokens, "googleCalendars")] {
+        rotated.failed += failures.len() as u64;
+        if rotated.first_failure.is_none() {
+            rotated.first_failure = failures.into_iter().next();
+        }
+        if done > 0 {
+            let mut tx = db.begin().await?;
+            let told = entry(
+                by,
+                None,
+                Action::SecretsRotated,
+                format!("master_key:{first}"),
+                json!({ what: done }),
+            );
+            audit::append(&mut tx, &told).await?;
+            tx.commit().await?;
+            rotated.rewrapped += done;
+        }
     }
     Ok(rotated)
 }
@@ -318,7 +326,8 @@ pub async fn under_old_keys(db: impl PgExecutor<'_>, keys: &MasterKeys) -> Resul
     let old = sqlx::query_as!(
         UnderKey,
         r#"select key_id as "key_id!", count(*) as "secrets!"
-           from (select key_id from kb.secrets union all select key_id from kb.data_sources) sealed
+           from (select key_id from kb.secrets union all select key_id from kb.data_sources
+                 union all select key_id from kb.google_links) sealed
            where key_id <> $1
            group by key_id order by key_id"#,
         keys.first_id()

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rejoin_api::{ApiConfig, Server};
 use rejoin_embeddings::EmbeddingsArgs;
+use rejoin_outside::calendar::google::GoogleArgs;
 use rejoin_shared::config::BusKind;
 use rejoin_shared::db::{Db, Role};
 use rejoin_shared::tools::registry::Registry;
@@ -40,6 +41,8 @@ pub struct AppOptions {
     pub embeddings: EmbeddingsArgs,
     /// The tools of the workers.
     pub tools: Registry,
+    /// Of the API and the workers.
+    pub google: GoogleArgs,
 }
 
 impl Default for AppOptions {
@@ -52,6 +55,7 @@ impl Default for AppOptions {
             worker: |_| {},
             embeddings: EmbeddingsArgs::off(),
             tools: Registry::builtin(),
+            google: GoogleArgs::default(),
         }
     }
 }
@@ -126,6 +130,7 @@ impl TestApp {
         config.lease_ms = LEASE.as_millis() as u64;
         config.heartbeat_ms = config.lease_ms / 3;
         config.embeddings = self.options.embeddings.clone();
+        config.google = self.options.google.clone();
         (self.options.worker)(&mut config);
         let models = ModelSettings::openai_compatible(self.model.base_url());
         self.workers
@@ -189,6 +194,7 @@ async fn start_api(db: &TestDatabase, options: &AppOptions, port: u16) -> Server
     config.rate_per_s = 10_000;
     config.drain_grace_ms = 0;
     config.embeddings = options.embeddings.clone();
+    config.google = options.google.clone();
     (options.api)(&mut config);
     Server::start(config, CancellationToken::new())
         .await

@@ -8,6 +8,7 @@
 //! - `embedding_server`  a stand-in that makes vectors by a list of words
 //! - `mcp`           MCP servers: other people's, and one that misbehaves
 //! - `sources`       databases that are asked as data sources
+//! - `google`        a stand-in for Google Calendar
 //! - `web`           sites and search providers
 //! - `fuzzing`       what fuzzers feed with any bytes
 //! - `model_server`  a scripted model server that speaks OpenAI's protocol
@@ -16,6 +17,7 @@ pub mod app;
 pub mod client;
 pub mod embedding_server;
 pub mod fuzzing;
+pub mod google;
 pub mod issuer;
 pub mod mcp;
 pub mod model_server;

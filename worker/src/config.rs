@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use rejoin_embeddings::EmbeddingsArgs;
 use rejoin_outside::WebArgs;
+use rejoin_outside::calendar::google::GoogleArgs;
 use rejoin_shared::config::DatabaseArgs;
 use rejoin_shared::events::writer::WriterOptions;
 use rejoin_shared::horizon;
@@ -139,6 +140,9 @@ pub struct WorkerConfig {
     #[command(flatten)]
     pub web: WebArgs,
 
+    #[command(flatten)]
+    pub google: GoogleArgs,
+
     /// Serve Prometheus metrics here, e.g. 127.0.0.1:9464
     #[arg(long, env = "REJOIN_WORKER_METRICS")]
     pub metrics: Option<SocketAddr>,
@@ -187,6 +191,7 @@ impl WorkerConfig {
             mcp: McpArgs::default(),
             sources: SourceArgs::default(),
             web: WebArgs::default(),
+            google: GoogleArgs::default(),
             metrics: None,
         }
     }

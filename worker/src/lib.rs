@@ -12,6 +12,7 @@
 //! - `coordination` tools by which agents find and start each other, and ask people
 //! - `pools`        which tools there are for a project, and which of them an agent is given
 //! - `mcp`          MCP servers: connections, calls, what they offer
+//! - `google_calendar` the job that keeps a calendar the same as one at Google
 //! - `web_probe`    the job behind "test the search provider"
 //! - `net`          the HTTP client for URLs from a project
 //! - `maintenance`  sweeps: expired leases, dead jobs, stranded keys, retention
@@ -24,6 +25,7 @@ pub mod config;
 pub mod coordination;
 pub mod embedding;
 pub mod executor;
+pub mod google_calendar;
 pub mod jobs;
 pub mod maintenance;
 pub mod mcp;

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use rejoin_outside::calendar::google::consents;
 use rejoin_outside::pages;
 use rejoin_shared::commands::{
     AnswerError, ChangeDag, CloseQuestion, Closing, DagChange, DagError, FencedError, FinishRun, FireSchedule, RunError,
@@ -20,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::embedding;
+use crate::google_calendar;
 use crate::services::Services;
 
 /// Between two looks for expired leases: with the lease, it bounds how long a crash is felt (I6).
@@ -66,6 +68,9 @@ async fn sweep(services: &Services) {
         }
         if let Err(error) = embedding::sweep(services).await {
             warn!(%error, "looking for objects to embed failed; trying again");
+        }
+        if let Err(error) = google_calendar::sweep(services).await {
+            warn!(%error, "looking for calendars to synchronise failed; trying again");
         }
     }
 }
@@ -277,6 +282,7 @@ async fn retain_once(services: &Services) -> Result<(), sqlx::Error> {
     while days > 0.0 && consoles::sweep(db, days, CONSOLES).await? == CONSOLES.unsigned_abs() {}
     location::sweep(db).await?;
     while pages::sweep(db).await? {}
+    consents::sweep(db).await?;
     sqlx::query!("delete from kb.stream_tickets where expires_at < now()")
         .execute(db)
         .await?;

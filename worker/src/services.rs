@@ -8,6 +8,7 @@ use axum::routing::get;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use rejoin_embeddings::{Embedder, Endpoints};
 use rejoin_outside::Web;
+use rejoin_outside::calendar::google::Google;
 use rejoin_shared::db::{Db, Role};
 use rejoin_shared::events::EventWriter;
 use rejoin_shared::graph::meaning::SharedTextModel;
@@ -21,6 +22,7 @@ use crate::WorkerError;
 use crate::compression::Compressing;
 use crate::config::WorkerConfig;
 use crate::embedding::Embedding;
+use crate::google_calendar::GoogleCalendars;
 use crate::jobs::{Handler, Handlers};
 use crate::mcp::McpError;
 use crate::mcp::probe::Probe;
@@ -50,6 +52,8 @@ pub struct Services {
     pub sources: Sources,
     /// The web, as agents may use it.
     pub web: Web,
+    /// Calendars at Google.
+    pub google: Google,
     /// Of jobs that are not runs.
     pub handlers: Handlers,
     pub worker: Arc<WorkerInfo>,
@@ -88,12 +92,14 @@ impl Services {
             .map_err(McpError::from)?
             .map(Arc::new);
         let sources = Sources::new(&config.sources, keys.clone());
+        let google = Google::new(&config.google, &config.web.web_hosts, keys.clone());
         let web = Web::new(&config.web, keys);
         let connections = config.mcp.connections(db.sql.clone(), bus.clone(), call)?;
         Ok(Self {
             pools: Pools::start(tools, connections, sources.clone(), web.clone(), db.sql.clone(), &bus),
             sources,
             web,
+            google,
             writer: EventWriter::start(db.clone(), bus.clone(), config.writer()),
             models: Models::new(models)?,
             retry: RetryPolicy::default(),
@@ -104,6 +110,7 @@ impl Services {
                 Arc::new(Embedding),
                 Arc::new(Compressing),
                 Arc::new(WebProbe),
+                Arc::new(GoogleCalendars),
             ]),
             worker: Arc::new(worker),
             config: Arc::new(config),

@@ -1,11 +1,14 @@
 //! `/api/calendars`: the caller's calendars, and what happens in them. Agents put events there for the caller; nobody else sees them.
 
+use std::collections::HashMap;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header::LOCATION};
 use chrono::{DateTime, Utc};
 use rejoin_outside::calendar::events::{self, Calendar, MAX_CALENDARS};
 use rejoin_outside::calendar::feeds;
+use rejoin_outside::calendar::google::links;
 use rejoin_outside::calendar::occurrences::{self, AskError, Occurrence};
 use rejoin_shared::ids;
 use serde::{Deserialize, Serialize};
@@ -14,6 +17,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
+use super::google_calendars::GoogleState;
 use crate::caller::Caller;
 use crate::extract::{Body, Params, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
@@ -41,12 +45,16 @@ pub struct CalendarBody {
     pub work_project_id: Option<Uuid>,
     /// Whether whoever knows an address of its own may look at it
     pub has_feed: bool,
+    /// How it stands with its like at Google; none: there is no such
+    #[schema(value_type = Option<GoogleState>)]
+    pub google: Option<String>,
 }
 
 impl CalendarBody {
-    fn of(calendar: Calendar, has_feed: bool) -> Self {
+    fn of(calendar: Calendar, has_feed: bool, google: Option<String>) -> Self {
         Self {
             has_feed,
+            google,
             id: calendar.id,
             name: calendar.name,
             time_zone: calendar.time_zone,
@@ -56,8 +64,11 @@ impl CalendarBody {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Calendars {
     pub items: Vec<CalendarBody>,
+    /// Whether calendars can be linked with ones at Google
+    pub google_available: bool,
 }
 
 /// A calendar to make
@@ -131,12 +142,17 @@ async fn list(State(state): State<AppState>, caller: Caller) -> Result<Json<Cale
     let mut db = caller.walled(&state).await?;
     let calendars = events::calendars(&mut *db, caller.owner()).await?;
     let feeds = feeds::list(&mut *db, caller.owner()).await?;
+    let mut google: HashMap<Uuid, String> = links::states(&mut *db, caller.owner()).await?.into_iter().collect();
     let body = |calendar: Calendar| {
         let has_feed = feeds.contains(&calendar.id);
-        CalendarBody::of(calendar, has_feed)
+        let google = google.remove(&calendar.id);
+        CalendarBody::of(calendar, has_feed, google)
     };
     let items = calendars.into_iter().map(body).collect();
-    Ok(Json(Calendars { items }))
+    Ok(Json(Calendars {
+        items,
+        google_available: state.config.google.is_on(),
+    }))
 }
 
 /// Add a calendar
@@ -177,20 +193,26 @@ async fn create(
     Ok((
         StatusCode::CREATED,
         [(LOCATION, location)],
-        Json(CalendarBody::of(calendar, false)),
+        Json(CalendarBody::of(calendar, false, None)),
     ))
 }
 
 /// Remove a calendar with all its events
 #[utoipa::path(delete, path = "/api/calendars/{id}", tag = "calendars",
     params(("id" = Uuid, Path, description = "The calendar")),
-    responses((status = 204, description = "Gone"), Refused))]
+    responses((status = 204, description = "Gone"),
+        (status = 409, description = "It is linked with one at Google", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused))]
 async fn delete(
     State(state): State<AppState>,
     caller: Caller,
     Segments(id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
     let mut db = caller.walled(&state).await?;
+    if links::get(&mut *db, caller.owner(), id).await?.is_some() {
+        let detail = "the calendar is linked with one at Google: unlink it first";
+        return Err(Problem::conflict("calendar_linked", detail));
+    }
     if !events::delete_calendar(&mut *db, caller.owner(), id).await? {
         return Err(not_found());
     }

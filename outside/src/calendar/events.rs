@@ -357,3 +357,27 @@ pub async fn delete(db: &mut PgConnection, id: Uuid) -> Result<(), sqlx::Error> 
     .await?;
     Ok(())
 }
+
+/// Brings a deleted event back, as it was.
+pub async fn revive(db: &mut PgConnection, id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.calendar_events set deleted_at = null, version = version + 1, updated_at = now() where id = $1 and deleted_at is not null",
+        id
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// An owner's calendar.
+pub async fn calendar(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Result<Option<Calendar>, sqlx::Error> {
+    sqlx::query_as!(
+        Calendar,
+        "select id, name, time_zone, work_project from kb.calendars where project_id = $1 and owner_user_id = $2 and id = $3",
+        owner.project_id,
+        owner.user_id,
+        id
+    )
+    .fetch_optional(db)
+    .await
+}

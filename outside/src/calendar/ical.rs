@@ -14,7 +14,7 @@ use super::events::{Calendar, Content, Event};
 use super::recurrence::{at_wall, moved};
 use times::{duration, parameter, read_at, zone};
 
-mod times;
+pub mod times;
 
 /// Of a file [bytes].
 pub const MAX_BYTES: usize = 5 * 1024 * 1024;
@@ -69,7 +69,7 @@ pub fn id_of(uid: &str) -> Option<uuid::Uuid> {
 }
 
 /// A text without what may break a line.
-fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     let text = text.replace("\r\n", "\n");
     text.chars().filter(|c| *c == '\n' || !c.is_control()).collect()
 }
@@ -154,7 +154,7 @@ fn with_until(rrule: &str, change: impl Fn(&str) -> String) -> String {
 }
 
 /// The rule of an event of days ends on a day (RFC 5545, 3.3.10).
-fn rule_told(rrule: &str, content: &Content) -> String {
+pub fn rule_told(rrule: &str, content: &Content) -> String {
     with_until(rrule, |until| {
         let moment = NaiveDateTime::parse_from_str(until, "%Y%m%dT%H%M%SZ");
         match moment {
@@ -168,7 +168,7 @@ fn rule_told(rrule: &str, content: &Content) -> String {
 }
 
 /// Here a rule ends at a moment of UTC.
-fn rule_read(rrule: &str, content: &Content) -> String {
+pub fn rule_read(rrule: &str, content: &Content) -> String {
     let zone = content.time_zone;
     with_until(rrule, |until| {
         let wall = match NaiveDate::parse_from_str(until, DAY) {

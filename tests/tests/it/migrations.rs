@@ -169,6 +169,13 @@ async fn fill_waits(app: &TestApp) {
              select gen_random_uuid(), id, 'Lunch', now(), now(), 'Europe/Berlin' from kb.calendars;
          insert into kb.calendar_feeds (calendar_id, project_id, owner_user_id, hash)
              select id, project_id, owner_user_id, sha256('feed') from kb.calendars;
+         insert into kb.google_consents (state_hash, calendar_id, project_id, owner_user_id, verifier, redirect_url, expires_at)
+             select sha256('state'), id, project_id, owner_user_id, 'x', 'https://rejoin.example/', now() from kb.calendars;
+         insert into kb.google_links (calendar_id, project_id, owner_user_id, state, google_id, key_id, wrapped_key, ciphertext)
+             select id, project_id, owner_user_id, 'linked', 'work@example.org', 'a', repeat('x', 60)::bytea, repeat('x', 40)::bytea from kb.calendars;
+         insert into kb.google_events (calendar_id, event_id, google_id, etag, version, base, listing)
+             select calendar_id, id, 'abcde', '1', 1, '{}', 1 from kb.calendar_events;
+         insert into kb.google_marks (calendar_id) select id from kb.calendars;
          insert into kb.model_prices (project_id, model, input_usd, output_usd)
              select id, 'openai:gpt-4o', 2.5, 10 from kb.projects limit 1;",
     )

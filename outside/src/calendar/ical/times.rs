@@ -11,7 +11,7 @@ use super::{DAY, WALL};
 use crate::calendar::recurrence::at_wall;
 
 /// The value of a line's parameter, without its quotes.
-pub(super) fn parameter<'a>(line: &'a Line<'_>, name: &str) -> Option<&'a str> {
+pub fn parameter<'a>(line: &'a Line<'_>, name: &str) -> Option<&'a str> {
     let found = line
         .params
         .iter()
@@ -20,7 +20,7 @@ pub(super) fn parameter<'a>(line: &'a Line<'_>, name: &str) -> Option<&'a str> {
 }
 
 /// A time zone by IANA's name, which some programs write behind a path of theirs, or by the one that Windows has for it.
-pub(super) fn zone(name: &str) -> Option<Tz> {
+pub fn zone(name: &str) -> Option<Tz> {
     let tail = || {
         name.match_indices('/')
             .filter_map(|(at, _)| name[at + 1..].parse().ok())
@@ -31,7 +31,7 @@ pub(super) fn zone(name: &str) -> Option<Tz> {
 }
 
 /// A time of a line, and whether it is a day. What says no time zone goes by the event's.
-pub(super) fn read_at(line: &Line<'_>, value: &str, event_zone: Tz) -> Result<(DateTime<Utc>, bool), String> {
+pub fn read_at(line: &Line<'_>, value: &str, event_zone: Tz) -> Result<(DateTime<Utc>, bool), String> {
     let value = value.trim();
     if let Ok(day) = NaiveDate::parse_from_str(value, DAY) {
         return Ok((at_wall(event_zone, day.and_time(NaiveTime::MIN)), true));
@@ -50,7 +50,7 @@ pub(super) fn read_at(line: &Line<'_>, value: &str, event_zone: Tz) -> Result<(D
 }
 
 /// A length such as `PT1H30M` or `P1D` (RFC 5545, 3.3.6).
-pub(super) fn duration(text: &str) -> Option<Duration> {
+pub fn duration(text: &str) -> Option<Duration> {
     let mut rest = text.trim().trim_start_matches('+').strip_prefix('P')?;
     let mut seconds = 0_i64;
     while !rest.is_empty() {

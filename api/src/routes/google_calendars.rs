@@ -1,0 +1,377 @@
+//! `/api/calendars/{id}/google`: a calendar that is kept the same as one at Google. Users are sent there to let us in, and come back to the page,
+//! which brings the code here with the user's own session. Google itself is asked by workers alone.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use chrono::{DateTime, Utc};
+use rejoin_outside::calendar::google::consents::{self, CODE_MAX_BYTES, Outcome};
+use rejoin_outside::calendar::google::links::{self, Link};
+use rejoin_shared::audit::Action;
+use rejoin_shared::wakeup::Wake;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::agent_card::origin;
+use super::audit::record;
+use super::probes::Probe;
+use crate::caller::Caller;
+use crate::extract::{Body, Segments};
+use crate::problem::{BodyRefused, Problem, Refused};
+use crate::state::AppState;
+
+/// The page's own address to which Google sends users back.
+const BACK: &str = "/calendar/google";
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(begin_google, show_google, choose_google, unlink_google))
+        .routes(routes!(sync_google))
+        .routes(routes!(come_back_from_google))
+}
+
+/// How a calendar stands with its like at Google
+#[derive(Debug, ToSchema)]
+#[schema(rename_all = "lowercase")]
+pub enum GoogleState {
+    /// Which one it is to be the same as is not said yet
+    Choosing,
+    Linked,
+    /// Google does not let us in any more
+    Revoked,
+}
+
+/// Where the browser must go
+#[derive(Debug, Serialize, ToSchema)]
+pub struct GoogleConsentBody {
+    /// Google's page; from there the user comes back to `/calendar/google` of the web app, with `state`, and `code` or `error`
+    pub url: String,
+}
+
+/// What a user came back with from Google
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GoogleAnswer {
+    #[schema(max_length = 200)]
+    pub state: String,
+    #[schema(max_length = 4000)]
+    pub code: Option<String>,
+    /// Why there is no code, such as `access_denied`
+    #[schema(max_length = 200)]
+    pub error: Option<String>,
+}
+
+/// A calendar that was let in
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GoogleEntered {
+    pub calendar_id: Uuid,
+    pub link: GoogleLinkBody,
+}
+
+/// A calendar that the user has at Google
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GoogleChoice {
+    pub id: String,
+    pub name: String,
+    pub time_zone: String,
+    /// Changes made here would not go there
+    pub is_read_only: bool,
+    pub is_primary: bool,
+}
+
+/// The one that was chosen
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GoogleCalendarBody {
+    pub id: String,
+    pub name: String,
+    pub is_read_only: bool,
+}
+
+/// Something that the calendar's user should know
+#[derive(Debug, Serialize, ToSchema)]
+pub struct GoogleNote {
+    pub at: DateTime<Utc>,
+    pub text: String,
+}
+
+/// A calendar and its like at Google
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GoogleLinkBody {
+    #[schema(value_type = GoogleState)]
+    pub state: String,
+    /// The calendars that the user has at Google
+    pub choices: Vec<GoogleChoice>,
+    pub google_calendar: Option<GoogleCalendarBody>,
+    /// When both were last the same
+    pub synced_at: Option<DateTime<Utc>>,
+    pub is_syncing: bool,
+    /// Changes here that are not at Google yet
+    pub waiting: i64,
+    /// Why the last try failed
+    pub problem: Option<String>,
+    /// What should be known, the newest last, such as changes that were lost because Google's counted
+    pub notes: Vec<GoogleNote>,
+}
+
+impl From<Link> for GoogleLinkBody {
+    fn from(link: Link) -> Self {
+        let is_read_only = link.is_read_only;
+        let chosen = link
+            .google_id
+            .filter(|_| link.state != "choosing")
+            .map(|id| GoogleCalendarBody {
+                name: link.google_name.unwrap_or_else(|| id.clone()),
+                id,
+                is_read_only,
+            });
+        let choices = link.choices.into_iter().map(|choice| GoogleChoice {
+            id: choice.id,
+            name: choice.name,
+            time_zone: choice.time_zone,
+            is_read_only: choice.is_read_only,
+            is_primary: choice.is_primary,
+        });
+        let notes = link.notes.into_iter().map(|note| GoogleNote {
+            at: note.at,
+            text: note.text,
+        });
+        Self {
+            state: link.state,
+            choices: choices.collect(),
+            google_calendar: chosen,
+            synced_at: link.synced_at,
+            is_syncing: link.is_syncing,
+            waiting: link.waiting,
+            problem: link.problem,
+            notes: notes.collect(),
+        }
+    }
+}
+
+/// The calendar at Google to choose
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ChosenGoogleCalendar {
+    /// One of `choices`
+    #[schema(max_length = 1000)]
+    pub google_calendar_id: String,
+}
+
+fn no_link() -> Problem {
+    Problem::not_found("google_link_not_found", "The calendar's link with Google")
+}
+
+async fn link(state: &AppState, caller: &Caller, id: Uuid) -> Result<Link, Problem> {
+    let mut db = caller.walled(state).await?;
+    links::get(&mut *db, caller.owner(), id).await?.ok_or_else(no_link)
+}
+
+/// Begin to link a calendar with one at Google: where the user must go to let us in
+#[utoipa::path(post, path = "/api/calendars/{id}/google", tag = "calendars",
+    params(("id" = Uuid, Path, description = "The calendar")),
+    responses((status = 201, description = "Begun", body = GoogleConsentBody),
+        (status = 409, description = "It is linked already", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "The operator has not set up Google", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused))]
+async fn begin_google(
+    State(state): State<AppState>,
+    caller: Caller,
+    headers: HeaderMap,
+    Segments(id): Segments<Uuid>,
+) -> Result<(StatusCode, Json<GoogleConsentBody>), Problem> {
+    let args = &state.config.google;
+    if !args.is_on() {
+        let detail = "calendars can't be linked here: the operator has to set REJOIN_GOOGLE_CLIENT_ID and REJOIN_GOOGLE_CLIENT_SECRET";
+        return Err(Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "google_not_configured",
+            detail,
+        ));
+    }
+    let mut db = caller.walled(&state).await?;
+    let known = links::get(&mut *db, caller.owner(), id).await?;
+    if known.is_some_and(|link| link.state == "linked") {
+        return Err(Problem::conflict(
+            "calendar_linked",
+            "the calendar is linked already: unlink it first",
+        ));
+    }
+    let back = match &args.google_redirect_url {
+        Some(url) => url.to_string(),
+        None => format!("{}{BACK}", origin(&headers)),
+    };
+    let url = consents::begin(&mut db, args, caller.owner(), id, &back).await?;
+    let url = url.ok_or_else(|| Problem::not_found("calendar_not_found", "The calendar"))?;
+    db.commit().await?;
+    Ok((StatusCode::CREATED, Json(GoogleConsentBody { url: url.to_string() })))
+}
+
+/// Bring what Google gave the user: a worker takes the code there, and the user chooses next
+#[utoipa::path(post, path = "/api/google/consents", tag = "calendars", request_body = GoogleAnswer,
+    responses((status = 200, description = "Let in", body = GoogleEntered),
+        (status = 502, description = "Google failed, or gave nothing for the code", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 504, description = "No worker has an answer yet", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn come_back_from_google(
+    State(state): State<AppState>,
+    caller: Caller,
+    Body(answer): Body<GoogleAnswer>,
+) -> Result<Json<GoogleEntered>, Problem> {
+    let unknown = || {
+        let detail = "nobody was sent to Google with this state, or it is too old, or was used: begin again";
+        Problem::bad_request("consent_unknown", detail)
+    };
+    let owner = caller.owner();
+    let code = answer.code.as_deref().filter(|code| !code.is_empty());
+    let Some(code) = code else {
+        let mut db = caller.walled(&state).await?;
+        if !consents::end(&mut *db, owner, &answer.state).await? {
+            return Err(unknown());
+        }
+        db.commit().await?;
+        return Err(match answer.error.as_deref() {
+            None | Some("access_denied") => {
+                Problem::bad_request("consent_refused", "you did not let us in: nothing was linked")
+            }
+            Some(error) => {
+                let error: String = error.chars().filter(|c| !c.is_control()).take(200).collect();
+                Problem::new(StatusCode::BAD_GATEWAY, "google_failed", format!("Google says {error}"))
+            }
+        });
+    };
+    if code.len() > CODE_MAX_BYTES || code.contains('\0') {
+        let detail = format!("a code has at most {CODE_MAX_BYTES} bytes");
+        return Err(Problem::bad_request("invalid_code", detail));
+    }
+    let mut db = caller.walled(&state).await?;
+    let calendar_id = consents::come_back(&mut *db, owner, &answer.state, code).await?;
+    let calendar_id = calendar_id.ok_or_else(unknown)?;
+    db.commit().await?;
+    let job = json!({ "calendarId": calendar_id });
+    let mut probe = Probe::start(&state, &caller, links::KIND, job, calendar_id).await?;
+    loop {
+        let mut db = caller.walled(&state).await?;
+        match consents::outcome(&mut *db, owner, &answer.state).await? {
+            Outcome::Waiting => drop(db),
+            Outcome::Failed(failure) => {
+                consents::end(&mut *db, owner, &answer.state).await?;
+                db.commit().await?;
+                return Err(Problem::new(StatusCode::BAD_GATEWAY, "google_failed", failure));
+            }
+            Outcome::Entered => {
+                drop(db);
+                let link = link(&state, &caller, calendar_id).await?.into();
+                return Ok(Json(GoogleEntered { calendar_id, link }));
+            }
+        }
+        probe.wait(&state).await?;
+    }
+}
+
+/// How a calendar stands with its like at Google
+#[utoipa::path(get, path = "/api/calendars/{id}/google", tag = "calendars",
+    params(("id" = Uuid, Path, description = "The calendar")),
+    responses((status = 200, description = "The link", body = GoogleLinkBody), Refused))]
+async fn show_google(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+) -> Result<Json<GoogleLinkBody>, Problem> {
+    Ok(Json(link(&state, &caller, id).await?.into()))
+}
+
+/// Choose the calendar at Google; from now on both are kept the same
+#[utoipa::path(put, path = "/api/calendars/{id}/google", tag = "calendars", request_body = ChosenGoogleCalendar,
+    params(("id" = Uuid, Path, description = "The calendar")),
+    responses((status = 200, description = "Chosen", body = GoogleLinkBody),
+        (status = 409, description = "Google does not let us in any more, or another calendar is linked with it", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn choose_google(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+    Body(chosen): Body<ChosenGoogleCalendar>,
+) -> Result<Json<GoogleLinkBody>, Problem> {
+    let mut db = caller.walled(&state).await?;
+    let known = links::get(&mut *db, caller.owner(), id).await?.ok_or_else(no_link)?;
+    if known.state == "revoked" {
+        let detail = "Google does not let us in any more: let us in again first";
+        return Err(Problem::conflict("google_revoked", detail));
+    }
+    let choice = known
+        .choices
+        .iter()
+        .find(|choice| choice.id == chosen.google_calendar_id);
+    let choice = choice.ok_or_else(|| {
+        let detail = "googleCalendarId is none of `choices`: take one of their ids";
+        Problem::bad_request("unknown_google_calendar", detail)
+    })?;
+    if !links::choose(&mut db, id, choice).await? {
+        let detail = "another one of your calendars is linked with it: unlink that one first";
+        return Err(Problem::conflict("google_calendar_taken", detail));
+    }
+    let target = format!("calendar:{id}");
+    record(&mut db, &caller, Action::CalendarLinked, target, json!({})).await?;
+    db.commit().await?;
+    start(&state, &caller, id).await?;
+    Ok(Json(link(&state, &caller, id).await?.into()))
+}
+
+/// Synchronise a calendar with Google now
+#[utoipa::path(post, path = "/api/calendars/{id}/google/sync", tag = "calendars",
+    params(("id" = Uuid, Path, description = "The calendar")),
+    responses((status = 202, description = "A worker will", body = GoogleLinkBody),
+        (status = 409, description = "It is not linked, or not any more", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused))]
+async fn sync_google(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+) -> Result<(StatusCode, Json<GoogleLinkBody>), Problem> {
+    let known = link(&state, &caller, id).await?;
+    let mut db = caller.walled(&state).await?;
+    if !links::ask(&mut *db, caller.owner(), id).await? {
+        let detail = format!("the calendar is {}, so that it can't be synchronised", known.state);
+        return Err(Problem::conflict("calendar_not_linked", detail));
+    }
+    db.commit().await?;
+    start(&state, &caller, id).await?;
+    Ok((StatusCode::ACCEPTED, Json(link(&state, &caller, id).await?.into())))
+}
+
+/// Unlink a calendar from Google; its events stay on both sides
+#[utoipa::path(delete, path = "/api/calendars/{id}/google", tag = "calendars",
+    params(("id" = Uuid, Path, description = "The calendar")),
+    responses((status = 204, description = "Unlinked"), Refused))]
+async fn unlink_google(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+) -> Result<StatusCode, Problem> {
+    let mut db = caller.walled(&state).await?;
+    if !links::remove(&mut *db, caller.owner(), id).await? {
+        return Err(no_link());
+    }
+    let target = format!("calendar:{id}");
+    record(&mut db, &caller, Action::CalendarUnlinked, target, json!({})).await?;
+    db.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Lets a worker begin at once; the sweep would a moment later.
+async fn start(state: &AppState, caller: &Caller, id: Uuid) -> Result<(), Problem> {
+    let job = links::job(caller.project_id, id);
+    let mut db = caller.walled(state).await?;
+    rejoin_shared::queue::enqueue(&mut db, &job).await?;
+    db.commit().await?;
+    state.bus.publish(Wake::queue(job.queue));
+    Ok(())
+}

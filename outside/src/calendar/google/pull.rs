@@ -1,0 +1,153 @@
+//! Google's list of changes, page by page; each event is taken in a transaction of its own. Called by `sync`.
+//!
+//! Invariants: where the list goes on is stored after what was taken, so that a crash takes something twice and nothing never; what a list
+//! from nothing does not hold is asked for by itself before it is taken for gone.
+
+use std::collections::HashSet;
+
+use chrono_tz::Tz;
+use sqlx::PgPool;
+
+use super::client::{Client, GoogleError};
+use super::links::Working;
+use super::pairs;
+use super::sync::SyncError;
+use super::taking;
+use super::wire::{Item, Page};
+
+/// Pages that one job reads: far more than a calendar may hold.
+const MAX_PAGES: usize = 4_000;
+/// Events that are looked for at a time.
+const LOOKED_FOR: i64 = 100;
+
+pub(super) async fn pull(client: &Client, db: &PgPool, work: &mut Working, since: &str) -> Result<(), SyncError> {
+    if work.sync_token.is_none() && work.page_token.is_none() {
+        work.listing += 1;
+        store(db, work).await?;
+    }
+    let mut has_begun_anew = false;
+    for _ in 0..MAX_PAGES {
+        let (sync, page) = (work.sync_token.clone(), work.page_token.clone());
+        let page = match client
+            .page(&work.google_id, sync.as_deref(), page.as_deref(), since)
+            .await
+        {
+            Ok(page) => page,
+            // Its memory of what we know has ended, or it does not know the page any more.
+            Err(GoogleError::Gone | GoogleError::Refused(_))
+                if !has_begun_anew && (work.sync_token.is_some() || work.page_token.is_some()) =>
+            {
+                has_begun_anew = true;
+                (work.sync_token, work.page_token) = (None, None);
+                work.listing += 1;
+                store(db, work).await?;
+                continue;
+            }
+            Err(GoogleError::Gone) => {
+                let detail = "the calendar is not there any more, or this account does not see it".to_owned();
+                return Err(GoogleError::Failed(detail).into());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let zone = take_page(client, db, work, &page).await?;
+        let before = work.page_token.take();
+        match (page.next_page_token, page.next_sync_token) {
+            (Some(next), _) if Some(&next) == before.as_ref() => {
+                return Err(GoogleError::Failed("its list goes in circles".to_owned()).into());
+            }
+            (Some(next), _) => work.page_token = Some(next),
+            (None, Some(next)) => {
+                let was_from_nothing = work.sync_token.is_none();
+                if was_from_nothing {
+                    look_for_unseen(client, db, work, zone).await?;
+                }
+                work.sync_token = Some(next);
+                store(db, work).await?;
+                return Ok(());
+            }
+            (None, None) => return Err(GoogleError::Failed("its list has no end".to_owned()).into()),
+        }
+        store(db, work).await?;
+    }
+    Err(GoogleError::Failed(format!("its list has more than {MAX_PAGES} pages")).into())
+}
+
+async fn store(db: &PgPool, work: &Working) -> Result<(), SyncError> {
+    let mut tx = work.begin(db).await?;
+    work.go_on(&mut tx).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+async fn take_page(client: &Client, db: &PgPool, work: &Working, page: &Page) -> Result<Tz, SyncError> {
+    let zone = page
+        .time_zone
+        .as_deref()
+        .and_then(|name| name.parse().ok())
+        .unwrap_or(Tz::UTC);
+    let mut broken = Vec::new();
+    let mut items = Vec::new();
+    for value in &page.items {
+        match Item::of(value.clone()) {
+            Ok(item) => items.push(item),
+            Err(why) => broken.push(why),
+        }
+    }
+    if !broken.is_empty() {
+        let mut tx = work.begin(db).await?;
+        work.note(&mut tx, &broken).await?;
+        tx.commit().await?;
+    }
+    let (occurrences, whole): (Vec<_>, Vec<_>) = items.into_iter().partition(|item| item.recurring_event_id.is_some());
+    for item in &whole {
+        take(db, work, zone, item).await?;
+    }
+    // An event that an occurrence belongs to may be on a page to come.
+    let mut asked = HashSet::new();
+    for item in &occurrences {
+        let Some(series) = &item.recurring_event_id else {
+            continue;
+        };
+        if pairs::by_google(db, work.calendar_id, series).await?.is_none() && asked.insert(series.clone()) {
+            match client.get(&work.google_id, series).await {
+                Ok(series) => take(db, work, zone, &series).await?,
+                Err(GoogleError::Gone) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        take(db, work, zone, item).await?;
+    }
+    Ok(zone)
+}
+
+/// Takes one event as it is at Google.
+pub(super) async fn take(db: &PgPool, work: &Working, zone: Tz, item: &Item) -> Result<(), SyncError> {
+    let mut tx = work.begin(db).await?;
+    let notes = taking::take(&mut tx, work, zone, item).await?;
+    work.note(&mut tx, &notes).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// What Google has no word of, since it was removed there long ago, or lies before the time that was asked about.
+async fn look_for_unseen(client: &Client, db: &PgPool, work: &Working, zone: Tz) -> Result<(), SyncError> {
+    loop {
+        let unseen = pairs::unseen(db, work.calendar_id, work.listing, LOOKED_FOR).await?;
+        if unseen.is_empty() {
+            return Ok(());
+        }
+        for pair in unseen {
+            // Not there yet: a worker was lost on the way.
+            if !pair.etag.is_empty() {
+                match client.get(&work.google_id, &pair.google_id).await {
+                    Ok(item) => take(db, work, zone, &item).await?,
+                    Err(GoogleError::Gone) => take(db, work, zone, &taking::gone(&pair)).await?,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            let mut tx = work.begin(db).await?;
+            pairs::seen(&mut *tx, work.calendar_id, pair.event_id, work.listing).await?;
+            tx.commit().await?;
+        }
+    }
+}

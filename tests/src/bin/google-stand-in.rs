@@ -1,0 +1,13 @@
+//! The stand-in for Google Calendar by itself, for tests in a browser: prints where it listens, and answers until it is ended.
+
+use std::net::SocketAddr;
+
+use rejoin_tests::google::Google;
+
+#[tokio::main]
+#[expect(clippy::print_stdout, reason = "this is how it tells where it is")]
+async fn main() {
+    let google = Google::listen(SocketAddr::from(([127, 0, 0, 1], 0))).await;
+    println!("listening on {}", google.url);
+    std::future::pending::<()>().await;
+}

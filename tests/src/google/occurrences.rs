@@ -1,0 +1,104 @@
+//! When events at the stand-in happen: those that come back, by their rules.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
+use chrono_tz::Tz;
+use rejoin_outside::calendar::recurrence::{Series, at_wall};
+use serde_json::Value;
+
+use super::account::ZONE;
+use super::linked::Happening;
+
+pub fn is_cancelled(event: &Value) -> bool {
+    event["status"] == "cancelled"
+}
+
+/// A time of an event; of a day its beginning.
+pub fn moment(time: &Value) -> Option<DateTime<Utc>> {
+    if let Some(day) = time["date"].as_str() {
+        let day = NaiveDate::parse_from_str(day, "%Y-%m-%d").ok()?;
+        return Some(at_wall(ZONE, day.and_time(NaiveTime::MIN)));
+    }
+    let text = time["dateTime"].as_str()?;
+    Some(DateTime::parse_from_rfc3339(text).ok()?.with_timezone(&Utc))
+}
+
+/// Whether an event that comes back begins then.
+pub fn happens(event: &Value, at: DateTime<Utc>) -> bool {
+    let lines: Vec<&str> = event["recurrence"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let Some(rule) = lines.iter().find_map(|line| line.strip_prefix("RRULE:")) else {
+        return false;
+    };
+    let time_zone: Tz = event["start"]["timeZone"]
+        .as_str()
+        .and_then(|name| name.parse().ok())
+        .unwrap_or(ZONE);
+    let is_days = event["start"]["date"].is_string();
+    let compact = match is_days {
+        true => at.with_timezone(&ZONE).format("%Y%m%d").to_string(),
+        false => at.format("%Y%m%dT%H%M%SZ").to_string(),
+    };
+    let by_wall = at.with_timezone(&time_zone).format("%Y%m%dT%H%M%S").to_string();
+    let names = |line: &str| match line.contains("TZID=") {
+        true => line.contains(&by_wall),
+        false => line.contains(&compact),
+    };
+    let left_out = lines.iter().any(|line| line.starts_with("EXDATE") && names(line));
+    // Of days a rule ends on a day.
+    let rule = rule.split(';').map(|part| match part.strip_prefix("UNTIL=") {
+        Some(day) if day.len() == 8 => format!("UNTIL={day}T235959Z"),
+        _ => part.to_owned(),
+    });
+    let rule = rule.collect::<Vec<_>>().join(";");
+    let Some(start) = moment(&event["start"]) else {
+        return false;
+    };
+    let series = Series {
+        rrule: &rule,
+        start,
+        time_zone,
+    };
+    !left_out && series.has(at).unwrap_or(false)
+}
+
+/// What happens between two moments, in order.
+pub fn within(events: &BTreeMap<String, Value>, from: DateTime<Utc>, to: DateTime<Utc>) -> Happening {
+    let mut found = Vec::new();
+    for event in events.values().filter(|event| !is_cancelled(event)) {
+        let Some((start, end)) = moment(&event["start"]).zip(moment(&event["end"])) else {
+            continue;
+        };
+        let title = event["summary"].as_str().unwrap_or_default().to_owned();
+        if !event["recurrence"].is_array() {
+            found.push((title, start, end));
+            continue;
+        }
+        let wall = |at: DateTime<Utc>| at.with_timezone(&ZONE).naive_local();
+        let days = wall(end) - wall(start);
+        let mut at = start;
+        while at < to {
+            let name = match event["start"]["date"].is_string() {
+                true => wall(at).format("%Y%m%d").to_string(),
+                false => at.format("%Y%m%dT%H%M%SZ").to_string(),
+            };
+            let is_changed = events.contains_key(&format!("{}_{name}", event["id"].as_str().unwrap_or_default()));
+            if happens(event, at) && !is_changed {
+                let end = match event["start"]["date"].is_string() {
+                    true => at_wall(ZONE, wall(at) + days),
+                    false => at + (end - start),
+                };
+                found.push((title.clone(), at, end));
+            }
+            at = at_wall(ZONE, wall(at) + chrono::Duration::days(1));
+        }
+    }
+    found.retain(|(_, start, end)| *start < to && *end > from);
+    found.sort();
+    found
+}

@@ -1,0 +1,58 @@
+//! The job that keeps a calendar the same as one at Google, and takes there the codes that users come back with. The sweep enqueues one where a
+//! calendar is due, or was changed here; at most one lives per calendar.
+
+use async_trait::async_trait;
+use rejoin_outside::calendar::google::{links, sync};
+use rejoin_shared::queue::{self, ClaimedJob, Outcome};
+use rejoin_shared::wakeup::Wake;
+
+use crate::claimer::Signals;
+use crate::jobs::Handler;
+use crate::services::Services;
+
+/// Does jobs of the kind [`links::KIND`].
+pub struct GoogleCalendars;
+
+#[async_trait]
+impl Handler for GoogleCalendars {
+    fn kind(&self) -> &'static str {
+        links::KIND
+    }
+
+    async fn handle(&self, services: &Services, job: &ClaimedJob, signals: &Signals) -> Outcome {
+        let Some(calendar_id) = job.payload["calendarId"].as_str().and_then(|id| id.parse().ok()) else {
+            return Outcome::Fail {
+                error: "the job names no calendar".to_owned(),
+            };
+        };
+        // Wherever it is given up, the next one goes on.
+        let done = tokio::select! {
+            biased;
+            () = signals.drain.cancelled() => return Outcome::HandOver,
+            () = signals.lost.cancelled() => return Outcome::HandOver,
+            () = signals.cancel.cancelled() => return Outcome::Complete,
+            done = sync::run(&services.google, &services.db.sql, calendar_id) => done,
+        };
+        match done {
+            Ok(done) => {
+                if done.has_entered {
+                    // Whoever waits for it looks.
+                    services.bus.publish(Wake::tools(job.project_id));
+                }
+                Outcome::Complete
+            }
+            Err(error) => Outcome::Retry {
+                error: error.to_string(),
+                after: None,
+            },
+        }
+    }
+}
+
+/// Lets calendars be synchronised that are due.
+pub async fn sweep(services: &Services) -> Result<(), sqlx::Error> {
+    if links::sweep(&services.db.sql).await? {
+        services.bus.publish(Wake::queue(queue::DEFAULT_QUEUE));
+    }
+    Ok(())
+}
