@@ -113,16 +113,15 @@ impl Linked {
         link
     }
 
-    /// Waits until a job that begins now has ended well.
+    /// Waits until a job that begins after now has ended well, and left nothing.
     pub async fn synced(&self) -> Value {
-        let began = Utc::now();
+        let now = self.turns().await.0;
         let mut seen = Value::Null;
         let waited = async {
             wait_for("the calendar to be synchronised", async || {
-                let link = self.state().await;
-                let at: Option<DateTime<Utc>> = serde_json::from_value(link["syncedAt"].clone()).expect("a time");
-                seen = link;
-                (at.is_some_and(|at| at > began) && seen["waiting"] == 0 && self.began_after(began).await).then_some(())
+                let (turn, has_ended_well) = self.turns().await;
+                seen = self.state().await;
+                (turn > now && has_ended_well && seen["waiting"] == 0).then_some(())
             })
             .await;
         };
@@ -132,13 +131,12 @@ impl Linked {
         seen
     }
 
-    async fn began_after(&self, moment: DateTime<Utc>) -> bool {
-        sqlx::query_scalar("select coalesce(began_at >= $1, false) from kb.google_links limit 1")
-            .bind(moment)
+    /// How many jobs have begun, and whether the last one has ended well.
+    async fn turns(&self) -> (i64, bool) {
+        let row = sqlx::query_as("select turn, coalesce(ended_at = synced_at, false) from kb.google_links limit 1")
             .fetch_optional(&self.app.db.pool)
-            .await
-            .expect("a row")
-            .unwrap_or(false)
+            .await;
+        row.expect("a row").unwrap_or_default()
     }
 
     /// Adds an event here. Returns its id.

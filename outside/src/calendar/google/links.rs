@@ -2,7 +2,7 @@
 //!
 //! Invariant: a job works under its turn, and what an older job of the same calendar still wants to write is refused: [`Working::begin`].
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 use rejoin_shared::conversations::Owner;
 use rejoin_shared::queue::{self, NewJob};
 use rejoin_shared::secrets::envelope::Sealed;
@@ -229,6 +229,8 @@ pub(super) struct Working {
     pub page_token: Option<String>,
     pub listing: i64,
     pub failures: i32,
+    /// When the turn began, by UTC.
+    pub today: NaiveDate,
 }
 
 /// The turn is over: another job has begun, or the calendar is not linked any more.
@@ -261,7 +263,8 @@ impl Working {
             r#"update kb.google_links
                set turn = turn + 1, began_at = now(), ended_at = null, due_at = now() + make_interval(secs => $2)
                where calendar_id = $1 and state = 'linked'
-               returning project_id, owner_user_id, turn, google_id as "google_id!", read_only, sync_token, page_token, listing, failures"#,
+               returning project_id, owner_user_id, turn, google_id as "google_id!", read_only, sync_token, page_token, listing, failures,
+                         (now() at time zone 'utc')::date as "today!""#,
             calendar_id,
             next_s
         )
@@ -281,6 +284,7 @@ impl Working {
             page_token: row.page_token,
             listing: row.listing,
             failures: row.failures,
+            today: row.today,
         }))
     }
 
@@ -361,15 +365,15 @@ impl Working {
         if texts.is_empty() {
             return Ok(());
         }
-        let known = sqlx::query_scalar!(
-            "select notes from kb.google_links where calendar_id = $1",
+        let known = sqlx::query!(
+            r#"select notes, now() as "now!" from kb.google_links where calendar_id = $1"#,
             self.calendar_id
         )
         .fetch_one(&mut *db)
         .await?;
-        let mut notes: Vec<Note> = serde_json::from_value(known).unwrap_or_default();
+        let mut notes: Vec<Note> = serde_json::from_value(known.notes).unwrap_or_default();
         notes.extend(texts.iter().map(|text| Note {
-            at: Utc::now(),
+            at: known.now,
             text: text.chars().take(NOTE_MAX_CHARS).collect(),
         }));
         let newest = notes.split_off(notes.len().saturating_sub(NOTES));

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use chrono::Utc;
+use chrono::Days;
 use rejoin_shared::google_tokens;
 use rejoin_shared::secrets::SecretError;
 use sqlx::PgPool;
@@ -86,7 +86,7 @@ async fn synchronise(google: &Google, db: &PgPool, work: &mut Working) -> Result
         .await?
         .ok_or(SyncError::Over)?;
     let client = google.client(token.expose_text().unwrap_or_default()).await?;
-    let since = Utc::now() - chrono::Duration::days(i64::from(google.args.google_days_back));
+    let since = work.today - Days::new(u64::from(google.args.google_days_back));
     // By the day, so that a list that was begun goes on with the same question.
     let since = since.format("%Y-%m-%dT00:00:00Z").to_string();
     pull::pull(&client, db, work, &since).await?;
