@@ -131,6 +131,18 @@ impl Linked {
         seen
     }
 
+    /// Lets a job begin, and goes on while it works.
+    pub async fn begin(&self) {
+        let now = self.turns().await.0;
+        let path = format!("{}/google/sync", self.calendar);
+        wait_for("a job to begin", async || {
+            // Google's failures make others late.
+            self.client.post(&path, json!({})).await;
+            (self.turns().await.0 > now).then_some(())
+        })
+        .await;
+    }
+
     /// How many jobs have begun, and whether the last one has ended well.
     async fn turns(&self) -> (i64, bool) {
         let row = sqlx::query_as("select turn, coalesce(ended_at = synced_at, false) from kb.google_links limit 1")

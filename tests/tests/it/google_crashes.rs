@@ -184,6 +184,9 @@ async fn e56_random_changes_on_both_sides_with_workers_that_die_end_the_same_on_
             35 => linked.google.account().forget_tokens(),
             _ => {}
         }
+        if nth % 3 == 2 {
+            linked.begin().await;
+        }
         if nth % 11 == 10 {
             linked.app.crash_workers();
             linked.app.add_worker();

@@ -19,6 +19,9 @@ use serde_json::{Value, json};
 const FROM: &str = "2027-02-01T00:00:00Z";
 const TO: &str = "2027-06-01T00:00:00Z";
 
+/// What Google answers.
+type Answer = Box<dyn Fn() -> Response + Send>;
+
 fn is_list(asked: &Asked) -> bool {
     asked.method == "GET" && asked.path.ends_with("/events")
 }
@@ -251,7 +254,7 @@ async fn a8_a9_answers_that_nobody_should_believe_are_told_and_change_nothing() 
     let before = linked.same(FROM, TO).await;
     let place = elsewhere.url.clone();
     let json = |value: Value| move || axum::Json(value.clone()).into_response();
-    let hostile: Vec<(&str, Box<dyn Fn() -> Response + Send>)> = vec![
+    let hostile: Vec<(&str, Answer)> = vec![
         ("where the token must not go", Box::new(move || to(place.clone()))),
         (
             "larger than",
