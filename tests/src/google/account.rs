@@ -145,6 +145,11 @@ impl Account {
             .collect()
     }
 
+    /// The same with those that are cancelled.
+    pub fn everything(&self, calendar: &str) -> Vec<Value> {
+        self.calendars[calendar].events.values().cloned().collect()
+    }
+
     /// The event of a title.
     pub fn find(&self, calendar: &str, title: &str) -> Option<Value> {
         self.events(calendar)

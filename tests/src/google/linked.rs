@@ -211,11 +211,20 @@ impl Linked {
         let only = |these: &Happening, those: &Happening| -> Happening {
             these.iter().filter(|one| !those.contains(one)).cloned().collect()
         };
+        let rows: Vec<String> = sqlx::query_scalar(
+            "select to_jsonb(e)::text || ' ' || coalesce(to_jsonb(p)::text, 'unpaired')
+             from kb.calendar_events e left join kb.google_events p on p.event_id = e.id order by e.series_id nulls first, e.id",
+        )
+        .fetch_all(&self.app.db.pool)
+        .await
+        .expect("rows");
         panic!(
-            "only here: {:?}\nonly there: {:?}\n{:#}",
+            "only here: {:?}\nonly there: {:?}\n{:#}\nhere:\n{}\nthere:\n{:#}",
             only(&seen.0, &seen.1),
             only(&seen.1, &seen.0),
-            self.state().await["notes"]
+            self.state().await["notes"],
+            rows.join("\n"),
+            json!(self.google.account().everything(PRIMARY))
         );
     }
 }
