@@ -12,17 +12,11 @@ import { DayEvents } from './DayEvents';
 import { type Day, dayFrom, HERE, inShort, localDay, momentOf, monthInWords, monthOf, plusDays, plusMonths, weekOf } from './days';
 import { EventEditor } from './EventEditor';
 import { Files } from './Files';
-import type { GoogleState } from './google';
 import { MonthGrid } from './MonthGrid';
 import { NewCalendar } from './NewCalendar';
 import { byDay, type Occurrence } from './placed';
 
-export type Calendar = Schemas['CalendarBody'] & { google?: GoogleState | null };
-interface Calendars {
-  items: Calendar[];
-  /** Whether calendars can be linked with Google's. */
-  googleAvailable?: boolean;
-}
+export type Calendar = Schemas['CalendarBody'];
 /** What the editor is open for: an event that there is, or a day for a new one. */
 export type Opened = { occurrence: Occurrence } | { day: Day };
 
@@ -30,7 +24,7 @@ export function CalendarView() {
   const me = useMe();
   const search = useSearch({ from: '/calendar' });
   const navigate = useNavigate({ from: '/calendar' });
-  const calendars = useQuery({ queryKey: ['calendars'], queryFn: () => api<Calendars>('/api/calendars') });
+  const calendars = useQuery({ queryKey: ['calendars'], queryFn: () => api<Schemas['Calendars']>('/api/calendars') });
   const [isMaking, setMaking] = useState(false);
   const mayWrite = me.scopes.includes('write');
   const items = calendars.data?.items ?? [];

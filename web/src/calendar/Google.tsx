@@ -1,13 +1,13 @@
 // A calendar and one of Google's kept the same: linked, watched, unlinked.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useRef } from 'react';
-import { api } from '../api/http';
+import { api, type Schemas } from '../api/http';
 import { Dialog } from '../ui/Dialog';
 import { Fact, Facts } from '../ui/Facts';
 import { Failed } from '../ui/Failed';
 import { Ago, ErrorNote, Waiting } from '../ui/parts';
 import type { Calendar } from './CalendarView';
-import { type Choice, type GoogleLink, leaveFor, linkKey, linkPath, type useLink } from './google';
+import { type GoogleLink, leaveFor, linkKey, linkPath, type useLink } from './google';
 
 interface GoogleProps {
   calendar: Calendar;
@@ -30,7 +30,7 @@ export function Google({ calendar, link, onClose }: GoogleProps) {
   // What was refused may be so because it is not as it is shown.
   const onError = () => queries.invalidateQueries({ queryKey: linkKey(calendar.id) });
   const go = useMutation({
-    mutationFn: async () => leaveFor((await api<{ url: string }>(path, { method: 'POST', body: {} })).url),
+    mutationFn: async () => leaveFor((await api<Schemas['GoogleConsentBody']>(path, { method: 'POST', body: {} })).url),
     onError,
   });
   const choose = useMutation({
@@ -99,7 +99,7 @@ export function Google({ calendar, link, onClose }: GoogleProps) {
 }
 
 /** Which of the calendars at Google it is to be. */
-function Choices({ choices, isBusy, onChosen }: { choices: Choice[]; isBusy: boolean; onChosen: (id: string) => void }) {
+function Choices({ choices, isBusy, onChosen }: { choices: GoogleLink['choices']; isBusy: boolean; onChosen: (id: string) => void }) {
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     onChosen(String(new FormData(event.currentTarget).get('choice')));
@@ -144,11 +144,11 @@ function Standing({ link: { googleCalendar, syncedAt, isSyncing, waiting, proble
       <p className="quiet" role="status">
         {isSyncing ? 'Synchronising…' : ''}
       </p>
-      {problem === null ? null : (
+      {problem ? (
         <p className="note bad" role="alert">
           {problem}
         </p>
-      )}
+      ) : null}
       {notes.length === 0 ? null : (
         <>
           <h3 id="told-lately">Told lately</h3>

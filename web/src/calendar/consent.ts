@@ -1,18 +1,14 @@
 // What Google sends the browser back with. It is a secret for a few minutes: taken out of the address before anything is shown, and sent once.
-import { api } from '../api/http';
-import type { GoogleLink } from './google';
+import { api, type Schemas } from '../api/http';
 
 /** The address that Google sends the browser back to. */
 const BACK = '/calendar/google';
 
 export type Consent = { state: string; code: string } | { state: string; error: string };
-export interface Consented {
-  calendarId: string;
-  link: GoogleLink;
-}
+type Entered = Schemas['GoogleEntered'];
 
 let brought: Consent | null = null;
-let sent: Promise<Consented> | undefined;
+let sent: Promise<Entered> | undefined;
 
 /** Takes it out of the address and the history, if this is where it is. */
 export function takeConsent(): void {
@@ -25,9 +21,9 @@ export function takeConsent(): void {
 }
 
 /** Sends it, once for all who ask; null: Google has sent nothing along, or it was sent before a reload. */
-export function sendConsent(): Promise<Consented> | null {
+export function sendConsent(): Promise<Entered> | null {
   const body = brought;
   brought = null;
-  if (body) sent = api<Consented>('/api/google/consents', { method: 'POST', body });
+  if (body) sent = api<Entered>('/api/google/consents', { method: 'POST', body });
   return sent ?? null;
 }

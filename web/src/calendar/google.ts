@@ -1,33 +1,10 @@
 // A calendar's link to one of Google's: what the API tells of it, and the way to Google's own page.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef } from 'react';
-import { api, Problem } from '../api/http';
+import { api, Problem, type Schemas } from '../api/http';
 import type { Calendar } from './CalendarView';
 
-export type GoogleState = 'choosing' | 'linked' | 'revoked';
-
-/** A calendar at Google that may be chosen. */
-export interface Choice {
-  id: string;
-  name: string;
-  timeZone: string;
-  isReadOnly: boolean;
-  isPrimary: boolean;
-}
-
-export interface GoogleLink {
-  state: GoogleState;
-  choices: Choice[];
-  googleCalendar: { id: string; name: string; isReadOnly: boolean } | null;
-  /** When both sides were last the same. */
-  syncedAt: string | null;
-  isSyncing: boolean;
-  /** Changes here that are not at Google yet. */
-  waiting: number;
-  problem: string | null;
-  /** What was told lately: where Google's word counted, what can't be taken; the newest last. */
-  notes: { at: string; text: string }[];
-}
+export type GoogleLink = Schemas['GoogleLinkBody'];
 
 /** While something is on its way, it is asked for again after [ms]. */
 const AGAIN_MS = 2_000;
