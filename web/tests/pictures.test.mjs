@@ -7,13 +7,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { ask, finished, launch, PROGRAM, signedIn } from './support/browser.mjs';
-import { BINARY, startDev } from './support/dev.mjs';
+import { BINARY, startDev, until } from './support/dev.mjs';
+import { noGoogle, startGoogle } from './support/google.mjs';
 import { startModel } from './support/model.mjs';
 
 const KEPT = join(import.meta.dirname, '../../docs/pictures');
 /** Where new ones go; none: nowhere that lasts. */
 const FOLDER = process.env.REJOIN_TEST_PICTURES;
-const skip = !BINARY || !PROGRAM ? 'SKIPPED: REJOIN_TEST_BIN names no binary, or there is no Chromium' : false;
+const skip = !BINARY || !PROGRAM ? 'SKIPPED: REJOIN_TEST_BIN names no binary, or there is no Chromium' : noGoogle;
 
 const VIEWPORT = { width: 1200, height: 750 };
 
@@ -40,7 +41,7 @@ function reply(messages) {
   return { text: 'Found what was asked for.', paceMs: 0 };
 }
 
-/** A project with tasks and documents, and a calendar; the ids of the project and of a document with two versions. */
+/** A project with tasks and documents, and a calendar; the ids of the project, of a document with two versions, and of the calendar. */
 async function boardAndCalendar(dev) {
   const make = async (path, body) => {
     const made = await dev.api(path, { method: 'POST', body });
@@ -83,17 +84,45 @@ async function boardAndCalendar(dev) {
     body: { content: '# Before the van comes\n\n1. Empty the **cellar**\n2. Read the meters\n3. Catch the cat\n\n| room | who |\n| --- | --- |\n| kitchen | Anna |\n| cellar | Carla |\n', changeSummary: 'Carla helps' },
   });
   assert.equal(status, 200, JSON.stringify(changed));
-  return { project: project.id, document: checklist.id };
+  return { project: project.id, document: checklist.id, calendar: calendar.id };
 }
 
-test('each view has its pictures', { skip }, async () => {
+/** The calendar and one of Google's are kept the same; an event was changed on both sides, which is told. */
+async function keptTheSame(dev, google, calendar) {
+  const call = async (path, method, body) => {
+    const { body: answer, status } = await dev.api(path, { method, body });
+    assert.ok(status < 300, JSON.stringify(answer));
+    return answer;
+  };
+  const link = `/api/calendars/${calendar}/google`;
+  const over = () => until('both are the same', async () => {
+    const now = await call(link, 'GET');
+    return now.syncedAt && !now.isSyncing && now.waiting === 0 && now;
+  });
+  const { url } = await call(link, 'POST', {});
+  const back = new URL((await fetch(url, { redirect: 'manual' })).headers.get('location')).searchParams;
+  await call('/api/google/consents', 'POST', { state: back.get('state'), code: back.get('code') });
+  const chosen = 'team@group.calendar.google.com';
+  await call(link, 'PUT', { googleCalendarId: chosen });
+  await over();
+  const there = (await google.ask(`/calendars/${chosen}/events`)).items.find(({ summary }) => summary === 'Conference');
+  await google.ask(`/calendars/${chosen}/events/${there.id}`, { method: 'PATCH', body: { location: 'Porto' } });
+  const here = (await call(`/api/calendars/${calendar}/events?from=2026-11-17T00:00:00Z&to=2026-11-20T00:00:00Z`, 'GET')).items.find(({ title }) => title === 'Conference');
+  await call(`/api/calendar-events/${here.eventId}?scope=all`, 'PATCH', { location: 'Madrid' });
+  await until("that Google's counts is told", async () => (await call(link, 'GET')).notes.length > 0);
+  await over();
+}
+
+test('each view has its pictures', { skip }, async (t) => {
   const folder = FOLDER ?? mkdtempSync(join(tmpdir(), 'rejoin-pictures-'));
   mkdirSync(folder, { recursive: true });
   const model = await startModel(reply);
   const data = realpathSync(mkdtempSync(join(tmpdir(), 'rejoin-pictures-data-')));
   const database = join(data, 'shop.db');
   execFileSync('sqlite3', [database, "create table orders (id integer primary key, customer text, euros real); insert into orders values (1, 'Anna', 12.5), (2, 'Berta', null), (3, 'Carlos', 99)"]);
-  const dev = await startDev(model.url, { env: { REJOIN_SOURCE_FOLDERS: data } });
+  const google = await startGoogle();
+  t.after(google.stop);
+  const dev = await startDev(model.url, { env: { ...google.env, REJOIN_SOURCE_FOLDERS: data } });
   const { body: source } = await dev.api(`/api/projects/${dev.projectId}/data-sources`, { method: 'POST', body: { name: 'shop', kind: 'sqlite', settings: { path: database } } });
   const browser = await launch();
   const task = (id, title, after = []) => ({ id, title, agent: 'graph-query-agent', after });
@@ -104,7 +133,8 @@ test('each view has its pictures', { skip }, async () => {
     task('compare', 'Compare', ['left', 'right']),
     task('report', 'Write it down', ['compare', 'old']),
   ];
-  const { project, document } = await boardAndCalendar(dev);
+  const { project, document, calendar } = await boardAndCalendar(dev);
+  await keptTheSame(dev, google, calendar);
   const dag = await dev.api(`/api/projects/${dev.projectId}/task-dags`, { method: 'POST', body: { name: 'Dependencies of apt', tasks } });
   for (const colorScheme of ['light', 'dark']) {
     const { context, page } = await signedIn(browser, dev, { colorScheme, viewport: VIEWPORT, timezoneId: 'Europe/Berlin' });
@@ -145,6 +175,9 @@ test('each view has its pictures', { skip }, async () => {
     await page.goto(`${dev.url}/calendar?date=2026-11-24`);
     await page.getByText('Night train').first().waitFor();
     await take('calendar');
+    await page.getByRole('button', { name: 'Google…' }).click();
+    await page.getByRole('dialog', { name: 'Google Calendar' }).getByText('Told lately').waitFor();
+    await take('google');
     await page.goto(`${dev.url}/operations`);
     await page.getByRole('row', { name: /alive/ }).first().waitFor();
     await take('operations');
