@@ -5,8 +5,9 @@
 use chrono::{DateTime, Duration, Utc};
 use chrono_tz::Tz;
 use rejoin_shared::conversations::Owner;
+use sha2::{Digest, Sha256};
 use sqlx::{PgConnection, PgExecutor};
-use uuid::Uuid;
+use uuid::{Builder, Uuid};
 
 use super::recurrence::Series;
 
@@ -35,6 +36,22 @@ impl Calendar {
     pub fn zone(&self) -> Tz {
         self.time_zone.parse().unwrap_or(Tz::UTC)
     }
+}
+
+/// The id of what somebody else calls so, in parts that can't be mistaken for each other: always the same in a calendar.
+pub fn id_in(calendar: Uuid, name: &[&[u8]]) -> Uuid {
+    let mut hasher = Sha256::new();
+    hasher.update(calendar.as_bytes());
+    for part in name {
+        hasher.update(part);
+    }
+    let mut bytes = *calendar.as_bytes();
+    // The first six bytes are the time.
+    bytes[6..].copy_from_slice(&hasher.finalize()[..10]);
+    Builder::from_bytes(bytes)
+        .with_version(uuid::Version::SortRand)
+        .with_variant(uuid::Variant::RFC4122)
+        .into_uuid()
 }
 
 /// Whether this is IANA's name of a time zone.

@@ -7,9 +7,8 @@ use std::time::Instant;
 
 use chrono::{DateTime, Utc};
 use rejoin_shared::conversations::Owner;
-use sha2::{Digest, Sha256};
 use sqlx::PgConnection;
-use uuid::{Builder, Uuid};
+use uuid::Uuid;
 
 use super::events::{self, Calendar, Event};
 use super::ical::{self, Found, LIMIT, Read, Told, refuse};
@@ -30,17 +29,8 @@ pub struct Imported {
 
 /// The id of what a file calls so: always the same in a calendar.
 fn id_of(calendar: Uuid, uid: &str, replaces: Option<DateTime<Utc>>) -> Uuid {
-    let mut hasher = Sha256::new();
-    hasher.update(calendar.as_bytes());
-    hasher.update(replaces.map_or(i64::MIN, |at| at.timestamp()).to_be_bytes());
-    hasher.update(uid.as_bytes());
-    let mut bytes = *calendar.as_bytes();
-    // The first six bytes are the time.
-    bytes[6..].copy_from_slice(&hasher.finalize()[..10]);
-    Builder::from_bytes(bytes)
-        .with_version(uuid::Version::SortRand)
-        .with_variant(uuid::Variant::RFC4122)
-        .into_uuid()
+    let replaces = replaces.map_or(i64::MIN, |at| at.timestamp()).to_be_bytes();
+    events::id_in(calendar, &[&replaces, uid.as_bytes()])
 }
 
 /// The event of a calendar that a file calls so: one that was written from here, or one that was imported.

@@ -8,7 +8,7 @@ use chrono_tz::Tz;
 use serde_json::{Value, json};
 
 use super::linked::Happening;
-use super::occurrences::{self, happens, is_cancelled, moment};
+use super::occurrences::{self, comes_back, happens, is_cancelled, moment};
 
 /// Why Google does not do something.
 #[derive(Debug)]
@@ -248,6 +248,9 @@ impl Account {
         }
         if event["recurrence"].is_array() && start["dateTime"].is_string() && !start["timeZone"].is_string() {
             return refuse(400, "required", "Missing time zone definition for start time.");
+        }
+        if event["recurrence"].is_array() && !comes_back(event) {
+            return refuse(400, "invalid", "The event has no occurrences.");
         }
         match event["recurringEventId"].is_string() && event["recurrence"].is_array() {
             true => refuse(400, "invalid", "Recurring event instances cannot be recurring"),

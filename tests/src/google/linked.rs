@@ -158,6 +158,19 @@ impl Linked {
         made["id"].as_str().expect("an id").to_owned()
     }
 
+    /// The id of an event of the spring of 2027 here.
+    pub async fn id_of(&self, title: &str) -> String {
+        let path = format!(
+            "{}/events?from=2027-02-01T00:00:00Z&to=2027-06-01T00:00:00Z",
+            self.calendar
+        );
+        let (_, listed) = self.client.get(&path).await;
+        let mut items = listed["items"].as_array().expect("a list").iter();
+        let found = items.find(|item| item["title"] == title);
+        let found = found.unwrap_or_else(|| panic!("{title} is not here: {listed}"));
+        found["eventId"].as_str().expect("an id").to_owned()
+    }
+
     pub async fn change(&self, event: &str, change: Value, query: &str) {
         let path = format!("/api/calendar-events/{event}{query}");
         let (status, changed) = self.client.patch(&path, change).await;

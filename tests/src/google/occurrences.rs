@@ -24,6 +24,21 @@ pub fn moment(time: &Value) -> Option<DateTime<Utc>> {
     Some(DateTime::parse_from_rfc3339(text).ok()?.with_timezone(&Utc))
 }
 
+/// Whether an event's rule lets it happen at all, whatever is left out. Rules by the hour, which Rejoin does not take, are not walked.
+pub fn comes_back(event: &Value) -> bool {
+    if event["recurrence"].to_string().contains("FREQ=HOURLY") {
+        return true;
+    }
+    let mut whole = event.clone();
+    if let Some(lines) = whole["recurrence"].as_array_mut() {
+        lines.retain(|line| !line.to_string().contains("EXDATE"));
+    }
+    moment(&event["start"]).is_some_and(|start| {
+        let at = |days: i64| start + chrono::Duration::days(days);
+        (0..=366).any(|days| happens(&whole, at(days)))
+    })
+}
+
 /// Whether an event that comes back begins then.
 pub fn happens(event: &Value, at: DateTime<Utc>) -> bool {
     let lines: Vec<&str> = event["recurrence"]

@@ -46,7 +46,7 @@ fn notes(link: &Value) -> String {
 }
 
 #[tokio::test]
-async fn e56_a_calendar_is_linked_with_one_at_google_and_both_have_the_events_of_both() {
+async fn e10_e56_a_calendar_is_linked_with_one_at_google_and_both_have_the_events_of_both() {
     let linked = unlinked().await;
     let (_, before) = linked.client.get("/api/calendars").await;
     assert_eq!(
@@ -104,7 +104,7 @@ async fn e56_a_calendar_is_linked_with_one_at_google_and_both_have_the_events_of
     // Changes and deletions, each way.
     linked
         .change(
-            &id_here(&linked, "Dentist").await,
+            &linked.id_of("Dentist").await,
             json!({"title": "Dentist, upper left"}),
             "",
         )
@@ -117,10 +117,10 @@ async fn e56_a_calendar_is_linked_with_one_at_google_and_both_have_the_events_of
     );
     let (_, standup) = linked
         .client
-        .get(&format!("/api/calendar-events/{}", id_here(&linked, "Standup").await))
+        .get(&format!("/api/calendar-events/{}", linked.id_of("Standup").await))
         .await;
     assert_eq!(standup["location"], "Room 1");
-    linked.remove(&id_here(&linked, "Standup").await, "").await;
+    linked.remove(&linked.id_of("Standup").await, "").await;
     let trip = there(&linked, "Trip")["id"].as_str().unwrap().to_owned();
     linked.google.account().delete(PRIMARY, &trip, None).unwrap();
     let same = linked.same(FROM, TO).await;
@@ -136,23 +136,6 @@ async fn e56_a_calendar_is_linked_with_one_at_google_and_both_have_the_events_of
     assert!(entries.to_string().contains("calendar.linked"));
 }
 
-/// The id of an event here.
-async fn id_here(linked: &Linked, title: &str) -> String {
-    let (_, listed) = linked
-        .client
-        .get(&format!("{}/events?from={FROM}&to={TO}", linked.calendar))
-        .await;
-    let found = listed["items"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|item| item["title"] == title);
-    found.unwrap_or_else(|| panic!("{title} is not here: {listed}"))["eventId"]
-        .as_str()
-        .unwrap()
-        .to_owned()
-}
-
 #[tokio::test]
 async fn e56_where_both_sides_changed_an_event_each_ones_changes_are_kept_and_googles_count_where_they_are_the_same() {
     let linked = linked().await;
@@ -163,7 +146,7 @@ async fn e56_where_both_sides_changed_an_event_each_ones_changes_are_kept_and_go
     let ids: Vec<String> = {
         let mut ids = Vec::new();
         for title in ["Merged", "Disputed", "Deleted here", "Deleted there"] {
-            ids.push(id_here(&linked, title).await);
+            ids.push(linked.id_of(title).await);
         }
         ids
     };
@@ -232,7 +215,7 @@ async fn e56_rules_changed_occurrences_and_those_that_are_left_out_go_both_ways(
     linked
         .remove(&series, "?scope=this&occurrence=2027-03-25T10:00:00%2B01:00")
         .await;
-    let retro = id_here(&linked, "Retro").await;
+    let retro = linked.id_of("Retro").await;
     linked
         .change(
             &retro,
@@ -360,7 +343,7 @@ async fn e56_unlinked_and_linked_again_nothing_is_there_twice() {
         (before.clone(), before.clone())
     );
     linked
-        .change(&id_here(&linked, "Dentist").await, json!({"location": "Here"}), "")
+        .change(&linked.id_of("Dentist").await, json!({"location": "Here"}), "")
         .await;
     linked.link(PRIMARY).await;
     assert_eq!(linked.same(FROM, TO).await, before);
@@ -377,7 +360,7 @@ async fn e56_unlinked_and_linked_again_nothing_is_there_twice() {
 
 async fn id_here_after(linked: &Linked, title: &str) -> String {
     linked.same(FROM, TO).await;
-    id_here(linked, title).await
+    linked.id_of(title).await
 }
 
 #[tokio::test]

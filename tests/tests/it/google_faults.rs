@@ -223,7 +223,7 @@ async fn e56_events_that_are_none_here_are_told_by_name_and_the_others_come() {
     }
     // What is long there stays as long there.
     linked
-        .change(&id_of(&linked, "Long words").await, json!({"location": "Here"}), "")
+        .change(&linked.id_of("Long words").await, json!({"location": "Here"}), "")
         .await;
     linked.synced().await;
     let there = linked.google.account().find(PRIMARY, "Long words").unwrap();
@@ -231,19 +231,6 @@ async fn e56_events_that_are_none_here_are_told_by_name_and_the_others_come() {
         (there["description"].as_str().unwrap().len(), &there["location"]),
         (20_000, &json!("Here"))
     );
-}
-
-async fn id_of(linked: &Linked, title: &str) -> String {
-    let (_, listed) = linked
-        .client
-        .get(&format!("{}/events?from={FROM}&to={TO}", linked.calendar))
-        .await;
-    let found = listed["items"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|item| item["title"] == title);
-    found.unwrap()["eventId"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]

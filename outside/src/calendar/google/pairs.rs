@@ -4,11 +4,11 @@
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use sqlx::{PgConnection, PgExecutor};
-use uuid::{Builder, Uuid};
+use uuid::Uuid;
 
 use super::side::Side;
+use crate::calendar::events;
 
 /// What ids of events begin with that were made here. Google takes `0-9` and `a-v` (base32hex of RFC 2938).
 const OURS: &str = "rejoin";
@@ -27,17 +27,7 @@ pub fn event_id_of(calendar: Uuid, google_id: &str) -> Uuid {
 
 /// The id here of what was made at Google: always the same in a calendar.
 pub fn event_id_of_others(calendar: Uuid, google_id: &str) -> Uuid {
-    let mut hasher = Sha256::new();
-    hasher.update(b"google\0");
-    hasher.update(calendar.as_bytes());
-    hasher.update(google_id.as_bytes());
-    let mut bytes = *calendar.as_bytes();
-    // The first six bytes are the time.
-    bytes[6..].copy_from_slice(&hasher.finalize()[..10]);
-    Builder::from_bytes(bytes)
-        .with_version(uuid::Version::SortRand)
-        .with_variant(uuid::Variant::RFC4122)
-        .into_uuid()
+    events::id_in(calendar, &[b"google\0", google_id.as_bytes()])
 }
 
 /// An event here and there.
