@@ -178,8 +178,7 @@ async fn link(state: &AppState, caller: &Caller, id: Uuid) -> Result<Link, Probl
 #[utoipa::path(post, path = "/api/calendars/{id}/google", tag = "calendars",
     params(("id" = Uuid, Path, description = "The calendar")),
     responses((status = 201, description = "Begun", body = GoogleConsentBody),
-        (status = 409, description = "It is linked already", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "The operator has not set up Google", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "It is linked already, or the operator has not set up Google", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn begin_google(
     State(state): State<AppState>,
@@ -190,11 +189,7 @@ async fn begin_google(
     let args = &state.config.google;
     if !args.is_on() {
         let detail = "calendars can't be linked here: the operator has to set REJOIN_GOOGLE_CLIENT_ID and REJOIN_GOOGLE_CLIENT_SECRET";
-        return Err(Problem::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "google_not_configured",
-            detail,
-        ));
+        return Err(Problem::conflict("google_not_configured", detail));
     }
     let mut db = caller.walled(&state).await?;
     let known = links::get(&mut *db, caller.owner(), id).await?;

@@ -431,7 +431,7 @@ async fn e56_without_an_operators_settings_there_is_no_google() {
     let (status, problem) = client.post(&path, json!({})).await;
     assert_eq!(
         (status, &problem["code"]),
-        (StatusCode::SERVICE_UNAVAILABLE, &json!("google_not_configured"))
+        (StatusCode::CONFLICT, &json!("google_not_configured"))
     );
     assert!(problem["detail"].as_str().unwrap().contains("REJOIN_GOOGLE_CLIENT_ID"));
     assert_eq!(client.get("/api/calendars").await.1["googleAvailable"], false);
