@@ -1,29 +1,37 @@
-# One image, one binary: `rejoin api`, `rejoin worker`, `rejoin migrate up` are its commands.
+# One image, one binary: `rejoin api`, `rejoin worker`, `rejoin migrate up` are its commands. It holds the web app, the local embedding
+# model (with weights of 16 bits), and of Debian only what the binary links to: there is no shell in it.
 
 FROM rust:1.95-slim-bookworm AS build
 RUN apt-get update \
- && apt-get install -y --no-install-recommends gcc libc6-dev libclang-dev make pkg-config \
+ && apt-get install -y --no-install-recommends \
+      binutils ca-certificates gcc libc6-dev libclang-dev make pkg-config python3 python3-pip \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .
-# Queries were checked against the cache in .sqlx: a build needs no database.
-ENV SQLX_OFFLINE=true
+# Queries were checked against the cache in .sqlx: a build needs no database. With CI set, a web app that can't be built is an error.
+ENV SQLX_OFFLINE=true CI=true
+RUN scripts/setup-web.sh
+RUN scripts/setup-search.sh \
+ && model=usr/share/rejoin/embeddings/all-minilm-l6-v2 \
+ && mkdir -p /image/$model \
+ && cp .cache/embeddings/all-minilm-l6-v2/vocab.txt /image/$model/ \
+ && scripts/halve-model.py .cache/embeddings/all-minilm-l6-v2/model.safetensors /image/$model/model.safetensors
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
     cargo build --release --locked -p rejoin \
- && install -D target/release/rejoin /out/rejoin
+ && install -D target/release/rejoin /image/usr/local/bin/rejoin \
+ && strip --strip-debug /image/usr/local/bin/rejoin
+RUN scripts/image-files.sh /image /image/usr/local/bin/rejoin
 
-FROM debian:bookworm-slim
-RUN apt-get update \
- && apt-get install -y --no-install-recommends ca-certificates \
- && rm -rf /var/lib/apt/lists/* \
- && useradd --system --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin rejoin
-COPY --from=build /out/rejoin /usr/local/bin/rejoin
-USER rejoin
+FROM scratch
+COPY --from=build /image /
+ENV PATH=/usr/local/bin SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt HOME=/tmp
+USER 10001:10001
+WORKDIR /tmp
 EXPOSE 7420
-# A drain starts with SIGTERM: a worker hands its runs over, an API node says goaway to its readers.
+# A drain starts with SIGTERM: a worker hands its runs over, an API process says goaway to its readers.
 STOPSIGNAL SIGTERM
-# The binary asks itself, so the image needs no curl. Compose switches this off for workers, which serve no HTTP.
+# The binary asks itself, so the image needs no curl. Compose has another check for workers, which serve no HTTP.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
   CMD ["rejoin", "doctor", "--only", "api", "--url", "http://127.0.0.1:7420"]
 ENTRYPOINT ["rejoin"]

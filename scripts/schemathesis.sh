@@ -8,7 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 unset DATABASE_URL
 setup_postgres
 
-VERSION=4.32.5
+VERSION=$(sed -n 's/^schemathesis==\([0-9.]*\).*/\1/p' scripts/wheels/schemathesis.txt)
 # How long the server may take to be there.
 READY_TRIES=600
 
@@ -27,7 +27,7 @@ setup_schemathesis() {
     fi
     say "installing schemathesis $VERSION into .cache"
     python3 -m venv "$venv"
-    "$venv/bin/pip" install --quiet --disable-pip-version-check "schemathesis==$VERSION"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r scripts/wheels/schemathesis.txt
 }
 
 setup_schemathesis

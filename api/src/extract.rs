@@ -33,11 +33,7 @@ impl<T: DeserializeOwned> FromRequest<AppState> for Body<T> {
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
         if !is_json(request.headers()) {
-            return Err(Problem::new(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "unsupported_media_type",
-                "the body must be application/json",
-            ));
+            return Err(not_json());
         }
         let bytes = Bytes::from_request(request, state)
             .await
@@ -50,6 +46,22 @@ impl<T: DeserializeOwned> FromRequest<AppState> for Body<T> {
             .map(Body)
             .map_err(|error| json_problem(&error))
     }
+}
+
+/// A JSON body that may also be absent: what its handler has read of it.
+pub fn json<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Result<T, Problem> {
+    if !is_json(headers) {
+        return Err(not_json());
+    }
+    serde_json::from_slice(bytes).map_err(|error| json_problem(&error))
+}
+
+fn not_json() -> Problem {
+    Problem::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "unsupported_media_type",
+        "the body must be application/json",
+    )
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -178,11 +190,14 @@ pub fn page<Row, Item, K: Serialize>(
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = rows.len() > limit;
     rows.truncate(limit);
-    let next_cursor = rows.last().filter(|_| more).map(|last| {
-        let json = serde_json::to_vec(&key(last)).expect("a cursor is plain data");
-        URL_SAFE_NO_PAD.encode(json)
-    });
+    let next_cursor = rows.last().filter(|_| more).map(|last| cursor(&key(last)));
     (rows.into_iter().map(item).collect(), next_cursor)
+}
+
+/// A cursor as clients see it: `PageParams::after` reads it.
+pub fn cursor(key: &impl Serialize) -> String {
+    let json = serde_json::to_vec(key).expect("a cursor is plain data");
+    URL_SAFE_NO_PAD.encode(json)
 }
 
 #[cfg(test)]

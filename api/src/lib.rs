@@ -4,6 +4,10 @@
 //! - `config`    options of `rejoin api`
 //! - `state`     what every handler may use
 //! - `connections`  HTTP over what is accepted, until the drain is over
+//! - `crowds`    how many connections there may be
+//! - `proxies`   reverse proxies, and under which address callers reach us
+//! - `admission` which requests are worked on, and when
+//! - `arrival`   how a request's body arrives
 //! - `caller`    who calls: API key, token or session, project, role, scope
 //! - `cookie`    the session of a browser
 //! - `pace`      how fast callers may go
@@ -18,12 +22,15 @@
 //! - `mcp/`      Rejoin as an MCP server
 //! - `sse/`      streams of events to any number of readers
 //!
-//! Imports go one way: routes -> mcp, page -> sse -> caller, quotas -> cookie, pace, oidc, problem, state -> config.
+//! Imports go one way: routes -> mcp, page -> sse, admission -> caller, quotas -> cookie, pace, oidc, problem, proxies, state -> config.
 
+pub mod admission;
+pub mod arrival;
 pub mod caller;
 pub mod config;
 pub mod connections;
 pub mod cookie;
+pub mod crowds;
 pub mod extract;
 pub mod idempotency;
 pub mod mcp;
@@ -32,6 +39,7 @@ pub mod openapi;
 pub mod pace;
 pub mod page;
 pub mod problem;
+pub mod proxies;
 pub mod quotas;
 pub mod routes;
 pub mod sse;
@@ -85,6 +93,7 @@ pub enum ServeError {
 
 /// Serves until `shutdown` is cancelled and the drain is over. The database need not be up.
 pub async fn serve(config: ApiConfig, shutdown: CancellationToken) -> Result<(), ServeError> {
+    crowds::raise_file_limit();
     let server = Server::start(config, shutdown).await?;
     info!(addr = %server.addr, "listening");
     server.ended().await
@@ -116,7 +125,7 @@ impl Server {
         let bus = wakeup::start(config.database.bus, &db);
         let asked = config.listen;
         let failed = |source| ServeError::Listen { addr: asked, source };
-        let listener = GuardedListener::bind(asked, config.stall_timeout()).map_err(failed)?;
+        let listener = GuardedListener::bind(asked, &config).map_err(failed)?;
         let addr = listener.local_addr().map_err(failed)?;
         // Of a server's own: stopping it stops nothing else.
         let shutdown = shutdown.child_token();
@@ -150,6 +159,7 @@ async fn run(listener: GuardedListener, state: AppState, shutdown: CancellationT
     let stop_accepting = CancellationToken::new();
     let mut serving = pin!(connections::serve(
         listener,
+        state.config.keep_alive(),
         router(state.clone()),
         stop_accepting.clone()
     ));

@@ -5,6 +5,7 @@
 //! - `ask`       `ask_agent`: a turn of an agent, told of while it runs, cancellable
 //! - `body`      an answer that ends when its stream has to
 //! - `prompts`   prompts of the products that the project has installed
+//! - `refusals`  methods that are not there, refused in words
 //! - `sessions`  what clients said when they began, in the database: any API goes on with any session
 //!
 //! Invariants: every request is authenticated by itself; a session is its caller's alone; a client that goes away, or an API that
@@ -13,6 +14,7 @@
 mod ask;
 mod body;
 mod prompts;
+mod refusals;
 mod sessions;
 mod tools;
 
@@ -23,7 +25,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::{RawQuery, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rejoin_outside::calendar::tools as calendar;
 use rejoin_shared::auth::Scope;
@@ -32,15 +34,17 @@ use rejoin_shared::{agents, walls, work};
 use rmcp::ErrorData;
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CancelledNotificationParam, GetPromptRequestParams, GetPromptResponse,
-    Implementation, InitializeResult, ListPromptsResult, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
-    ServerConfig,
+    CallToolRequestParams, CallToolResponse, CancelledNotificationParam, CompleteRequestParams, CompleteResult,
+    GetPromptRequestParams, GetPromptResponse, Implementation, InitializeResult, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer};
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
 use rmcp::transport::streamable_http_server::tower::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 
+use self::refusals::unsupported;
 use crate::caller::Caller;
 use crate::config::ApiConfig;
 use crate::problem::Problem;
@@ -115,7 +119,12 @@ pub async fn serve(
     let permit = crate::sse::start::admit(&state, &caller)?;
     let mut request = request;
     request.extensions_mut().insert(Asked { state, caller, agent });
-    let response = server.handle(request).await;
+    let ends_session = request.method() == Method::DELETE;
+    let mut response = server.handle(request).await;
+    // The library says 202; clients take 204 for "it has ended".
+    if ends_session && response.status() == StatusCode::ACCEPTED {
+        *response.status_mut() = StatusCode::NO_CONTENT;
+    }
     Ok(response
         .map(|body| Body::new(body::Permitted::new(body, permit)))
         .into_response())
@@ -250,6 +259,38 @@ impl ServerHandler for Door {
         let (asked, _) = asked(&context.extensions)?;
         let arguments = request.arguments.unwrap_or_default();
         Ok(prompts::get(&asked, &request.name, &arguments).await?.into())
+    }
+
+    async fn complete(
+        &self,
+        _: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        Err(unsupported("completion/complete"))
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Err(unsupported("resources/list"))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Err(unsupported("resources/templates/list"))
+    }
+
+    async fn read_resource(
+        &self,
+        _: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        Err(unsupported("resources/read"))
     }
 
     async fn on_cancelled(&self, cancelled: CancelledNotificationParam, context: NotificationContext<RoleServer>) {

@@ -113,6 +113,13 @@ impl Oidc {
         if !self.settings.algorithms.contains(&header.alg) {
             return Err(refused("its algorithm is not one of the settings'"));
         }
+        // Extensions that have to be understood (RFC 7515, 4.1.11): none is here, and the library does not look.
+        if header.crit.is_some() {
+            return Err(refused("its header names extensions that are not known here"));
+        }
+        if !is_for_callers(header.typ.as_deref()) {
+            return Err(refused("its type says that it is for something else"));
+        }
         let key = self.keys.find(header.kid.as_deref(), header.alg).await?;
         let key = key.ok_or_else(|| refused("none of the issuer's keys has its key id and algorithm"))?;
         let mut validation = Validation::new(key.algorithm);
@@ -178,6 +185,14 @@ impl Oidc {
             .map(str::to_owned)
             .collect()
     }
+}
+
+/// Whether a token's type lets it say who calls. An issuer signs other things for the same audience with the same keys, such as what ends
+/// a session (`logout+jwt`) or tells of an event (`secevent+jwt`): RFC 8725, 3.11. Most issuers give access and ID tokens the type `JWT`.
+fn is_for_callers(kind: Option<&str>) -> bool {
+    let Some(kind) = kind else { return true };
+    let kind = kind.to_ascii_lowercase();
+    matches!(kind.strip_prefix("application/").unwrap_or(&kind), "jwt" | "at+jwt")
 }
 
 /// A name, if it can be one.

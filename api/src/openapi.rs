@@ -1,9 +1,14 @@
 //! The OpenAPI document: what utoipa gathers from the routes, with title and security scheme.
 
+use std::collections::BTreeSet;
+
 use utoipa::openapi::security::{
     ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
 };
-use utoipa::openapi::{ComponentsBuilder, InfoBuilder, OpenApi, OpenApiBuilder};
+use utoipa::openapi::tag::TagBuilder;
+use utoipa::openapi::{
+    ComponentsBuilder, ContactBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, ServerBuilder,
+};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::cookie;
@@ -37,8 +42,17 @@ pub fn base() -> OpenApi {
                 .title("Rejoin")
                 .version(env!("CARGO_PKG_VERSION"))
                 .description(Some("Agent runs that you can leave and rejoin."))
+                .license(Some(
+                    LicenseBuilder::new()
+                        .name("Apache-2.0")
+                        .identifier(Some("Apache-2.0"))
+                        .build(),
+                ))
+                .contact(Some(ContactBuilder::new().name(Some("The operator of this server")).build()))
                 .build(),
         )
+        // Wherever it is: the server that the document came from.
+        .servers(Some([ServerBuilder::new().url("/").build()]))
         .components(Some(components))
         .security(Some(
             [API_KEY, SESSION].map(|scheme| SecurityRequirement::new(scheme, Vec::<String>::new())),
@@ -52,8 +66,9 @@ pub fn document() -> OpenApi {
 }
 
 /// Gives each operation a name of its own: its tag and its handler, `graph_objects_list`. Handlers of different nouns have the
-/// same names, and programs that write clients need different ones.
+/// same names, and programs that write clients need different ones. All tags are named at the top.
 pub fn named(mut document: OpenApi) -> OpenApi {
+    let mut tags = BTreeSet::new();
     for item in document.paths.paths.values_mut() {
         let operations = [
             &mut item.get,
@@ -63,6 +78,7 @@ pub fn named(mut document: OpenApi) -> OpenApi {
             &mut item.patch,
         ];
         for operation in operations.into_iter().flatten() {
+            tags.extend(operation.tags.iter().flatten().cloned());
             let tag = operation
                 .tags
                 .as_ref()
@@ -73,5 +89,10 @@ pub fn named(mut document: OpenApi) -> OpenApi {
             }
         }
     }
+    document.tags = Some(
+        tags.into_iter()
+            .map(|tag| TagBuilder::new().name(tag).build())
+            .collect(),
+    );
     document
 }

@@ -45,7 +45,7 @@ pub struct Counted {
 }
 
 struct Rate {
-    limiter: RateLimiter<Uuid, DefaultKeyedStateStore<Uuid>, DefaultClock, StateInformationMiddleware>,
+    limiter: Limiter,
     per_s: u32,
     /// Ends the sentence "too many requests of …".
     whose: &'static str,
@@ -79,7 +79,12 @@ impl Rate {
     }
 }
 
+type Limiter = RateLimiter<Uuid, DefaultKeyedStateStore<Uuid>, DefaultClock, StateInformationMiddleware>;
+
 pub struct Rates {
+    /// Changes of a user that go into the audit log.
+    audited: Limiter,
+    audited_per_minute: NonZeroU32,
     of_key: Rate,
     of_user: Rate,
     of_project: Rate,
@@ -87,7 +92,10 @@ pub struct Rates {
 
 impl Rates {
     pub fn new(config: &ApiConfig) -> Self {
+        let audited_per_minute = NonZeroU32::new(config.audited_per_minute).unwrap_or(NonZeroU32::MIN);
         Self {
+            audited: RateLimiter::keyed(Quota::per_minute(audited_per_minute)).with_middleware(),
+            audited_per_minute,
             of_key: Rate::new(config.rate_per_s, "this key"),
             of_user: Rate::new(config.user_rate_per_s, "this user"),
             of_project: Rate::new(config.project_rate_per_s, "this project"),
@@ -99,6 +107,19 @@ impl Rates {
         for rate in [&self.of_key, &self.of_user, &self.of_project] {
             rate.limiter.retain_recent();
         }
+        self.audited.retain_recent();
+    }
+
+    /// Counts one change of a user that goes into the audit log.
+    pub fn count_audited(&self, user: Uuid) -> Result<(), Problem> {
+        self.audited.check_key(&user).map(drop).map_err(|until| {
+            let wait = until.wait_time_from(DefaultClock::default().now());
+            let detail = format!(
+                "this user has made {} changes that the audit log keeps within a minute, which is the limit; wait, then try again",
+                self.audited_per_minute
+            );
+            Problem::too_many(detail, wait.as_secs() + 1)
+        })
     }
 
     /// Counts one request against all of its rates, and tells the tightest of them.
@@ -151,6 +172,12 @@ pub async fn headers(mut request: Request, next: Next) -> Response {
         headers.insert(RESET, HeaderValue::from(pace.reset_s));
     }
     response
+}
+
+impl std::fmt::Debug for Rates {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rates").finish_non_exhaustive()
+    }
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ pub struct ProblemBody {
     pub code: String,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Problem {
     pub status: StatusCode,
     pub code: &'static str,
@@ -295,6 +295,7 @@ pub struct BodyRefused;
 impl utoipa::IntoResponses for BodyRefused {
     fn responses() -> BTreeMap<String, RefOr<ApiResponse>> {
         responses_of(&[
+            ("408", "The body came too slowly"),
             ("413", "The body is too large"),
             ("415", "The body is not application/json"),
         ])

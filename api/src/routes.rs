@@ -5,6 +5,7 @@
 //! - `agent_stream`   the same in the dialect of chat pages of before
 //! - `conversations`  what a chat UI lists, their messages and events
 //! - `calendars`      calendars of callers, and what happens in them
+//! - `calendar_event_entities` entities of the work graph that events belong to
 //! - `calendar_events`  events of theirs, made and changed by hand
 //! - `calendar_files`   calendars as iCalendar files
 //! - `calendar_feeds`   addresses that show a calendar to whoever knows them
@@ -12,6 +13,7 @@
 //! - `consoles`       texts that callers and agents write together
 //! - `runs`           one run: its state, its events, its end
 //! - `steering`       messages to a run at work, and "go on" to one that paused
+//! - `query_patterns` queries that were learned from the caller's questions
 //! - `questions`      what runs ask people, and the answers
 //! - `task_dags`      DAGs of tasks that agents do
 //! - `schedules`      agents and DAGs that are started by the clock
@@ -39,6 +41,7 @@
 //! - `trigger`        runs outside conversations
 //! - `me`             what a key is good for
 //! - `session`        browsers that sign in and out
+//! - `sign_in_codes`  codes that sign a browser in once
 //! - `keys`           API keys of a project (admins)
 //! - `usage`          what a project has used up today (admins)
 //! - `members`        who is in a project, and as what (owners)
@@ -54,6 +57,7 @@ pub mod agent_message;
 pub mod agent_stream;
 pub mod agents;
 pub mod audit;
+pub mod calendar_event_entities;
 pub mod calendar_events;
 pub mod calendar_feeds;
 pub mod calendar_files;
@@ -81,12 +85,14 @@ pub mod plans;
 pub mod prewarm;
 mod probes;
 pub mod products;
+pub mod query_patterns;
 pub mod questions;
 pub mod routing;
 pub mod run_history;
 pub mod runs;
 pub mod schedules;
 pub mod session;
+pub mod sign_in_codes;
 pub mod steering;
 pub mod task_dags;
 pub mod tickets;
@@ -95,22 +101,21 @@ pub mod usage;
 pub mod web_settings;
 
 use std::any::Any;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
-use axum::http::header::{CONTENT_TYPE, HeaderValue};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::error;
 use utoipa_axum::router::OpenApiRouter;
 
+use crate::admission;
 use crate::mcp;
 use crate::openapi;
 use crate::pace;
@@ -120,9 +125,6 @@ use crate::state::AppState;
 
 /// Until a response begins; of an import there is none while its lines come. A stream's own length has no limit.
 const REQUEST_LIMIT: Duration = Duration::from_secs(25);
-
-/// When there is no room for a request, it may come back after this.
-const OVERLOADED_RETRY_AFTER_S: u64 = 1;
 
 /// All documented routes.
 pub fn all() -> OpenApiRouter<AppState> {
@@ -134,6 +136,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(consoles::routes())
         .merge(calendars::routes())
         .merge(calendar_events::routes())
+        .merge(calendar_event_entities::routes())
         .merge(calendar_files::routes())
         .merge(calendar_feeds::routes())
         .merge(google_calendars::routes())
@@ -153,6 +156,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(web_settings::routes())
         .merge(custom_prompts::routes())
         .merge(feedback::routes())
+        .merge(query_patterns::routes())
         .merge(agent_card::routes())
         .merge(plans::routes())
         .merge(prewarm::routes())
@@ -166,6 +170,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(trigger::routes())
         .merge(me::routes())
         .merge(session::routes())
+        .merge(sign_in_codes::routes())
         .merge(keys::routes())
         .merge(members::routes())
         .merge(tickets::routes())
@@ -200,9 +205,10 @@ pub fn router(state: AppState) -> Router {
             )
         })
         .layer(DefaultBodyLimit::max(max_body_bytes))
+        .layer(middleware::from_fn_with_state(state.clone(), limited))
         .layer(middleware::from_fn(pace::headers))
-        .layer(middleware::from_fn_with_state(state.in_flight.clone(), limited))
         .layer(CatchPanicLayer::custom(panicked))
+        .layer(middleware::map_response(guarded))
         .layer(middleware::from_fn(metrics::count))
         .with_state(state)
 }
@@ -215,6 +221,8 @@ enum Weight {
     OpensStream,
     /// It has bounds of its own.
     Transfer,
+    /// Streams that bound themselves answer it; its body comes like any other.
+    Protocol,
     Work,
 }
 
@@ -223,27 +231,34 @@ impl Weight {
         match request.extensions().get::<MatchedPath>().map(MatchedPath::as_str) {
             Some(graph::transfer::IMPORT_PATH) => Self::Transfer,
             Some(path) if request.method() == Method::GET && path.ends_with("/events") => Self::OpensStream,
+            Some(mcp::PATH) => Self::Protocol,
             Some(path) if path.starts_with("/api/") => Self::Work,
             Some(_) | None => Self::Free,
         }
     }
 }
 
-/// Refuses a request for which there is no room, and gives one up whose answer does not begin: the database may be there and not
+/// Refuses a request for which there is no place, and gives one up whose answer does not begin: the database may be there and not
 /// answer.
-async fn limited(State(in_flight): State<Arc<Semaphore>>, request: Request, next: Next) -> Response {
-    let _place = match Weight::of(&request) {
+async fn limited(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    let works = match Weight::of(&request) {
         Weight::Transfer => return next.run(request).await,
-        Weight::Free | Weight::OpensStream => None,
-        Weight::Work => match in_flight.try_acquire() {
-            Ok(place) => Some(place),
-            Err(_) => {
-                ::metrics::counter!("rejoin_requests_shed_total").increment(1);
-                return Problem::overloaded(OVERLOADED_RETRY_AFTER_S).into_response();
-            }
-        },
+        Weight::Free | Weight::OpensStream => return in_time(next.run(request)).await,
+        Weight::Protocol => false,
+        Weight::Work => true,
     };
-    match timeout(REQUEST_LIMIT, next.run(request)).await {
+    let max_bytes = match request.extensions().get::<MatchedPath>().map(MatchedPath::as_str) {
+        Some(calendar_files::IMPORT_PATH) => calendar_files::MAX_BYTES,
+        Some(_) | None => state.config.max_body_bytes,
+    };
+    match admission::admit(&state, request, works, max_bytes).await {
+        Ok((request, _place)) => in_time(next.run(request)).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+async fn in_time(answer: impl Future<Output = Response>) -> Response {
+    match timeout(REQUEST_LIMIT, answer).await {
         Ok(response) => response,
         Err(_) => {
             error!(
@@ -253,6 +268,19 @@ async fn limited(State(in_flight): State<Arc<Semaphore>>, request: Request, next
             Problem::database_away().into_response()
         }
     }
+}
+
+/// Nobody keeps an answer, takes it for what it is not, or is told by it where a link stood, unless its handler says so.
+async fn guarded(mut response: Response) -> Response {
+    for (name, value) in [
+        (CACHE_CONTROL, "no-store"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+    ] {
+        let headers = response.headers_mut();
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    response
 }
 
 fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {

@@ -8,9 +8,9 @@ use rejoin_shared::db::Db;
 use rejoin_shared::mcp::commands::Commands;
 use rejoin_shared::wakeup::SharedBus;
 use rejoin_sources::Sources;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::admission::Places;
 use crate::caller::Keys;
 use crate::config::ApiConfig;
 use crate::mcp::McpServer;
@@ -44,7 +44,9 @@ pub struct AppState {
     pub sources: Sources,
     pub metrics: PrometheusHandle,
     /// A place for each request that is worked on.
-    pub in_flight: Arc<Semaphore>,
+    pub working: Arc<Places>,
+    /// A place for each request whose body arrives.
+    pub arriving: Arc<Places>,
     /// Cancelled when the process is told to stop.
     pub draining: CancellationToken,
 }
@@ -73,7 +75,8 @@ impl AppState {
             rates: Arc::new(Rates::new(&config)),
             keys: Keys::start(bus.clone(), draining.clone()),
             quotas: Arc::new(Quotas::new()),
-            in_flight: Arc::new(Semaphore::new(config.max_in_flight)),
+            working: Places::new(&config),
+            arriving: Places::new(&config),
             config: Arc::new(config),
             metrics,
             db,

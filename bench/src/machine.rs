@@ -29,7 +29,7 @@ impl Machine {
             .parse()
             .unwrap_or_default();
         // The server runs as another user where we are root, but its programs are the same.
-        let binaries = rejoin_cli::dev::postgres::binaries::find(None, None)?;
+        let binaries = rejoin_cli::dev::postgres::binaries::find(None, None, None)?;
         Ok(Self {
             cpu: of("/proc/cpuinfo", "model name"),
             cores: std::thread::available_parallelism().map_or(0, usize::from),

@@ -91,6 +91,8 @@ impl Fleet {
             percent: 100,
             preferred_agent: None,
             triage_agent: agents::GRAPH_QUERY_AGENT.to_owned(),
+            selector_model: None,
+            control_agent: None,
         };
         reception::set(&self.database.db.sql, self.database.project_id, &routing).await?;
         Ok(())

@@ -62,6 +62,7 @@ pub async fn start_in(database: &Database, logs: &[Uuid]) -> Result<Vec<Arc<RunS
             run_id,
             attempt: job.attempt,
             lost: CancellationToken::new(),
+            seen: Default::default(),
         }))
     });
     Ok(streams.collect())

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use rejoin_cli::exit::Exit;
 use rejoin_cli::fleet;
+use rejoin_shared::db::Role;
 use rejoin_worker::Services;
 
 use crate::tools;
@@ -25,7 +26,7 @@ pub async fn run(args: Args) -> Result<Exit> {
     let ending = fleet::begin(&args.worker.fleet)?;
     let config = args.worker.config;
     let work = async {
-        if fleet::schema_is_ready(&config.database.database_url, &args.worker.fleet, &ending.drain).await? {
+        if fleet::schema_is_ready(&config.database, Role::Worker, &args.worker.fleet, &ending.drain).await? {
             let mut services = Services::start(config).await?;
             services = services.offering(tools::registry(&args.ledger)?);
             rejoin_worker::work_with(services, ending.drain.clone()).await;

@@ -3,6 +3,7 @@ use std::pin::pin;
 
 use anyhow::{Context, Result};
 use rejoin_api::ApiConfig;
+use rejoin_shared::db::Role;
 
 use crate::{
     args::Global,
@@ -34,13 +35,13 @@ pub struct Args {
 pub async fn run(_global: &Global, args: Args, _out: Out) -> Result<Exit> {
     let ending = fleet::begin(&args.fleet)?;
     let listen = args.config.listen;
-    let url = args.config.database.database_url.clone();
+    let database = args.config.database.clone();
     let serve = async {
         let mut served = pin!(rejoin_api::serve(args.config, ending.drain.clone()));
         let served = tokio::select! {
             served = &mut served => served,
             // Meanwhile it answers: that it is alive, and not ready.
-            ready = fleet::schema_is_ready(&url, &args.fleet, &ending.drain) => {
+            ready = fleet::schema_is_ready(&database, Role::App, &args.fleet, &ending.drain) => {
                 ready?;
                 served.await
             }

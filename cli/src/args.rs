@@ -5,7 +5,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::{
     api, audit, calendars, chat, completions, dev, doctor, exit, graph, install, keys, mcp, migrate, openapi, prices,
-    projects, questions, queue, runs, schedules, secrets, sources, tail, tasks, web, worker,
+    projects, questions, queue, routing, runs, schedules, secrets, sign_in, sources, tail, tasks, web, worker,
 };
 
 /// Agent runs that you can leave and rejoin.
@@ -124,10 +124,12 @@ pub enum Command {
     Web(web::Args),
     Calendars(calendars::Args),
     Prices(prices::Args),
+    Routing(routing::Args),
     Install(install::Args),
     Uninstall(install::UninstallArgs),
     Projects(projects::Args),
     Keys(keys::Args),
+    SignIn(sign_in::Args),
     Secrets(secrets::Args),
     Audit(audit::Args),
     Doctor(doctor::Args),
@@ -195,6 +197,10 @@ mod tests {
             "rejoin calendars export Work work.ics",
             "rejoin schedules disable nightly",
             "rejoin prices list",
+            "rejoin routing show",
+            "rejoin routing set --percent 50 --prefer postgres-analyst --control none",
+            "rejoin routing stats --days 7 --json",
+            "rejoin routing misrouted",
             "rejoin prices set ollama:* --input 0 --output 0.5",
             "rejoin prices remove ollama:*",
             "rejoin queue stats",

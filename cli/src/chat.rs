@@ -216,7 +216,10 @@ impl Talk {
         let mut cursor = String::new();
         // As many pages as there are: each cursor is another one.
         loop {
-            let page = self.client.get(&format!("{path}?limit=100{cursor}")).await?;
+            let page = self
+                .client
+                .get(&format!("{path}?visibility=all&limit=100{cursor}"))
+                .await?;
             let items = page["items"].as_array().map(Vec::as_slice).unwrap_or_default();
             if let Some(agent) = items.iter().find(|agent| agent["name"] == name) {
                 return word(agent, "id").map(Some);

@@ -32,12 +32,13 @@ use self::{
 };
 use crate::{
     args::Global,
-    current::{self, Current},
+    current::{self, Access, Current},
     database,
     exit::Exit,
     fleet::Signals,
     migrate,
     out::Out,
+    sign_in,
 };
 
 pub mod demo;
@@ -57,7 +58,7 @@ const REVIVE_EVERY: Duration = Duration::from_secs(1);
 ///
 /// PostgreSQL is found or fetched (see `rejoin doctor`), unless DATABASE_URL names one. API and workers are child
 /// processes: kill a worker and watch its runs go on. With --json, ONE line on stdout says that all is ready:
-/// {"url","apiKey","projectId","userId","databaseUrl","pids":{"api","workers","postgres"}}. Ctrl-C drains and stops
+/// {"url","apiKey","projectId","userId","databaseUrl","signInUrl","pids":{"api","workers","postgres"}}. Ctrl-C drains and stops
 /// all that was started; a second one does not wait.
 ///
 /// The demo project has a graph of Debian's packages and an agent that answers questions about it. `rejoin chat`, `tail`,
@@ -157,11 +158,11 @@ async fn start(global: &Global, args: &Args, out: Out) -> Result<Started> {
         workers,
         postgres: postgres.as_ref().and_then(|postgres| postgres.pid()),
     };
-    announce(url, database_url, demo, pids, &data_dir, out)?;
+    announce(url, database_url, demo, pids, &data_dir, out).await?;
     Ok(Started { supervisor, postgres })
 }
 
-fn announce(url: String, database_url: String, demo: Demo, pids: Pids, data_dir: &Path, out: Out) -> Result<()> {
+async fn announce(url: String, database_url: String, demo: Demo, pids: Pids, data_dir: &Path, out: Out) -> Result<()> {
     let current = Current {
         url: url.clone(),
         api_key: demo.api_key.clone(),
@@ -169,6 +170,12 @@ fn announce(url: String, database_url: String, demo: Demo, pids: Pids, data_dir:
         database_url: Some(database_url.clone()),
     };
     current.write(data_dir)?;
+    let access = Access {
+        url: url.clone(),
+        api_key: demo.api_key.clone(),
+        project_id: Some(demo.project_id),
+    };
+    let sign_in_url = sign_in::address(access).await.context("can't make a sign-in code")?;
     // Before `--data-dir` was heard: where other commands look.
     let found = current::default_data_dir().ok().and_then(|dir| dir.canonicalize().ok());
     let told_dir = (found.as_deref() != Some(data_dir)).then_some(data_dir);
@@ -178,6 +185,7 @@ fn announce(url: String, database_url: String, demo: Demo, pids: Pids, data_dir:
         project_id: demo.project_id,
         user_id: demo.user_id,
         database_url,
+        sign_in_url,
         pids,
     };
     ready.say(told_dir, has_real_model(), out)

@@ -2,6 +2,10 @@
 //!
 //! Also the health check of the container image (`--only api`). Invariant: it changes nothing, and each finding that
 //! is not good says the next step.
+//!
+//! - `fleet` what API and worker processes need of the database, and of each other
+mod fleet;
+
 use std::time::Duration;
 
 use anyhow::Result;
@@ -32,6 +36,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 /// Examples:
 ///   rejoin doctor
 ///   rejoin doctor --only api --url http://127.0.0.1:7420     a health check
+///   rejoin doctor --only worker                              of a worker on this machine
 ///   rejoin doctor --json
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -39,6 +44,9 @@ pub struct Args {
     /// Only these checks; what they look at then counts as needed.
     #[arg(long, value_enum, value_delimiter = ',')]
     pub only: Vec<Check>,
+    /// The machine whose workers `--only worker` looks for, as `rejoin queue stats` names it; without it, this one.
+    #[arg(long)]
+    pub host: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -48,6 +56,8 @@ pub enum Check {
     Postgres,
     /// DATABASE_URL: reachable, new enough, migrated, extensions.
     Database,
+    /// A worker of this machine (or of `--host`) that gives signs of life. Not among the checks unless it is named.
+    Worker,
     /// REJOIN_URL: an API that is ready.
     Api,
     /// Keys of model providers.
@@ -83,6 +93,9 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     }
     if asked(Check::Database) {
         findings.extend(database(global.database_url(), !args.only.is_empty()).await);
+    }
+    if args.only.contains(&Check::Worker) {
+        findings.push(fleet::worker(global.database_url(), args.host.as_deref()).await);
     }
     if asked(Check::Api) {
         let url = current::api_url(global);
@@ -133,7 +146,7 @@ fn lacking(check: Check, needed: bool, found: impl Into<String>, todo: impl Into
 }
 
 fn postgres(needed: bool) -> Finding {
-    let found = process::server_user().and_then(|user| binaries::find(None, user.as_ref()));
+    let found = process::server_user().and_then(|user| binaries::find(None, None, user.as_ref()));
     match found {
         Ok(found) => good(
             Check::Postgres,
@@ -233,6 +246,11 @@ async fn ask_database(connection: &mut PgConnection, url: &str) -> Result<Vec<Fi
     } else {
         good(Check::Database, format!("all {} migrations are applied", lines.len()))
     });
+
+    if pending == 0 {
+        findings.extend(fleet::row_security(connection, url).await?);
+        findings.extend(fleet::connections(connection).await?);
+    }
 
     findings.extend(
         horizon::oldest(connection)

@@ -5,6 +5,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use rejoin_shared::config::DatabaseArgs;
+use rejoin_shared::db::{Db, Role, Unfit};
 use rejoin_shared::telemetry;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -13,7 +15,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    exit::Exit,
+    exit::{Exit, Failure},
     migrate::{self, State},
 };
 
@@ -105,18 +107,28 @@ pub fn begin(args: &FleetArgs) -> Result<Ending> {
     Ok(ending)
 }
 
-/// Waits until the database answers and has all that this binary needs. `false`: told to stop meanwhile.
+/// Waits until the database answers and has all that a process of this role needs. `false`: told to stop meanwhile.
 ///
 /// # Errors
-/// Migrations are missing, or were changed.
-pub async fn schema_is_ready(url: &str, args: &FleetArgs, drain: &CancellationToken) -> Result<bool> {
+/// Migrations are missing, or row-level security would not hold.
+pub async fn schema_is_ready(
+    database: &DatabaseArgs,
+    role: Role,
+    args: &FleetArgs,
+    drain: &CancellationToken,
+) -> Result<bool> {
+    let url = &database.database_url;
     let mut looks = 0_u32;
     loop {
         let look = async {
             if args.migrate {
                 migrate::up(url).await?;
             }
-            migrate::status(url).await
+            let lines = migrate::status(url).await?;
+            if lines.iter().all(|line| line.state != State::Pending) {
+                Db::inspect(database, "rejoin-start", role).await.map_err(refused)?;
+            }
+            Ok::<_, anyhow::Error>(lines)
         };
         let looked = tokio::select! {
             looked = look => looked,
@@ -151,6 +163,7 @@ pub async fn schema_is_ready(url: &str, args: &FleetArgs, drain: &CancellationTo
                 }
                 looks += 1;
             }
+            Err(error) if error.is::<Failure>() => return Err(error),
             Err(error) => return Err(error).context("can't look at the database's schema"),
         }
         tokio::select! {
@@ -160,8 +173,18 @@ pub async fn schema_is_ready(url: &str, args: &FleetArgs, drain: &CancellationTo
     }
 }
 
+/// A database that is away is waited for; one that does not protect its rows is not worked on.
+fn refused(unfit: Unfit) -> anyhow::Error {
+    match unfit {
+        Unfit::Connect(error) => anyhow::Error::new(error).context("can't connect to the database"),
+        Unfit::Url(_) | Unfit::Session(_) | Unfit::Role { .. } | Unfit::RowSecurity(_) => {
+            Exit::Failed.because(unfit.to_string()).into()
+        }
+    }
+}
+
 /// The connection broke off, or the server says that it is starting, stopping, or full: the same question may be answered later.
-fn is_passing(error: &anyhow::Error) -> bool {
+pub fn is_passing(error: &anyhow::Error) -> bool {
     error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<sqlx::Error>())

@@ -13,10 +13,12 @@
 //! - `tasks`                 DAGs of tasks that agents do: through the API
 //! - `questions`             what runs ask people: through the API
 //! - `schedules`             what is started by the clock: through the API
+//! - `sign_in`               an address that signs a browser in once
 //! - `sources`               databases of others: through the API
 //! - `calendars`             the caller's calendars as files: through the API
 //! - `web`                   what agents may do on the web: through the API
 //! - `prices`                what models cost: through the API
+//! - `routing`               which agent takes a new conversation: through the API
 //! - `install`               products, by their manifests: through the API
 //! - `mcp`                   MCP servers of a project: through the API
 //! - `graph`                 import and export of the knowledge graph
@@ -57,9 +59,11 @@ pub mod prices;
 pub mod projects;
 pub mod questions;
 pub mod queue;
+pub mod routing;
 pub mod runs;
 pub mod schedules;
 pub mod secrets;
+pub mod sign_in;
 pub mod sources;
 pub mod stream;
 pub mod tail;
@@ -93,8 +97,10 @@ pub async fn run(cli: Cli) -> Result<Exit> {
         Command::Web(args) => web::run(global, args, out).await,
         Command::Schedules(args) => schedules::run(global, args, out).await,
         Command::Prices(args) => prices::run(global, args, out).await,
+        Command::Routing(args) => routing::run(global, args, out).await,
         Command::Install(args) => install::run(global, args, out).await,
         Command::Uninstall(args) => install::uninstall(global, args, out).await,
+        Command::SignIn(args) => sign_in::run(global, args, out).await,
         Command::Projects(args) => projects::run(global, args, out).await,
         Command::Keys(args) => keys::run(global, args, out).await,
         Command::Secrets(args) => secrets::run(global, args, out).await,

@@ -3,13 +3,27 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use rejoin_cli::{args::Cli, exit::Exit};
+use rejoin_sources::sqlite::child;
 
 /// Many small allocations on several threads: glibc's allocator took a quarter of the API's time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
+    // A child of an API or a worker, which asks SQLite within limits: nothing else of this program is to run in it.
+    if std::env::args_os().nth(1).is_some_and(|verb| verb == child::VERB) {
+        return child::main();
+    }
+    match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime.block_on(run()),
+        Err(error) => {
+            eprintln!("rejoin: no threads can be started: {error}");
+            Exit::Failed.into()
+        }
+    }
+}
+
+async fn run() -> ExitCode {
     // Before anything can speak TLS: with two providers linked in and none chosen, rustls panics at its first use.
     if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
         eprintln!("rejoin: another TLS provider was already chosen");

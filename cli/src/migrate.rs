@@ -2,6 +2,8 @@
 //!
 //! `rejoin dev` and the tests call [`up`] and [`down`] directly. Invariant: one migrator at a time (an advisory lock
 //! of the database), and no migration that was applied is ever applied in another wording (checksums).
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
 use chrono::{DateTime, Utc};
 use clap::Subcommand;
@@ -10,8 +12,9 @@ use sqlx::{
     Connection, PgConnection, Row,
     migrate::{Migrate, Migrator},
 };
+use tokio::time::{Instant, sleep};
 
-use crate::{args::Global, exit::Exit, out::Out};
+use crate::{args::Global, exit::Exit, fleet, out::Out};
 
 pub static MIGRATOR: Migrator = sqlx::migrate!("../migrations");
 
@@ -34,7 +37,11 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// Apply what is missing.
-    Up,
+    Up {
+        /// Wait this long for a database that does not answer yet, in seconds; 0: not at all.
+        #[arg(long, env = "REJOIN_MIGRATE_WAIT_S", default_value_t = 60)]
+        wait_s: u64,
+    },
     /// Take the newest migrations back. What they stored is lost.
     Down {
         /// How many.
@@ -85,7 +92,7 @@ impl State {
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     let url = global.need_database_url()?;
     let changed = match args.action {
-        Action::Up => up(url).await?,
+        Action::Up { wait_s } => up_when_ready(url, Duration::from_secs(wait_s), out).await?,
         Action::Down { all: true, .. } => down(url, usize::MAX).await?,
         Action::Down { steps, .. } => down(url, usize::from(steps)).await?,
         Action::Status => return show(&status(url).await?, out),
@@ -99,7 +106,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             out.line(&format!(
                 "{} {}",
                 named(version),
-                if matches!(args.action, Action::Up) {
+                if matches!(args.action, Action::Up { .. }) {
                     "applied"
                 } else {
                     "taken back"
@@ -108,6 +115,37 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         }
     }
     Ok(Exit::Done)
+}
+
+/// Between two tries to reach a database that is not up yet, and how many lie between two words about it.
+const RETRY: Duration = Duration::from_millis(500);
+const TELL_EVERY: u32 = 20;
+
+/// [`up`], once the database answers.
+///
+/// # Errors
+/// It does not within `wait`, or a migration fails.
+async fn up_when_ready(url: &str, wait: Duration, out: Out) -> Result<Vec<i64>> {
+    let give_up = Instant::now() + wait;
+    let mut tries = 0_u32;
+    loop {
+        let error = match up(url).await {
+            Ok(changed) => return Ok(changed),
+            Err(error) => error,
+        };
+        let passes = Exit::of(&error) == Exit::Unreachable || fleet::is_passing(&error);
+        if !passes || Instant::now() + RETRY > give_up {
+            return Err(error);
+        }
+        if tries.is_multiple_of(TELL_EVERY) {
+            out.note(&format!(
+                "the database does not answer yet; trying for {} s: {error:#}",
+                wait.as_secs()
+            ));
+        }
+        tries += 1;
+        sleep(RETRY).await;
+    }
 }
 
 fn show(lines: &[Line], out: Out) -> Result<Exit> {

@@ -185,7 +185,11 @@ fn list(page: &Value, out: Out) -> Result<()> {
                 text(&run["state"]),
                 text(&run["agent"]),
                 text(&run["model"]),
-                text(&run["stepCount"]),
+                match run["restricted"] == true {
+                    // Another member's: only its maker is told.
+                    true => String::new(),
+                    false => text(&run["stepCount"]),
+                },
                 run["durationMs"]
                     .as_i64()
                     .map(|ms| format!("{:.1} s", ms as f64 / 1000.0))

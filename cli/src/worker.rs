@@ -1,5 +1,6 @@
 //! `rejoin worker`: one worker process of a fleet.
 use anyhow::{Context, Result};
+use rejoin_shared::db::Role;
 use rejoin_worker::WorkerConfig;
 
 use crate::{
@@ -33,7 +34,7 @@ pub struct Args {
 pub async fn run(_global: &Global, args: Args, _out: Out) -> Result<Exit> {
     let ending = fleet::begin(&args.fleet)?;
     let work = async {
-        if fleet::schema_is_ready(&args.config.database.database_url, &args.fleet, &ending.drain).await? {
+        if fleet::schema_is_ready(&args.config.database, Role::Worker, &args.fleet, &ending.drain).await? {
             let worked = rejoin_worker::work(args.config, ending.drain.clone()).await;
             worked.context("can't work")?;
         }

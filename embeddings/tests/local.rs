@@ -1,5 +1,5 @@
-//! The local model's vectors, beside those of another implementation of the same model; needs the model's files, and says SKIPPED
-//! where they are not.
+//! The local model's vectors, beside those of another implementation of the same model; needs the model's files: without them it
+//! is skipped, and fails in CI.
 
 use rejoin_embeddings::{Choice, Embedder, EmbeddingsArgs, Endpoints};
 
@@ -22,17 +22,25 @@ const FIRST: [[f32; 4]; 5] = [
     [-0.083_275, 0.061_825, -0.042_053, 0.029_812],
 ];
 
-fn model() -> Option<Embedder> {
-    let folder = std::env::var_os("REJOIN_EMBEDDINGS_DIR").unwrap_or_else(|| CACHE.into());
-    let embedder = Embedder::new(
+fn embedder(folder: &std::path::Path) -> Embedder {
+    Embedder::new(
         &EmbeddingsArgs {
             embeddings: Choice::Local,
             embeddings_dir: Some(folder.into()),
             ..EmbeddingsArgs::off()
         },
         &Endpoints::default(),
-    );
+    )
+}
+
+fn model() -> Option<Embedder> {
+    let folder = std::env::var_os("REJOIN_EMBEDDINGS_DIR").unwrap_or_else(|| CACHE.into());
+    let embedder = embedder(std::path::Path::new(&folder));
     if embedder.model().is_none() {
+        assert!(
+            !std::env::var("CI").is_ok_and(|value| value == "true"),
+            "the local model's files are not here: scripts/setup-search.sh fetches them"
+        );
         eprintln!("SKIPPED: the local model's files are not here (make setup-search fetches them)");
         return None;
     }
@@ -97,4 +105,37 @@ fn a_folder_without_the_files_is_no_model() {
         &Endpoints::default(),
     );
     assert_eq!(embedder.model(), None);
+}
+
+/// The folder of the model with its weights halved, as the container image has it.
+fn halved() -> std::path::PathBuf {
+    let folder = std::env::temp_dir().join(format!("rejoin-halved-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let from = std::env::var_os("REJOIN_EMBEDDINGS_DIR").map_or_else(|| CACHE.into(), std::path::PathBuf::from);
+    let halving = std::process::Command::new("python3")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/halve-model.py"))
+        .arg(from.join("model.safetensors"))
+        .arg(folder.join("model.safetensors"))
+        .status()
+        .unwrap();
+    assert!(halving.success());
+    std::fs::copy(from.join("vocab.txt"), folder.join("vocab.txt")).unwrap();
+    folder
+}
+
+#[tokio::test]
+async fn with_weights_of_half_the_size_its_vectors_are_the_same() {
+    let Some(model) = model() else { return };
+    let folder = halved();
+    let small = embedder(&folder);
+    let (vectors, halves) = (
+        model.embed(&texts(&TEXTS)).await.unwrap(),
+        small.embed(&texts(&TEXTS)).await.unwrap(),
+    );
+    for ((text, vector), half) in TEXTS.iter().zip(&vectors).zip(&halves) {
+        assert!(cosine(vector, half) > 0.999_99, "{text}: {}", cosine(vector, half));
+    }
+    let bytes = |path: std::path::PathBuf| std::fs::metadata(path).unwrap().len();
+    assert!(bytes(folder.join("model.safetensors")) < 46_000_000);
+    std::fs::remove_dir_all(folder).unwrap();
 }

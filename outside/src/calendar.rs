@@ -8,6 +8,7 @@
 //! - `imports`     what such a file says, put into a calendar
 //! - `feeds`       addresses that show a calendar to whoever knows them
 //! - `google`      calendars that are kept the same as ones at Google
+//! - `links`       which entities of the work graph events belong to
 //! - `said`        what somebody says of an event, and the event that this makes
 //! - `tools`       the seven tools of agents
 
@@ -17,6 +18,7 @@ pub mod feeds;
 pub mod google;
 pub mod ical;
 pub mod imports;
+pub mod links;
 pub mod occurrences;
 pub mod recurrence;
 pub mod said;

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use rejoin_shared::events::kinds::Operation;
 use rejoin_shared::tools::arguments::Kind::{OptionalBoolean, OptionalChoice, OptionalInteger, OptionalTexts, Text};
 use rejoin_shared::tools::arguments::{self, Arguments, Parameter};
 use rejoin_shared::tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
@@ -24,6 +25,8 @@ pub const NOTICE: &str =
 
 /// Of a query [characters].
 const QUERY_MAX_CHARS: usize = 400;
+/// Of a page's place or a query, as people are told [characters].
+const NAME_MAX_CHARS: usize = 80;
 /// Domains that a search names.
 const MAX_DOMAINS: usize = 20;
 const RESULTS: i64 = 5;
@@ -133,6 +136,28 @@ impl Tool for WebTool {
             Verb::Visit => self.visit(context, &settings, &arguments).await,
         }
     }
+
+    async fn operation(&self, _: &ToolContext, arguments: &Value) -> Option<Operation> {
+        let (action, name) = match self.verb {
+            Verb::Search => ("search", arguments["query"].as_str()?.to_owned()),
+            Verb::Visit => ("read", place(arguments["url"].as_str()?)?),
+        };
+        Some(Operation {
+            action: action.to_owned(),
+            entity_type: "document".to_owned(),
+            entity_name: name.chars().take(NAME_MAX_CHARS).collect(),
+            status: "start".to_owned(),
+            entity_id: None,
+        })
+    }
+}
+
+/// A page by its host and path: a user, a query or a fragment may hold a secret.
+fn place(url: &str) -> Option<String> {
+    let url = Url::parse(url).ok()?;
+    let host = url.host_str()?;
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    Some(format!("{host}{port}{}", url.path().trim_end_matches('/')))
 }
 
 impl WebTool {

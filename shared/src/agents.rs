@@ -6,6 +6,8 @@
 pub mod defaults;
 pub mod settings;
 
+use std::collections::HashMap;
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -55,7 +57,7 @@ pub struct AgentDefinition {
 impl AgentDefinition {
     /// Whether callers from outside may choose it. Other agents, tasks and schedules reach all of the project's.
     pub fn is_open(&self) -> bool {
-        self.visibility != "internal"
+        self.visibility != INTERNAL
     }
 }
 
@@ -211,9 +213,11 @@ const MAX_TOOLS: usize = 500;
 /// Values of `flow_type`.
 pub const FLOW_TYPES: [&str; 5] = ["single", "sequential", "loop", "parallel", "discussion"];
 /// Values of `visibility`.
-pub const VISIBILITIES: [&str; 3] = [EXTERNAL, PROJECT, "internal"];
+pub const VISIBILITIES: [&str; 3] = [EXTERNAL, PROJECT, INTERNAL];
 /// Meant for programs outside, too.
 pub const EXTERNAL: &str = "external";
+/// For the agents of its project, and for those who set it up.
+pub const INTERNAL: &str = "internal";
 /// For whoever may write in the project: the usual one.
 pub const PROJECT: &str = "project";
 /// A row as sqlx reads it.
@@ -394,6 +398,14 @@ pub async fn named(
     Ok(rows.into_iter().map(Into::into).collect())
 }
 
+/// The names of definitions by their ids.
+pub async fn names(db: impl PgExecutor<'_>, ids: &[Uuid]) -> Result<HashMap<Uuid, String>, sqlx::Error> {
+    let rows = sqlx::query!("select id, name from kb.agent_definitions where id = any($1)", ids)
+        .fetch_all(db)
+        .await?;
+    Ok(rows.into_iter().map(|row| (row.id, row.name)).collect())
+}
+
 /// The `config` of the definition that a run follows; null where there is none.
 pub async fn config_of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Value, sqlx::Error> {
     let config = sqlx::query_scalar!(
@@ -435,6 +447,22 @@ pub async fn list_visible(
     .fetch_all(db)
     .await?;
     Ok(rows.into_iter().map(Into::into).collect())
+}
+
+/// The first of these names that is an internal agent's.
+pub async fn internal_among(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    names: &[&str],
+) -> Result<Option<String>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select name from kb.agent_definitions where project_id = $1 and name = any($2) and visibility = $3 order by name limit 1",
+        project_id,
+        names as &[&str],
+        INTERNAL
+    )
+    .fetch_optional(db)
+    .await
 }
 
 /// Deletes a definition; false where there is none. One that conversations are bound to is a foreign key violation.

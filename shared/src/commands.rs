@@ -28,6 +28,7 @@
 use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
+use tokio::time::Instant;
 
 use crate::sabotage::{self, Break};
 use crate::walls::{self, Asking};
@@ -88,6 +89,9 @@ pub trait Command: Sync {
         db: &mut PgConnection,
         output: &Self::Output,
     ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
+
+    /// The transaction was committed.
+    fn committed(&self) {}
 }
 
 /// What went wrong with a command, as far as trying again is concerned.
@@ -129,6 +133,11 @@ const TRIES: u32 = 5;
 /// The wait after the first failure; doubled each time.
 const RETRY: Duration = Duration::from_millis(50);
 
+/// A worker's command waits this long for a database that is away: longer than failovers take.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// Between two of its tries, at most.
+const PATIENT_RETRY_MAX: Duration = Duration::from_millis(500);
+
 /// Runs a command in a transaction of its own, on behalf of everybody: a worker's, or an operator's.
 pub async fn execute<C: Command>(db: &PgPool, command: &C) -> Result<C::Output, C::Error> {
     execute_for(db, Asking::Everybody, command).await
@@ -143,7 +152,7 @@ pub async fn execute_for<C: Command>(db: &PgPool, asking: Asking, command: &C) -
         let error = match try_execute(db, asking, command).await {
             Ok(output) => return Ok(output),
             // It may have happened: repeating it could do it twice.
-            Err(Failed::Unknown(error)) => return Err(error),
+            Err(Failed::Unknown(unknown)) => return Err(unknown.error.into()),
             Err(Failed::NotDone(error)) => error,
         };
         let again = tries < TRIES && error.database().is_some_and(crate::db::is_transient);
@@ -156,15 +165,91 @@ pub async fn execute_for<C: Command>(db: &PgPool, asking: Asking, command: &C) -
     }
 }
 
-/// How a transaction failed.
-enum Failed<E> {
-    /// Nothing of it was committed.
-    NotDone(E),
-    /// The answer to its COMMIT was lost, and its outcome could not be looked up.
-    Unknown(E),
+/// The same for a worker, which has nobody waiting for an answer: it waits for a database that is away, so that its run goes on where it
+/// was. Whether its attempt still counts is for the fence to say.
+pub async fn execute_patiently<C: Command>(db: &PgPool, command: &C) -> Result<C::Output, C::Error> {
+    let output = try_patiently(db, command).await?;
+    command.committed();
+    Ok(output)
 }
 
-async fn try_execute<C: Command>(db: &PgPool, asking: Asking, command: &C) -> Result<C::Output, Failed<C::Error>> {
+async fn try_patiently<C: Command>(db: &PgPool, command: &C) -> Result<C::Output, C::Error> {
+    let give_up = Instant::now() + PATIENCE;
+    let mut wait = RETRY;
+    let mut unknown: Option<Unknown<C::Output>> = None;
+    loop {
+        let error = match unknown.take() {
+            // First of all: what became of it.
+            Some(earlier) => match look_up(db, Asking::Everybody, command, earlier).await {
+                Ok(LookedUp::Happened(output)) => return Ok(output),
+                Ok(LookedUp::NotDone(error)) => error.into(),
+                Err(still) if Instant::now() >= give_up => return Err(still.error.into()),
+                Err(still) => {
+                    unknown = Some(still);
+                    tokio::time::sleep(wait).await;
+                    wait = (wait * 2).min(PATIENT_RETRY_MAX);
+                    continue;
+                }
+            },
+            None => match try_execute(db, Asking::Everybody, command).await {
+                Ok(output) => return Ok(output),
+                Err(Failed::NotDone(error)) => error,
+                Err(Failed::Unknown(earlier)) => {
+                    unknown = Some(earlier);
+                    continue;
+                }
+            },
+        };
+        if Instant::now() >= give_up || !error.database().is_some_and(crate::db::is_transient) {
+            return Err(error);
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(PATIENT_RETRY_MAX);
+    }
+}
+
+/// How a transaction failed.
+enum Failed<C: Command> {
+    /// Nothing of it was committed.
+    NotDone(C::Error),
+    /// The answer to its COMMIT was lost, and its outcome could not be looked up.
+    Unknown(Unknown<C::Output>),
+}
+
+/// A transaction whose COMMIT went unanswered.
+struct Unknown<O> {
+    xid: String,
+    /// What it would have returned.
+    output: O,
+    error: sqlx::Error,
+}
+
+enum LookedUp<O> {
+    Happened(O),
+    NotDone(sqlx::Error),
+}
+
+/// What became of a transaction whose COMMIT went unanswered. An error: that could not be found out.
+async fn look_up<C: Command>(
+    db: &PgPool,
+    asking: Asking,
+    command: &C,
+    unknown: Unknown<C::Output>,
+) -> Result<LookedUp<C::Output>, Unknown<C::Output>> {
+    let looked_up = async {
+        crate::db::wait_until_decided(db, &unknown.xid).await?;
+        // On the same behalf: who sees nothing would take it for not done.
+        let mut looking = walls::begin(db, asking).await?;
+        command.happened(&mut looking, &unknown.output).await
+    };
+    match looked_up.await {
+        Ok(true) => Ok(LookedUp::Happened(unknown.output)),
+        Ok(false) => Ok(LookedUp::NotDone(unknown.error)),
+        Err(error) => Err(Unknown { error, ..unknown }),
+    }
+}
+
+async fn try_execute<C: Command>(db: &PgPool, asking: Asking, command: &C) -> Result<C::Output, Failed<C>> {
     let not_done = |error: sqlx::Error| Failed::NotDone(error.into());
     let mut tx = walls::begin(db, asking).await.map_err(not_done)?;
     let output = command.apply(&mut tx).await.map_err(Failed::NotDone)?;
@@ -182,16 +267,11 @@ async fn try_execute<C: Command>(db: &PgPool, asking: Asking, command: &C) -> Re
     match tx.commit().await {
         Ok(()) => Ok(output),
         Err(error) if crate::db::is_transient(&error) => {
-            let looked_up = async {
-                crate::db::wait_until_decided(db, &xid).await?;
-                // On the same behalf: who sees nothing would take it for not done.
-                let mut looking = walls::begin(db, asking).await?;
-                command.happened(&mut looking, &output).await
-            };
-            match looked_up.await {
-                Ok(true) => Ok(output),
-                Ok(false) => Err(not_done(error)),
-                Err(error) => Err(Failed::Unknown(error.into())),
+            let unknown = Unknown { xid, output, error };
+            match look_up(db, asking, command, unknown).await {
+                Ok(LookedUp::Happened(output)) => Ok(output),
+                Ok(LookedUp::NotDone(error)) => Err(not_done(error)),
+                Err(unknown) => Err(Failed::Unknown(unknown)),
             }
         }
         Err(error) => Err(not_done(error)),

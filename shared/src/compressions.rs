@@ -16,6 +16,8 @@ use crate::queue::{self, NewJob};
 pub const KIND: &str = "compress";
 /// Messages that are never summarised: the newest.
 pub const KEPT: i64 = 10;
+/// From so many messages on that no summary covers, one is made, however short they are.
+pub const DUE: i64 = 20;
 /// Of a summary [tokens]: this share of what it stands for, within bounds.
 const TARGET_SHARE: f64 = 0.45;
 const TARGET_TOKENS: std::ops::RangeInclusive<u64> = 1_000..=2_000;
@@ -65,7 +67,7 @@ pub async fn newest(db: impl PgExecutor<'_>, conversation_id: Uuid) -> Result<Op
     .await
 }
 
-/// Asks for a summary where the conversation has grown over its budget. Asked again while one is under way, nothing happens.
+/// Asks for a summary where what no summary covers has grown over its budget, or has [`DUE`] messages. Asked again while one is under way, nothing happens.
 pub async fn consider(db: &mut PgConnection, project_id: Uuid, conversation_id: Uuid) -> Result<bool, sqlx::Error> {
     let row = sqlx::query!(
         r#"select count(*) as "messages!", coalesce(sum(length(content)), 0) as "chars!"
@@ -77,7 +79,7 @@ pub async fn consider(db: &mut PgConnection, project_id: Uuid, conversation_id: 
     .fetch_one(&mut *db)
     .await?;
     let tokens = contexts::estimate(usize::try_from(row.chars).unwrap_or_default());
-    if row.messages <= KEPT || tokens <= TOKEN_BUDGET {
+    if row.messages <= KEPT || (row.messages < DUE && tokens <= TOKEN_BUDGET) {
         return Ok(false);
     }
     let key = format!("compress:{conversation_id}");

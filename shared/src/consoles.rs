@@ -3,6 +3,7 @@
 //!
 //! - `edit`      changes of a text, and how two of them are merged
 //! - `attached`  consoles of a conversation, and of a message
+//! - `connection` what their metadata say of the database that they run on
 //!
 //! Invariants: every query is scoped by project AND owner; a text is changed under its row's lock, from the version that the change was made
 //! on: what others changed since is merged or refused, never overwritten; what was deleted stays deleted; a tool call that is repeated
@@ -16,6 +17,7 @@ use uuid::Uuid;
 use crate::conversations::Owner;
 
 pub mod attached;
+pub mod connection;
 pub mod edit;
 
 /// Of a console's text [characters].
@@ -165,7 +167,7 @@ pub async fn insert(
         console.data_source_id as _,
         console.database as _,
         console.content,
-        console.metadata.clone().unwrap_or_else(|| json!({})),
+        json!(connection::said_by_client(console.metadata.clone().unwrap_or_default())),
         console.is_temporary,
         by.name(),
         by.run_id() as _,
@@ -392,7 +394,9 @@ pub async fn change(
              data_source_id = case when $7 then (select d.id from kb.data_sources d where d.id = $8 and d.project_id = $2)
                                    else data_source_id end,
              database = case when $9 then $10 else database end,
-             metadata = coalesce($11, metadata), is_temporary = coalesce($12, is_temporary), updated_at = now()
+             -- What was run last stays, unless the change says another thing of it.
+             metadata = coalesce(jsonb_strip_nulls(jsonb_build_object('lastQuery', metadata -> 'lastQuery')) || $11, metadata),
+             is_temporary = coalesce($12, is_temporary), updated_at = now()
          where id = $1 and project_id = $2 and owner_user_id = $3 and deleted_at is null
          returning id, conversation_id, title, kind, data_source_id, database, content, version, metadata, is_temporary, modified_by,
                    created_at, updated_at",
@@ -406,7 +410,7 @@ pub async fn change(
         change.data_source_id.flatten() as _,
         change.database.is_some(),
         change.database.clone().flatten() as _,
-        change.metadata as _,
+        change.metadata.clone().map(|metadata| json!(connection::said_by_client(metadata))) as _,
         change.is_temporary as _,
     )
     .fetch_optional(db)

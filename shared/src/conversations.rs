@@ -11,6 +11,8 @@ use crate::queue::settle::HotError;
 
 /// Characters of the first message that become the title.
 pub const TITLE_MAX_CHARS: usize = 50;
+/// Maximum number of conversations that one search request looks through. Its cursor leads to those after them.
+pub const SEARCHED_MAX: i64 = 1_000;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
@@ -124,6 +126,85 @@ pub async fn list(
     )
     .fetch_all(db)
     .await
+}
+
+/// The position of a conversation in the list: (updated_at, id).
+pub type Position = (DateTime<Utc>, Uuid);
+
+/// A page of a search.
+#[derive(Debug)]
+pub struct Found {
+    /// At most as many as were asked for, the most recently used first.
+    pub conversations: Vec<Conversation>,
+    /// Where the next page begins. None: all of the owner's conversations were searched.
+    pub next: Option<Position>,
+}
+
+/// Searches the titles and messages of the owner's conversations for a text, ignoring case.
+///
+/// It walks the list's index from the cursor on and reads the messages of each conversation by theirs: it needs no text index, whose
+/// operators row-level security would keep from being used anyway. `SEARCHED_MAX` bounds the work of one request; a page may
+/// therefore hold fewer conversations than asked for, or none, and still have a next one.
+pub async fn search(
+    db: &mut PgConnection,
+    owner: Owner,
+    text: &str,
+    after: Option<Position>,
+    limit: i64,
+) -> Result<Found, sqlx::Error> {
+    let (at, id) = after.unzip();
+    let conversations = sqlx::query_as!(
+        Conversation,
+        "with searched as materialized (
+             select id, project_id, owner_user_id, agent_definition_id, title, metadata, created_at, updated_at
+             from kb.chat_conversations
+             where project_id = $1 and owner_user_id = $2
+               and ($3::timestamptz is null or (updated_at, id) < ($3, $4))
+             order by updated_at desc, id desc
+             limit $5
+         )
+         select id, project_id, owner_user_id, agent_definition_id, title, metadata, created_at, updated_at
+         from searched
+         where strpos(lower(title), lower($6)) > 0
+            or exists (
+                select from kb.chat_messages m
+                where m.conversation_id = searched.id and strpos(lower(m.content), lower($6)) > 0
+            )
+         order by updated_at desc, id desc
+         limit $7",
+        owner.project_id,
+        owner.user_id,
+        at,
+        id,
+        SEARCHED_MAX,
+        text,
+        limit
+    )
+    .fetch_all(&mut *db)
+    .await?;
+    if i64::try_from(conversations.len()).is_ok_and(|found| found == limit) {
+        let next = conversations.last().map(|last| (last.updated_at, last.id));
+        return Ok(Found { conversations, next });
+    }
+    // Fewer than asked for: all that were searched are behind us.
+    let last = sqlx::query!(
+        "select updated_at, id from kb.chat_conversations
+         where project_id = $1 and owner_user_id = $2
+           and ($3::timestamptz is null or (updated_at, id) < ($3, $4))
+         order by updated_at desc, id desc
+         offset $5 limit 1",
+        owner.project_id,
+        owner.user_id,
+        at,
+        id,
+        SEARCHED_MAX - 1
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(Found {
+        conversations,
+        next: last.map(|last| (last.updated_at, last.id)),
+    })
 }
 
 /// Changes title or metadata (null: as it is). None: not there, or not the owner's.

@@ -5,17 +5,25 @@
 //!
 //! sqlx serves nouns and commands (queries checked at compile time); tokio-postgres serves the hot paths and LISTEN, where
 //! pipelining and prepared statements pay.
+//!
+//! - here      the pools, the outcome of a commit, which errors pass
+//! - `session` what each new connection is checked for
+
+pub mod session;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{Connection, PgConnection};
+use sqlx::{ConnectOptions, Connection, PgConnection};
 use tokio_postgres::config::{Host, SslMode};
 use tracing::warn;
 
 use crate::config::DatabaseArgs;
+use crate::outage::Causes;
+use crate::row_security::{self, Lacking};
+use session::Session;
 
 /// Waiting for a connection ends after this, with an error that becomes a 503.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -55,6 +63,27 @@ pub struct Db {
     /// Hot paths.
     pub hot: Pool,
     connector: Connector,
+    session: Session,
+}
+
+/// Why a process must not work on its database.
+#[derive(Debug, thiserror::Error)]
+pub enum Unfit {
+    #[error("the database URL can't be read: {0}")]
+    Url(String),
+    #[error("can't connect to the database")]
+    Connect(#[source] sqlx::Error),
+    /// The session that a connection gets.
+    #[error("{0}")]
+    Session(String),
+    #[error("can't work as the role {role}: {message}. {advice}")]
+    Role {
+        role: &'static str,
+        message: String,
+        advice: &'static str,
+    },
+    #[error("{}. {}", .0, .0.advice())]
+    RowSecurity(Lacking),
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -72,28 +101,50 @@ pub enum ConnectError {
 impl Db {
     /// Makes the pools. Connects lazily: the database need not be up yet (see [`Db::wait_until_up`]).
     pub fn connect_lazy(args: &DatabaseArgs, application: &str, role: Role) -> Result<Self, ConnectError> {
-        let options: PgConnectOptions = args
-            .database_url
-            .parse()
-            .map_err(|error: sqlx::Error| ConnectError::Url(error.to_string()))?;
-        let options = options.application_name(application).options([
-            ("statement_timeout", format!("{}ms", args.db_statement_timeout_ms)),
-            ("lock_timeout", format!("{}ms", args.db_lock_timeout_ms)),
-            ("synchronous_commit", "on".to_owned()),
-        ]);
-        let options = match role.name() {
-            Some(role) => options.options([("role", role)]),
-            None => options,
-        };
+        let options = options(args, application, role).map_err(|error| ConnectError::Url(error.to_string()))?;
+        let session = Session::new(args, role);
+        let checked = session.clone();
         let sql = PgPoolOptions::new()
             .max_connections(args.db_connections)
             .acquire_timeout(ACQUIRE_TIMEOUT)
             .idle_timeout(Duration::from_secs(600))
+            .after_connect(move |connection, _| {
+                let session = checked.clone();
+                Box::pin(async move { session.check(connection).await })
+            })
             .after_release(|connection, _| Box::pin(end_what_was_given_up(connection)))
             .connect_lazy_with(options);
         let connector = Connector::new(args, application, role)?;
-        let hot = connector.pool(args.db_hot_connections)?;
-        Ok(Self { sql, hot, connector })
+        let hot = connector.pool(args.db_hot_connections, &session)?;
+        Ok(Self {
+            sql,
+            hot,
+            connector,
+            session,
+        })
+    }
+
+    /// Why new connections are not used, where they are not.
+    pub fn refusal(&self) -> Option<String> {
+        self.session.refusal()
+    }
+
+    /// Connects once as a process of this role does, and checks what it relies on: the role, the commit, the policies and grants.
+    pub async fn inspect(args: &DatabaseArgs, application: &str, role: Role) -> Result<(), Unfit> {
+        let options = options(args, application, role).map_err(|error| Unfit::Url(error.to_string()))?;
+        let mut connection = match options.connect().await {
+            Ok(connection) => connection,
+            Err(error) => return Err(without_role(args, role, error).await),
+        };
+        match Session::new(args, role).check(&mut connection).await {
+            Ok(()) => {}
+            Err(sqlx::Error::Configuration(refusal)) => return Err(Unfit::Session(refusal.to_string())),
+            Err(error) => return Err(Unfit::Connect(error)),
+        }
+        let lacking = row_security::lacking(&mut connection).await.map_err(Unfit::Connect)?;
+        // Sent or not: the connection is not used any more.
+        let _ = connection.close().await;
+        lacking.map_or(Ok(()), |lacking| Err(Unfit::RowSecurity(lacking)))
     }
 
     /// Waits until the database answers, saying so once in a while.
@@ -104,7 +155,7 @@ impl Db {
                 Ok(_) => return,
                 Err(error) => {
                     if tries.is_multiple_of(10) {
-                        warn!(%error, "the database does not answer yet; trying again");
+                        warn!(error = %Causes(&error), "the database does not answer yet; trying again");
                     }
                     tries += 1;
                     tokio::time::sleep(CONNECT_RETRY).await;
@@ -116,6 +167,43 @@ impl Db {
     /// How to make a connection of one's own (for LISTEN).
     pub fn connector(&self) -> &Connector {
         &self.connector
+    }
+}
+
+/// How sqlx connects.
+fn options(args: &DatabaseArgs, application: &str, role: Role) -> Result<PgConnectOptions, sqlx::Error> {
+    let options: PgConnectOptions = args.database_url.parse()?;
+    let options = options.application_name(application).options([
+        ("statement_timeout", format!("{}ms", args.db_statement_timeout_ms)),
+        ("lock_timeout", format!("{}ms", args.db_lock_timeout_ms)),
+        ("synchronous_commit", "on".to_owned()),
+    ]);
+    Ok(match role.name() {
+        Some(role) => options.options([("role", role)]),
+        None => options,
+    })
+}
+
+/// Why no connection could be made as this role: the role is missing, it may not be taken, or it has nothing to do with that.
+async fn without_role(args: &DatabaseArgs, role: Role, error: sqlx::Error) -> Unfit {
+    let refused = error.as_database_error().and_then(|refusal| refusal.code());
+    // "Role does not exist", "permission denied to set role".
+    let (Some("22023" | "42501"), Some(name)) = (refused.as_deref(), role.name()) else {
+        return Unfit::Connect(error);
+    };
+    let as_login = async {
+        let mut connection = PgConnection::connect(&args.database_url).await?;
+        row_security::lacking(&mut connection).await
+    };
+    match as_login.await {
+        Ok(Some(lacking)) => Unfit::RowSecurity(lacking),
+        Ok(None) | Err(_) => Unfit::Role {
+            role: name,
+            message: error
+                .as_database_error()
+                .map_or_else(|| error.to_string(), |refusal| refusal.message().to_owned()),
+            advice: "Let its login have the role: grant rejoin_app, rejoin_gate to LOGIN (the API), grant rejoin_worker to LOGIN (workers)",
+        },
     }
 }
 
@@ -158,7 +246,8 @@ impl Connector {
         })
     }
 
-    fn pool(&self, max_size: usize) -> Result<Pool, ConnectError> {
+    fn pool(&self, max_size: usize, session: &Session) -> Result<Pool, ConnectError> {
+        let session = session.clone();
         let config = ManagerConfig {
             recycling_method: RecyclingMethod::Fast,
         };
@@ -168,6 +257,13 @@ impl Connector {
         };
         Pool::builder(manager)
             .max_size(max_size)
+            .post_create(Hook::async_fn(move |client, _| {
+                let session = session.clone();
+                Box::pin(async move {
+                    let checked = session.check_hot(client).await;
+                    checked.map_err(|error| HookError::message(Causes(&error).to_string()))
+                })
+            }))
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(ACQUIRE_TIMEOUT))
             .create_timeout(Some(ACQUIRE_TIMEOUT))
@@ -261,6 +357,16 @@ pub fn is_transient_hot(error: &tokio_postgres::Error) -> bool {
         Some(code) => is_transient_code(code.code()),
         None => true,
     }
+}
+
+/// Whether the same work fails each time, whoever tries it: the values are what the database refuses, by themselves (class 22, 54) or by
+/// a constraint that no later moment changes.
+pub fn is_final(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|refusal| refusal.code());
+    // A row that another one points to (23503) may have gone meanwhile: the next attempt sees that.
+    code.is_some_and(|code| {
+        code.starts_with("22") || code.starts_with("54") || matches!(&*code, "23502" | "23505" | "23514")
+    })
 }
 
 /// SQLSTATEs after which the same work may succeed: connection trouble, rollbacks, want of resources, shutdown and start, a

@@ -13,6 +13,13 @@ pub const PACK: &str = "emergent-coordination";
 pub(crate) const PACK_VERSION: &str = "1.0.0";
 /// The type of a task's object.
 pub const TASK: &str = "SpecTask";
+/// The type of what an agent does for a task: its object has the id of the run.
+pub const SESSION: &str = "Session";
+pub const SESSION_MESSAGE: &str = "SessionMessage";
+/// From a task to its sessions.
+pub const HAS_SESSION: &str = "has_session";
+/// From a session to its messages.
+pub const HAS_MESSAGE: &str = "has_message";
 pub const DISCUSSION: &str = "Discussion";
 pub const DISCUSSION_ENTRY: &str = "DiscussionEntry";
 /// From whatever a discussion came out of.
@@ -44,7 +51,7 @@ fn pack() -> NewPack {
             ),
         ),
         (
-            "Session",
+            SESSION,
             object(
                 "What an agent does for a task: a run",
                 &["status"],
@@ -52,7 +59,7 @@ fn pack() -> NewPack {
             ),
         ),
         (
-            "SessionMessage",
+            SESSION_MESSAGE,
             object(
                 "A message of a session",
                 &["role", "content"],
@@ -87,8 +94,8 @@ fn pack() -> NewPack {
     let relationships = [
         (BLOCKS, relationship("must be over before", TASK, TASK)),
         ("assigned_to_agent", json!({"description": "is done by"})),
-        ("has_session", relationship("was worked on in", TASK, "Session")),
-        ("has_message", relationship("holds", "Session", "SessionMessage")),
+        (HAS_SESSION, relationship("was worked on in", TASK, SESSION)),
+        (HAS_MESSAGE, relationship("holds", SESSION, SESSION_MESSAGE)),
         (
             SPAWNED_DISCUSSION,
             json!({"description": "gave rise to", "to": [DISCUSSION]}),

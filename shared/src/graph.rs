@@ -5,6 +5,7 @@
 //!
 //! - `objects`        create, get, update, delete, restore, history, list, and finding one by what people call it
 //! - `relationships`  the same for relationships
+//! - `bounds`         what of a graph is there for somebody who may not see all of it
 //! - `edges`          the relationships of an object, seen from there
 //! - `packs`          sets of types with schemas, and which of them a project has installed
 //! - `rules`          writes, held against those schemas
@@ -23,6 +24,7 @@
 //! - `import`         NDJSON in: staged by COPY, merged in sets, atomic, idempotent
 //! - `export`         NDJSON out, streamed
 
+pub mod bounds;
 pub mod edges;
 pub mod export;
 pub mod hybrid;

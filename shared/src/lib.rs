@@ -2,8 +2,9 @@
 //! commands. Imports no other member, no axum and no HTTP client.
 //!
 //! # Layout
-//! - `ids` `digest` `schemas` `config` `db` `net` `telemetry` `auth` `identities` `keys` `sessions`   the ground
+//! - `ids` `digest` `schemas` `config` `db` `row_security` `outage` `text` `net` `telemetry` `auth` `identities` `keys` `sessions`   the ground
 //! - `projects` `conversations` `messages` `agents` `runs` `run_messages` `tool_calls`   nouns: types and their SQL
+//! - `attachments` what a user attaches to a message beside its words
 //! - `prompts` `feedback`   what people tell all agents, and what they say of answers
 //! - `reception` who takes a new conversation: `routing`, with the clues that the database has
 //! - `consoles`  texts that users and agents write together, with their versions
@@ -12,6 +13,7 @@
 //! - `plans`     what agents mean to do, in steps; the tasks of a DAG while they are done
 //! - `tasks`     DAGs of tasks: specs, rows, their objects in the graph, which agent gets which
 //! - `emergent` `discussions`   the types by which agents work together; what they say when they settle something
+//! - `makers`    in whose name runs, DAGs and schedules work, and whether they still may
 //! - `schedules` when agents and DAGs are started by the clock
 //! - `waits` `questions` `inbox` `prices`   what runs wait for, are asked, are told, and cost
 //! - `queue`     the job queue: enqueue, claim, heartbeat, settle, sweep, stats
@@ -25,6 +27,7 @@
 //! - `secrets`   values that the database holds only sealed, under master keys that it never sees
 //! - `tools`     what a model may call: the trait, schemas of arguments, the tools over the graph
 //! - `data_sources` databases of others that a project's people and agents may ask
+//! - `query_patterns` queries that answered questions, learned from runs
 //! - `google_tokens` sealed tokens of calendars that are linked with Google's
 //! - `web_settings` what agents may do on the web
 //! - `mcp`       MCP servers of a project, and what they offer
@@ -37,6 +40,7 @@
 //! Imports go one way: commands -> nouns -> ids, config, db. Tables and their columns: `migrations/`.
 
 pub mod agents;
+pub mod attachments;
 pub mod audit;
 pub mod auth;
 pub mod commands;
@@ -59,18 +63,22 @@ pub mod identities;
 pub mod ids;
 pub mod inbox;
 pub mod keys;
+pub mod makers;
 pub mod mcp;
 pub mod messages;
 pub mod net;
+pub mod outage;
 pub mod plans;
 pub mod prices;
 pub mod products;
 pub mod projects;
 pub mod prompts;
+pub mod query_patterns;
 pub mod questions;
 pub mod queue;
 pub mod reception;
 pub mod routing;
+pub mod row_security;
 pub mod run_messages;
 pub mod runs;
 pub mod sabotage;
@@ -78,8 +86,10 @@ pub mod schedules;
 pub mod schemas;
 pub mod secrets;
 pub mod sessions;
+pub mod sign_in;
 pub mod tasks;
 pub mod telemetry;
+pub mod text;
 pub mod tool_calls;
 pub mod tools;
 pub mod waits;

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
+use crate::conversations::Owner;
 use crate::runs::Run;
 use crate::tasks::{self, Task};
 use steps::{Step, StepStatus, StepTools};
@@ -207,10 +208,26 @@ pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<
     .await
 }
 
-/// A page of a project's plans, of a conversation where one is named, newest first, after the cursor (created_at, id).
+/// A plan of a run that `owner` may see, as [`crate::runs::get_visible`].
+pub async fn get_visible(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Result<Option<Plan>, sqlx::Error> {
+    sqlx::query_as!(
+        Plan,
+        "select p.* from kb.agent_plans p
+         where p.id = $1 and p.project_id = $2
+           and (p.conversation_id is null and coalesce(p.user_id = $3, true)
+                or exists (select from kb.chat_conversations c where c.id = p.conversation_id and c.owner_user_id = $3))",
+        id,
+        owner.project_id,
+        owner.user_id
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// A page of the plans of runs that `owner` may see, of a conversation where one is named, newest first, after the cursor (created_at, id).
 pub async fn list(
     db: impl PgExecutor<'_>,
-    project_id: Uuid,
+    owner: Owner,
     conversation_id: Option<Uuid>,
     after: Option<(DateTime<Utc>, Uuid)>,
     limit: i64,
@@ -218,11 +235,15 @@ pub async fn list(
     let (at, id) = after.unzip();
     sqlx::query_as!(
         Plan,
-        "select * from kb.agent_plans
-         where project_id = $1 and ($2::uuid is null or conversation_id = $2)
-           and ($3::timestamptz is null or (created_at, id) < ($3, $4))
-         order by created_at desc, id desc limit $5",
-        project_id,
+        "select p.* from kb.agent_plans p
+         where p.project_id = $1
+           and (p.conversation_id is null and coalesce(p.user_id = $2, true)
+                or exists (select from kb.chat_conversations c where c.id = p.conversation_id and c.owner_user_id = $2))
+           and ($3::uuid is null or p.conversation_id = $3)
+           and ($4::timestamptz is null or (p.created_at, p.id) < ($4, $5))
+         order by p.created_at desc, p.id desc limit $6",
+        owner.project_id,
+        owner.user_id,
         conversation_id,
         at,
         id,

@@ -347,7 +347,8 @@ impl<'a> Work<'a> {
             self.note(kind, name, Action::Keep, vec![]);
             return Ok(());
         }
-        schedules::update(&mut *self.db, there.id, &wanted).await?;
+        // What it starts is the product's from now on, and no user's.
+        schedules::update(&mut *self.db, there.id, &wanted, None).await?;
         self.note(
             kind,
             name,

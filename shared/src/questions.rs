@@ -13,7 +13,7 @@ use crate::conversations::Owner;
 
 /// Characters of an answer in words, where the question sets no limit.
 pub const ANSWER_MAX_CHARS: usize = 20_000;
-/// Answers to a confirmation.
+/// Answers to an approval: whether a call may act, or a plan be carried out.
 pub const DECISIONS: [&str; 3] = ["approve", "edit", "refuse"];
 
 /// What may be chosen.
@@ -64,6 +64,31 @@ pub struct Question {
 impl Question {
     pub fn is_pending(&self) -> bool {
         self.status == "pending"
+    }
+
+    /// Whether it asks for leave to act: a call that has to be confirmed, or a plan.
+    pub fn is_approval(&self) -> bool {
+        matches!(self.kind.as_str(), "confirm" | "plan")
+    }
+
+    /// What a user's next message means as its answer. None: nothing.
+    ///
+    /// An option is named by its value or its label; any other text is an answer in words. An approval is given or refused by its own word
+    /// alone: no other text may set something in motion.
+    pub fn meant_by(&self, message: &str) -> Option<Value> {
+        let said = message.trim().trim_end_matches(['.', '!']).to_lowercase();
+        let options = self.options.as_array().into_iter().flatten();
+        let named = options
+            .filter_map(|option| Some((option["value"].as_str()?, option["label"].as_str().unwrap_or_default())))
+            .find(|(value, label)| [*value, *label].iter().any(|name| name.to_lowercase() == said))
+            .map(|(value, _)| value);
+        match (self.kind.as_str(), named) {
+            ("ask", Some(value)) if self.interaction_type == "multi_select" => Some(json!([value])),
+            ("ask", Some(value)) => Some(json!(value)),
+            ("ask", None) => Some(json!(message)),
+            _ if self.is_approval() => named.and_then(|decision| self.check(&json!(decision), None).ok()),
+            _ => None,
+        }
     }
 
     /// What is stored for this answer. Err: what is wrong with it, for whoever gave it.
@@ -240,6 +265,19 @@ pub async fn pending_of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec
     .await
 }
 
+/// Open questions of the runs that wait in a conversation, oldest first. The caller holds the log's lock.
+pub async fn awaited_in(db: &mut PgConnection, log_id: Uuid) -> Result<Vec<Question>, sqlx::Error> {
+    sqlx::query_as!(
+        Question,
+        "select q.* from kb.questions q join kb.agent_runs r on r.id = q.run_id
+         where r.log_id = $1 and r.state = 'waiting' and r.cancel_requested_at is null and q.status = 'pending'
+         order by q.created_at, q.id",
+        log_id
+    )
+    .fetch_all(db)
+    .await
+}
+
 /// Questions that were asked longer ago than this, and their runs.
 pub async fn overdue(db: impl PgExecutor<'_>, age_s: f64, limit: i64) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
@@ -252,13 +290,13 @@ pub async fn overdue(db: impl PgExecutor<'_>, age_s: f64, limit: i64) -> Result<
     .await
 }
 
-/// A question of a run that `owner` may see.
+/// A question of a run that `owner` may see, as [`crate::runs::get_visible`].
 pub async fn get_visible(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Result<Option<Question>, sqlx::Error> {
     sqlx::query_as!(
         Question,
         "select q.* from kb.questions q join kb.agent_runs r on r.id = q.run_id
          where q.id = $1 and q.project_id = $2
-           and (r.conversation_id is null
+           and (r.conversation_id is null and coalesce(r.user_id = $3, true)
                 or exists (select from kb.chat_conversations c where c.id = r.conversation_id and c.owner_user_id = $3))",
         id,
         owner.project_id,
@@ -281,7 +319,7 @@ pub async fn list_visible(
         Question,
         "select q.* from kb.questions q join kb.agent_runs r on r.id = q.run_id
          where q.project_id = $1
-           and (r.conversation_id is null
+           and (r.conversation_id is null and coalesce(r.user_id = $2, true)
                 or exists (select from kb.chat_conversations c where c.id = r.conversation_id and c.owner_user_id = $2))
            and ($3::text is null or q.status = $3)
            and ($4::timestamptz is null or (q.created_at, q.id) > ($4, $5))
@@ -336,6 +374,35 @@ mod tests {
         let text = question("text", &[]);
         assert!(text.check(&json!("short"), None).is_ok());
         assert!(text.check(&json!("too long"), None).is_err() && text.check(&json!(" "), None).is_err());
+    }
+
+    #[test]
+    fn e28_a_message_names_an_option_or_is_an_answer_in_words() {
+        let choice = question("buttons", &["a", "b"]);
+        assert_eq!(choice.meant_by(" A. "), Some(json!("a")));
+        assert_eq!(choice.meant_by("neither of them"), Some(json!("neither of them")));
+        assert_eq!(question("multi_select", &["a", "b"]).meant_by("b"), Some(json!(["b"])));
+        assert_eq!(question("text", &[]).meant_by("in May"), Some(json!("in May")));
+        let task = Question {
+            kind: "task".to_owned(),
+            ..question("buttons", &["accept"])
+        };
+        assert_eq!(task.meant_by("accept"), None, "its run is over");
+    }
+
+    #[test]
+    fn e28_an_approval_is_given_or_refused_by_its_own_word_alone() {
+        for kind in ["confirm", "plan"] {
+            let approval = Question {
+                kind: kind.to_owned(),
+                ..question("confirm", &["approve", "edit", "refuse"])
+            };
+            assert_eq!(approval.meant_by("Approve!"), Some(json!({"decision": "approve"})));
+            assert_eq!(approval.meant_by("refuse"), Some(json!({"decision": "refuse"})));
+            for other in ["yes", "ok", "approve it", "edit", "why?"] {
+                assert_eq!(approval.meant_by(other), None, "{other}");
+            }
+        }
     }
 
     #[test]

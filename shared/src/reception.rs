@@ -5,14 +5,17 @@
 
 use std::time::Instant;
 
+use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use crate::agents::settings::Settings;
+use crate::attachments::{self, Attachment};
 use crate::consoles::attached::Attached;
 use crate::conversations::Owner;
 use crate::routing::{self, Choice, Clues, Console, Database, Databases};
+use crate::runs;
 
 /// Definitions that a choice is made among.
 const SPECIALISTS: i64 = 100;
@@ -30,13 +33,17 @@ pub struct Routing {
     pub preferred_agent: Option<String>,
     /// Taken where nothing is known; by name.
     pub triage_agent: String,
+    /// The model that says which agent a task gets where several fit alike.
+    pub selector_model: Option<String>,
+    /// Takes the conversations that the percentage leaves out, by name; none: they stay plain.
+    pub control_agent: Option<String>,
 }
 
 /// None: the project has said nothing.
 pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Option<Routing>, sqlx::Error> {
     sqlx::query_as!(
         Routing,
-        "select percent, preferred_agent, triage_agent from kb.routing where project_id = $1",
+        "select percent, preferred_agent, triage_agent, selector_model, control_agent from kb.routing where project_id = $1",
         project_id
     )
     .fetch_optional(db)
@@ -45,17 +52,32 @@ pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Option<Rou
 
 pub async fn set(db: impl PgExecutor<'_>, project_id: Uuid, routing: &Routing) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "insert into kb.routing (project_id, percent, preferred_agent, triage_agent) values ($1, $2, $3, $4)
+        "insert into kb.routing (project_id, percent, preferred_agent, triage_agent, selector_model, control_agent)
+         values ($1, $2, $3, $4, $5, $6)
          on conflict (project_id) do update
-         set percent = excluded.percent, preferred_agent = excluded.preferred_agent, triage_agent = excluded.triage_agent, updated_at = now()",
+         set percent = excluded.percent, preferred_agent = excluded.preferred_agent, triage_agent = excluded.triage_agent,
+             selector_model = excluded.selector_model, control_agent = excluded.control_agent, updated_at = now()",
         project_id,
         routing.percent,
         routing.preferred_agent as _,
-        routing.triage_agent
+        routing.triage_agent,
+        routing.selector_model as _,
+        routing.control_agent as _
     )
     .execute(db)
     .await?;
     Ok(())
+}
+
+/// The model that chooses agents for a project's tasks.
+pub async fn selector_model(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Option<String>, sqlx::Error> {
+    let found = sqlx::query_scalar!(
+        "select selector_model from kb.routing where project_id = $1",
+        project_id
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(found.flatten())
 }
 
 /// Who takes a conversation.
@@ -82,20 +104,87 @@ impl Received {
     }
 }
 
-/// The choice for a new conversation. None: it is not routed.
+/// What becomes of a new conversation that names no agent.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reception {
+    /// The project has said nothing of routing.
+    Plain,
+    /// The percentage leaves it out: it is in the control group, with this agent, if the project has named one.
+    Control(Option<Uuid>),
+    Routed(Received),
+}
+
+impl Reception {
+    /// The agent that takes the conversation.
+    pub fn agent(&self) -> Option<Uuid> {
+        match self {
+            Self::Plain => None,
+            Self::Control(agent) => *agent,
+            Self::Routed(received) => received.agent.as_ref().map(|(id, _)| *id),
+        }
+    }
+
+    /// The choice, where one was made.
+    pub fn routed(self) -> Option<Received> {
+        match self {
+            Self::Routed(received) => Some(received),
+            Self::Plain | Self::Control(_) => None,
+        }
+    }
+}
+
+/// Who takes a new conversation.
 pub async fn receive(
     db: &mut PgConnection,
     owner: Owner,
     conversation_id: Uuid,
     message: &str,
     consoles: &[Attached],
-) -> Result<Option<Received>, sqlx::Error> {
+    attached_context: Option<&Value>,
+) -> Result<Reception, sqlx::Error> {
     let Some(wanted) = get(&mut *db, owner.project_id).await? else {
-        return Ok(None);
+        return Ok(Reception::Plain);
     };
-    match routing::rolled_in(conversation_id, u8::try_from(wanted.percent).unwrap_or(0)) {
-        true => choose(db, owner, &wanted, message, consoles).await.map(Some),
-        false => Ok(None),
+    if routing::rolled_in(conversation_id, u8::try_from(wanted.percent).unwrap_or(0)) {
+        let items = attached_context.map(attachments::items).unwrap_or_default();
+        return choose(db, owner, &wanted, message, consoles, &items)
+            .await
+            .map(Reception::Routed);
+    }
+    let agent =
+        match &wanted.control_agent {
+            Some(name) => sqlx::query_scalar!(
+                "select id from kb.agent_definitions where project_id = $1 and name = $2 and visibility <> 'internal'",
+                owner.project_id,
+                name
+            )
+            .fetch_optional(db)
+            .await?,
+            None => None,
+        };
+    Ok(Reception::Control(agent))
+}
+
+/// Notes with a first run how its conversation found its agent.
+pub async fn note(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    run_id: Uuid,
+    reception: &Reception,
+) -> Result<(), sqlx::Error> {
+    match reception {
+        Reception::Plain => Ok(()),
+        Reception::Routed(received) => runs::set_routing(db, run_id, &received.to_json()).await,
+        Reception::Control(_) => {
+            sqlx::query!(
+                "insert into kb.routing_controls (run_id, project_id) values ($1, $2)",
+                run_id,
+                project_id
+            )
+            .execute(db)
+            .await?;
+            Ok(())
+        }
     }
 }
 
@@ -106,6 +195,7 @@ pub async fn choose(
     wanted: &Routing,
     message: &str,
     consoles: &[Attached],
+    items: &[Attachment],
 ) -> Result<Received, sqlx::Error> {
     let known = candidates(db, owner.project_id, wanted).await?;
     let specialties: Vec<_> = known
@@ -119,6 +209,18 @@ pub async fn choose(
     let sources = sources(db, owner.project_id).await?;
     let history = history(db, owner).await?;
     let named = |name: &str| known.iter().find(|one| one.name == name);
+    // A database that is attached says as much as a console that runs on it.
+    let databases = items.iter().filter(|item| item.kind == attachments::Kind::Database);
+    let databases = databases.map(|item| {
+        let of_source = sources.iter().find(|source| source.id.to_string() == item.id);
+        let kind = item
+            .told("databaseType")
+            .or(of_source.map(|source| source.kind.as_str()));
+        Console {
+            database: kind.and_then(Database::named),
+            content: "",
+        }
+    });
     let consoles: Vec<Console<'_>> = consoles
         .iter()
         .map(|attached| {
@@ -136,6 +238,7 @@ pub async fn choose(
                 content: &attached.new.content,
             }
         })
+        .chain(databases)
         .collect();
     let clues = Clues {
         message,
@@ -243,6 +346,86 @@ pub async fn stats(db: impl PgExecutor<'_>, project_id: Uuid, days: i32) -> Resu
            from kb.routing_stats($1, $2) order by 4 desc, 1, 2"#,
         project_id,
         days
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// How the conversations of one group went: `routed`, or `control`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Arm {
+    pub arm: String,
+    pub conversations: i64,
+    /// In how many the agent handed over within the first turn.
+    pub handed_over: i64,
+    /// In how many the first turn failed.
+    pub failed: i64,
+    /// From the message to the run's start, and to its end: half of them.
+    pub start_ms_p50: Option<f64>,
+    pub answer_ms_p50: Option<f64>,
+    pub helped: i64,
+    pub did_not_help: i64,
+}
+
+/// Both groups, over so many days. The caller's transaction says for whom.
+pub async fn arms(db: impl PgExecutor<'_>, project_id: Uuid, days: i32) -> Result<Vec<Arm>, sqlx::Error> {
+    sqlx::query_as!(
+        Arm,
+        r#"select arm as "arm!", conversations as "conversations!", handed_over as "handed_over!", failed as "failed!", start_ms_p50,
+                  answer_ms_p50, helped as "helped!", did_not_help as "did_not_help!"
+           from kb.routing_arms($1, $2) order by arm desc"#,
+        project_id,
+        days
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// A first message whose specialist was the wrong one: it handed over in its first turn, or its answer did not help.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Misrouted {
+    pub run_id: Uuid,
+    pub conversation_id: Option<Uuid>,
+    pub message: String,
+    /// The choice as it was stored: agent, reason, confidence, score, because.
+    pub routing: Value,
+    /// The agent that the run ended up with, where it was handed over.
+    pub handed_to: Option<String>,
+    pub helped: Option<bool>,
+    pub created_at: DateTime<Utc>,
+}
+
+/// The owner's, over so many days, the newest first, after the cursor (created_at, id). What triage hands over is its work, and no mistake.
+pub async fn misrouted(
+    db: impl PgExecutor<'_>,
+    owner: Owner,
+    days: i32,
+    after: Option<(DateTime<Utc>, Uuid)>,
+    limit: i64,
+) -> Result<Vec<Misrouted>, sqlx::Error> {
+    let (at, id) = after.unzip();
+    sqlx::query_as!(
+        Misrouted,
+        r#"select r.id as run_id, r.conversation_id, r.input as message, r.routing as "routing!", handoff.to as handed_to,
+                  f.rating = 1 as helped, r.created_at
+           from kb.agent_runs r
+           left join kb.message_feedback f on f.message_id = r.final_message_id
+           left join lateral (
+             select c.output ->> 'transferred_to' as to
+             from kb.agent_run_tool_calls c
+             where c.run_id = r.id and c.status = 'completed' and starts_with(c.tool_name, 'transfer_to_')
+             order by c.step_number desc, c.position desc limit 1) handoff on true
+           where r.project_id = $1 and r.user_id = $2 and r.routing is not null and r.routing ->> 'reason' <> 'triage'
+             and r.created_at > now() - make_interval(days => $3)
+             and (handoff.to is not null or f.rating = -1)
+             and ($4::timestamptz is null or (r.created_at, r.id) < ($4, $5))
+           order by r.created_at desc, r.id desc limit $6"#,
+        owner.project_id,
+        owner.user_id,
+        days,
+        at,
+        id as _,
+        limit
     )
     .fetch_all(db)
     .await

@@ -6,9 +6,11 @@
 //! A run that another one started (a sub-agent) shares its root's log: whoever changes a run of a tree holds that log's lock.
 
 mod clocks;
+mod listed;
 pub mod pace;
 
 pub use clocks::{Clocks, TreeUse, clocks, record_step};
+pub use listed::{Listed, RunFilter, RunHead, list, maker_of};
 
 use chrono::{DateTime, Utc};
 use deadpool_postgres::Pool;
@@ -71,6 +73,14 @@ impl RunState {
             RunState::Paused | RunState::Completed | RunState::Failed | RunState::Cancelled => true,
         }
     }
+}
+
+/// Names the model of a run that has no agent.
+pub async fn set_model(db: impl PgExecutor<'_>, id: Uuid, model: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!("update kb.agent_runs set model = $2 where id = $1", id, model)
+        .execute(db)
+        .await?;
+    Ok(())
 }
 
 /// A run as stored.
@@ -290,7 +300,7 @@ pub async fn span(pool: &Pool, owner: Owner, id: Uuid) -> Result<Option<(Span, L
     let sql = "select r.id, r.root_run_id, r.log_id, r.first_seq, r.done_seq, r.state, l.last_seq, l.oldest_seq
                from kb.agent_runs r join stream.log_ends l on l.log_id = r.log_id
                where r.id = $1 and r.project_id = $2
-                 and (r.conversation_id is null
+                 and (r.conversation_id is null and coalesce(r.user_id = $3, true)
                       or exists (select from kb.chat_conversations c where c.id = r.conversation_id and c.owner_user_id = $3))";
     let found = log::look(pool, owner, sql, &[&id, &owner.project_id, &owner.user_id]).await?;
     Ok(found.map(|(ends, row)| {
@@ -306,83 +316,20 @@ pub async fn span(pool: &Pool, owner: Owner, id: Uuid) -> Result<Option<(Span, L
     }))
 }
 
-/// A run that `owner` may see: of the project, and, where it belongs to a conversation, of the conversation's owner.
+/// A run that `owner` may see: one of their conversations, or one outside a conversation that they made. One that nobody made is the
+/// project's.
 pub async fn get_visible(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Result<Option<Run>, sqlx::Error> {
     sqlx::query_as!(
         Run,
         "select r.* from kb.agent_runs r
          where r.id = $1 and r.project_id = $2
-           and (r.conversation_id is null
+           and (r.conversation_id is null and coalesce(r.user_id = $3, true)
                 or exists (select from kb.chat_conversations c where c.id = r.conversation_id and c.owner_user_id = $3))",
         id,
         owner.project_id,
         owner.user_id
     )
     .fetch_optional(db)
-    .await
-}
-
-/// What a list of runs may be narrowed to.
-#[derive(Debug, Clone, Default)]
-pub struct RunFilter {
-    pub state: Option<RunState>,
-    pub conversation_id: Option<Uuid>,
-    pub agent_definition_id: Option<Uuid>,
-    /// The agent's name, as it was then.
-    pub agent: Option<String>,
-    /// Made at or after, and before.
-    pub since: Option<DateTime<Utc>>,
-    pub until: Option<DateTime<Utc>>,
-    /// Of this tree.
-    pub root_run_id: Option<Uuid>,
-    pub parent_run_id: Option<Uuid>,
-    /// No sub-agents.
-    pub is_top_level: bool,
-}
-
-/// A page of a project's runs that `owner` may see, newest first, after the cursor (created_at, id).
-pub async fn list_visible(
-    db: impl PgExecutor<'_>,
-    owner: Owner,
-    filter: &RunFilter,
-    after: Option<(DateTime<Utc>, Uuid)>,
-    limit: i64,
-) -> Result<Vec<Run>, sqlx::Error> {
-    let (at, id) = after.unzip();
-    sqlx::query_as!(
-        Run,
-        "select r.* from kb.agent_runs r
-         where r.project_id = $1
-           and (r.conversation_id is null
-                or exists (select from kb.chat_conversations c where c.id = r.conversation_id and c.owner_user_id = $2))
-           and ($3::timestamptz is null or (r.created_at, r.id) < ($3, $4))
-           and ($5::text is null or r.state = $5)
-           and ($6::uuid is null or r.conversation_id = $6)
-           and ($7::uuid is null or r.agent_definition_id = $7)
-           and ($8::uuid is null or r.root_run_id = $8)
-           and ($9::uuid is null or r.parent_run_id = $9)
-           and ($10::text is null or r.agent_name = $10)
-           and ($11::timestamptz is null or r.created_at >= $11)
-           and ($12::timestamptz is null or r.created_at < $12)
-           and (not $13 or r.parent_run_id is null)
-         order by r.created_at desc, r.id desc
-         limit $14",
-        owner.project_id,
-        owner.user_id,
-        at,
-        id,
-        filter.state.map(RunState::as_str),
-        filter.conversation_id,
-        filter.agent_definition_id,
-        filter.root_run_id,
-        filter.parent_run_id,
-        filter.agent,
-        filter.since,
-        filter.until,
-        filter.is_top_level,
-        limit
-    )
-    .fetch_all(db)
     .await
 }
 

@@ -71,6 +71,7 @@ pub struct Schedule {
     pub last_run_id: Option<Uuid>,
     pub last_dag_id: Option<Uuid>,
     pub last_error: Option<String>,
+    /// In whose name it starts what it starts. None: a product's job.
     pub created_by: Option<Uuid>,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
@@ -114,16 +115,21 @@ pub async fn insert(
     .await
 }
 
-/// Replaces what somebody has said of a schedule; its next firing is the first one from now on. A name that is taken is a unique
-/// violation.
-pub async fn update(db: &mut PgConnection, id: Uuid, content: &ScheduleContent) -> Result<Schedule, sqlx::Error> {
+/// Replaces what somebody has said of a schedule; its next firing is the first one from now on, in the name of `created_by`. A name that is
+/// taken is a unique violation.
+pub async fn update(
+    db: &mut PgConnection,
+    id: Uuid,
+    content: &ScheduleContent,
+    created_by: Option<Uuid>,
+) -> Result<Schedule, sqlx::Error> {
     let next_at = content.next_after(now(db).await?).filter(|_| content.enabled);
     let (cron, at) = columns(&content.when);
     sqlx::query_as!(
         Schedule,
         "update kb.schedules
          set name = $2, cron = $3, at = $4, time_zone = $5, agent = $6, input = $7, dag = $8, missed = $9, enabled = $10, next_at = $11,
-             last_error = null, updated_at = now()
+             last_error = null, created_by = $12, updated_at = now()
          where id = $1
          returning *",
         id,
@@ -136,7 +142,8 @@ pub async fn update(db: &mut PgConnection, id: Uuid, content: &ScheduleContent) 
         content.target.dag() as _,
         content.missed.as_str(),
         content.enabled,
-        next_at as _
+        next_at as _,
+        created_by as _
     )
     .fetch_one(db)
     .await

@@ -2,6 +2,7 @@
 //!
 //! - `spec`   a DAG as it is written, and what may be wrong with it
 //! - `mirror` its objects in the graph, which follow each change
+//! - `sessions` what agents did for its tasks, as objects of the graph
 //! - `select` which agent a task gets
 //!
 //! States of a task: pending -> in_progress -> completed | failed | skipped, and back to pending for another try. Invariant (I12):
@@ -9,6 +10,7 @@
 
 pub mod mirror;
 pub mod select;
+pub mod sessions;
 pub mod spec;
 
 use chrono::{DateTime, Utc};
@@ -213,6 +215,21 @@ pub async fn ready(db: &mut PgConnection, dag_id: Uuid, limit: i64) -> Result<Ve
     .await
 }
 
+/// Tasks of a DAG that wait while nothing of it is under way and nothing may start.
+pub async fn stuck(db: &mut PgConnection, dag: &Dag) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select id from kb.tasks
+         where dag_id = $2 and state = 'pending'
+           and not exists (select from kb.tasks where project_id = $1 and dag_id = $2 and state = 'in_progress')
+           and not exists (select from kb.tasks where dag_id = $2 and state = 'pending' and waits_for = 0)
+         order by id",
+        dag.project_id,
+        dag.id
+    )
+    .fetch_all(db)
+    .await
+}
+
 /// Active DAGs that have something ready: what the sweep looks at.
 pub async fn with_ready_tasks(db: impl PgExecutor<'_>, limit: i64) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
@@ -333,7 +350,7 @@ pub async fn reopen(db: &mut PgConnection, task: Uuid) -> Result<(), sqlx::Error
 pub async fn let_go(db: &mut PgConnection, project_id: Uuid, task: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.tasks set waits_for = waits_for - 1
-         where waits_for > 0 and id in (
+         where waits_for > 0 and dag_id = (select dag_id from kb.tasks where id = $2) and id in (
              select target_id from kb.graph_relationships
              where project_id = $1 and source_id = $2 and type = 'blocks' and superseded_at is null and deleted_at is null)",
         project_id,
@@ -353,7 +370,8 @@ pub async fn behind(db: &mut PgConnection, project_id: Uuid, task: Uuid) -> Resu
                union
                select r.target_id from behind b join kb.graph_relationships r
                  on r.project_id = $1 and r.source_id = b.id and r.type = 'blocks' and r.superseded_at is null and r.deleted_at is null)
-           select t.id as "id!" from behind b join kb.tasks t on t.id = b.id where t.state = 'pending' order by t.id"#,
+           select t.id as "id!" from behind b join kb.tasks t on t.id = b.id join kb.tasks this on this.id = $2 and this.dag_id = t.dag_id
+           where t.state = 'pending' order by t.id"#,
         project_id,
         task
     )
@@ -382,7 +400,8 @@ pub async fn live_runs(db: impl PgExecutor<'_>, dag_id: Uuid) -> Result<Vec<Uuid
     .await
 }
 
-/// What came out of the tasks right before this one: (ref, title, summary).
+/// What came out of the tasks right before this one: (ref, title, summary). Of its own DAG: an edge of the graph that somebody drew to another
+/// DAG's task tells its agent nothing.
 pub async fn inputs(
     db: &mut PgConnection,
     project_id: Uuid,
@@ -390,8 +409,8 @@ pub async fn inputs(
 ) -> Result<Vec<(String, String, Option<String>)>, sqlx::Error> {
     let rows = sqlx::query!(
         "select t.ref, t.title, t.summary
-         from kb.graph_relationships r join kb.tasks t on t.id = r.source_id
-         where r.project_id = $1 and r.target_id = $2 and r.type = 'blocks' and r.superseded_at is null and r.deleted_at is null
+         from kb.tasks this join kb.graph_relationships r on r.target_id = this.id join kb.tasks t on t.id = r.source_id and t.dag_id = this.dag_id
+         where this.id = $2 and r.project_id = $1 and r.target_id = $2 and r.type = 'blocks' and r.superseded_at is null and r.deleted_at is null
          order by t.id",
         project_id,
         task

@@ -238,6 +238,43 @@ pub async fn all(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<ToolCallRo
     .await
 }
 
+/// A call that is over, of a conversation's own agent, and the message whose turn it was part of.
+#[derive(Debug, Clone)]
+pub struct CallOfTurn {
+    pub message_id: Uuid,
+    pub id: Uuid,
+    pub run_id: Uuid,
+    pub call_id: String,
+    pub tool_name: String,
+    pub output: Option<Value>,
+    pub error: Option<String>,
+    pub status: String,
+    pub created_at: DateTime<Utc>,
+    /// What the run is in a plan.
+    pub part: Option<Value>,
+}
+
+/// The calls of the turns that these messages began, in their order: the first `limit`.
+pub async fn of_turns(
+    db: impl PgExecutor<'_>,
+    conversation_id: Uuid,
+    message_ids: &[Uuid],
+    limit: i64,
+) -> Result<Vec<CallOfTurn>, sqlx::Error> {
+    sqlx::query_as!(
+        CallOfTurn,
+        r#"select r.message_id as "message_id!", c.id, c.run_id, c.call_id, c.tool_name, c.output, c.error, c.status, c.created_at, r.part
+           from kb.agent_runs r join kb.agent_run_tool_calls c on c.run_id = r.id
+           where r.conversation_id = $1 and r.message_id = any($2) and c.status in ('completed', 'error', 'outcome_unknown')
+           order by r.created_at, r.id, c.step_number, c.position limit $3"#,
+        conversation_id,
+        message_ids,
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
 /// A page after the cursor (step_number, position).
 pub async fn list(
     db: impl PgExecutor<'_>,

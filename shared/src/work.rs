@@ -26,6 +26,7 @@ use uuid::Uuid;
 
 pub use self::entities::Entity;
 pub use self::kinds::Kind;
+use crate::graph::bounds::Bounds;
 use crate::graph::{self, Actor, Error};
 
 /// Entities of a project that are read or deleted at once, and that it may have.
@@ -41,6 +42,15 @@ pub struct Change {
     pub source: String,
     /// The record of the tool call. What it makes has ids that follow from it, and repeating it changes nothing more.
     pub call: Option<Uuid>,
+}
+
+/// What is there of a space's graph in a conversation about one project: of the work graph that project and what belongs to it.
+pub fn bounds(project: Uuid) -> Bounds {
+    Bounds {
+        anchor: project,
+        types: Kind::ALL.into_iter().map(Kind::as_str).collect(),
+        memberships: Kind::ALL.into_iter().filter_map(Kind::membership).collect(),
+    }
 }
 
 /// What a writer may call itself: a short word.

@@ -29,8 +29,8 @@ use crate::source::{
 mod values;
 
 const ENDPOINT: &str = "https://bigquery.googleapis.com/";
-/// Where tokens for service accounts are given out, and nowhere else: a key is shown to nobody whom a project names.
-const TOKENS: &str = "https://oauth2.googleapis.com/token";
+/// Where tokens for service accounts are given out, and whom an assertion is meant for.
+pub const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
 const SCOPE: &str = "https://www.googleapis.com/auth/bigquery";
 /// A token is good for an hour.
 const TOKEN_LIFETIME_S: u64 = 3_600;
@@ -46,6 +46,8 @@ pub struct Bigquery {
     settings: Settings,
     /// A service account's key, as its JSON file.
     key: Option<Plaintext>,
+    /// Where tokens are asked for: the operator's word, and no project's. A key signs for nobody whom a project names.
+    token_url: String,
     hosts: Hosts,
     http: OnceCell<Client>,
     // Nothing awaits while it is held.
@@ -68,10 +70,11 @@ struct Claims<'a> {
 }
 
 impl Bigquery {
-    pub fn new(settings: Settings, key: Option<Plaintext>, hosts: Hosts) -> Self {
+    pub fn new(settings: Settings, key: Option<Plaintext>, token_url: String, hosts: Hosts) -> Self {
         Self {
             settings,
             key,
+            token_url,
             hosts,
             http: OnceCell::new(),
             token: Mutex::new(None),
@@ -91,10 +94,11 @@ impl Bigquery {
                 .redirect(reqwest::redirect::Policy::none())
                 .no_proxy()
                 .connect_timeout(reach::CONNECT_TIMEOUT);
-            for url in [self.settings.endpoint.as_deref().unwrap_or(ENDPOINT), TOKENS] {
-                if url == TOKENS && self.key.is_none() {
-                    continue;
-                }
+            let tokens = self.key.as_ref().map(|_| self.token_url.as_str());
+            for url in [self.settings.endpoint.as_deref().unwrap_or(ENDPOINT)]
+                .into_iter()
+                .chain(tokens)
+            {
                 let url = Url::parse(url).map_err(|error| SourceError::Refused(error.to_string()))?;
                 let host = url.host_str().unwrap_or_default().to_owned();
                 let port = url.port_or_known_default().unwrap_or(443);
@@ -130,7 +134,7 @@ impl Bigquery {
         let claims = Claims {
             iss: &account.client_email,
             scope: SCOPE,
-            aud: TOKENS,
+            aud: TOKEN_URL,
             iat: now,
             exp: now + TOKEN_LIFETIME_S,
         };
@@ -143,7 +147,7 @@ impl Bigquery {
         let asking = self
             .http()
             .await?
-            .post(TOKENS)
+            .post(&self.token_url)
             .header("content-type", "application/x-www-form-urlencoded")
             .body(form);
         let answer = answered(asking).await?;
@@ -219,7 +223,7 @@ impl Bigquery {
     }
 
     /// Whether BigQuery itself reads it as one SELECT, and what it would cost. Nothing runs.
-    async fn tried(&self, question: &Question<'_>) -> Result<Value, SourceError> {
+    async fn tried(&self, question: &Question<'_>) -> Result<Tried, SourceError> {
         let mut job = json!({ "configuration": self.configuration(question, true) });
         if let Some(location) = &self.settings.location {
             job["jobReference"] = json!({ "projectId": self.cloud_project(), "location": location });
@@ -245,8 +249,19 @@ impl Bigquery {
                 question.bounds.max_bytes_billed
             )));
         }
-        Ok(json!({ "bytesProcessed": bytes, "statementType": statistics["query"]["statementType"] }))
+        Ok(Tried {
+            bytes,
+            statement_type: kind.to_owned(),
+            location: tried["jobReference"]["location"].as_str().map(str::to_owned),
+        })
     }
+}
+
+/// What BigQuery says of a query that it did not run.
+struct Tried {
+    bytes: u64,
+    statement_type: String,
+    location: Option<String>,
 }
 
 async fn answered(request: RequestBuilder) -> Result<Value, SourceError> {
@@ -357,13 +372,15 @@ impl Source for Bigquery {
     }
 
     async fn execute(&self, question: &Question<'_>) -> Result<Rows, SourceError> {
-        self.tried(question).await?;
+        let tried = self.tried(question).await?;
         let bounds = question.bounds;
         // A name of our own, so that it can be cancelled before its answer is there.
         let id = format!("rejoin-{}", ids::new());
         let mut reference = json!({ "projectId": self.cloud_project(), "jobId": id });
+        // Where its data lies: asked for elsewhere, a job is not found.
+        let location = self.settings.location.clone().or(tried.location);
         let mut place = Vec::new();
-        if let Some(location) = &self.settings.location {
+        if let Some(location) = &location {
             reference["location"] = location.as_str().into();
             place.push(("location", location.as_str()));
         }
@@ -433,7 +450,8 @@ impl Source for Bigquery {
     }
 
     async fn explain(&self, question: &Question<'_>) -> Result<Value, SourceError> {
-        self.tried(question).await
+        let tried = self.tried(question).await?;
+        Ok(json!({ "bytesProcessed": tried.bytes, "statementType": tried.statement_type }))
     }
 }
 

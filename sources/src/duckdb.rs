@@ -1,4 +1,4 @@
-//! DuckDB: a file in a folder that the operator allows, asked by DuckDB's own program, a process a question. Its library takes very long to
+//! DuckDB: a file in its project's folder, asked by DuckDB's own program, a process a question. Its library takes very long to
 //! compile; its program is small, and has what a wall needs: it opens the file for reading only, and its safe mode locks the settings, opens no
 //! other file, loads no extension and starts no program. Called by `sources`.
 //!
@@ -18,11 +18,11 @@ use tokio::process::Command;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use crate::folders::Folder;
 use crate::source::{
     Access, Bounds, COLUMNS_MAX, Collected, Column, LISTED_MAX, Question, Rows, Source, SourceError, Table, Tested,
     no_table, table_schema,
 };
-use crate::sqlite::allowed;
 
 /// Processes of DuckDB's program that one process of Rejoin has; the next question waits.
 const AT_A_TIME: usize = 4;
@@ -55,8 +55,7 @@ impl Program {
 pub struct Duckdb {
     settings: Settings,
     program: Program,
-    /// Folders of the operator's.
-    folders: Arc<[PathBuf]>,
+    folder: Arc<Folder>,
     /// Of looking around.
     look: Bounds,
 }
@@ -68,11 +67,11 @@ enum Wanted {
 }
 
 impl Duckdb {
-    pub fn new(settings: Settings, program: Program, folders: Arc<[PathBuf]>, look: Bounds) -> Self {
+    pub fn new(settings: Settings, program: Program, folder: Arc<Folder>, look: Bounds) -> Self {
         Self {
             settings,
             program,
-            folders,
+            folder,
             look,
         }
     }
@@ -91,7 +90,7 @@ impl Duckdb {
                     .to_owned(),
             )
         })?;
-        let file = allowed(self.settings.path.as_deref().unwrap_or_default(), &self.folders)?;
+        let file = self.folder.file(self.settings.path.as_deref().unwrap_or_default())?;
         // The semaphore is never closed.
         let _place = self.program.places.acquire().await;
         let unstarted = |error: std::io::Error| {

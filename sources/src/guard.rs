@@ -8,7 +8,7 @@
 //! MongoDB's is beside its queries, in `mongodb::guard`.
 
 mod functions;
-mod postgresql;
+pub(crate) mod postgresql;
 mod sql;
 
 use rejoin_shared::data_sources::Kind;
@@ -22,13 +22,23 @@ const MAX_DEPTH: usize = 64;
 
 /// Whether a statement of a kind's SQL only reads. Err: what of it does not pass, for whoever wrote it.
 pub fn check(kind: Kind, sql: &str) -> Result<(), String> {
+    check_in(kind, None, sql)
+}
+
+/// The same of a statement that is asked in a database, where names without one are looked for.
+pub fn check_in(kind: Kind, database: Option<&str>, sql: &str) -> Result<(), String> {
     check_size(sql)?;
     on_large_stack(|| match kind {
         Kind::Postgresql => postgresql::check(sql),
-        Kind::Mysql | Kind::Sqlite | Kind::Duckdb | Kind::Bigquery => sql::check(kind, sql),
+        Kind::Mysql | Kind::Sqlite | Kind::Duckdb | Kind::Bigquery => sql::check(kind, database, sql),
         // Never asked in SQL.
         Kind::Mongodb => Err("MongoDB is not asked in SQL".to_owned()),
     })
+}
+
+/// Whether a database may be looked at. Err: it holds the server's own data.
+pub fn check_database(kind: Kind, database: Option<&str>) -> Result<(), String> {
+    sql::check_database(kind, database)
 }
 
 /// Whether it is one statement, of whatever kind: for sources that may be written to. Returns whether it may change how tables look.

@@ -6,13 +6,16 @@
 //! - `guard`       the first wall: what of SQL passes a read-only source
 //! - `source`      the trait, answers and their bounds, what may go wrong
 //! - `postgresql` `mysql` `sqlite` `duckdb` `mongodb` `bigquery`   one file a kind
-//! - `tools` `run_console`   what agents are given
+//! - `folders`     where the files of a project may be
+//! - `tools` `run_console`   what agents are given; `learn` remembers what answered
 //! - `reach` `idle`  how servers are reached; connections that wait for the next question
 
 pub mod bigquery;
 pub mod duckdb;
+pub mod folders;
 pub mod guard;
 pub mod idle;
+mod learn;
 pub mod mongodb;
 pub mod mysql;
 pub mod postgresql;

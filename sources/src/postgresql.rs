@@ -2,6 +2,7 @@
 //! fetched in parts, so that neither the statement's own LIMIT nor its lack of one decides how much comes. Called by `sources`.
 //!
 //! - `cancel`  ending what nobody waits for any more
+//! - `lookup`  what only the server knows of a query's names
 //!
 //! Invariant: after each question the transaction is rolled back and the session's state discarded, or the connection is closed.
 
@@ -27,6 +28,7 @@ use crate::source::{
 };
 
 mod cancel;
+mod lookup;
 
 /// Rows that one FETCH asks for.
 const FETCH_ROWS: usize = 200;
@@ -254,6 +256,13 @@ impl Postgresql {
         }
     }
 
+    /// Refuses names that mean a function of the database's own.
+    async fn look_up(&self, client: &Client, question: &Question<'_>) -> Result<(), SourceError> {
+        lookup::check(client, question.query)
+            .await
+            .map_err(|error| self.failure(&error, &question.bounds))?
+    }
+
     /// EXPLAIN and SHOW: their answers are texts.
     async fn told(&self, client: &Client, sql: &str, bounds: Bounds) -> Result<Rows, SourceError> {
         let failed = |error: tokio_postgres::Error| self.failure(&error, &bounds);
@@ -453,16 +462,16 @@ impl Source for Postgresql {
 
     async fn execute(&self, question: &Question<'_>) -> Result<Rows, SourceError> {
         let told = is_told(question.query);
-        self.within(
-            question.database,
-            question.access,
-            question.bounds,
-            async |client| match question.access {
+        self.within(question.database, question.access, question.bounds, async |client| {
+            if question.access == Access::Reads {
+                self.look_up(client, question).await?;
+            }
+            match question.access {
                 Access::Writes if !told => self.write(client, question).await,
                 Access::Reads if !told => self.fetch(client, question).await,
                 Access::Reads | Access::Writes => self.told(client, question.query, question.bounds).await,
-            },
-        )
+            }
+        })
         .await
     }
 
@@ -470,6 +479,7 @@ impl Source for Postgresql {
         let explained = format!("explain (format json) {}", question.query);
         let rows = self
             .within(question.database, Access::Reads, question.bounds, async |client| {
+                self.look_up(client, question).await?;
                 self.told(client, &explained, question.bounds).await
             })
             .await?;

@@ -13,6 +13,7 @@ use rejoin_shared::tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use rejoin_shared::walls::Asking;
 use serde_json::{Value, json};
 
+use crate::learn::learn;
 use crate::sources::{Ask, Sources};
 use crate::tools::{ANSWER_MAX_BYTES, ROWS, internal, told};
 
@@ -80,6 +81,8 @@ impl Tool for RunConsole {
         consoles::ran(&context.db, console.id, &console.content)
             .await
             .map_err(internal)?;
+        let (database, query) = (console.database.as_deref(), &console.content);
+        learn(&self.sources, context, &source, database, query).await;
         let mut output = json!(answer);
         output["consoleId"] = json!(console.id);
         output["version"] = console.version.into();

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// Databases, tables, collections and datasets that a list shows.
@@ -18,7 +18,7 @@ pub const SAMPLE_READ: usize = 100;
 pub const SAMPLE_SHOWN: usize = 25;
 
 /// Bounds of one question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {
     pub timeout: Duration,
     pub max_rows: usize,
@@ -29,7 +29,7 @@ pub struct Bounds {
 }
 
 /// Whether what is asked may change anything. What may was checked before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Access {
     Reads,
     Writes,
@@ -45,7 +45,7 @@ pub struct Question<'a> {
     pub bounds: Bounds,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
     pub name: String,
     /// As the database calls it.
@@ -144,7 +144,7 @@ pub struct Tested {
 }
 
 /// Why a question has no answer, in words for whoever asked. They hold no password.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum SourceError {
     /// It is not allowed. Nothing was sent.
     #[error("{0}")]
@@ -166,6 +166,10 @@ pub enum SourceError {
 }
 
 impl SourceError {
+    pub(crate) fn timed_out(bounds: &Bounds) -> Self {
+        Self::TimedOut(u64::try_from(bounds.timeout.as_millis()).unwrap_or(u64::MAX))
+    }
+
     pub(crate) fn too_large(bytes: usize) -> Self {
         Self::TooLarge(format!(
             "a single row is larger than {bytes} bytes, the source's bound: ask for fewer or shorter columns"

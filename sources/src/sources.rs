@@ -2,10 +2,12 @@
 //! and closed when nobody asks any more. Called by the API's routes and by the agents' tools, which both [`Sources::open`] a stored source
 //! and ask what comes back.
 //!
+//! - `args`  what the operator sets
 //! - `join`  questions to several sources, joined here
 //!
 //! Invariant: a query of a read-only source reaches its server only after `guard` has passed it.
 
+mod args;
 pub mod join;
 
 use std::path::PathBuf;
@@ -13,7 +15,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use clap::Args;
 use rejoin_shared::data_sources::{self, Content, DataSource, Kind, schemas};
 use rejoin_shared::net::Hosts;
 use rejoin_shared::secrets::{MasterKeys, Plaintext, SecretError};
@@ -25,14 +26,16 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use uuid::Uuid;
 
+pub use self::args::SourceArgs;
 use crate::bigquery::Bigquery;
-use crate::duckdb::{Duckdb, Program};
+use crate::duckdb::{self, Duckdb};
+use crate::folders::Folder;
 use crate::guard;
 use crate::mongodb::{self, Mongodb};
 use crate::mysql::Mysql;
 use crate::postgresql::Postgresql;
 use crate::source::{Access, Bounds, LISTED_MAX, Question, Rows, Source, SourceError, Table, Tested};
-use crate::sqlite::Sqlite;
+use crate::sqlite::{Sqlite, process};
 
 /// Sources that one process holds open; the one that was not asked for longest is closed first.
 const MAX_OPEN: u64 = 500;
@@ -41,80 +44,6 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Of looking around.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(20);
 const LOOK_MAX_BYTES: usize = 8 * 1024 * 1024;
-
-/// How a process asks sources.
-#[derive(Debug, Clone, Args)]
-pub struct SourceArgs {
-    /// Hosts of this machine or of private networks that projects' data sources may be on: names and addresses, with globs, separated by commas
-    #[arg(long, env = "REJOIN_SOURCE_HOSTS", value_delimiter = ',')]
-    pub source_hosts: Vec<String>,
-
-    /// DuckDB's program, by which DuckDB files are asked; without it there are no such sources
-    #[arg(long, env = "REJOIN_DUCKDB")]
-    pub source_duckdb: Option<PathBuf>,
-
-    /// Folders whose SQLite and DuckDB files may be data sources, separated by commas
-    #[arg(long, env = "REJOIN_SOURCE_FOLDERS", value_delimiter = ',')]
-    pub source_folders: Vec<PathBuf>,
-
-    /// Questions that one process asks one data source at a time; each takes a connection
-    #[arg(long, env = "REJOIN_SOURCE_CONNECTIONS", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=100))]
-    pub source_connections: u16,
-
-    /// A data source that nobody asks for this long is disconnected [seconds]
-    #[arg(long, env = "REJOIN_SOURCE_IDLE_S", default_value_t = 300)]
-    pub source_idle_s: u64,
-
-    /// A query of a data source that takes longer is ended, on its server, too [seconds]
-    #[arg(long, env = "REJOIN_SOURCE_TIMEOUT_S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
-    pub source_timeout_s: u64,
-
-    /// Rows of a query's answer, at most
-    #[arg(long, env = "REJOIN_SOURCE_MAX_ROWS", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub source_max_rows: u32,
-
-    /// Values of a query's answer, at most [KiB]
-    #[arg(long, env = "REJOIN_SOURCE_MAX_KB", default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..=16_384))]
-    pub source_max_kb: u32,
-
-    /// What a query of BigQuery may be billed for, at most [MiB]
-    #[arg(long, env = "REJOIN_SOURCE_MAX_BILLED_MB", default_value_t = 1_024)]
-    pub source_max_billed_mb: u64,
-
-    /// A schema that was read this long ago is read again [seconds]
-    #[arg(long, env = "REJOIN_SOURCE_SCHEMA_AGE_S", default_value_t = 3_600, value_parser = clap::value_parser!(i32).range(0..))]
-    pub source_schema_age_s: i32,
-}
-
-impl Default for SourceArgs {
-    fn default() -> Self {
-        Self {
-            source_hosts: Vec::new(),
-            source_folders: Vec::new(),
-            source_duckdb: None,
-            source_connections: 4,
-            source_idle_s: 300,
-            source_timeout_s: 60,
-            source_max_rows: 1_000,
-            source_max_kb: 1_024,
-            source_max_billed_mb: 1_024,
-            source_schema_age_s: 3_600,
-        }
-    }
-}
-
-impl SourceArgs {
-    /// What the operator allows; a source's own limits may be narrower.
-    fn bounds(&self) -> Bounds {
-        let whole = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
-        Bounds {
-            timeout: Duration::from_secs(self.source_timeout_s),
-            max_rows: whole(self.source_max_rows),
-            max_bytes: whole(self.source_max_kb).saturating_mul(1024),
-            max_bytes_billed: self.source_max_billed_mb.saturating_mul(1024 * 1024),
-        }
-    }
-}
 
 /// The open sources of a process. Cheap to clone.
 #[derive(Clone)]
@@ -126,14 +55,16 @@ pub struct Sources {
 
 struct Means {
     hosts: Hosts,
-    folders: Arc<[PathBuf]>,
-    duckdb: Program,
+    folders: Vec<PathBuf>,
+    duckdb: duckdb::Program,
+    sqlite: process::Program,
     keys: Option<Arc<MasterKeys>>,
     bounds: Bounds,
     connections: usize,
     schema_age_s: i32,
-    /// One for each join that this process computes.
-    joins: Semaphore,
+    /// Queries that are remembered of a user.
+    patterns: u32,
+    google_token_url: String,
 }
 
 impl Sources {
@@ -146,12 +77,14 @@ impl Sources {
                 .filter(|folder| !folder.as_os_str().is_empty())
                 .cloned()
                 .collect(),
-            duckdb: Program::new(args.source_duckdb.clone()),
+            duckdb: duckdb::Program::new(args.source_duckdb.clone()),
+            sqlite: process::Program::new(args.source_sqlite_program.clone(), args.sqlite()),
             keys,
             bounds: args.bounds(),
             connections: usize::from(args.source_connections),
             schema_age_s: args.source_schema_age_s,
-            joins: Semaphore::new(join::AT_A_TIME),
+            patterns: args.source_patterns,
+            google_token_url: args.source_google_token_url.clone(),
         };
         Self {
             means: Arc::new(means),
@@ -196,7 +129,7 @@ impl Sources {
                     })?
             }
         };
-        let opened = Arc::new(self.opened(&source.content, secret));
+        let opened = Arc::new(self.opened(source.project_id, &source.content, secret));
         self.open.insert(key, opened.clone()).await;
         Ok(opened)
     }
@@ -219,6 +152,11 @@ impl Sources {
             forgotten.await.map_err(|error: sqlx::Error| database_away(&error))?;
         }
         Ok(answer)
+    }
+
+    /// How many queries are remembered of a user of a project.
+    pub(crate) fn patterns(&self) -> i64 {
+        i64::from(self.means.patterns)
     }
 
     /// What a table or a collection looks like: as it was last read, unless that is too long ago or it is to be read now.
@@ -259,7 +197,7 @@ impl Sources {
     }
 
     /// A source that is not stored, or not yet: for trying it.
-    pub fn opened(&self, content: &Content, secret: Option<Plaintext>) -> Opened {
+    pub fn opened(&self, project_id: Uuid, content: &Content, secret: Option<Plaintext>) -> Opened {
         let means = &self.means;
         let limits = &content.limits;
         let least = |own: Option<u64>, all: u64| own.map_or(all, |own| own.min(all));
@@ -279,16 +217,18 @@ impl Sources {
             max_bytes_billed: 0,
         };
         let (settings, hosts) = (content.settings.clone(), means.hosts.clone());
+        let folder = Arc::new(Folder::new(means.folders.clone(), project_id));
         let source: Arc<dyn Source> = match content.kind {
             Kind::Postgresql => Arc::new(Postgresql::new(settings, secret, hosts, look)),
             Kind::Mysql => Arc::new(Mysql::new(settings, secret, hosts, look)),
-            Kind::Sqlite => Arc::new(Sqlite::new(settings, means.folders.clone(), look)),
-            Kind::Duckdb => Arc::new(Duckdb::new(settings, means.duckdb.clone(), means.folders.clone(), look)),
+            Kind::Sqlite => Arc::new(Sqlite::new(settings, means.sqlite.clone(), folder, look)),
+            Kind::Duckdb => Arc::new(Duckdb::new(settings, means.duckdb.clone(), folder, look)),
             Kind::Mongodb => Arc::new(Mongodb::new(settings, secret, hosts, look, content.read_only)),
-            Kind::Bigquery => Arc::new(Bigquery::new(settings, secret, hosts)),
+            Kind::Bigquery => Arc::new(Bigquery::new(settings, secret, means.google_token_url.clone(), hosts)),
         };
         Opened {
             kind: content.kind,
+            database: content.settings.database.clone(),
             read_only: content.read_only,
             bounds,
             look,
@@ -316,6 +256,8 @@ pub struct Schema {
 /// A source that can be asked.
 pub struct Opened {
     kind: Kind,
+    /// The source's own database, where a question names none.
+    database: Option<String>,
     read_only: bool,
     bounds: Bounds,
     look: Bounds,
@@ -394,10 +336,12 @@ impl Opened {
     }
 
     pub async fn tables(&self, database: Option<&str>) -> Result<Vec<Table>, SourceError> {
+        self.shows(database)?;
         self.within(self.look.timeout, self.source.tables(database)).await
     }
 
     pub async fn schema(&self, database: Option<&str>, table: &str) -> Result<Value, SourceError> {
+        self.shows(database)?;
         self.within(self.look.timeout, self.source.schema(database, table))
             .await
     }
@@ -419,7 +363,7 @@ impl Opened {
 
     /// How the server would run a query. It must be one that reads, whatever the source.
     pub async fn explain(&self, ask: Ask<'_>) -> Result<Value, SourceError> {
-        self.guarded(ask.query)?;
+        self.guarded(ask.database, ask.query)?;
         let question = Question {
             access: Access::Reads,
             ..self.question(&ask)
@@ -450,7 +394,7 @@ impl Opened {
     /// Whether it may change how tables look.
     fn check(&self, ask: &Ask<'_>) -> Result<bool, SourceError> {
         match (ask.access, self.kind) {
-            (Access::Reads, _) => self.guarded(ask.query).map(|()| false),
+            (Access::Reads, _) => self.guarded(ask.database, ask.query).map(|()| false),
             (Access::Writes, _) if self.read_only => Err(SourceError::Refused(
                 "this source is read-only: nothing is written to it".to_owned(),
             )),
@@ -461,10 +405,21 @@ impl Opened {
         }
     }
 
-    fn guarded(&self, query: &str) -> Result<(), SourceError> {
+    /// Which database a question is about.
+    fn asked<'a>(&'a self, database: Option<&'a str>) -> Option<&'a str> {
+        database
+            .filter(|database| !database.is_empty())
+            .or(self.database.as_deref())
+    }
+
+    fn shows(&self, database: Option<&str>) -> Result<(), SourceError> {
+        guard::check_database(self.kind, self.asked(database)).map_err(SourceError::Refused)
+    }
+
+    fn guarded(&self, database: Option<&str>, query: &str) -> Result<(), SourceError> {
         let passed = match self.kind {
             Kind::Mongodb => mongodb::mql::parse(query).and_then(|asked| mongodb::guard::check(&asked)),
-            kind => guard::check(kind, query),
+            kind => guard::check_in(kind, self.asked(database), query),
         };
         passed.map_err(SourceError::Refused)
     }

@@ -14,6 +14,7 @@ use rejoin_shared::tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use rejoin_shared::walls::Asking;
 use serde_json::{Value, json};
 
+use crate::learn::learn;
 use crate::run_console;
 use crate::source::{Access, SourceError};
 use crate::sources::join::{JoinBounds, JoinError, Part, QUERIES_MAX};
@@ -343,7 +344,11 @@ impl SourceTool {
             ..Ask::reading(database.as_deref(), query)
         };
         let answer = self.sources.query(&context.db, Asking::Everybody, &source, ask).await;
-        Ok(json!(answer.map_err(told)?))
+        let answer = json!(answer.map_err(told)?);
+        if access == Access::Reads {
+            learn(&self.sources, context, &source, database.as_deref(), query).await;
+        }
+        Ok(answer)
     }
 
     async fn join(&self, context: &ToolContext, arguments: &Value) -> Result<Value, ToolError> {

@@ -69,7 +69,8 @@ const make = () => {
       case "fail":
         return { isError: true, ...text("the disk is full") };
       case "big":
-        return text("x".repeat(params.arguments.bytes));
+        // Of none: what C programs end their texts with.
+        return text(params.arguments.bytes === 0 ? "A\u0000B" : "x".repeat(params.arguments.bytes));
       default:
         throw new Error(`no tool ${params.name}`);
     }

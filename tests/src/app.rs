@@ -17,6 +17,7 @@ use rejoin_shared::tools::registry::Registry;
 use rejoin_shared::{agents, wakeup};
 use rejoin_worker::models::name::ModelSettings;
 use rejoin_worker::models::retry::RetryPolicy;
+use rejoin_worker::publish::Observer;
 use rejoin_worker::{Services, WorkerConfig};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -43,6 +44,8 @@ pub struct AppOptions {
     pub tools: Registry,
     /// Of the API and the workers.
     pub google: GoogleArgs,
+    /// Sees what the workers' runs tell.
+    pub observer: Option<Observer>,
 }
 
 impl Default for AppOptions {
@@ -56,6 +59,7 @@ impl Default for AppOptions {
             embeddings: EmbeddingsArgs::off(),
             tools: Registry::builtin(),
             google: GoogleArgs::default(),
+            observer: None,
         }
     }
 }
@@ -73,6 +77,15 @@ impl TestApp {
     /// One API, one worker.
     pub async fn start() -> Self {
         Self::with(AppOptions::default()).await
+    }
+
+    /// One whose workers tell readers how agents and tools were chosen (`telemetry`, `debug_context`).
+    pub async fn developing() -> Self {
+        Self::with(AppOptions {
+            worker: |config| config.debug_agent_context = true,
+            ..AppOptions::default()
+        })
+        .await
     }
 
     pub async fn with(options: AppOptions) -> Self {
@@ -133,8 +146,12 @@ impl TestApp {
         config.google = self.options.google.clone();
         (self.options.worker)(&mut config);
         let models = ModelSettings::openai_compatible(self.model.base_url());
-        self.workers
-            .push(Worker::start(config, models, self.options.tools.clone()));
+        self.workers.push(Worker::start(
+            config,
+            models,
+            self.options.tools.clone(),
+            self.options.observer.clone(),
+        ));
         self.workers.last().expect("just pushed")
     }
 
@@ -209,7 +226,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub fn start(config: WorkerConfig, models: ModelSettings, tools: Registry) -> Self {
+    pub fn start(config: WorkerConfig, models: ModelSettings, tools: Registry, observer: Option<Observer>) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -221,6 +238,7 @@ impl Worker {
             let db = Db::connect_lazy(&config.database, "rejoin-worker", Role::Worker).expect("a readable URL");
             let bus = wakeup::start(config.database.bus, &db);
             let mut services = Services::with(config, db, bus, models, tools).expect("services");
+            services.observer = observer;
             services.retry = RetryPolicy {
                 min_delay: Duration::from_millis(20),
                 jitter: false,
@@ -325,14 +343,23 @@ impl Process {
 
     /// `rejoin api` on this app's database, once it is ready; with its URL.
     pub async fn api(app: &TestApp) -> (Self, String) {
+        Self::api_with(app, None, &[]).await
+    }
+
+    /// The same with these variables, and with at most `files` open files.
+    pub async fn api_with(app: &TestApp, files: Option<u32>, variables: &[(&str, &str)]) -> (Self, String) {
         let free = std::net::TcpListener::bind("127.0.0.1:0")
             .expect("a port")
             .local_addr()
             .expect("its number");
-        let child = std::process::Command::new(binary())
+        let limit = files.map_or_else(String::new, |files| format!("ulimit -n {files}; "));
+        let child = std::process::Command::new("/bin/sh")
+            .args(["-c", &format!("{limit}exec \"$@\""), "sh"])
+            .arg(binary())
             .args(["api", "--listen", &free.to_string()])
             .env("DATABASE_URL", &app.db.url)
             .env("REJOIN_EMBEDDINGS", "off")
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -346,6 +373,10 @@ impl Process {
         })
         .await;
         (process, url)
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// `kill -9`.

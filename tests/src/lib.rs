@@ -8,12 +8,16 @@
 //! - `embedding_server`  a stand-in that makes vectors by a list of words
 //! - `mcp`           MCP servers: other people's, and one that misbehaves
 //! - `sources`       databases that are asked as data sources
+//! - `bigquery`      a double of BigQuery's API and of Google's tokens for service accounts
 //! - `google`        a stand-in for Google Calendar
 //! - `web`           sites and search providers
+//! - `needs`         programs that a machine may lack: a failure in CI, skipped elsewhere
+//! - `requirements`  the tables of requirements, and what they name
 //! - `fuzzing`       what fuzzers feed with any bytes
 //! - `model_server`  a scripted model server that speaks OpenAI's protocol
 
 pub mod app;
+pub mod bigquery;
 pub mod client;
 pub mod embedding_server;
 pub mod fuzzing;
@@ -21,6 +25,8 @@ pub mod google;
 pub mod issuer;
 pub mod mcp;
 pub mod model_server;
+pub mod needs;
+pub mod requirements;
 pub mod sources;
 pub mod support;
 pub mod tools;

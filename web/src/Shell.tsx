@@ -1,8 +1,10 @@
 // What surrounds all views: where one can go, and the theme.
+import { useQueryClient } from '@tanstack/react-query';
 import { Link, Outlet, useRouterState } from '@tanstack/react-router';
 import { useEffect, useRef, useState } from 'react';
 import { signOut } from './api/http';
 import * as keeping from './api/keeping';
+import { outbox } from './chat/outbox';
 
 const THEMES = ['system', 'light', 'dark'] as const;
 type Theme = (typeof THEMES)[number];
@@ -13,7 +15,10 @@ function stored(): Theme {
 }
 
 export function Shell() {
-  const isChat = useRouterState({ select: ({ location }) => location.pathname === '/' || location.pathname.startsWith('/c/') });
+  const isChat = useRouterState({ select: ({ location }) => location.pathname === '/' || location.pathname.startsWith('/c/') || location.pathname.startsWith('/new/') });
+  const queries = useQueryClient();
+  // Messages are sent whatever view is shown.
+  useEffect(() => outbox.start(() => void queries.invalidateQueries({ queryKey: ['conversations'] })), [queries]);
   const rest = useRef<HTMLDivElement>(null);
   const [theme, setTheme] = useState<Theme>(stored);
   useEffect(() => {

@@ -1,8 +1,10 @@
 // The views and their addresses. What is not the chat is loaded when it is wanted.
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router';
-import { ChatView } from './chat/ChatView';
+import { createRootRoute, createRoute, createRouter } from '@tanstack/react-router';
+import { ChatView, NewTalk } from './chat/ChatView';
 import { type PartName, partOf } from './settings/parts';
 import { Shell } from './Shell';
+import { lazyView, ViewFailed } from './ui/lazyView';
+import { NotFound } from './ui/NotFound';
 
 /** A parameter of the address, if it is a text. */
 function text(value: unknown): string | undefined {
@@ -27,6 +29,15 @@ const chat = createRoute({
   },
 });
 
+const begun = createRoute({
+  getParentRoute: () => root,
+  path: '/new/$place',
+  component: function New() {
+    const { place } = begun.useParams();
+    return <NewTalk key={place} place={place} />;
+  },
+});
+
 const runs = createRoute({
   getParentRoute: () => root,
   path: '/runs',
@@ -34,13 +45,13 @@ const runs = createRoute({
     agent: text(search.agent),
     state: text(search.state),
   }),
-  component: lazyRouteComponent(() => import('./runs/RunList'), 'RunList'),
+  component: lazyView(() => import('./runs/RunList'), 'RunList'),
 });
 
 const run = createRoute({
   getParentRoute: () => root,
   path: '/runs/$id',
-  component: lazyRouteComponent(() => import('./runs/RunView'), 'RunView'),
+  component: lazyView(() => import('./runs/RunView'), 'RunView'),
 });
 
 const log = createRoute({
@@ -50,57 +61,57 @@ const log = createRoute({
     at: whole(search.at),
     without: text(search.without),
   }),
-  component: lazyRouteComponent(() => import('./runs/LogView'), 'LogView'),
+  component: lazyView(() => import('./runs/LogView'), 'LogView'),
 });
 
 const compare = createRoute({
   getParentRoute: () => root,
   path: '/runs/$id/compare/$other',
-  component: lazyRouteComponent(() => import('./runs/CompareView'), 'CompareView'),
+  component: lazyView(() => import('./runs/CompareView'), 'CompareView'),
 });
 
 const tasks = createRoute({
   getParentRoute: () => root,
   path: '/tasks',
-  component: lazyRouteComponent(() => import('./tasks/DagList'), 'DagList'),
+  component: lazyView(() => import('./tasks/DagList'), 'DagList'),
 });
 
 const dag = createRoute({
   getParentRoute: () => root,
   path: '/tasks/$id',
-  component: lazyRouteComponent(() => import('./tasks/DagView'), 'DagView'),
+  component: lazyView(() => import('./tasks/DagView'), 'DagView'),
 });
 
 const graph = createRoute({
   getParentRoute: () => root,
   path: '/graph',
   validateSearch: (search: Record<string, unknown>): { q?: string | undefined } => ({ q: text(search.q) }),
-  component: lazyRouteComponent(() => import('./graph/GraphSearch'), 'GraphSearch'),
+  component: lazyView(() => import('./graph/GraphSearch'), 'GraphSearch'),
 });
 
 const object = createRoute({
   getParentRoute: () => root,
   path: '/graph/$id',
-  component: lazyRouteComponent(() => import('./graph/ObjectView'), 'ObjectView'),
+  component: lazyView(() => import('./graph/ObjectView'), 'ObjectView'),
 });
 
 const work = createRoute({
   getParentRoute: () => root,
   path: '/work',
-  component: lazyRouteComponent(() => import('./work/ProjectList'), 'ProjectList'),
+  component: lazyView(() => import('./work/ProjectList'), 'ProjectList'),
 });
 
 const project = createRoute({
   getParentRoute: () => root,
   path: '/work/$projectId',
   validateSearch: (search: Record<string, unknown>): { plan?: string | undefined; goal?: string | undefined } => ({ plan: text(search.plan), goal: text(search.goal) }),
-  component: lazyRouteComponent(() => import('./work/Board'), 'Board'),
+  component: lazyView(() => import('./work/Board'), 'Board'),
 });
 
 const documents = createRoute({
   getParentRoute: () => root,
   path: '/work/$projectId/documents',
-  component: lazyRouteComponent(() => import('./work/documents/DocumentsView'), 'DocumentsView'),
+  component: lazyView(() => import('./work/documents/DocumentsView'), 'DocumentsView'),
 });
 
 const document = createRoute({
@@ -111,7 +122,7 @@ const document = createRoute({
     before: whole(search.before),
     after: whole(search.after),
   }),
-  component: lazyRouteComponent(() => import('./work/documents/DocumentsView'), 'OneDocument'),
+  component: lazyView(() => import('./work/documents/DocumentsView'), 'OneDocument'),
 });
 
 const calendar = createRoute({
@@ -123,31 +134,33 @@ const calendar = createRoute({
     date: text(search.date),
     dialog: search.dialog === 'google' ? 'google' : undefined,
   }),
-  component: lazyRouteComponent(() => import('./calendar/CalendarView'), 'CalendarView'),
+  component: lazyView(() => import('./calendar/CalendarView'), 'CalendarView'),
 });
 
 const googleBack = createRoute({
   getParentRoute: () => root,
   path: '/calendar/google',
-  component: lazyRouteComponent(() => import('./calendar/GoogleBack'), 'GoogleBack'),
+  component: lazyView(() => import('./calendar/GoogleBack'), 'GoogleBack'),
 });
 
 const operations = createRoute({
   getParentRoute: () => root,
   path: '/operations',
-  component: lazyRouteComponent(() => import('./operations/OperationsView'), 'OperationsView'),
+  component: lazyView(() => import('./operations/OperationsView'), 'OperationsView'),
 });
 
 const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings',
   validateSearch: (search: Record<string, unknown>): { part?: PartName | undefined } => ({ part: partOf(search.part) }),
-  component: lazyRouteComponent(() => import('./settings/SettingsView'), 'SettingsView'),
+  component: lazyView(() => import('./settings/SettingsView'), 'SettingsView'),
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, chat, runs, run, log, compare, tasks, dag, graph, object, work, project, documents, document, calendar, googleBack, operations, settings]),
+  routeTree: root.addChildren([home, chat, begun, runs, run, log, compare, tasks, dag, graph, object, work, project, documents, document, calendar, googleBack, operations, settings]),
   defaultPreload: 'intent',
+  defaultErrorComponent: ViewFailed,
+  defaultNotFoundComponent: () => <NotFound />,
 });
 
 declare module '@tanstack/react-router' {

@@ -335,7 +335,7 @@ test('a file is imported with a report of what it did, and exported for other pr
   page.once('dialog', (asked) => asked.accept());
   await page.getByRole('button', { name: 'Delete calendar' }).click();
   await until('the calendar is gone', async () => (await dev.api('/api/calendars')).body.items.every((one) => one.id !== id));
-  assert.equal(await page.getByRole('combobox', { name: 'Which calendar' }).inputValue() === id, false);
+  await until('another calendar is chosen', async () => (await page.getByRole('combobox', { name: 'Which calendar' }).inputValue()) !== id);
   await context.close();
 });
 
@@ -434,7 +434,7 @@ test('who may only read sees events, and nothing that changes them; a failing se
   await look(page, id);
   await page.getByRole('alert').getByText('not for you (forbidden)').waitFor();
   await page.unroute('**/api/calendars/*/events?*');
-  await page.getByRole('button', { name: 'Try again' }).click();
+  await page.getByRole('button', { name: 'Retry' }).click();
   await are(page, '2026-03-10', ['20:00 Concert']);
   await context.close();
 });

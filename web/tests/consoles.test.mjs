@@ -1,7 +1,7 @@
 // Consoles beside the chat, in a real browser: what is typed and what agents write are both there at the end.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,6 +9,7 @@ import { after, before, test } from 'node:test';
 import { ask, finished, launch, PROGRAM, signedIn } from './support/browser.mjs';
 import { BINARY, startDev, until } from './support/dev.mjs';
 import { startModel } from './support/model.mjs';
+import { skipWithout } from './support/needs.mjs';
 
 const INTERLEAVINGS = 100;
 const SEED = 20_250;
@@ -27,7 +28,7 @@ function reply(messages) {
   return { text: 'Now ', paceMs: 1, tools: [{ name: tool, arguments: given }] };
 }
 
-const skip = !BINARY || !PROGRAM ? 'SKIPPED: REJOIN_TEST_BIN names no binary, or there is no Chromium' : false;
+const skip = skipWithout(BINARY && PROGRAM, 'REJOIN_TEST_BIN names no binary, or there is no Chromium');
 let folder;
 let model;
 let dev;
@@ -37,10 +38,11 @@ let source;
 before(async () => {
   if (skip) return;
   folder = realpathSync(mkdtempSync(join(tmpdir(), 'rejoin-consoles-')));
-  const file = join(folder, 'shop.db');
-  execFileSync('sqlite3', [file, "create table many (n integer primary key, words text); with recursive c(n) as (select 1 union all select n + 1 from c where n < 500) insert into many select n, 'row ' || n from c"]);
   model = await startModel(reply);
   dev = await startDev(model.url, { env: { REJOIN_SOURCE_FOLDERS: folder } });
+  mkdirSync(join(folder, dev.projectId));
+  const file = join(folder, dev.projectId, 'shop.db');
+  execFileSync('sqlite3', [file, "create table many (n integer primary key, words text); with recursive c(n) as (select 1 union all select n + 1 from c where n < 500) insert into many select n, 'row ' || n from c"]);
   const body = { name: 'writer', description: 'Writes.', systemPrompt: 'You write.', model: { name: 'openai:scripted' }, tools: ['*console*'], config: {} };
   const agent = await dev.api(`/api/admin/projects/${dev.projectId}/agent-definitions`, { method: 'POST', body });
   assert.equal(agent.status, 201, JSON.stringify(agent.body));
@@ -150,6 +152,31 @@ test('d35 d45 d49 an agent writes into the attached console, which is run, seen 
   await page.getByRole('tab').getByTitle('Temporary').waitFor({ state: 'detached' });
   await page.getByRole('button', { name: 'Fold the consoles away' }).click();
   await page.getByRole('button', { name: /^Consoles \(1\) ◆ Console 1/ }).waitFor();
+  await context.close();
+});
+
+test('d45 d49 another console is attached by its button, and those of an earlier visit are marked as restored', { skip }, async () => {
+  const { context, page, conversation } = await talk();
+  const pane = page.getByRole('complementary', { name: 'Consoles' });
+  const attached = async () => (await dev.api(`/api/conversations/${conversation}`)).body.attachedConsole.id;
+  const first = await make(page, 'select 1');
+  const second = await make(page, 'select 2');
+  assert.equal(await attached(), first);
+  assert.equal(await pane.getByText('Agents work here').count(), 0, 'the second one is seen');
+  assert.equal(await pane.getByText('Restored', { exact: true }).count(), 0, 'both are of this visit');
+  await pane.getByRole('button', { name: 'Attach', exact: true }).click();
+  await pane.getByText('Agents work here').waitFor();
+  assert.equal(await attached(), second);
+  await write(page, { action: 'append', content: '-- written by the agent' });
+  await turns(page, 2);
+  await until('the agent works on it', async () => (await stored(second)).content.endsWith('-- written by the agent'));
+  assert.equal((await stored(first)).content, 'select 1');
+  await page.reload();
+  await pane.getByText('Restored', { exact: true }).waitFor();
+  assert.equal(await page.getByRole('tab').getByTitle('Restored from an earlier visit').count(), 2);
+  await make(page, 'select 3');
+  assert.equal(await pane.getByText('Restored', { exact: true }).count(), 0, 'the new one is not');
+  assert.equal(await page.getByRole('tab').getByTitle('Restored from an earlier visit').count(), 2);
   await context.close();
 });
 

@@ -354,7 +354,7 @@ test('a document that is not there, and a server that fails, are told with what 
   await page.goto(`${dev.url}/work/${id}/documents/${documents[0]}`);
   await page.getByRole('alert').getByText('not for you (forbidden)').waitFor();
   await page.unroute(path);
-  await button(page, 'Try again').click();
+  await button(page, 'Retry').click();
   await page.locator('article .markdown').getByText('Words').waitFor();
   // Deleted while somebody writes: what is written stays.
   await button(page, 'Edit').click();

@@ -178,9 +178,9 @@ test('a run is forked after a step, with other words', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
   await page.goto(`${dev.url}/runs/${id}`);
   await page.getByRole('button', { name: 'Fork' }).click();
-  await page.getByRole('spinbutton', { name: 'After step' }).fill('0');
-  await page.getByRole('textbox', { name: 'Asked instead' }).fill('look up bash');
-  await page.getByRole('button', { name: 'Begin the fork' }).click();
+  await page.getByRole('spinbutton', { name: 'Fork after step' }).fill('0');
+  await page.getByRole('textbox', { name: 'New input' }).fill('look up bash');
+  await page.getByRole('button', { name: 'Create fork' }).click();
   await page.getByText('Forked from').waitFor();
   assert.equal((await ended(page.url().split('/').at(-1))).state, 'completed');
   await page.getByRole('link', { name: 'compare', exact: true }).click();

@@ -112,6 +112,7 @@ test('tabs of one browser are one user’s: where another one signs in, or this 
   assert.equal(await other.evaluate(() => globalThis.isSamePage), true, 'the same user: nothing happens');
   await page.goto('about:blank');
   await page.goto(`${dev.url}/#key=${another('clara')}`);
+  await page.getByRole('button', { name: 'Sign in as clara' }).click();
   await message(page).waitFor();
   await until('the other tab is hers, too', () => other.evaluate(() => globalThis.isSamePage === undefined).catch(() => false));
   await context.close();

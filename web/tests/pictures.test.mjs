@@ -10,11 +10,12 @@ import { ask, finished, launch, PROGRAM, signedIn } from './support/browser.mjs'
 import { BINARY, startDev, until } from './support/dev.mjs';
 import { noGoogle, startGoogle } from './support/google.mjs';
 import { startModel } from './support/model.mjs';
+import { skipWithout } from './support/needs.mjs';
 
 const KEPT = join(import.meta.dirname, '../../docs/pictures');
 /** Where new ones go; none: nowhere that lasts. */
 const FOLDER = process.env.REJOIN_TEST_PICTURES;
-const skip = !BINARY || !PROGRAM ? 'SKIPPED: REJOIN_TEST_BIN names no binary, or there is no Chromium' : noGoogle;
+const skip = skipWithout(BINARY && PROGRAM, 'REJOIN_TEST_BIN names no binary, or there is no Chromium') || noGoogle;
 
 const VIEWPORT = { width: 1200, height: 750 };
 
@@ -118,11 +119,12 @@ test('each view has its pictures', { skip }, async (t) => {
   mkdirSync(folder, { recursive: true });
   const model = await startModel(reply);
   const data = realpathSync(mkdtempSync(join(tmpdir(), 'rejoin-pictures-data-')));
-  const database = join(data, 'shop.db');
-  execFileSync('sqlite3', [database, "create table orders (id integer primary key, customer text, euros real); insert into orders values (1, 'Anna', 12.5), (2, 'Berta', null), (3, 'Carlos', 99)"]);
   const google = await startGoogle();
   t.after(google.stop);
   const dev = await startDev(model.url, { env: { ...google.env, REJOIN_SOURCE_FOLDERS: data } });
+  mkdirSync(join(data, dev.projectId));
+  const database = join(data, dev.projectId, 'shop.db');
+  execFileSync('sqlite3', [database, "create table orders (id integer primary key, customer text, euros real); insert into orders values (1, 'Anna', 12.5), (2, 'Berta', null), (3, 'Carlos', 99)"]);
   const { body: source } = await dev.api(`/api/projects/${dev.projectId}/data-sources`, { method: 'POST', body: { name: 'shop', kind: 'sqlite', settings: { path: database } } });
   const browser = await launch();
   const task = (id, title, after = []) => ({ id, title, agent: 'graph-query-agent', after });
@@ -147,7 +149,7 @@ test('each view has its pictures', { skip }, async (t) => {
     await finished(page);
     await take('chat');
     const chat = page.url();
-    await page.getByRole('link', { name: 'run', exact: true }).click();
+    await page.getByRole('link', { name: 'View trace', exact: true }).click();
     await page.getByRole('heading', { name: 'Tool calls' }).waitFor();
     await page.locator('.records li').nth(5).waitFor();
     await take('run');
@@ -164,7 +166,7 @@ test('each view has its pictures', { skip }, async (t) => {
     await page.getByRole('button', { name: /Write it down/ }).click();
     await take('tasks');
     await page.goto(`${dev.url}/graph?q=secure+shell`);
-    await page.getByRole('listitem').nth(20).waitFor();
+    await page.getByRole('listitem').nth(5).waitFor();
     await take('graph');
     await page.goto(`${dev.url}/work/${project}`);
     await page.getByText('Paint the walls').first().waitFor();

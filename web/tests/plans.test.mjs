@@ -121,7 +121,7 @@ test('a project is chosen, is there after a reload, and is left; the context has
   await finished(page);
   const about = page.getByRole('group', { name: 'What this conversation is about' });
   const stored = async () => (await dev.api(`/api/conversations/${page.url().split('/c/')[1]}`)).body;
-  await about.getByRole('button', { name: 'Choose a project' }).click();
+  await about.getByRole('button', { name: 'Add project' }).click();
   await about.getByRole('button', { name: 'Apollo' }).waitFor();
   await about.getByRole('searchbox').fill('gem');
   await accessible(page, 'the choice of a project');

@@ -7,6 +7,7 @@ import { after, before, test } from 'node:test';
 import { ask, launch, PROGRAM, signedIn } from './support/browser.mjs';
 import { BINARY, startDev, until } from './support/dev.mjs';
 import { startModel } from './support/model.mjs';
+import { skipWithout } from './support/needs.mjs';
 
 /** The first of them is the test command's; `REJOIN_TEST_STORIES=10` lives through ten. Kills and their moments follow from the seed. */
 const SEEDS = Number(process.env.REJOIN_TEST_STORIES ?? 1);
@@ -105,7 +106,7 @@ function reply(messages, newsUrl) {
   return { text: 'Noted.', paceMs: 0 };
 }
 
-const skip = !BINARY || !PROGRAM ? 'SKIPPED: REJOIN_TEST_BIN names no binary, or there is no Chromium' : false;
+const skip = skipWithout(BINARY && PROGRAM, 'REJOIN_TEST_BIN names no binary, or there is no Chromium');
 let news;
 let model;
 let dev;

@@ -221,7 +221,7 @@ test('a project that is not there, and a server that fails, are told with what t
   await page.goto(`${dev.url}/work/${id}`);
   await page.getByRole('alert').getByText('not for you (forbidden)').waitFor();
   await page.unroute(path);
-  await page.getByRole('button', { name: 'Try again' }).click();
+  await page.getByRole('button', { name: 'Retry' }).click();
   await is(page, [['Wait'], [], [], [], []]);
   await context.close();
 });

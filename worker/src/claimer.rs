@@ -1,7 +1,8 @@
 //! Claims due jobs into bounded slots and spawns what runs them; renews their leases; passes cancellations on; drains.
 //!
-//! Wake-up, poll, freed slot and shutdown share one `select!`. A worker that can't reach the database for a whole lease takes
-//! its jobs for lost: somebody else may have them by then.
+//! Wake-up, poll, freed slot and shutdown share one `select!`. A worker that can't reach the database keeps its jobs: nothing can be
+//! written meanwhile, and whoever comes back first asks which of them are still its own. What another worker has taken over is told to stop
+//! then (every write is fenced by the attempt, I4).
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -10,6 +11,8 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use rejoin_shared::config::poll_interval;
+use rejoin_shared::outage::{Causes, Outage};
+use rejoin_shared::queue::settle::HotError;
 use rejoin_shared::queue::{self, ClaimedJob, Outcome, Settlement, Turn, lease};
 use rejoin_shared::runs;
 use rejoin_shared::sabotage::{self, Break};
@@ -31,6 +34,15 @@ const REFILL: Duration = Duration::from_millis(3);
 const LATECOMER: Duration = Duration::from_micros(500);
 /// But no longer.
 const LATEST: Duration = Duration::from_millis(8);
+/// After a claim that failed, twice as long each time, up to [`CLAIM_RETRY_MAX`].
+const CLAIM_RETRY: Duration = Duration::from_millis(100);
+const CLAIM_RETRY_MAX: Duration = Duration::from_millis(800);
+/// A heartbeat that failed is tried again after this part of the usual time, and given up after half of it: whatever happens to one of
+/// them, a worker renews its leases within a heartbeat's time after the database is back. Sweeps wait that long.
+const BEAT_RETRY_PART: u32 = 10;
+const BEAT_LIMIT_PART: u32 = 2;
+/// But a busy database is not taken for one that is away.
+const BEAT_LIMIT_MIN: Duration = Duration::from_secs(1);
 /// Batches of settlements that may wait before jobs wait for them.
 const SETTLE_QUEUE: usize = 4;
 /// Statements that settle at the same time: one is worked on while the other waits for the disk.
@@ -82,6 +94,8 @@ pub async fn run(services: Services, drain: CancellationToken) {
         .collect();
     let stop = CancellationToken::new();
     let beating = tokio::spawn(beat(services.clone(), jobs.clone(), drain.clone(), stop.clone()));
+    let mut outage = Outage::of("claiming");
+    let mut claim_retry = CLAIM_RETRY;
     let watching = tokio::spawn(watch_cancellations(services.clone(), jobs.clone(), stop.clone()));
 
     let mut wakes = services.bus.subscribe();
@@ -94,8 +108,27 @@ pub async fn run(services: Services, drain: CancellationToken) {
     loop {
         let mut found = Found::default();
         for (queue, turn) in services.config.queues.iter().zip(&mut turns) {
-            found.add(claim_all(&services, queue, turn, &jobs, &tasks, &freed, &settlements, &drain).await);
+            let claimed = claim_all(&services, queue, turn, &jobs, &tasks, &freed, &settlements, &drain).await;
+            match claimed {
+                Ok(claimed) => found.add(claimed),
+                Err(error) => {
+                    outage.failed(Causes(&error));
+                    found.failed = true;
+                    break;
+                }
+            }
         }
+        if found.failed {
+            // Whatever wakes it, a claim would fail again: freed slots and floors that are due don't count.
+            tokio::select! {
+                () = drain.cancelled() => break,
+                () = tokio::time::sleep(claim_retry) => {}
+            }
+            claim_retry = (claim_retry * 2).min(CLAIM_RETRY_MAX);
+            continue;
+        }
+        outage.over();
+        claim_retry = CLAIM_RETRY;
         misses = match (found.claimed, is_woken) {
             // Not for want of a free slot.
             (0, true) if !found.more => misses + 1,
@@ -158,7 +191,7 @@ pub async fn run(services: Services, drain: CancellationToken) {
         ..Wake::default()
     });
     if let Err(error) = lease::leave(&services.db.hot, services.worker.id).await {
-        warn!(%error, "the worker's row could not be removed; it will expire");
+        warn!(error = %Causes(&error), "the worker's row could not be removed; it will expire");
     }
     // The hand-over's wake-up leaves through the bus's own task.
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -193,6 +226,8 @@ struct Found {
     claimed: usize,
     /// There may be more jobs.
     more: bool,
+    /// The database could not be asked.
+    failed: bool,
 }
 
 impl Found {
@@ -213,7 +248,7 @@ async fn claim_all(
     freed: &Arc<Notify>,
     settlements: &mpsc::Sender<Settlement>,
     drain: &CancellationToken,
-) -> Found {
+) -> Result<Found, HotError> {
     let mut backed_up = false;
     let mut found = Found::default();
     loop {
@@ -221,7 +256,7 @@ async fn claim_all(
         let limit = free.min(batch(services));
         if limit == 0 || drain.is_cancelled() {
             found.more = true;
-            return found;
+            return Ok(found);
         }
         let claim = async |turn: &mut Turn| {
             let lease = services.config.lease();
@@ -244,14 +279,7 @@ async fn claim_all(
         } else {
             claim(turn).await.map(|claimed| (claimed, limit))
         };
-        let (claimed, asked) = match claimed {
-            Ok(claimed) => claimed,
-            Err(error) => {
-                warn!(%error, queue, "claiming failed; trying again");
-                found.more = true;
-                return found;
-            }
-        };
+        let (claimed, asked) = claimed?;
         let full = claimed.len() == asked;
         backed_up = full;
         found.claimed += claimed.len();
@@ -262,7 +290,7 @@ async fn claim_all(
         }
         // Or few slots are left: more are filled together.
         if !full || free_slots(services, jobs) * 2 < batch(services) {
-            return found;
+            return Ok(found);
         }
     }
 }
@@ -329,6 +357,7 @@ async fn settle(services: Services, jobs: Jobs, inbox: Arc<tokio::sync::Mutex<mp
     let keep_completed = services.config.keep_jobs_h > 0;
     let limit = usize::from(services.config.claim_batch);
     let mut batch = Vec::new();
+    let mut outage = Outage::of("settling jobs");
     loop {
         {
             let mut inbox = inbox.lock().await;
@@ -348,10 +377,11 @@ async fn settle(services: Services, jobs: Jobs, inbox: Arc<tokio::sync::Mutex<mp
         let settled = loop {
             match queue::settle(&services.db.hot, &batch, keep_completed).await {
                 Ok(settled) => break settled,
-                Err(error) => warn!(%error, jobs = batch.len(), "settling jobs failed; trying again"),
+                Err(error) => outage.failed(Causes(&error)),
             }
             tokio::time::sleep(SETTLE_RETRY).await;
         };
+        outage.over();
         batch.clear();
         if settled.makes_work {
             services.bus.publish(Wake {
@@ -365,16 +395,18 @@ async fn settle(services: Services, jobs: Jobs, inbox: Arc<tokio::sync::Mutex<mp
 /// Renews all leases with one statement, again and again. What is no longer ours is told to stop.
 async fn beat(services: Services, jobs: Jobs, drain: CancellationToken, stop: CancellationToken) {
     let lease = services.config.lease();
+    let limit = (services.config.heartbeat() / BEAT_LIMIT_PART).max(BEAT_LIMIT_MIN);
     let mut beat = interval(services.config.heartbeat());
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut renewed_at = Instant::now();
+    let mut outage = Outage::of("the heartbeat");
+    let mut absence = services.absence.observe();
     loop {
         tokio::select! {
             _ = beat.tick() => {}
+            () = tokio::time::sleep(services.config.heartbeat() / BEAT_RETRY_PART), if absence.is_away() => {}
             () = stop.cancelled() => return,
         }
         let holding: Vec<(i64, i32)> = jobs.with(|jobs| jobs.iter().map(|(id, held)| (*id, held.attempt)).collect());
-        let asked_at = Instant::now();
         let beaten = lease::heartbeat(
             &services.db.hot,
             &services.worker,
@@ -382,9 +414,10 @@ async fn beat(services: Services, jobs: Jobs, drain: CancellationToken, stop: Ca
             lease,
             drain.is_cancelled(),
         );
-        match tokio::time::timeout(services.config.heartbeat(), beaten).await {
+        match tokio::time::timeout(limit, beaten).await {
             Ok(Ok(ours)) => {
-                renewed_at = asked_at;
+                outage.over();
+                absence.back();
                 jobs.with(|jobs| {
                     for (id, attempt) in &holding {
                         if let Some(held) = jobs.get(id)
@@ -397,11 +430,14 @@ async fn beat(services: Services, jobs: Jobs, drain: CancellationToken, stop: Ca
                     }
                 });
             }
-            Ok(Err(error)) => warn!(%error, "the heartbeat failed"),
-            Err(_) => warn!("the heartbeat got no answer"),
-        }
-        if renewed_at.elapsed() >= lease {
-            jobs.with(|jobs| jobs.values().for_each(|held| held.signals.lost.cancel()));
+            Ok(Err(error)) => {
+                outage.failed(Causes(&error));
+                absence.away();
+            }
+            Err(_) => {
+                outage.failed("connection silent: no answer in time");
+                absence.away();
+            }
         }
     }
 }
@@ -411,6 +447,7 @@ async fn watch_cancellations(services: Services, jobs: Jobs, stop: CancellationT
     let mut wakes = services.bus.subscribe();
     let mut poll = interval(poll_interval());
     poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut outage = Outage::of("looking for cancelled runs");
     loop {
         let look = tokio::select! {
             () = stop.cancelled() => return,
@@ -430,8 +467,11 @@ async fn watch_cancellations(services: Services, jobs: Jobs, stop: CancellationT
             continue;
         }
         match runs::cancel_requested(&services.db.sql, &running).await {
-            Ok(cancelled) => cancel(&jobs, cancelled.into_iter()),
-            Err(error) => warn!(%error, "looking for cancelled runs failed"),
+            Ok(cancelled) => {
+                outage.over();
+                cancel(&jobs, cancelled.into_iter());
+            }
+            Err(error) => outage.failed(Causes(&error)),
         }
     }
 }

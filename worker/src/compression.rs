@@ -31,6 +31,8 @@ const MESSAGE_CHARS: usize = 6_000;
 const SUMMARY_FACTOR: u64 = 2;
 /// A model that failed is asked again after this, at a later turn or by this job.
 const TRY_AGAIN: Duration = Duration::from_secs(60);
+/// Begins the name of the stand-in for a model: it can't sum up.
+const DEMO: &str = "demo:";
 /// A model that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -110,6 +112,9 @@ async fn compress(services: &Services, project_id: Uuid, conversation_id: Uuid) 
         .models
         .resolve(model.as_ref().map(|model| model.name.as_str()))
         .map_err(Failure::Model)?;
+    if name.starts_with(DEMO) {
+        return Ok(());
+    }
     let request = ModelRequest {
         model: name,
         system: format!("{INSTRUCTION} At most {target} tokens, about {} words.", target * 3 / 4),

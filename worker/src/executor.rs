@@ -3,22 +3,28 @@
 //!
 //! Invariants: every write is fenced by the attempt (I4); a turn ends with exactly one `done`, in one transaction with its
 //! message and its job (I1); what is stored is not done again (recovery).
+//!
+//! - `trouble` why an attempt can't go on
+
+mod trouble;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use rejoin_shared::agents::settings::{Settings, TreeSettings};
 use rejoin_shared::agents::{self, AgentDefinition};
-use rejoin_shared::commands::{Begun, FencedError, FinishRun, Finished, RunError, SpawnLimits, StartRun, Started};
+use rejoin_shared::commands::{Begun, FinishRun, Finished, RunError, SpawnLimits, StartRun, Started};
 use rejoin_shared::contexts;
 use rejoin_shared::events::Kind;
 use rejoin_shared::events::kinds::DoneStatus;
-use rejoin_shared::events::writer::RunStream;
+use rejoin_shared::events::writer::{RunStream, Seen};
+use rejoin_shared::makers;
 use rejoin_shared::plans::{Part, TOOL_CALLS_MAX};
 use rejoin_shared::prices;
 use rejoin_shared::queue::{ClaimedJob, KIND_RUN, Outcome};
 use rejoin_shared::runs::{self, Clocks, Run};
 use rejoin_shared::sabotage::{self, Break};
+use rejoin_shared::text::storable;
 use rejoin_shared::tool_calls;
 use rejoin_shared::tools::SharedTool;
 use rejoin_shared::tools::registry::Patterns;
@@ -36,49 +42,11 @@ use crate::run::limits::{SUB_AGENT_MAX_STEPS, TreeLimits};
 use crate::run::selection::Selection;
 use crate::run::{End, ExecuteRequest, Execution, Limits};
 use crate::services::Services;
+use trouble::Trouble;
+pub(crate) use trouble::refused_by_database;
 
 /// Before a run goes on that met a database that was away.
 const DATABASE_PAUSE: Duration = Duration::from_millis(500);
-
-/// Why a run can't go on in this attempt.
-#[derive(Debug, thiserror::Error)]
-enum Trouble {
-    /// Stop, and write nothing.
-    #[error("the lease was lost")]
-    LeaseLost,
-    /// Something of ours or of the database's: another attempt may succeed.
-    #[error("{0}")]
-    Infrastructure(String),
-    /// The database is away or restarting: not the run's fault, and no attempt of its own.
-    #[error("{0}")]
-    DatabaseAway(String),
-}
-
-impl Trouble {
-    fn of(attempted: &str, error: &sqlx::Error) -> Self {
-        let text = format!("{attempted}: {error}");
-        if rejoin_shared::db::is_transient(error) {
-            Trouble::DatabaseAway(text)
-        } else {
-            Trouble::Infrastructure(text)
-        }
-    }
-}
-
-impl From<sqlx::Error> for Trouble {
-    fn from(error: sqlx::Error) -> Self {
-        Trouble::of("the database", &error)
-    }
-}
-
-impl From<FencedError> for Trouble {
-    fn from(error: FencedError) -> Self {
-        match error {
-            FencedError::LeaseLost => Trouble::LeaseLost,
-            FencedError::Database { attempted, source } => Trouble::of(attempted, &source),
-        }
-    }
-}
 
 /// Executes a claimed job. None: settled already, or no longer ours.
 pub async fn execute(services: Services, job: ClaimedJob, signals: Signals) -> Option<Outcome> {
@@ -106,6 +74,13 @@ pub async fn execute(services: Services, job: ClaimedJob, signals: Signals) -> O
                 warn!(error, "the database was away; the run goes on when it is back");
                 Some(Outcome::Snooze { after: DATABASE_PAUSE })
             }
+            Trouble::Refused(error) => match give_up(&services, &job, &error).await {
+                Ok(()) => None,
+                Err(trouble) => {
+                    warn!(error, because = %trouble, "the run could not be ended; the job will be tried again");
+                    Some(Outcome::Retry { error, after: None })
+                }
+            },
             Trouble::Infrastructure(error) if job.attempt < job.max_attempts => {
                 warn!(error, "the attempt failed; the job will be tried again");
                 Some(Outcome::Retry { error, after: None })
@@ -119,6 +94,34 @@ pub async fn execute(services: Services, job: ClaimedJob, signals: Signals) -> O
     })
     .instrument(span)
     .await
+}
+
+/// Ends a run that can't be recorded as it was meant to be, with as little as there is to record.
+async fn give_up(services: &Services, job: &ClaimedJob, error: &str) -> Result<(), Trouble> {
+    let Some(run) = (match job.run_id {
+        Some(id) => runs::get(&services.db.sql, id).await?,
+        None => None,
+    }) else {
+        return Err(Trouble::LeaseLost);
+    };
+    let error = RunError {
+        code: "refused_by_database".to_owned(),
+        message: error.to_owned(),
+        retryable: false,
+    };
+    let finish = FinishRun {
+        run: &run,
+        attempt: job.attempt,
+        seen: &Seen::default(),
+        status: DoneStatus::Failed,
+        text: "",
+        citations: &[],
+        error: Some(&error),
+        usage: &run.usage,
+    };
+    services.execute(&finish).await?;
+    metrics::counter!("rejoin_runs_total", "status" => "failed").increment(1);
+    Ok(())
 }
 
 async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Result<Option<Outcome>, Trouble> {
@@ -157,6 +160,7 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
         opening: opening.messages,
         context: opening.context.as_ref(),
         part: agent.plans().then_some(Part::Planner),
+        tells_routing: services.config.debug_agent_context,
         reason: job.last_error.as_deref().unwrap_or("the worker handed the run over"),
     };
     let Begun { started, mut run, .. } = services.execute(&start).await?;
@@ -179,9 +183,24 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
         // Asked while nobody was at work on it.
         signals.cancel.cancel();
     }
+    let seen = Seen::through(run.safe_seq.unwrap_or_default());
     let mut opening = fresh.as_ref();
+    let withdrawn = match run.cancel_requested_at {
+        // It ends as cancelled.
+        Some(_) => None,
+        None => makers::standing(&services.db.sql, run.project_id, run.user_id)
+            .await?
+            .withdrawn(),
+    };
     let end = loop {
-        match work(services, job, signals, &run, &agent, opening).await? {
+        if let Some(withdrawn) = withdrawn {
+            break End::failed(RunError {
+                code: withdrawn.code().to_owned(),
+                message: withdrawn.to_string(),
+                retryable: false,
+            });
+        }
+        match work(services, job, (signals, &seen), &run, &agent, opening).await? {
             End::Transferred => {
                 run = runs::get(&services.db.sql, run.id).await?.ok_or(Trouble::LeaseLost)?;
                 agent = Agent::of(services, &run).await?;
@@ -190,7 +209,7 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
             end => break end,
         }
     };
-    finish(services, job, &run, end, fresh).await
+    finish(services, job, &run, end, fresh, &seen).await
 }
 
 /// Whoever works on a run.
@@ -212,6 +231,8 @@ impl Agent {
         };
         let model = match definition.as_ref().and_then(FlowModel::of) {
             Some(flow) => Ok((flow.name(), Arc::new(flow) as Arc<dyn Provider>)),
+            // A run that chooses an agent for a task has no definition, and names its model itself.
+            None if definition.is_none() && run.task_id.is_some() => services.models.resolve(run.model.as_deref()),
             None => services.models.resolve(wanted(definition.as_ref())),
         };
         Ok(Self { definition, model })
@@ -242,7 +263,7 @@ fn wanted(definition: Option<&AgentDefinition>) -> Option<&str> {
 async fn work(
     services: &Services,
     job: &ClaimedJob,
-    signals: &Signals,
+    attempt: (&Signals, &Seen),
     run: &Run,
     agent: &Agent,
     fresh: Option<&Opening>,
@@ -258,7 +279,7 @@ async fn work(
     }
     match &agent.model {
         Err(error) => Ok(End::failed(run_error(error))),
-        Ok((_, provider)) => go(services, job, signals, run, definition, provider.clone(), fresh).await,
+        Ok((_, provider)) => go(services, job, attempt, run, definition, provider.clone(), fresh).await,
     }
 }
 
@@ -266,7 +287,7 @@ async fn work(
 async fn go(
     services: &Services,
     job: &ClaimedJob,
-    signals: &Signals,
+    (signals, seen): (&Signals, &Seen),
     run: &Run,
     definition: Option<&AgentDefinition>,
     provider: Arc<dyn Provider>,
@@ -278,6 +299,7 @@ async fn go(
         run_id: run.id,
         attempt: job.attempt,
         lost: signals.lost.clone(),
+        seen: seen.clone(),
     });
     let clocks = match fresh {
         Some(_) if !run.is_sub_agent() => Clocks::default(),
@@ -363,9 +385,16 @@ async fn go(
             Duration::from_secs(services.config.run_grace_s),
             Duration::from_secs_f64(clocks.age_s.max(0.0)),
             tree,
+            services.absence.clone(),
         ),
         signals: signals.clone(),
-        callback: Some(publish::to_log(services.writer.clone(), stream.clone(), run.clone())),
+        may_repeat_calls: is_flow,
+        callback: Some(publish::to_log(
+            services.writer.clone(),
+            stream.clone(),
+            run.clone(),
+            services.observer.clone(),
+        )),
         stream,
     };
     let execution = match fresh {
@@ -411,6 +440,7 @@ async fn finish(
     run: &Run,
     end: End,
     fresh: Option<Opening>,
+    seen: &Seen,
 ) -> Result<Option<Outcome>, Trouble> {
     let (status, text, error, usage) = match end {
         End::Finished {
@@ -435,6 +465,7 @@ async fn finish(
     let command = FinishRun {
         run,
         attempt: job.attempt,
+        seen,
         status,
         text: &text,
         citations: &citations,
@@ -452,7 +483,7 @@ async fn finish(
         DoneStatus::Paused => "paused",
     };
     metrics::counter!("rejoin_runs_total", "status" => status).increment(1);
-    if let (Some(conversation_id), Some(_), false) = (run.conversation_id, run.about(), run.is_sub_agent()) {
+    if let (Some(conversation_id), false) = (run.conversation_id, run.is_sub_agent()) {
         compression::consider(services, run.project_id, conversation_id).await;
     }
     Ok(None)
@@ -462,16 +493,7 @@ async fn finish(
 pub fn run_error(error: &ModelError) -> RunError {
     RunError {
         code: error.code.to_owned(),
-        message: error.message.clone(),
+        message: storable(error.message.clone()),
         retryable: error.retryable,
-    }
-}
-
-impl From<crate::run::LoadError> for Trouble {
-    fn from(error: crate::run::LoadError) -> Self {
-        match error {
-            crate::run::LoadError::Database(error) => Trouble::of("reading the run's records", &error),
-            crate::run::LoadError::Message(_) => Trouble::Infrastructure(error.to_string()),
-        }
     }
 }

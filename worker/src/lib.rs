@@ -3,6 +3,7 @@
 //! # Layout
 //! - `config`       settings, each an option and an environment variable
 //! - `services`     what every part is given: database, bus, event writer, models, tools
+//! - `absence`      how long the database was away
 //! - `claimer`      claims due jobs into bounded slots; heartbeat, cancellation, drain
 //! - `executor`     one claimed run from its start to `done`; recovery; the outcome of the job
 //! - `jobs`         handlers of other kinds of jobs
@@ -19,6 +20,7 @@
 //!
 //! Where a token is born: `run/answer.rs` reads it from the model, `publish.rs` hands it to the event writer.
 
+pub mod absence;
 pub mod claimer;
 pub mod compression;
 pub mod config;

@@ -1,6 +1,7 @@
 //! Sweeps: what any worker does now and then for the whole fleet. Each is idempotent, needs no leader, and takes rows that
 //! nobody else is working on.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use rejoin_outside::calendar::google::consents;
@@ -10,8 +11,10 @@ use rejoin_shared::commands::{
 };
 use rejoin_shared::contexts::location;
 use rejoin_shared::events::kinds::DoneStatus;
+use rejoin_shared::events::writer::Seen;
 use rejoin_shared::events::{compaction, retention};
-use rejoin_shared::queue::sweep::{self, DeadJob};
+use rejoin_shared::outage::{Causes, Outage};
+use rejoin_shared::queue::sweep::{self, DeadJob, Watch};
 use rejoin_shared::queue::{self, Outcome, Settlement};
 use rejoin_shared::wakeup::Wake;
 use rejoin_shared::{consoles, horizon, questions, runs, schedules, tasks};
@@ -51,50 +54,93 @@ pub async fn run(services: Services, drain: CancellationToken) {
     tokio::select! {
         () = drain.cancelled() => {}
         // Apart from each other: a lease that expires must not wait for the removal of old rows.
-        ((), (), ()) = async { tokio::join!(sweep(&services), keep_up(&services), watch_horizon(&services)) } => {}
+        ((), (), (), ()) = async {
+            tokio::join!(sweep_leases(&services), sweep(&services), keep_up(&services), watch_horizon(&services))
+        } => {}
+    }
+}
+
+/// Says how a round of some work went.
+fn note<E: Display>(outage: &mut Outage, done: Result<(), E>) {
+    match done {
+        Ok(()) => outage.over(),
+        Err(error) => outage.failed(error),
+    }
+}
+
+async fn sweep_leases(services: &Services) {
+    let mut tick = interval(SWEEP_EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut outage = Outage::of("sweeping leases");
+    let mut watch = Watch::new(services.config.heartbeat());
+    loop {
+        tick.tick().await;
+        note(&mut outage, sweep_once(services, &mut watch).await);
     }
 }
 
 async fn sweep(services: &Services) {
     let mut tick = interval(SWEEP_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut questions = Outage::of("ending questions that nobody answered");
+    let mut tasks = Outage::of("starting tasks that are ready");
+    let mut schedules = Outage::of("firing schedules");
+    let mut objects = Outage::of("looking for objects to embed");
+    let mut calendars = Outage::of("looking for calendars to synchronise");
     loop {
         tick.tick().await;
-        if let Err(error) = sweep_once(services).await {
-            warn!(error, "a sweep failed; trying again");
-        }
-        if let Err(error) = fire_schedules(services).await {
-            warn!(%error, "firing schedules failed; trying again");
-        }
-        if let Err(error) = embedding::sweep(services).await {
-            warn!(%error, "looking for objects to embed failed; trying again");
-        }
-        if let Err(error) = google_calendar::sweep(services).await {
-            warn!(%error, "looking for calendars to synchronise failed; trying again");
-        }
+        note(&mut questions, expire_questions(services).await);
+        note(&mut tasks, dispatch_tasks(services).await);
+        note(
+            &mut schedules,
+            fire_schedules(services)
+                .await
+                .map_err(|error| Causes(&error).to_string()),
+        );
+        note(
+            &mut objects,
+            embedding::sweep(services)
+                .await
+                .map_err(|error| Causes(&error).to_string()),
+        );
+        note(
+            &mut calendars,
+            google_calendar::sweep(services)
+                .await
+                .map_err(|error| Causes(&error).to_string()),
+        );
     }
 }
 
 async fn keep_up(services: &Services) {
     let mut tick = interval(UPKEEP_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut retention = Outage::of("retention");
+    let mut projects = Outage::of("looking for projects to embed");
+    let mut compaction = Outage::of("compacting events");
     loop {
         tick.tick().await;
-        if let Err(error) = retain_once(services).await {
-            warn!(%error, "retention failed; trying again");
-        }
-        if let Err(error) = embedding::catch_up(services).await {
-            warn!(%error, "looking for projects to embed failed; trying again");
-        }
-        if let Err(error) = compact_all(services).await {
-            warn!(%error, "compacting events failed; trying again");
-        }
+        note(
+            &mut retention,
+            retain_once(services).await.map_err(|error| Causes(&error).to_string()),
+        );
+        note(
+            &mut projects,
+            embedding::catch_up(services)
+                .await
+                .map_err(|error| Causes(&error).to_string()),
+        );
+        note(
+            &mut compaction,
+            compact_all(services).await.map_err(|error| Causes(&error).to_string()),
+        );
     }
 }
 
 /// Tells of what keeps dead rows from being removed.
 async fn watch_horizon(services: &Services) {
     let mut said: Option<Instant> = None;
+    let mut outage = Outage::of("looking for transactions that stay open");
     let limit_s = services.config.old_transaction_s as f64;
     // Often where little is a lot, as in tests.
     let mut tick = interval(HORIZON_EVERY.min(Duration::from_secs(services.config.old_transaction_s.max(1))));
@@ -105,10 +151,11 @@ async fn watch_horizon(services: &Services) {
         let oldest = match asked.await {
             Ok(oldest) => oldest,
             Err(error) => {
-                warn!(%error, "looking for transactions that stay open failed; trying again");
+                outage.failed(Causes(&error));
                 continue;
             }
         };
+        outage.over();
         metrics::gauge!("rejoin_oldest_transaction_seconds").set(oldest.as_ref().map_or(0.0, |holder| holder.age_s));
         match oldest.filter(|holder| holder.age_s > limit_s) {
             Some(holder) if said.is_none_or(|at| at.elapsed() >= HORIZON_SAID_EVERY) => {
@@ -129,21 +176,26 @@ async fn watch_horizon(services: &Services) {
     }
 }
 
-async fn sweep_once(services: &Services) -> Result<(), String> {
+async fn sweep_once(services: &Services, watch: &mut Watch) -> Result<(), String> {
     let db = &services.db.sql;
-    let expired = sweep::expired(db).await.map_err(|error| error.to_string())?;
+    let failed = |error: sqlx::Error| Causes(&error).to_string();
+    let stranded = sweep::stranded(db).await.map_err(failed)?;
+    if stranded > 0 {
+        services.bus.publish(Wake::queue(queue::DEFAULT_QUEUE));
+    }
+    // Where live workers may not have renewed their leases yet, an expired one says nothing.
+    let Some(until) = watch.look(db).await.map_err(failed)? else {
+        return Ok(());
+    };
+    let expired = sweep::expired(db, until).await.map_err(failed)?;
     if expired > 0 {
         info!(jobs = expired, "leases expired; their jobs are available again");
         metrics::counter!("rejoin_leases_expired_total").increment(expired);
-    }
-    let stranded = sweep::stranded(db).await.map_err(|error| error.to_string())?;
-    if expired > 0 || stranded > 0 {
         services.bus.publish(Wake::queue(queue::DEFAULT_QUEUE));
     }
-    expire_questions(services).await?;
-    dispatch_tasks(services).await?;
-    for job in sweep::dead(db).await.map_err(|error| error.to_string())? {
+    for job in sweep::dead(db, until).await.map_err(failed)? {
         bury(services, &job).await?;
+        watch.answered();
     }
     Ok(())
 }
@@ -225,7 +277,7 @@ async fn bury(services: &Services, job: &DeadJob) -> Result<(), String> {
         return queue::settle(&services.db.hot, &[settlement], true)
             .await
             .map(|_| ())
-            .map_err(|error| error.to_string());
+            .map_err(|error| Causes(&error).to_string());
     };
     let error = RunError {
         code: "attempts_exhausted".to_owned(),
@@ -235,6 +287,7 @@ async fn bury(services: &Services, job: &DeadJob) -> Result<(), String> {
     let finish = FinishRun {
         run: &run,
         attempt: job.attempt,
+        seen: &Seen::default(),
         status: DoneStatus::Failed,
         text: "",
         citations: &[],
@@ -244,7 +297,7 @@ async fn bury(services: &Services, job: &DeadJob) -> Result<(), String> {
     match services.execute(&finish).await {
         // Somebody else was faster.
         Ok(_) | Err(FencedError::LeaseLost) => Ok(()),
-        Err(error @ FencedError::Database { .. }) => Err(error.to_string()),
+        Err(error @ FencedError::Database { .. }) => Err(Causes(&error).to_string()),
     }
 }
 

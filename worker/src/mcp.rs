@@ -72,6 +72,10 @@ pub struct McpArgs {
     /// Largest answer of an MCP server's tool [KiB]
     #[arg(long, env = "REJOIN_MCP_RESULT_MAX_KB", default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub mcp_result_max_kb: u32,
+
+    /// A project's tools are looked at again after this, also if no wake-up tells of a change [seconds]
+    #[arg(long, env = "REJOIN_TOOLS_KEPT_S", default_value_t = 2)]
+    pub tools_kept_s: u64,
 }
 
 impl Default for McpArgs {
@@ -84,6 +88,7 @@ impl Default for McpArgs {
             mcp_idle_s: 600,
             mcp_pause_s: breaker::PAUSE.as_secs(),
             mcp_result_max_kb: 1_024,
+            tools_kept_s: 2,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! the executor when an attempt begins.
 //!
 //! Invariants: a whitelist is never widened; a built-in tool is never shadowed; what was read is dropped when the wake-up bus tells of a
-//! change, and looked at again after [`KEPT_FOR`] even if it does not. No connection is made for what was seen before: a server is asked
+//! change, and looked at again after a while (`REJOIN_TOOLS_KEPT_S`) even if it does not. No connection is made for what was seen before: a server is asked
 //! what it offers when it is first wanted, and again whenever it is connected to.
 
 use std::collections::BTreeMap;
@@ -32,9 +32,6 @@ use crate::coordination;
 use crate::mcp::McpTool;
 use crate::mcp::connections::Connections;
 
-/// For so long a project's tools are believed without another look: a hint that they have changed may be lost.
-const KEPT_FOR: Duration = Duration::from_secs(2);
-
 /// The tools over a project's data sources and its work graph, of the web, and of its MCP servers.
 struct OfProject {
     tools: BTreeMap<String, SharedTool>,
@@ -49,6 +46,8 @@ pub struct Pools {
     sources: Sources,
     web: Web,
     db: PgPool,
+    /// For so long a project's tools are believed without another look: a hint that they have changed may be lost.
+    kept_for: Duration,
     projects: DashMap<Uuid, Arc<OfProject>>,
 }
 
@@ -60,6 +59,7 @@ impl Pools {
         sources: Sources,
         web: Web,
         db: PgPool,
+        kept_for: Duration,
         bus: &SharedBus,
     ) -> Arc<Self> {
         let pools = Arc::new(Self {
@@ -68,6 +68,7 @@ impl Pools {
             sources,
             web,
             db,
+            kept_for,
             projects: DashMap::new(),
         });
         tokio::spawn(forget(Arc::downgrade(&pools), bus.subscribe()));
@@ -113,7 +114,7 @@ impl Pools {
 
     async fn of(&self, project_id: Uuid) -> Result<Arc<OfProject>, sqlx::Error> {
         if let Some(known) = self.projects.get(&project_id).map(|known| known.clone())
-            && known.read_at.elapsed() < KEPT_FOR
+            && known.read_at.elapsed() < self.kept_for
         {
             return Ok(known);
         }

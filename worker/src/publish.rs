@@ -10,6 +10,7 @@ use rejoin_shared::events::writer::{LeaseLost, RunStream};
 use rejoin_shared::events::{EventWriter, Kind};
 use rejoin_shared::runs::Run;
 use serde_json::Value;
+use uuid::Uuid;
 
 /// What a caller of the executor may watch as it happens.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,13 +19,14 @@ pub enum StreamEvent {
     TextDelta { text: String },
     /// An increment of the model's reasoning.
     ReasoningDelta { text: String },
-    /// A call is about to act.
+    /// A call begins: it is about to act, or others begin to answer it. Calls of every kind begin, also those that are refused. A run
+    /// that goes on elsewhere (after a wait or a crash) tells the start of a call once.
     ToolCallStart {
         call_id: String,
         tool: String,
         input: Value,
     },
-    /// A call is over; `error` where it failed.
+    /// A call is over; `error` where it failed. There is one end for each start.
     ToolCallEnd {
         call_id: String,
         tool: String,
@@ -42,11 +44,17 @@ pub enum StreamEvent {
 /// Optional: without one, the executor runs in batch and tells nobody. An error stops the run.
 pub type StreamCallback = Arc<dyn Fn(StreamEvent) -> BoxFuture<'static, Result<(), LeaseLost>> + Send + Sync>;
 
-/// The callback that writes to the run's log.
-pub fn to_log(writer: EventWriter, stream: Arc<RunStream>, run: Run) -> StreamCallback {
+/// A program's own look at what all runs of its worker tell: the run's id, and the event.
+pub type Observer = Arc<dyn Fn(Uuid, &StreamEvent) + Send + Sync>;
+
+/// The callback that writes to the run's log, and tells the observer first.
+pub fn to_log(writer: EventWriter, stream: Arc<RunStream>, run: Run, observer: Option<Observer>) -> StreamCallback {
     let run = Arc::new(run);
     Arc::new(move |event| {
         let (writer, stream, run) = (writer.clone(), stream.clone(), run.clone());
+        if let Some(observer) = &observer {
+            observer(run.id, &event);
+        }
         Box::pin(async move {
             let kind = match event {
                 StreamEvent::TextDelta { text } => Kind::Token { token: text },

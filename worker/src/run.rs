@@ -32,6 +32,7 @@ mod surroundings;
 mod transfer;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rejoin_shared::agents::settings::Planning;
 use rejoin_shared::commands::{FencedError, RunError};
@@ -81,6 +82,8 @@ pub struct ExecuteRequest {
     pub planning: Planning,
     /// Calls of tools that a turn may make; none: any number.
     pub tool_calls: Option<usize>,
+    /// Whether the same call for others to answer may be made again and again: a flow's rounds are counted by the flow.
+    pub may_repeat_calls: bool,
     /// What the model costs, where that is known.
     pub price: Option<Price>,
     /// What the run's tree has used so far.
@@ -140,6 +143,10 @@ pub enum Interrupt {
     /// The hard end of the run's time.
     Timeout,
 }
+
+/// Between two tries of a read while the database is away, and for how long: as long as commands wait.
+const READ_RETRY: Duration = Duration::from_millis(200);
+const READ_TRIES: u32 = 3_000;
 
 /// Tokens and calls of the run so far.
 #[derive(Debug, Clone, Copy, Default)]
@@ -224,6 +231,13 @@ impl Execution {
             match next {
                 Next::Step => {}
                 Next::End(end) => {
+                    let end = match end {
+                        End::Database { attempted, error } if rejoin_shared::db::is_final(&error) => {
+                            let refused = crate::executor::refused_by_database(attempted, &error);
+                            self.finished(DoneStatus::Failed, Some(refused))
+                        }
+                        end => end,
+                    };
                     if let End::Finished { error: Some(error), .. } = &end {
                         // Told for completeness' sake: the run is over, whatever the callback says.
                         let _ = self
@@ -261,7 +275,7 @@ impl Execution {
             Err(end) => return Next::End(end),
         }
         let mut injected = Vec::new();
-        let mail = match inbox::of_run(&self.request.services.db.sql, self.request.run.id).await {
+        let mail = match self.mail().await {
             Ok(mail) => mail,
             Err(error) => return Next::End(End::database("reading the run's mail", error)),
         };
@@ -337,6 +351,18 @@ impl Execution {
             return Next::End(end);
         }
         Next::Step
+    }
+
+    /// Messages to the run. A database that is away is waited for, so that the run goes on where it is.
+    async fn mail(&self) -> Result<Vec<inbox::Mail>, sqlx::Error> {
+        let (db, run) = (&self.request.services.db.sql, self.request.run.id);
+        for _ in 1..READ_TRIES {
+            match inbox::of_run(db, run).await {
+                Err(error) if rejoin_shared::db::is_transient(&error) => tokio::time::sleep(READ_RETRY).await,
+                done => return done,
+            }
+        }
+        inbox::of_run(db, run).await
     }
 
     fn out_of_calls(&self) -> bool {
@@ -429,7 +455,7 @@ impl Execution {
             () = signals.lost.cancelled() => Interrupt::LeaseLost,
             () = signals.cancel.cancelled() => Interrupt::Cancelled,
             () = signals.drain.cancelled(), if heed_drain => Interrupt::Drain,
-            () = tokio::time::sleep_until(limits.hard_end()) => Interrupt::Timeout,
+            () = limits.hard_end_reached() => Interrupt::Timeout,
         }
     }
 }

@@ -19,6 +19,7 @@ use rejoin_sources::Sources;
 use tokio_util::sync::CancellationToken;
 
 use crate::WorkerError;
+use crate::absence::Absence;
 use crate::compression::Compressing;
 use crate::config::WorkerConfig;
 use crate::embedding::Embedding;
@@ -30,6 +31,7 @@ use crate::models::name::ModelSettings;
 use crate::models::registry::Models;
 use crate::models::retry::RetryPolicy;
 use crate::pools::Pools;
+use crate::publish::Observer;
 use crate::run::ranking::ToolVectors;
 use crate::web_probe::WebProbe;
 use rejoin_shared::tools::registry::Registry;
@@ -56,7 +58,11 @@ pub struct Services {
     pub google: Google,
     /// Of jobs that are not runs.
     pub handlers: Handlers,
+    /// Sees what runs tell while they tell it.
+    pub observer: Option<Observer>,
     pub worker: Arc<WorkerInfo>,
+    /// How long the database was away.
+    pub absence: Absence,
 }
 
 impl Services {
@@ -96,7 +102,15 @@ impl Services {
         let web = Web::new(&config.web, keys);
         let connections = config.mcp.connections(db.sql.clone(), bus.clone(), call)?;
         Ok(Self {
-            pools: Pools::start(tools, connections, sources.clone(), web.clone(), db.sql.clone(), &bus),
+            pools: Pools::start(
+                tools,
+                connections,
+                sources.clone(),
+                web.clone(),
+                db.sql.clone(),
+                Duration::from_secs(config.mcp.tools_kept_s),
+                &bus,
+            ),
             sources,
             web,
             google,
@@ -112,7 +126,9 @@ impl Services {
                 Arc::new(WebProbe),
                 Arc::new(GoogleCalendars),
             ]),
+            observer: None,
             worker: Arc::new(worker),
+            absence: Absence::default(),
             config: Arc::new(config),
             db,
             bus,
@@ -128,6 +144,7 @@ impl Services {
             self.sources.clone(),
             self.web.clone(),
             self.db.sql.clone(),
+            Duration::from_secs(self.config.mcp.tools_kept_s),
             &self.bus,
         );
         self
@@ -141,6 +158,12 @@ impl Services {
     /// With handlers of other kinds of jobs, besides its own.
     pub fn handling(mut self, handlers: Handlers) -> Self {
         self.handlers = self.handlers.and(&handlers);
+        self
+    }
+
+    /// With somebody who sees what runs tell.
+    pub fn observed_by(mut self, observer: Observer) -> Self {
+        self.observer = Some(observer);
         self
     }
 
@@ -165,13 +188,13 @@ impl Services {
         Ok(())
     }
 
-    /// Runs a command, and wakes whom it concerns.
+    /// Runs a command, and wakes whom it concerns. A database that is away is waited for: the run's lease does not end meanwhile.
     pub async fn execute<C>(&self, command: &C) -> Result<C::Output, C::Error>
     where
         C: commands::Command,
         C::Output: Wakes,
     {
-        let output = commands::execute(&self.db.sql, command).await?;
+        let output = commands::execute_patiently(&self.db.sql, command).await?;
         let wake = output.wake();
         if !wake.is_empty() {
             self.bus.publish(wake);
@@ -233,8 +256,8 @@ impl<T> Wakes for (T, wakeup::Wake) {
     }
 }
 
-/// For the fleet's list only.
-fn hostname() -> String {
+/// This machine, as the fleet's list names it.
+pub fn hostname() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")
         .map(|name| name.trim().to_owned())
         .or_else(|_| std::env::var("HOSTNAME"))

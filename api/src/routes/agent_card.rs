@@ -3,8 +3,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::HeaderMap;
-use axum::http::header::HOST;
 use rejoin_shared::agents::{self, AgentDefinition};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -16,6 +14,7 @@ use crate::caller::Caller;
 use crate::extract::Params;
 use crate::mcp;
 use crate::problem::{Problem, Refused};
+use crate::proxies::Origin;
 use crate::state::AppState;
 
 /// Agents that one card names.
@@ -86,7 +85,7 @@ pub struct Which {
 async fn card(
     State(state): State<AppState>,
     caller: Caller,
-    headers: HeaderMap,
+    Origin(origin): Origin,
     Params(which): Params<Which>,
 ) -> Result<Json<AgentCard>, Problem> {
     let mut db = caller.walled(&state).await?;
@@ -120,7 +119,7 @@ async fn card(
         description,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         supported_interfaces: vec![AgentInterface {
-            url: format!("{}{}{query}", origin(&headers), mcp::PATH),
+            url: format!("{origin}{}{query}", mcp::PATH),
             protocol_binding: BINDING.to_owned(),
             protocol_version: BINDING_VERSION.to_owned(),
         }],
@@ -144,32 +143,5 @@ fn skill(agent: AgentDefinition) -> Skill {
         name: agent.name,
         description: agent.description,
         tags: vec![agent.flow_type],
-    }
-}
-
-/// How the caller reaches us: what it said, or what a proxy says that it said.
-pub(super) fn origin(headers: &HeaderMap) -> String {
-    let told = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let first = |value: &str| value.split(',').next().unwrap_or_default().trim().to_owned();
-    let scheme = match told("x-forwarded-proto").map(first).as_deref() {
-        Some("https") => "https",
-        Some(_) | None => "http",
-    };
-    let host = told("x-forwarded-host").or_else(|| told(HOST.as_str())).map(first);
-    format!("{scheme}://{}", host.as_deref().unwrap_or("localhost"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_card_leads_where_the_caller_came_from() {
-        let mut headers = HeaderMap::new();
-        headers.insert(HOST, "127.0.0.1:7420".parse().unwrap());
-        assert_eq!(origin(&headers), "http://127.0.0.1:7420");
-        headers.insert("x-forwarded-proto", "https, http".parse().unwrap());
-        headers.insert("x-forwarded-host", "chat.example".parse().unwrap());
-        assert_eq!(origin(&headers), "https://chat.example");
     }
 }

@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use super::audit::record;
 use crate::caller::Caller;
-use crate::extract::{Body, PageParams, Params, Segments, page, present};
+use crate::extract::{Body, Limit, PageParams, Params, Segments, page, present};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
@@ -186,22 +186,59 @@ fn audited(id: Uuid) -> String {
     format!("agent_definition:{id}")
 }
 
-/// The project's agent definitions, by name
+/// Which agent definitions, and which page of them
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub struct ListParams {
+    /// Items of the page
+    #[param(value_type = Option<i32>, minimum = 1)]
+    pub limit: Option<Limit>,
+    /// `nextCursor` of the page before
+    pub cursor: Option<String>,
+    /// `external`, `project`, `internal` or `all`; absent: all but the internal ones
+    #[param(pattern = "^(external|project|internal|all)$")]
+    pub visibility: Option<String>,
+}
+
+impl ListParams {
+    fn visibilities(&self) -> Result<&'static [&'static str], Problem> {
+        Ok(match self.visibility.as_deref() {
+            None => &["external", "project"],
+            Some("all") => &agents::VISIBILITIES,
+            Some("external") => &["external"],
+            Some("project") => &["project"],
+            Some("internal") => &["internal"],
+            Some(other) => {
+                let detail = format!("visibility={other} is not known: external, project, internal or all");
+                return Err(Problem::bad_request("invalid_query", detail));
+            }
+        })
+    }
+}
+
+/// The project's agent definitions, by name. Internal ones, which only other agents reach, are listed where `visibility` asks for them
 #[utoipa::path(get, path = "/api/admin/projects/{p}/agent-definitions", tag = "agent definitions",
-    params(PageParams, ("p" = Uuid, Path, description = "The project")),
+    params(ListParams, ("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "A page", body = DefinitionPage), Refused))]
 async fn list(
     State(state): State<AppState>,
     caller: Caller,
     Segments(project_id): Segments<Uuid>,
-    Params(params): Params<PageParams>,
+    Params(params): Params<ListParams>,
 ) -> Result<Json<DefinitionPage>, Problem> {
     caller.in_project(project_id)?;
-    let limit = params.limit(&state)?;
-    let after: Option<String> = params.after()?;
-    let rows = agents::list(
+    let visibilities = params.visibilities()?;
+    let paging = PageParams {
+        limit: params.limit,
+        cursor: params.cursor,
+    };
+    let limit = paging.limit(&state)?;
+    let after: Option<String> = paging.after()?;
+    let rows = agents::list_visible(
         &mut *caller.walled(&state).await?,
         project_id,
+        visibilities,
         after.as_deref(),
         limit + 1,
     )

@@ -1,15 +1,22 @@
 //! `/api/agent/stream`: the agent endpoint in the dialect of chat pages of before, over the same conversations, log and cursors as
 //! `/api/chat/stream`: a session is a conversation.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
+use rejoin_shared::attachments::Attachment;
 use rejoin_shared::consoles::attached;
-use rejoin_shared::{conversations, messages};
+use rejoin_shared::conversations::Conversation;
+use rejoin_shared::work::{Kind, entities};
+use rejoin_shared::{agents, conversations, graph, messages};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use sqlx::PgConnection;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -17,7 +24,7 @@ use uuid::Uuid;
 
 use super::chat::{self, ChatParams, ChatRequest};
 use super::consoles::AttachedConsole;
-use super::conversations::{ConversationBody, MessageBody, visible};
+use super::conversations::{ConversationBody, MessageBody, visible, with_tools};
 use crate::caller::Caller;
 use crate::extract::{Body, PageParams, Params, page};
 use crate::problem::{BodyRefused, Problem, Refused};
@@ -29,14 +36,20 @@ use crate::state::AppState;
 const HISTORY_MAX: usize = 100;
 /// Messages that a fetched session holds: the newest.
 const MESSAGES: i64 = 200;
+/// The header that names the fields of a request that were ignored.
+const IGNORED_FIELDS: HeaderName = HeaderName::from_static("x-ignored-fields");
+/// Names in that header, and the length of one in bytes.
+const IGNORED_NAMED_MAX: usize = 20;
+const IGNORED_NAME_MAX_BYTES: usize = 64;
 
 pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(post_message, sessions))
 }
 
-/// A turn to begin. Fields that say where the user is are kept with the message.
+/// A turn to begin. Fields that say where the user is are kept with the message. A field that is not known here is ignored, and named in the
+/// response's header `x-ignored-fields`: chat pages of before sent more than this endpoint needs
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct AgentRequest {
     /// What the user says
     #[schema(pattern = r"\S")]
@@ -59,10 +72,10 @@ pub struct AgentRequest {
     #[serde(alias = "project_focus")]
     #[schema(value_type = Option<Object>)]
     pub project_focus: Option<Value>,
-    /// Where the user is: with `contextType`, the thing that it names
+    /// The project that the user is in, or a thing in it
     #[serde(alias = "entity_id")]
     pub entity_id: Option<Uuid>,
-    /// Of what type that thing is
+    /// The type of that thing, such as `project` or `task`
     #[serde(alias = "ontology_entity_type")]
     pub ontology_entity_type: Option<String>,
     /// Earlier messages, as the client has them: at most 100, and not used. The server has its own
@@ -76,6 +89,55 @@ pub struct AgentRequest {
     /// The client's own name for this turn: posting it again gives the same run
     #[serde(alias = "stream_run_id")]
     pub stream_run_id: Option<String>,
+    /// What is attached, as at `/api/chat/stream`
+    #[serde(alias = "attached_context")]
+    #[schema(value_type = Option<Vec<Object>>)]
+    pub attached_context: Option<Vec<Attachment>>,
+    #[serde(flatten)]
+    #[schema(ignore)]
+    pub ignored: BTreeMap<String, IgnoredAny>,
+}
+
+impl AgentRequest {
+    /// The names of fields that were ignored, as a header's value.
+    fn ignored_fields(&self) -> Option<HeaderValue> {
+        let is_name = |name: &&String| {
+            name.len() <= IGNORED_NAME_MAX_BYTES && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',')
+        };
+        let names: Vec<&str> = self
+            .ignored
+            .keys()
+            .filter(is_name)
+            .take(IGNORED_NAMED_MAX)
+            .map(String::as_str)
+            .collect();
+        let value = HeaderValue::try_from(names.join(", ")).ok();
+        value.filter(|value| !value.is_empty())
+    }
+}
+
+/// A session: a conversation, by the names that chat pages of before know
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionBody {
+    #[serde(flatten)]
+    pub conversation: ConversationBody,
+    /// The conversation's id: events and cursors are its own
+    pub thread_id: Uuid,
+    /// The name of the agent that has it; null: none
+    pub active_agent: Option<String>,
+}
+
+/// The sessions that these conversations are, each with its agent's name.
+async fn named(db: &mut PgConnection, conversations: Vec<Conversation>) -> Result<Vec<SessionBody>, Problem> {
+    let ids: Vec<Uuid> = conversations.iter().filter_map(|one| one.agent_definition_id).collect();
+    let names = agents::names(&mut *db, &ids).await?;
+    let session = |conversation: Conversation| SessionBody {
+        thread_id: conversation.id,
+        active_agent: conversation.agent_definition_id.and_then(|id| names.get(&id).cloned()),
+        conversation: conversation.into(),
+    };
+    Ok(conversations.into_iter().map(session).collect())
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -90,15 +152,15 @@ pub struct SessionParams {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionPage {
-    pub sessions: Vec<ConversationBody>,
+    pub sessions: Vec<SessionBody>,
     pub next_cursor: Option<String>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionDetail {
-    pub session: ConversationBody,
-    /// The newest 200, in their order
+    pub session: SessionBody,
+    /// The newest 200 of users and agents, in their order, and what tools gave in their turns, with the role `tool`
     pub messages: Vec<MessageBody>,
     pub attached_console: Option<AttachedConsole>,
 }
@@ -130,22 +192,52 @@ async fn post_message(
         );
         return Err(Problem::bad_request("history_too_long", detail));
     }
+    let ignored = request.ignored_fields();
+    let project_focus = match (request.project_focus, request.entity_id) {
+        (None, Some(id)) => Some(focus_on(&state, &caller, id, request.ontology_entity_type.as_deref()).await?),
+        (focus, _) => focus,
+    };
     let request = ChatRequest {
         message: request.message,
         conversation_id: request.session_id,
         agent_definition_id: request.agent_definition_id,
         context_type: request.context_type,
-        project_focus: request.project_focus.or_else(|| {
-            // The thing itself, where that is a project.
-            let is_project = matches!(request.ontology_entity_type.as_deref(), None | Some("project"));
-            let id = request.entity_id.filter(|_| is_project)?;
-            Some(json!({ "projectId": id }))
-        }),
+        project_focus,
         consoles: request.consoles,
         console_id: request.console_id,
         client_turn_id: request.stream_run_id,
+        attached_context: request.attached_context,
     };
-    chat::take(&state, &caller, &headers, &params, request, Dialect::AgentStream).await
+    let mut response = chat::take(&state, &caller, &headers, &params, request, Dialect::AgentStream).await?;
+    if let Some(names) = ignored {
+        response.headers_mut().insert(IGNORED_FIELDS, names);
+    }
+    Ok(response)
+}
+
+/// The focus on an entity of the work graph: its project, and the entity itself where that is no project.
+async fn focus_on(state: &AppState, caller: &Caller, id: Uuid, named: Option<&str>) -> Result<Value, Problem> {
+    let mut db = caller.walled(state).await?;
+    let found = match entities::get_any(&mut db, caller.project_id, id).await {
+        Ok(entity) => Some(entity),
+        Err(graph::Error::NotFound { .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
+    match found.filter(|entity| named.is_none_or(|named| named == entity.kind.as_str())) {
+        Some(entity) if entity.kind == Kind::Project => Ok(json!({ "projectId": id })),
+        Some(entity) => Ok(json!({
+            "projectId": entity.project, "focusType": entity.kind.as_str(), "focusEntityId": id,
+        })),
+        // A project that the work graph does not hold: the focus only narrows what tools may touch.
+        None if matches!(named, None | Some("project")) => Ok(json!({ "projectId": id })),
+        None => {
+            let detail = format!(
+                "There is no {} {id}. Send the id of an entity of the work graph with its type, or leave out entityId.",
+                named.unwrap_or("entity")
+            );
+            Err(Problem::bad_request("entity_not_found", detail))
+        }
+    }
 }
 
 /// The caller's sessions; one of them; or its events
@@ -165,7 +257,8 @@ async fn sessions(
         let limit = params.limit(&state)?;
         let mut db = caller.walled(&state).await?;
         let rows = conversations::list(&mut *db, caller.owner(), params.after()?, limit + 1).await?;
-        let (sessions, next_cursor) = page(rows, limit, |row| (row.updated_at, row.id), ConversationBody::from);
+        let (rows, next_cursor) = page(rows, limit, |row| (row.updated_at, row.id), |row| row);
+        let sessions = named(&mut db, rows).await?;
         return Ok(Json(SessionPage { sessions, next_cursor }).into_response());
     };
     if wants_events(&headers) {
@@ -192,8 +285,11 @@ async fn sessions(
     let newest = messages::newest(&mut *db, id, MESSAGES).await?;
     let console = attached::pinned(&mut db, caller.owner(), id).await?;
     Ok(Json(SessionDetail {
-        session: conversation.into(),
-        messages: newest.into_iter().map(|message| MessageBody::of(id, message)).collect(),
+        session: named(&mut db, vec![conversation])
+            .await?
+            .pop()
+            .ok_or_else(Problem::internal)?,
+        messages: with_tools(&mut db, id, newest).await?,
         attached_console: console.map(Into::into),
     })
     .into_response())

@@ -24,8 +24,20 @@ pub fn routes() -> OpenApiRouter<AppState> {
 }
 
 /// Puts into the audit log what a caller has done in their project: names and ids, never what somebody wrote. The last thing before
-/// the commit.
+/// the commit. How often a user may is bounded.
 pub async fn record(
+    db: &mut PgConnection,
+    caller: &Caller,
+    action: Action,
+    target: String,
+    detail: Value,
+) -> Result<(), Problem> {
+    caller.counts_audited()?;
+    record_counted(db, caller, action, target, detail).await
+}
+
+/// The same for what was counted before it was done, since it can't be taken back.
+pub async fn record_counted(
     db: &mut PgConnection,
     caller: &Caller,
     action: Action,

@@ -17,13 +17,13 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
-use super::agent_card::origin;
 use super::audit::record;
 use super::calendar_files::{WITH_CHARSET, found, written};
 use crate::caller::Caller;
 use crate::extract::Segments;
 use crate::pace::{Counted, Told};
 use crate::problem::{Problem, Refused};
+use crate::proxies::Origin;
 use crate::state::AppState;
 
 /// What a feed's address ends with, for programs that go by it.
@@ -49,7 +49,7 @@ pub struct FeedBody {
 async fn create_feed(
     State(state): State<AppState>,
     caller: Caller,
-    headers: HeaderMap,
+    Origin(origin): Origin,
     Segments(id): Segments<Uuid>,
 ) -> Result<(StatusCode, Json<FeedBody>), Problem> {
     let mut db = caller.walled(&state).await?;
@@ -58,7 +58,7 @@ async fn create_feed(
     let target = format!("calendar:{id}");
     record(&mut db, &caller, Action::CalendarFeedMade, target, json!({})).await?;
     db.commit().await?;
-    let url = format!("{}/api/calendar-feeds/{secret}{ENDING}", origin(&headers));
+    let url = format!("{origin}/api/calendar-feeds/{secret}{ENDING}");
     Ok((StatusCode::CREATED, Json(FeedBody { url })))
 }
 

@@ -8,7 +8,7 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use chrono::{DateTime, TimeDelta};
 use rejoin_outside::calendar::events::{self, Calendar, MAX_ROWS};
-use rejoin_outside::calendar::ical::{self, MAX_BYTES, Told};
+use rejoin_outside::calendar::ical::{self, Told};
 use rejoin_outside::calendar::imports::{self, Imported};
 use rejoin_outside::calendar::occurrences::{self, AskError};
 use rejoin_shared::conversations::Owner;
@@ -29,6 +29,10 @@ const KIND: &str = "text/calendar";
 pub(super) const WITH_CHARSET: &str = "text/calendar; charset=utf-8";
 /// Before and after everything that a calendar holds [days since 1970].
 const EVER: (i64, i64) = (-36_500, 100_000);
+
+/// Where a file is imported; its body may be larger than those of other requests.
+pub const IMPORT_PATH: &str = "/api/calendars/{id}/import";
+pub use rejoin_outside::calendar::ical::MAX_BYTES;
 
 pub fn routes() -> OpenApiRouter<AppState> {
     let import = OpenApiRouter::new().routes(routes!(import));
@@ -127,7 +131,7 @@ async fn export(
 }
 
 /// Put an iCalendar file's events into a calendar; the same file again changes nothing more
-#[utoipa::path(post, path = "/api/calendars/{id}/import", tag = "calendars",
+#[utoipa::path(post, path = IMPORT_PATH, tag = "calendars",
     params(("id" = Uuid, Path, description = "The calendar")),
     request_body(content = String, content_type = "text/calendar", description = "At most 5 MiB and 10,000 components"),
     responses((status = 200, description = "What was taken, and what was not", body = ImportedBody),

@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::header::{ACCEPT, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use rejoin_shared::attachments::{self, Attachment};
 use rejoin_shared::commands;
 use rejoin_shared::commands::{OnBusy, PostError, PostMessage, Posted};
 use rejoin_shared::consoles::NewConsole;
@@ -53,6 +54,12 @@ pub struct ChatRequest {
     pub consoles: Option<Value>,
     /// The one that the user sees
     pub console_id: Option<String>,
+    /// What else is attached, at most 20 things: a list of {id, type, title, content, metadata}. `type` is `console` (as one of `consoles`),
+    /// `database` (its `id` is a data source's, or `metadata.databaseType` says its kind) or `file` (its text is `content`). The agent reads
+    /// databases and files with the message, whose limit they count against
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<Object>>)]
+    pub attached_context: Option<Vec<Attachment>>,
     /// The client's own name for this turn: posting it again gives the same run
     pub client_turn_id: Option<String>,
 }
@@ -61,8 +68,9 @@ pub struct ChatRequest {
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct ChatParams {
-    /// While a run of the conversation is active: `enqueue` (default), `reject` or `interrupt`
-    #[param(pattern = "^(enqueue|reject|interrupt)$")]
+    /// While a run of the conversation is active: `answer` (default): the message answers what that run asks its user, and where it asks
+    /// nothing, waits its turn; `enqueue`: it waits its turn; `reject`; or `interrupt`
+    #[param(pattern = "^(answer|enqueue|reject|interrupt)$")]
     pub on_busy: Option<String>,
 }
 
@@ -79,12 +87,13 @@ pub struct Accepted {
 impl ChatParams {
     fn on_busy(&self) -> Result<OnBusy, Problem> {
         match self.on_busy.as_deref() {
-            None | Some("enqueue") => Ok(OnBusy::Enqueue),
+            None | Some("answer") => Ok(OnBusy::Answer),
+            Some("enqueue") => Ok(OnBusy::Enqueue),
             Some("reject") => Ok(OnBusy::Reject),
             Some("interrupt") => Ok(OnBusy::Interrupt),
             Some(other) => Err(Problem::bad_request(
                 "invalid_query",
-                format!("onBusy={other} is not known; it may be enqueue, reject or interrupt"),
+                format!("onBusy={other} is not known; it may be answer, enqueue, reject or interrupt"),
             )),
         }
     }
@@ -186,9 +195,12 @@ fn command(
     caller: &Caller,
     headers: &HeaderMap,
     params: &ChatParams,
-    request: ChatRequest,
+    mut request: ChatRequest,
 ) -> Result<PostMessage, Problem> {
     check_message(&request.message, state.config.max_message_chars)?;
+    // Before consoles are taken out of it: the key belongs to the body as it was sent.
+    let idempotency = idempotency::of(headers, request.client_turn_id.as_deref(), &request)?;
+    let items = attachments(&mut request, state.config.max_message_chars)?;
     let conversation_id = match &request.conversation_id {
         None => None,
         Some(text) => {
@@ -208,9 +220,9 @@ fn command(
         conversation_id,
         agent_definition_id,
         on_busy: params.on_busy()?,
-        idempotency: idempotency::of(headers, request.client_turn_id.as_deref(), &request)?,
+        idempotency,
         consoles: attached_consoles(request.consoles.as_ref())?,
-        attached_context: attached_context(&request),
+        attached_context: attached_context(&request, &items),
         exhausted: None,
         message: request.message,
     })
@@ -242,14 +254,53 @@ fn definition_not_found(id: &str) -> Problem {
     )
 }
 
+/// Takes the attachments out of the request: consoles become `consoles`, the others are given back.
+fn attachments(request: &mut ChatRequest, max_chars: usize) -> Result<Vec<Attachment>, Problem> {
+    let invalid = |fault: String| Problem::bad_request("invalid_attachment", fault);
+    let told = request.attached_context.take().unwrap_or_default();
+    if told.len() > attachments::MAX {
+        return Err(invalid(format!("at most {} things can be attached", attachments::MAX)));
+    }
+    let mut chars = request.message.chars().count();
+    let (mut items, mut consoles) = (Vec::new(), Vec::new());
+    for attachment in told {
+        attachment.check().map_err(invalid)?;
+        match attachment.kind {
+            attachments::Kind::Console => {
+                let mut console = attachment.metadata.unwrap_or_else(|| json!({}));
+                console["id"] = attachment.id.into();
+                console["title"] = attachment.title.into();
+                console["content"] = attachment.content.into();
+                consoles.push(console);
+            }
+            attachments::Kind::Database | attachments::Kind::File => {
+                chars += attachment.content.chars().count();
+                items.push(attachment);
+            }
+        }
+    }
+    if chars > max_chars {
+        let detail = format!("the message has {chars} characters with what is attached, and may have {max_chars}");
+        return Err(Problem::bad_request("message_too_long", detail));
+    }
+    if !consoles.is_empty() {
+        let known = request.consoles.take().unwrap_or_else(|| json!([]));
+        let mut all = known.as_array().cloned().unwrap_or_default();
+        all.extend(consoles);
+        request.consoles = Some(all.into());
+    }
+    Ok(items)
+}
+
 /// What the client told of its surroundings, as it is stored with the message.
-fn attached_context(request: &ChatRequest) -> Option<Value> {
+fn attached_context(request: &ChatRequest, items: &[Attachment]) -> Option<Value> {
     let mut context = Map::new();
     let parts = [
         ("contextType", request.context_type.as_ref().map(|text| json!(text))),
         ("projectFocus", request.project_focus.clone()),
         ("consoles", request.consoles.clone()),
         ("consoleId", request.console_id.as_ref().map(|text| json!(text))),
+        ("items", (!items.is_empty()).then(|| json!(items))),
     ];
     for (name, value) in parts {
         if let Some(value) = value {
@@ -276,6 +327,15 @@ struct ToldConsole {
     database_id: Option<Uuid>,
     #[serde(default, alias = "databaseName")]
     database: Option<String>,
+    /// Chat pages of before say here what its database is
+    #[serde(default)]
+    metadata: Option<Value>,
+}
+
+impl ToldConsole {
+    fn told(&self, name: &str) -> Option<String> {
+        self.metadata.as_ref()?[name].as_str().map(str::to_owned)
+    }
 }
 
 /// The consoles of a request that the server keeps. Entries without an id of ours are context, and nothing more.
@@ -288,6 +348,9 @@ pub fn attached_consoles(told: Option<&Value>) -> Result<Vec<Attached>, Problem>
     let known = entries.iter().filter_map(|entry| ToldConsole::deserialize(entry).ok());
     known
         .map(|told| {
+            let kind = told.kind.clone().or_else(|| told.told("databaseType"));
+            let source = told.told("databaseId").and_then(|id| id.parse().ok());
+            let database = told.database.clone().or_else(|| told.told("databaseName"));
             let content = told.content.unwrap_or_default();
             let new = NewConsole {
                 title: told
@@ -295,9 +358,10 @@ pub fn attached_consoles(told: Option<&Value>) -> Result<Vec<Attached>, Problem>
                     .filter(|title| !title.trim().is_empty())
                     .unwrap_or_else(|| UNTITLED.to_owned()),
                 content: content.clone(),
-                kind: told.kind,
-                data_source_id: told.database_id,
-                database: told.database,
+                kind,
+                data_source_id: told.database_id.or(source),
+                database,
+                metadata: told.metadata.filter(Value::is_object),
                 ..NewConsole::default()
             };
             new.check().map_err(invalid)?;

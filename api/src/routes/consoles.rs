@@ -6,7 +6,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use chrono::{DateTime, Utc};
-use rejoin_shared::consoles::{self, Change, Console, Filter, NewConsole, Version, Writer, Written, attached};
+use rejoin_shared::consoles::{
+    self, Change, Console, Filter, NewConsole, Version, Writer, Written, attached, connection,
+};
 use rejoin_shared::{data_sources, ids};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -45,6 +47,10 @@ pub struct ConsoleBody {
     /// Where it runs
     pub data_source_id: Option<Uuid>,
     pub database: Option<String>,
+    /// What clients keep with it, and `lastQuery`. Of one console, not of a list, also what is known of its connection: `databaseId`,
+    /// `databaseType`, `databaseName`, `connectionDetails` {projectId, datasetId, database}, and `cachedSchema` {timestamp, schema} of the
+    /// tables that its text names
+    #[schema(value_type = Object)]
     pub metadata: Value,
     /// Saved by nobody: removed when it has not been touched for long
     pub is_temporary: bool,
@@ -310,8 +316,11 @@ async fn get(
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<ConsoleBody>, Problem> {
     let mut db = caller.walled(&state).await?;
-    let found = consoles::get(&mut *db, caller.owner(), id).await?;
-    Ok(Json(found.ok_or_else(not_found)?.into()))
+    let mut found = consoles::get(&mut *db, caller.owner(), id)
+        .await?
+        .ok_or_else(not_found)?;
+    found.metadata = connection::metadata(&mut db, caller.project_id, &found).await?;
+    Ok(Json(found.into()))
 }
 
 /// Save a console, or change what is said of it

@@ -6,31 +6,42 @@ use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use axum::response::Response;
 use chrono::{DateTime, Utc};
+use rejoin_shared::attachments;
 use rejoin_shared::audit::Actor;
 use rejoin_shared::commands::DeleteConversation;
 use rejoin_shared::consoles::attached;
 use rejoin_shared::contexts;
 use rejoin_shared::conversations::{self, Conversation};
 use rejoin_shared::messages::{self, ChatMessage};
+use rejoin_shared::plans::Part;
+use rejoin_shared::tool_calls::{self, CallOfTurn};
 use rejoin_shared::wakeup::Wake;
 use rejoin_shared::{agents, commands, ids};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use utoipa::ToSchema;
+use sqlx::PgConnection;
+use std::collections::HashMap;
+use tracing::warn;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::consoles::AttachedConsole;
+use super::prewarm;
 use super::tickets::Follower;
 use crate::caller::Caller;
-use crate::extract::{Body, PageParams, Params, Segments, page};
+use crate::extract::{Body, PageParams, Params, Segments, cursor, page};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::sse::start::{StreamParams, Wanted};
 use crate::state::AppState;
 
 /// Longest title [characters].
 const TITLE_MAX_CHARS: usize = 500;
+/// Maximum length of a search text, in characters.
+const SEARCH_MAX_CHARS: usize = 200;
+/// Results of tools on one page of messages.
+pub const TOOL_MESSAGES_MAX: i64 = 1_000;
 /// What a conversation is called that has neither title nor message yet.
 pub const UNTITLED: &str = "New conversation";
 
@@ -99,23 +110,61 @@ pub struct ConversationPage {
 pub struct MessageBody {
     pub id: Uuid,
     pub conversation_id: Uuid,
-    /// `user`, `assistant` or `system`
+    /// `user`, `assistant` or `system`; with `include=tools` also `tool`: what a tool gave, or why it failed
     pub role: String,
     pub content: String,
     pub citations: Option<Value>,
     /// On an assistant's message: the run that wrote it
     pub retrieval_context: Option<Value>,
-    /// What the client had attached to a user's message
+    /// What the client had told with a user's message
     pub attached_context: Option<Value>,
+    /// All that was attached to it: consoles, databases and files, each {id, type, title, content, metadata, timestamp}
+    #[schema(value_type = Vec<Object>)]
+    pub attachments: Vec<Value>,
     pub metadata: Value,
-    /// The number of its event
+    /// The number of its event; of a tool's, that of the message whose turn it was part of
     pub seq: i64,
     pub created_at: DateTime<Utc>,
+    /// The same as `createdAt`
+    pub timestamp: DateTime<Utc>,
+    /// On a tool's message: the call that it answers
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
+    /// On a tool's message: the tool
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_name: Option<String>,
 }
 
 impl MessageBody {
+    fn of_tool(conversation_id: Uuid, seq: i64, call: CallOfTurn) -> Self {
+        let content = match (call.error, call.output) {
+            (Some(error), _) => error,
+            (None, Some(Value::String(text))) => text,
+            (None, output) => output.unwrap_or_default().to_string(),
+        };
+        let source = Part::stored(call.part.as_ref()).map_or("agent", |part| part.source());
+        Self {
+            id: call.id,
+            conversation_id,
+            role: "tool".to_owned(),
+            content,
+            citations: None,
+            retrieval_context: None,
+            attached_context: None,
+            attachments: Vec::new(),
+            metadata: json!({"runId": call.run_id, "status": call.status, "source": source}),
+            seq,
+            created_at: call.created_at,
+            timestamp: call.created_at,
+            tool_call_id: Some(call.call_id),
+            tool_name: Some(call.tool_name),
+        }
+    }
+
     pub fn of(conversation_id: Uuid, message: ChatMessage) -> Self {
         Self {
+            attachments: attachments::listed(&message.metadata["attachedContext"], message.created_at),
+            timestamp: message.created_at,
             id: message.id,
             conversation_id,
             role: message.role,
@@ -126,8 +175,45 @@ impl MessageBody {
             metadata: message.metadata,
             seq: message.seq,
             created_at: message.created_at,
+            tool_call_id: None,
+            tool_name: None,
         }
     }
+}
+
+/// Messages with what tools gave in the turns that they began: each call's result behind the message of its turn.
+pub async fn with_tools(
+    db: &mut PgConnection,
+    conversation_id: Uuid,
+    messages: Vec<ChatMessage>,
+) -> Result<Vec<MessageBody>, sqlx::Error> {
+    let ids: Vec<Uuid> = messages.iter().map(|message| message.id).collect();
+    let mut of_turn: HashMap<Uuid, Vec<CallOfTurn>> = HashMap::new();
+    for call in tool_calls::of_turns(db, conversation_id, &ids, TOOL_MESSAGES_MAX).await? {
+        of_turn.entry(call.message_id).or_default().push(call);
+    }
+    let mut told = Vec::with_capacity(messages.len());
+    for message in messages {
+        let (id, seq) = (message.id, message.seq);
+        told.push(MessageBody::of(conversation_id, message));
+        let calls = of_turn.remove(&id).unwrap_or_default();
+        told.extend(
+            calls
+                .into_iter()
+                .map(|call| MessageBody::of_tool(conversation_id, seq, call)),
+        );
+    }
+    Ok(told)
+}
+
+/// What a page of messages holds besides.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub struct IncludeParams {
+    /// `tools`: also what tools gave, as messages with the role `tool` behind the message of their turn; they don't count for `limit`
+    #[param(pattern = "^tools$")]
+    pub include: Option<String>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -160,6 +246,15 @@ pub struct ConversationPatch {
     pub project_focus: Option<Value>,
 }
 
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct SearchParams {
+    /// Text that the title or a message contains, ignoring case. A page of a search may be short or empty and still have a
+    /// `nextCursor`: each request searches at most 1,000 conversations
+    #[param(min_length = 1, max_length = 200)]
+    pub q: Option<String>,
+}
+
 fn not_found() -> Problem {
     Problem::not_found("conversation_not_found", "The conversation")
 }
@@ -183,15 +278,28 @@ pub async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<Conv
         .ok_or_else(not_found)
 }
 
-/// The caller's conversations, the most recently used first
-#[utoipa::path(get, path = "/api/conversations", tag = "conversations", params(PageParams),
+/// The caller's conversations, the most recently used first; with `q`, those that contain a text
+#[utoipa::path(get, path = "/api/conversations", tag = "conversations", params(PageParams, SearchParams),
     responses((status = 200, description = "A page", body = ConversationPage), Refused))]
 async fn list(
     State(state): State<AppState>,
     caller: Caller,
     Params(params): Params<PageParams>,
+    Params(search): Params<SearchParams>,
 ) -> Result<Json<ConversationPage>, Problem> {
     let limit = params.limit(&state)?;
+    if let Some(text) = &search.q {
+        if text.trim().is_empty() || text.chars().count() > SEARCH_MAX_CHARS || text.contains('\0') {
+            let detail = format!("q must have 1 to {SEARCH_MAX_CHARS} characters, and no NUL");
+            return Err(Problem::bad_request("invalid_query", detail));
+        }
+        let mut db = caller.walled(&state).await?;
+        let found = conversations::search(&mut db, caller.owner(), text.trim(), params.after()?, limit).await?;
+        return Ok(Json(ConversationPage {
+            items: found.conversations.into_iter().map(ConversationBody::from).collect(),
+            next_cursor: found.next.map(|next| cursor(&next)),
+        }));
+    }
     let rows = conversations::list(
         &mut *caller.walled(&state).await?,
         caller.owner(),
@@ -294,6 +402,10 @@ async fn update(
     tx.commit().await?;
     if has_turned {
         state.bus.publish(Wake::log(id));
+        // What the model is told of it is read while its user still writes. The change is made, whatever becomes of that.
+        if let Err(problem) = prewarm::warm(&state, &caller, id).await {
+            warn!(?problem, "what a conversation has turned to could not be read ahead");
+        }
     }
     Ok(Json(updated.into()))
 }
@@ -307,6 +419,7 @@ async fn delete(
     caller: Caller,
     Segments(id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
+    caller.counts_audited()?;
     let command = DeleteConversation {
         owner: caller.owner(),
         by: Actor::caller(&caller),
@@ -321,19 +434,29 @@ async fn delete(
 
 /// The messages of a conversation, in the order that every reader saw them
 #[utoipa::path(get, path = "/api/conversations/{id}/messages", tag = "conversations",
-    params(PageParams, ("id" = Uuid, Path, description = "The conversation")),
+    params(PageParams, IncludeParams, ("id" = Uuid, Path, description = "The conversation")),
     responses((status = 200, description = "A page", body = MessagePage), Refused))]
 async fn list_messages(
     State(state): State<AppState>,
     caller: Caller,
     Segments(id): Segments<Uuid>,
     Params(params): Params<PageParams>,
+    Params(IncludeParams { include }): Params<IncludeParams>,
 ) -> Result<Json<MessagePage>, Problem> {
+    if let Some(other) = include.as_deref().filter(|include| *include != "tools") {
+        let detail = format!("include={other} is not known; it may be tools");
+        return Err(Problem::bad_request("invalid_query", detail));
+    }
     let limit = params.limit(&state)?;
     let after = params.after()?.unwrap_or(0);
     visible(&state, &caller, id).await?;
-    let rows = messages::list(&mut *caller.walled(&state).await?, id, after, limit + 1).await?;
-    let (items, next_cursor) = page(rows, limit, |row| row.seq, |row| MessageBody::of(id, row));
+    let mut db = caller.walled(&state).await?;
+    let rows = messages::list(&mut *db, id, after, limit + 1).await?;
+    let (rows, next_cursor) = page(rows, limit, |row| row.seq, |row| row);
+    let items = match include {
+        Some(_) => with_tools(&mut db, id, rows).await?,
+        None => rows.into_iter().map(|row| MessageBody::of(id, row)).collect(),
+    };
     Ok(Json(MessagePage { items, next_cursor }))
 }
 

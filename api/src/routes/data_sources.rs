@@ -32,7 +32,7 @@ use self::bodies::{
     DataSourceBody, DataSourceRequest, DataSources, Databases, ForceParams, Plan, QueryAnswer, QueryRequest,
     SchemaBody, SchemaParams, Tables, TablesParams, TestedBody, problem,
 };
-use super::audit::record;
+use super::audit::{record, record_counted};
 use crate::caller::Caller;
 use crate::extract::{Body, Params, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
@@ -136,7 +136,7 @@ async fn create(
     let secret = request.secret.flatten();
     let id = data_sources::new_id();
     let sealed = sealed(&state, project_id, id, secret.as_deref())?;
-    let tested = tried(&state, &content, secret).await;
+    let tested = tried(&state, project_id, &content, secret).await;
     must_answer(&tested, params.force)?;
     let mut db = caller.walled(&state).await?;
     if data_sources::count(&mut *db, project_id).await? >= data_sources::MAX_SOURCES {
@@ -162,9 +162,14 @@ fn told(content: &Content) -> serde_json::Value {
     json!({ "name": content.name, "kind": content.kind, "readOnly": content.read_only })
 }
 
-async fn tried(state: &AppState, content: &Content, secret: Option<String>) -> Result<Tested, SourceError> {
+async fn tried(
+    state: &AppState,
+    project_id: Uuid,
+    content: &Content,
+    secret: Option<String>,
+) -> Result<Tested, SourceError> {
     let secret = secret.map(|secret| Plaintext::new(secret.into_bytes()));
-    state.sources.opened(content, secret).test().await
+    state.sources.opened(project_id, content, secret).test().await
 }
 
 /// One data source
@@ -213,7 +218,7 @@ async fn change(
     let tested = match request.secret {
         // Reached as it was.
         None if !moves => None,
-        secret => Some(tried(&state, &content, secret.flatten()).await),
+        secret => Some(tried(&state, project_id, &content, secret.flatten()).await),
     };
     if let Some(tested) = &tested {
         must_answer(tested, params.force)?;
@@ -377,6 +382,9 @@ async fn query(
         timeout: Some(ASK_LIMIT),
         ..Ask::reading(request.database.as_deref(), &request.query)
     };
+    if request.write {
+        caller.counts_audited()?;
+    }
     let answer = state
         .sources
         .query(&state.db.sql, caller.asking(), &source, ask)
@@ -385,7 +393,7 @@ async fn query(
     if request.write {
         let mut db = caller.walled(&state).await?;
         let target = format!("data_source:{id}");
-        record(
+        record_counted(
             &mut db,
             &caller,
             Action::DataSourceWritten,

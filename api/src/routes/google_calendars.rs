@@ -3,7 +3,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
 use rejoin_outside::calendar::google::consents::{self, CODE_MAX_BYTES, Outcome};
 use rejoin_outside::calendar::google::links::{self, Link};
@@ -16,12 +16,12 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
-use super::agent_card::origin;
 use super::audit::record;
 use super::probes::Probe;
 use crate::caller::Caller;
 use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
+use crate::proxies::Origin;
 use crate::state::AppState;
 
 /// The page's own address to which Google sends users back.
@@ -183,7 +183,7 @@ async fn link(state: &AppState, caller: &Caller, id: Uuid) -> Result<Link, Probl
 async fn begin_google(
     State(state): State<AppState>,
     caller: Caller,
-    headers: HeaderMap,
+    Origin(origin): Origin,
     Segments(id): Segments<Uuid>,
 ) -> Result<(StatusCode, Json<GoogleConsentBody>), Problem> {
     let args = &state.config.google;
@@ -201,7 +201,7 @@ async fn begin_google(
     }
     let back = match &args.google_redirect_url {
         Some(url) => url.to_string(),
-        None => format!("{}{BACK}", origin(&headers)),
+        None => format!("{origin}{BACK}"),
     };
     let url = consents::begin(&mut db, args, caller.owner(), id, &back).await?;
     let url = url.ok_or_else(|| Problem::not_found("calendar_not_found", "The calendar"))?;

@@ -70,6 +70,10 @@ async fn ready(State(state): State<AppState>) -> (StatusCode, Json<Health>) {
     if state.draining.is_cancelled() {
         reasons.push("draining: the server is stopping".to_owned());
     }
+    if let Some(refusal) = state.db.refusal() {
+        reasons.push(format!("database: {refusal}"));
+        return Health::of(reasons);
+    }
     let missing =
         sqlx::query_scalar::<_, String>("select name from unnest($1::text[]) name where to_regclass(name) is null")
             .bind(&NEEDED_TABLES[..])

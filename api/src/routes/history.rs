@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use chrono::{DateTime, Utc};
 use rejoin_shared::run_messages::{self, RunMessage};
-use rejoin_shared::runs::{self, Run, RunFilter, RunState};
+use rejoin_shared::runs::{self, Listed, Run, RunFilter, RunState};
 use rejoin_shared::tool_calls::{self, ToolCallRow};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -253,6 +253,8 @@ async fn run_of(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -
 }
 
 /// The project's runs, newest first
+///
+/// Of other members' runs outside conversations only ids, agent, state and times are told (`restricted`); those of their conversations are absent.
 #[utoipa::path(get, path = "/api/projects/{p}/agent-runs", tag = "history",
     params(RunParams, ("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "A page", body = RunPage), Refused))]
@@ -269,7 +271,7 @@ async fn list_runs(
         cursor: params.cursor,
     };
     let limit = paging.limit(&state)?;
-    let rows = runs::list_visible(
+    let rows = runs::list(
         &mut *caller.walled(&state).await?,
         caller.owner(),
         &filter,
@@ -277,7 +279,7 @@ async fn list_runs(
         limit + 1,
     )
     .await?;
-    let (items, next_cursor) = page(rows, limit, |row| (row.created_at, row.id), RunBody::from);
+    let (items, next_cursor) = page(rows, limit, Listed::position, RunBody::from);
     Ok(Json(RunPage { items, next_cursor }))
 }
 

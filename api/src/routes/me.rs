@@ -1,7 +1,9 @@
 //! `GET /api/me`: what a key or a token is good for, for programs that were given nothing else.
 
 use axum::Json;
+use axum::extract::State;
 use chrono::{DateTime, Utc};
+use rejoin_shared::sign_in;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -9,7 +11,7 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::caller::Caller;
-use crate::problem::Refused;
+use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
 pub fn routes() -> OpenApiRouter<AppState> {
@@ -20,6 +22,8 @@ pub fn routes() -> OpenApiRouter<AppState> {
 #[serde(rename_all = "camelCase")]
 pub struct Me {
     pub user_id: Uuid,
+    /// The user's name in this installation
+    pub handle: String,
     /// The project that requests of this caller act in
     pub project_id: Uuid,
     /// The API key, or the session of a browser; absent where the caller came with a token
@@ -36,13 +40,15 @@ pub struct Me {
 
 /// Who calls, and in which project
 #[utoipa::path(get, path = "/api/me", tag = "callers", responses((status = 200, description = "The caller", body = Me), Refused))]
-async fn me(caller: Caller) -> Json<Me> {
-    Json(Me {
+async fn me(State(state): State<AppState>, caller: Caller) -> Result<Json<Me>, Problem> {
+    let (handle, _) = sign_in::handles(&state.db.sql, caller.user_id, caller.user_id).await?;
+    Ok(Json(Me {
         user_id: caller.user_id,
+        handle,
         project_id: caller.project_id,
         key_id: caller.credential.key_id(),
         token_expires_at: caller.credential.expiry().map(|expiry| expiry.at),
         role: caller.role.as_str().to_owned(),
         scopes: caller.scopes.clone(),
-    })
+    }))
 }

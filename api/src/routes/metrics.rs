@@ -55,6 +55,18 @@ fn describe() {
         "rejoin_requests_shed_total",
         "Requests refused because there was no room for them"
     );
+    describe_counter!(
+        "rejoin_slow_bodies_total",
+        "Requests given up because their body came too slowly"
+    );
+    describe_counter!(
+        "rejoin_slow_heads_total",
+        "Connections closed because the head of a request did not come"
+    );
+    describe_counter!(
+        "rejoin_connections_refused_total",
+        "Connections closed at once because there were too many, by bound"
+    );
     describe_gauge!("rejoin_open_streams", "Streams that are open");
     // Shown from the start.
     for name in [
@@ -65,6 +77,8 @@ fn describe() {
         "rejoin_log_reads_total",
         "rejoin_stalled_connections_total",
         "rejoin_requests_shed_total",
+        "rejoin_slow_bodies_total",
+        "rejoin_slow_heads_total",
     ] {
         ::metrics::counter!(name).increment(0);
     }

@@ -139,7 +139,14 @@ async fn list(
     caller.in_project(project_id)?;
     let limit = params.limit(&state)?;
     let mut db = caller.walled(&state).await?;
-    let found = plans::list(&mut *db, project_id, wanted.conversation_id, params.after()?, limit + 1).await?;
+    let found = plans::list(
+        &mut *db,
+        caller.owner(),
+        wanted.conversation_id,
+        params.after()?,
+        limit + 1,
+    )
+    .await?;
     let mut rows = Vec::with_capacity(found.len());
     for plan in found {
         let steps = plans::standing(&mut *db, &plan).await?;
@@ -165,7 +172,9 @@ async fn get(
 ) -> Result<Json<PlanDetail>, Problem> {
     caller.in_project(project_id)?;
     let mut db = caller.walled(&state).await?;
-    let plan = plans::get(&mut *db, project_id, id).await?.ok_or_else(not_found)?;
+    let plan = plans::get_visible(&mut *db, caller.owner(), id)
+        .await?
+        .ok_or_else(not_found)?;
     let steps = json!(plans::standing(&mut *db, &plan).await?);
     let versions = plans::versions(&mut *db, id).await?;
     Ok(Json(PlanDetail {
@@ -196,7 +205,9 @@ async fn edit(
 ) -> Result<Json<PlanBody>, Problem> {
     caller.in_project(project_id)?;
     let mut db = caller.walled(&state).await?;
-    let plan = plans::get(&mut *db, project_id, id).await?.ok_or_else(not_found)?;
+    let plan = plans::get_visible(&mut *db, caller.owner(), id)
+        .await?
+        .ok_or_else(not_found)?;
     let invalid = |fault: String| Problem::bad_request("invalid_plan", fault);
     let steps = steps::read(&request.steps).map_err(invalid)?;
     let planners: Vec<(String, bool)> =

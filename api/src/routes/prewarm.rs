@@ -91,25 +91,27 @@ async fn prewarm(
     };
     let mut db = caller.walled(&state).await?;
     let has_turned = contexts::turn(&mut db, session.id, told).await?;
-    let (context, _) = contexts::of_conversation(&mut *db, session.id).await?;
     db.commit().await?;
     if has_turned {
         state.bus.publish(Wake::log(session.id));
     }
-    let focus = context.and_then(|context| context.focus);
-    let warmed = match focus {
-        Some(mut focus) => {
-            let mut db = caller.walled(&state).await?;
-            location::warm(&mut db, caller.project_id, &mut focus).await?;
-            db.commit().await?;
-            true
-        }
-        None => false,
-    };
+    let warmed = warm(&state, &caller, session.id).await?;
     Ok(Json(Prewarmed {
         warmed,
         session: session.into(),
         created: request.session_id.is_none(),
         kept_s: location::KEPT_S,
     }))
+}
+
+/// Reads what the model will be told of what a conversation is about. False: there is no project to read.
+pub async fn warm(state: &AppState, caller: &Caller, conversation_id: Uuid) -> Result<bool, Problem> {
+    let mut db = caller.walled(state).await?;
+    let (context, _) = contexts::of_conversation(&mut *db, conversation_id).await?;
+    let Some(mut focus) = context.and_then(|context| context.focus) else {
+        return Ok(false);
+    };
+    location::warm(&mut db, caller.project_id, &mut focus).await?;
+    db.commit().await?;
+    Ok(true)
 }

@@ -2,9 +2,10 @@
 
 use axum::Json;
 use axum::extract::State;
+use chrono::{DateTime, Utc};
 use rejoin_shared::agents;
 use rejoin_shared::audit::Action;
-use rejoin_shared::reception::{self, Routing, TRIAGE, Went};
+use rejoin_shared::reception::{self, Arm, Misrouted, Routing, TRIAGE, Went};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -15,19 +16,22 @@ use uuid::Uuid;
 use super::audit::record;
 use super::chat::{attached_consoles, check_message};
 use crate::caller::Caller;
-use crate::extract::{Body, Params, Segments};
+use crate::extract::{Body, PageParams, Params, Segments, page, present};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
 /// Days that statistics look back, unless asked for others.
 const DAYS: i32 = 30;
 const MAX_DAYS: i32 = 365;
+/// Maximum length of a model's name, in characters.
+const SELECTOR_MODEL_MAX_CHARS: usize = 200;
 
 pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(get, put))
         .routes(routes!(preview))
         .routes(routes!(stats))
+        .routes(routes!(misrouted))
 }
 
 /// How a project's new conversations find their agent
@@ -40,6 +44,10 @@ pub struct RoutingBody {
     pub preferred_agent: Option<String>,
     /// Taken where nothing is known
     pub triage_agent: String,
+    /// The model that says which agent a task gets where several fit alike; none: no model is asked
+    pub selector_model: Option<String>,
+    /// Takes the conversations that the percentage leaves out, so that both can be compared; null: they stay without an agent
+    pub control_agent: Option<String>,
 }
 
 impl From<Routing> for RoutingBody {
@@ -48,6 +56,8 @@ impl From<Routing> for RoutingBody {
             percent: routing.percent,
             preferred_agent: routing.preferred_agent,
             triage_agent: routing.triage_agent,
+            selector_model: routing.selector_model,
+            control_agent: routing.control_agent,
         }
     }
 }
@@ -61,6 +71,14 @@ pub struct RoutingRequest {
     pub preferred_agent: Option<String>,
     /// By name; `triage` where it is absent
     pub triage_agent: Option<String>,
+    /// `provider:model`, a fast one; null: none. Absent: as it is
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>, max_length = 200)]
+    pub selector_model: Option<Option<String>>,
+    /// By name; null: none. Absent: as it is
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>)]
+    pub control_agent: Option<Option<String>>,
 }
 
 /// A first message to try
@@ -100,6 +118,18 @@ pub struct StatsParams {
     pub days: Option<i32>,
 }
 
+impl StatsParams {
+    fn days(&self) -> Result<i32, Problem> {
+        match self.days.unwrap_or(DAYS) {
+            days @ 1..=MAX_DAYS => Ok(days),
+            _ => {
+                let detail = format!("days must be from 1 to {MAX_DAYS}");
+                Err(Problem::bad_request("invalid_query", detail))
+            }
+        }
+    }
+}
+
 /// How choices of one agent for one reason went
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -135,9 +165,84 @@ impl From<Went> for WentBody {
     }
 }
 
+/// How the conversations of one group went
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ArmBody {
+    /// `routed`, or `control`: those that the percentage left out
+    pub arm: String,
+    pub conversations: i64,
+    /// In how many the first agent handed over within the first turn
+    pub handed_over: i64,
+    /// In how many the first turn failed
+    pub failed: i64,
+    /// Milliseconds until the runs began, half of them
+    pub start_ms_p50: Option<f64>,
+    /// Milliseconds until the first answers were whole, half of them
+    pub answer_ms_p50: Option<f64>,
+    /// First answers of which users said that they helped, and that they didn't
+    pub helped: i64,
+    pub did_not_help: i64,
+}
+
+impl From<Arm> for ArmBody {
+    fn from(arm: Arm) -> Self {
+        Self {
+            arm: arm.arm,
+            conversations: arm.conversations,
+            handed_over: arm.handed_over,
+            failed: arm.failed,
+            start_ms_p50: arm.start_ms_p50,
+            answer_ms_p50: arm.answer_ms_p50,
+            helped: arm.helped,
+            did_not_help: arm.did_not_help,
+        }
+    }
+}
+
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RoutingStats {
     pub items: Vec<WentBody>,
+    /// Conversations that were routed, and those of the control group
+    pub arms: Vec<ArmBody>,
+}
+
+/// A first message whose specialist was the wrong one
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MisroutedBody {
+    pub run_id: Uuid,
+    pub conversation_id: Option<Uuid>,
+    pub message: String,
+    /// The agent that was chosen, and why: `agent`, `reason`, `confidence`, `score`, `because`
+    #[schema(value_type = Object)]
+    pub routing: Value,
+    /// The agent that the turn was handed over to; null: it was not, and the answer did not help
+    pub handed_to: Option<String>,
+    /// What the user said of the answer
+    pub helped: Option<bool>,
+    pub created_at: DateTime<Utc>,
+}
+
+impl From<Misrouted> for MisroutedBody {
+    fn from(misrouted: Misrouted) -> Self {
+        Self {
+            run_id: misrouted.run_id,
+            conversation_id: misrouted.conversation_id,
+            message: misrouted.message,
+            routing: misrouted.routing,
+            handed_to: misrouted.handed_to,
+            helped: misrouted.helped,
+            created_at: misrouted.created_at,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MisroutedPage {
+    pub items: Vec<MisroutedBody>,
+    pub next_cursor: Option<String>,
 }
 
 /// How new conversations find their agent. `percent` 0 where the project has said nothing
@@ -160,6 +265,8 @@ fn off() -> Routing {
         percent: 0,
         preferred_agent: None,
         triage_agent: TRIAGE.to_owned(),
+        selector_model: None,
+        control_agent: None,
     }
 }
 
@@ -177,8 +284,24 @@ async fn put(
     if !(0..=100).contains(&request.percent) {
         return Err(Problem::bad_request("invalid_routing", "percent must be from 0 to 100"));
     }
+    let is_name = |model: &String| !model.trim().is_empty() && model.chars().count() <= SELECTOR_MODEL_MAX_CHARS;
+    if !request.selector_model.iter().flatten().all(is_name) {
+        let detail =
+            format!("selectorModel must have 1 to {SELECTOR_MODEL_MAX_CHARS} characters; send null to ask no model");
+        return Err(Problem::bad_request("invalid_routing", detail));
+    }
     let mut db = caller.walled(&state).await?;
-    for name in [&request.preferred_agent, &request.triage_agent].into_iter().flatten() {
+    let before = reception::get(&mut *db, project_id).await?;
+    let control_agent = match request.control_agent {
+        Some(named) => named,
+        None => before.as_ref().and_then(|before| before.control_agent.clone()),
+    };
+    let selector_model = match request.selector_model {
+        Some(named) => named,
+        None => before.and_then(|before| before.selector_model),
+    };
+    let agents = [&request.preferred_agent, &request.triage_agent, &control_agent];
+    for name in agents.into_iter().flatten() {
         if agents::find_by_name(&mut *db, project_id, name).await?.is_none() {
             let detail = format!("there is no agent named {name}");
             return Err(Problem::bad_request("agent_definition_not_found", detail));
@@ -188,11 +311,15 @@ async fn put(
         percent: request.percent,
         preferred_agent: request.preferred_agent,
         triage_agent: request.triage_agent.unwrap_or_else(|| TRIAGE.to_owned()),
+        selector_model,
+        control_agent,
     };
     reception::set(&mut *db, project_id, &wanted).await?;
     let body = RoutingBody::from(wanted);
-    let detail =
-        json!({"percent": body.percent, "preferredAgent": body.preferred_agent, "triageAgent": body.triage_agent});
+    let detail = json!({
+        "percent": body.percent, "preferredAgent": body.preferred_agent, "triageAgent": body.triage_agent,
+        "selectorModel": body.selector_model, "controlAgent": body.control_agent,
+    });
     record(
         &mut db,
         &caller,
@@ -220,7 +347,7 @@ async fn preview(
     let consoles = attached_consoles(request.consoles.as_ref())?;
     let mut db = caller.walled(&state).await?;
     let wanted = reception::get(&mut *db, project_id).await?.unwrap_or_else(off);
-    let received = reception::choose(&mut db, caller.owner(), &wanted, &request.message, &consoles).await?;
+    let received = reception::choose(&mut db, caller.owner(), &wanted, &request.message, &consoles, &[]).await?;
     Ok(Json(PreviewBody {
         agent: received.agent.map(|(_, name)| name),
         confidence: received.choice.confidence().name().to_owned(),
@@ -242,14 +369,32 @@ async fn stats(
     Params(params): Params<StatsParams>,
 ) -> Result<Json<RoutingStats>, Problem> {
     caller.in_project(project_id)?;
-    let days = params.days.unwrap_or(DAYS);
-    if !(1..=MAX_DAYS).contains(&days) {
-        let detail = format!("days must be from 1 to {MAX_DAYS}");
-        return Err(Problem::bad_request("invalid_query", detail));
-    }
+    let days = params.days()?;
     let mut db = caller.walled(&state).await?;
     let went = reception::stats(&mut *db, project_id, days).await?;
+    let arms = reception::arms(&mut *db, project_id, days).await?;
     Ok(Json(RoutingStats {
         items: went.into_iter().map(WentBody::from).collect(),
+        arms: arms.into_iter().map(ArmBody::from).collect(),
     }))
+}
+
+/// The caller's first messages whose specialist was the wrong one: it handed over within the first turn, or its answer did not help. Others'
+/// messages are theirs
+#[utoipa::path(get, path = "/api/projects/{p}/routing/misrouted", tag = "routing",
+    params(StatsParams, PageParams, ("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "A page, the newest first", body = MisroutedPage), Refused))]
+async fn misrouted(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Params(params): Params<StatsParams>,
+    Params(wanted): Params<PageParams>,
+) -> Result<Json<MisroutedPage>, Problem> {
+    caller.in_project(project_id)?;
+    let (days, limit) = (params.days()?, wanted.limit(&state)?);
+    let mut db = caller.walled(&state).await?;
+    let rows = reception::misrouted(&mut *db, caller.owner(), days, wanted.after()?, limit + 1).await?;
+    let (items, next_cursor) = page(rows, limit, |row| (row.created_at, row.run_id), MisroutedBody::from);
+    Ok(Json(MisroutedPage { items, next_cursor }))
 }

@@ -167,7 +167,7 @@ async fn export(
 /// Begin a new run where another one stood after a step
 ///
 /// The same agent, with the exact messages and results of calls that the run had then; the run itself is not touched. The new one has a log of
-/// its own and belongs to no conversation: like any run outside of one, everybody in the project may see it.
+/// its own, and is the caller's.
 #[utoipa::path(post, path = "/api/runs/{id}/fork", tag = "runs", request_body = ForkRequest,
     params(("id" = Uuid, Path, description = "The run")),
     responses((status = 202, description = "Accepted", body = Triggered),

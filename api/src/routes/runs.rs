@@ -1,14 +1,18 @@
-//! One run: how it stands, its events, its end. A run of a conversation is its owner's alone; one outside is its project's.
+//! One run: how it stands, its events, its end. A run of a conversation is its owner's alone, and one outside its maker's; of the latter the
+//! other members see in lists that it is there.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use chrono::{DateTime, Utc};
+use rejoin_shared::auth::Scope;
 use rejoin_shared::commands::{self, CancelRun};
-use rejoin_shared::runs::{self, Run};
+use rejoin_shared::conversations::Owner;
+use rejoin_shared::runs::{self, Listed, Run, RunHead};
+use rejoin_shared::walls::{self, Asking};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -59,6 +63,8 @@ pub struct RunBody {
     pub started_at: Option<DateTime<Utc>>,
     pub finished_at: Option<DateTime<Utc>>,
     pub cancel_requested_at: Option<DateTime<Utc>>,
+    /// Another member's: only ids, agent, state and times are told, and the rest is empty
+    pub restricted: bool,
 }
 
 /// A run in detail.
@@ -120,6 +126,48 @@ impl From<Run> for RunBody {
             started_at: run.started_at,
             finished_at: run.finished_at,
             cancel_requested_at: run.cancel_requested_at,
+            restricted: false,
+        }
+    }
+}
+
+impl From<RunHead> for RunBody {
+    fn from(head: RunHead) -> Self {
+        Self {
+            id: head.id,
+            status: head.state.clone(),
+            state: head.state,
+            conversation_id: None,
+            agent_definition_id: head.agent_definition_id,
+            agent: head.agent_name,
+            parent_run_id: head.parent_run_id,
+            root_run_id: head.root_run_id,
+            depth: head.depth,
+            model: None,
+            step_count: 0,
+            total_steps: 0,
+            attempt: 0,
+            duration_ms: head
+                .started_at
+                .zip(head.finished_at)
+                .map(|(start, end)| (end - start).num_milliseconds()),
+            error: None,
+            error_code: None,
+            usage: json!({}),
+            created_at: head.created_at,
+            started_at: head.started_at,
+            finished_at: head.finished_at,
+            cancel_requested_at: None,
+            restricted: true,
+        }
+    }
+}
+
+impl From<Listed> for RunBody {
+    fn from(listed: Listed) -> Self {
+        match listed {
+            Listed::Whole(run) => (*run).into(),
+            Listed::Head(head) => head.into(),
         }
     }
 }
@@ -182,6 +230,8 @@ async fn get(
 }
 
 /// Stop a run. Idempotent: one that has ended stays as it is
+///
+/// Whoever may see it may stop it; and, with the scope `admin`, another member's that belongs to no conversation.
 #[utoipa::path(post, path = "/api/runs/{id}/cancel", tag = "runs", params(("id" = Uuid, Path, description = "The run")),
     responses((status = 202, description = "It has stopped, or will at its next step", body = Cancelled), Refused))]
 async fn cancel(
@@ -189,10 +239,10 @@ async fn cancel(
     caller: Caller,
     Segments(id): Segments<Uuid>,
 ) -> Result<(StatusCode, Json<Cancelled>), Problem> {
-    visible(&state, &caller, id).await?;
-    let wake = commands::execute_for(&state.db.sql, caller.asking(), &CancelRun { run_id: id }).await?;
+    let asking = may_cancel(&state, &caller, id).await?;
+    let wake = commands::execute_for(&state.db.sql, asking, &CancelRun { run_id: id }).await?;
     state.bus.publish(wake);
-    let run = runs::get(&mut *caller.walled(&state).await?, id)
+    let run = runs::get(&mut *walls::begin(&state.db.sql, asking).await?, id)
         .await?
         .ok_or_else(not_found)?;
     let cancelled = Cancelled {
@@ -201,6 +251,23 @@ async fn cancel(
         state: run.state,
     };
     Ok((StatusCode::ACCEPTED, Json(cancelled)))
+}
+
+/// On whose behalf the caller stops a run: their own; for another member's run, that member's.
+async fn may_cancel(state: &AppState, caller: &Caller, id: Uuid) -> Result<Asking, Problem> {
+    let mut db = caller.walled(state).await?;
+    if runs::get_visible(&mut *db, caller.owner(), id).await?.is_some() {
+        return Ok(caller.asking());
+    }
+    let maker = match caller.may(Scope::Admin) {
+        true => runs::maker_of(&mut db, caller.project_id, id).await?,
+        false => None,
+    };
+    let user_id = maker.ok_or_else(not_found)?;
+    Ok(Asking::For(Owner {
+        user_id,
+        ..caller.owner()
+    }))
 }
 
 /// The events of one run and its sub-agents, until its `done`

@@ -4,9 +4,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
-use rejoin_shared::agents;
+use rejoin_shared::agents::{self, AgentDefinition};
 use rejoin_shared::audit::Action;
+use rejoin_shared::auth::Scope;
 use rejoin_shared::schedules::{self, Missed, Schedule, ScheduleContent, Target, UTC, When};
+use rejoin_shared::tasks::spec::DagSpec;
 use rejoin_shared::walls::{self, Asking};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -17,6 +19,7 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
+use super::task_dags;
 use crate::caller::Caller;
 use crate::extract::{Body, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, Refused};
@@ -59,6 +62,8 @@ pub struct ScheduleBody {
     pub last_task_dag_id: Option<Uuid>,
     /// Why it started nothing
     pub last_error: Option<String>,
+    /// The user in whose name it starts what it starts; none: nobody, as of a product's job
+    pub created_by: Option<Uuid>,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
 }
@@ -81,6 +86,7 @@ impl From<Schedule> for ScheduleBody {
             last_run_id: schedule.last_run_id,
             last_task_dag_id: schedule.last_dag_id,
             last_error: schedule.last_error,
+            created_by: schedule.created_by,
             created_at: schedule.created_at,
             updated_at: schedule.updated_at,
         }
@@ -130,6 +136,11 @@ pub struct ScheduleRequest {
 }
 
 impl ScheduleRequest {
+    /// Whether it says what is to be started.
+    fn names_work(&self) -> bool {
+        self.agent.is_some() || self.input.is_some() || self.tasks.is_some()
+    }
+
     /// With what there was before in the place of what is not said.
     fn over(self, before: Option<&ScheduleContent>) -> Result<ScheduleContent, Problem> {
         let when = match (self.cron, self.at) {
@@ -193,12 +204,28 @@ fn name_taken(name: &str) -> Problem {
     )
 }
 
-/// What only the database knows: whether the agent is there, and whether the moment is still to come.
-async fn check(db: &mut PgConnection, project_id: Uuid, content: &ScheduleContent) -> Result<(), Problem> {
-    if let Some(name) = content.target.agent()
-        && agents::find_by_name(&mut *db, project_id, name).await?.is_none()
-    {
-        return Err(invalid(&format!("there is no agent {name}")));
+/// What only the database knows: whether the agents are there for the caller, and whether the moment is still to come.
+async fn check(
+    db: &mut PgConnection,
+    caller: &Caller,
+    content: &ScheduleContent,
+    names_work: bool,
+) -> Result<(), Problem> {
+    match &content.target {
+        Target::Agent { name, .. } => {
+            let found = agents::find_by_name(&mut *db, caller.project_id, name).await?;
+            let is_there = |found: &AgentDefinition| !names_work || found.is_open() || caller.may(Scope::Admin);
+            if !found.as_ref().is_some_and(is_there) {
+                return Err(invalid(&format!("there is no agent {name}")));
+            }
+        }
+        Target::Dag(dag) if names_work => {
+            let spec: DagSpec = serde_json::from_value(dag.clone()).map_err(|error| invalid(&error.to_string()))?;
+            if let Some(name) = task_dags::internal_agent(db, caller, &spec).await? {
+                return Err(invalid(&format!("tasks: there is no agent {name}")));
+            }
+        }
+        Target::Dag(_) => {}
     }
     if content.enabled && content.next_after(schedules::now(db).await?).is_none() {
         return Err(invalid("at has passed: name a moment that is still to come"));
@@ -221,7 +248,7 @@ async fn create(
     caller.in_project(project_id)?;
     let content = request.over(None)?;
     let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
-    check(&mut db, project_id, &content).await?;
+    check(&mut db, &caller, &content, true).await?;
     if schedules::count(&mut *db, project_id).await? >= schedules::MAX_SCHEDULES {
         let detail = format!("a project has at most {} schedules", schedules::MAX_SCHEDULES);
         return Err(Problem::conflict("too_many_schedules", detail));
@@ -278,7 +305,8 @@ async fn get(
 
 /// Change a schedule, or switch it on or off
 ///
-/// Its next firing is the first one from now on: what it missed while it was switched off is not made up for.
+/// Its next firing is the first one from now on: what it missed while it was switched off is not made up for. Whoever names `agent`, `input` or
+/// `tasks` is the one in whose name it starts them from then on.
 #[utoipa::path(patch, path = "/api/projects/{p}/schedules/{id}", tag = "schedules", request_body = ScheduleRequest,
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The schedule")),
     responses((status = 200, description = "It, as it is now", body = ScheduleBody),
@@ -293,10 +321,15 @@ async fn change(
     caller.in_project(project_id)?;
     let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
     let before = schedules::lock(&mut db, project_id, id).await?.ok_or_else(not_found)?;
+    let names_work = request.names_work();
+    let created_by = match names_work {
+        true => Some(caller.user_id),
+        false => before.created_by,
+    };
     let before = ScheduleContent::from(&before);
     let content = request.over(Some(&before))?;
-    check(&mut db, project_id, &content).await?;
-    let schedule = match schedules::update(&mut db, id, &content).await {
+    check(&mut db, &caller, &content, names_work).await?;
+    let schedule = match schedules::update(&mut db, id, &content, created_by).await {
         Ok(schedule) => schedule,
         Err(sqlx::Error::Database(error)) if error.is_unique_violation() => return Err(name_taken(&content.name)),
         Err(error) => return Err(error.into()),

@@ -1,14 +1,19 @@
-//! `/api/session`: a browser signs in with an API key or a token, and out again.
+//! `/api/session`: a browser signs in with an API key, a token or a sign-in code, and out again.
+//!
+//! Invariant: a browser that is signed in becomes another user only if the request says that it may (`replace`): otherwise a link could
+//! put a user into somebody else's account without their notice.
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::header::SET_COOKIE;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::header::{AUTHORIZATION, SET_COOKIE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use bytes::Bytes;
 use chrono::{DateTime, Utc};
-use rejoin_shared::auth::Kind;
+use rejoin_shared::auth::{self, AuthError, Kind};
 use rejoin_shared::projects::Role;
-use rejoin_shared::sessions;
-use serde::Serialize;
+use rejoin_shared::{sessions, sign_in};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -16,10 +21,9 @@ use uuid::Uuid;
 
 use crate::caller::Caller;
 use crate::cookie;
-use crate::problem::{Problem, Refused};
+use crate::extract;
+use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
-
-pub const PATH: &str = "/api/session";
 
 type SetCookie = [(HeaderName, HeaderValue); 1];
 
@@ -37,27 +41,68 @@ pub struct Session {
     pub expires_at: DateTime<Utc>,
 }
 
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SignIn {
+    /// A sign-in code, in place of the header `Authorization`; for pages of this server only
+    pub code: Option<String>,
+    /// Sign in also where the browser is signed in as somebody else, whose session ends
+    #[serde(default)]
+    pub replace: bool,
+}
+
 /// Sign in
 ///
-/// With the key or token of the header `Authorization`. The answer sets a cookie, `HttpOnly` and `SameSite=Strict`, that opens what they
+/// With the key or token of the header `Authorization`, or with a code in the body. A browser that is signed in as another user is
+/// refused with 409 `signed_in_as_another`, which names both (`signedInAs`, `instead`), unless `replace` is true. The answer sets a cookie, `HttpOnly` and `SameSite=Strict`, that opens what they
 /// open, in this project, to pages of this server only; it is good for as long as they are, and at most for `REJOIN_SESSION_HOURS`.
 #[utoipa::path(post, path = "/api/session", tag = "callers",
-    responses((status = 201, description = "Signed in", body = Session, headers(("Set-Cookie" = String))), Refused))]
+    request_body = Option<SignIn>,
+    responses((status = 201, description = "Signed in", body = Session, headers(("Set-Cookie" = String))),
+        (status = 409, description = "The browser is signed in as another user", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
 async fn begin(
     State(state): State<AppState>,
-    caller: Caller,
+    found: Result<Caller, Problem>,
     headers: HeaderMap,
+    body: Bytes,
 ) -> Result<(StatusCode, SetCookie, Json<Session>), Problem> {
+    let asked: SignIn = if body.is_empty() {
+        SignIn::default()
+    } else {
+        extract::json(&headers, &body)?
+    };
+    let caller = match &asked.code {
+        Some(code) => by_code(&state, &headers, code).await?,
+        None => found?,
+    };
     if caller.shown_in == Kind::Session {
-        let detail = "signing in takes an API key or a token, not a session";
+        let detail = "signing in takes an API key, a token or a sign-in code, not a session";
         return Err(Problem::new(StatusCode::FORBIDDEN, "session_not_enough", detail));
     }
     if caller.role == Role::Service {
         let detail = "a service has no browser: use its key";
         return Err(Problem::new(StatusCode::FORBIDDEN, "role_missing", detail));
     }
+    let before = signed_in(&state, &headers).await?;
+    let another = before.filter(|before| before.user_id != caller.user_id);
+    if let Some(another) = &another
+        && !asked.replace
+    {
+        return Err(is_another(&state, another, &caller).await?);
+    }
+    if let Some(code) = &asked.code
+        && !sign_in::use_up(&state.db.sql, code).await?
+    {
+        return Err(no_code());
+    }
+    state.rates.count_audited(caller.user_id)?;
     let lifetime_s = i64::from(state.config.session_hours) * 60 * 60;
     let begun = sessions::begin(&state.db.sql, &caller, lifetime_s).await?;
+    if let Some(another) = &another {
+        sessions::end(&state.db.sql, another).await?;
+        state.keys.forget(another);
+    }
     let cookie = cookie::begun(&headers, &begun.secret, begun.lasts_s);
     let session = Session {
         user_id: caller.user_id,
@@ -65,6 +110,48 @@ async fn begin(
         expires_at: begun.expires_at,
     };
     Ok((StatusCode::CREATED, [(SET_COOKIE, cookie)], Json(session)))
+}
+
+/// The user for whom a sign-in code was made. Pages of other sites can't bring one.
+async fn by_code(state: &AppState, headers: &HeaderMap, code: &str) -> Result<Caller, Problem> {
+    if headers.contains_key(AUTHORIZATION) {
+        let detail = "sign in with a code or with the header Authorization, not with both";
+        return Err(Problem::bad_request("invalid_body", detail));
+    }
+    if !cookie::is_from_here(&Method::POST, headers) {
+        let detail = "a sign-in code works from pages of this server only; other programs use a key";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "cross_site", detail));
+    }
+    let caller = sign_in::whose(&state.db.sql, code).await?.ok_or_else(no_code)?;
+    Ok(caller.into())
+}
+
+fn no_code() -> Problem {
+    let detail = "the sign-in code is unknown, used or too old: make another one with `rejoin sign-in`";
+    Problem::unauthorized("code_invalid", detail)
+}
+
+/// Who is signed in in the browser already.
+async fn signed_in(state: &AppState, headers: &HeaderMap) -> Result<Option<Caller>, Problem> {
+    let Some(secret) = cookie::shown(headers) else {
+        return Ok(None);
+    };
+    match auth::authenticate(&state.db.sql, Kind::Session, secret, None).await {
+        Ok(caller) => Ok(Some(caller.into())),
+        Err(AuthError::Database(error)) => Err(error.into()),
+        // A session that has ended is nobody's.
+        Err(_) => Ok(None),
+    }
+}
+
+async fn is_another(state: &AppState, before: &Caller, caller: &Caller) -> Result<Problem, Problem> {
+    let (signed_in, instead) = sign_in::handles(&state.db.sql, before.user_id, caller.user_id).await?;
+    let detail = format!(
+        "this browser is signed in as {signed_in}; to sign in as {instead} instead, sign out first, or say `replace`: true"
+    );
+    Ok(Problem::conflict("signed_in_as_another", detail)
+        .with("signedInAs", json!({ "userId": before.user_id, "handle": signed_in }))
+        .with("instead", json!({ "userId": caller.user_id, "handle": instead })))
 }
 
 /// Sign out

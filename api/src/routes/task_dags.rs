@@ -1,6 +1,6 @@
 //! DAGs of tasks: made, looked at, drawn, paused, let go on, cancelled.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use axum::Json;
@@ -9,11 +9,16 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
+use rejoin_shared::agents;
+use rejoin_shared::auth::Scope;
 use rejoin_shared::commands::{self, ChangeDag, CreateDag, DagChange, DagError};
+use rejoin_shared::conversations::Owner;
 use rejoin_shared::ids;
 use rejoin_shared::tasks::spec::DagSpec;
 use rejoin_shared::tasks::{self, Dag, Task};
+use rejoin_shared::walls::Asking;
 use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -53,6 +58,8 @@ pub struct DagBody {
     pub counts: BTreeMap<String, i64>,
     /// The run that has made it and waits for its end
     pub waiting_run_id: Option<Uuid>,
+    /// The user in whose name its tasks are done; none: nobody, as of a product's job
+    pub created_by: Option<Uuid>,
     pub created_at: DateTime<Utc>,
     pub finished_at: Option<DateTime<Utc>>,
 }
@@ -134,6 +141,7 @@ async fn body(state: &AppState, caller: &Caller, dag: Dag) -> Result<DagBody, Pr
         on_failure: dag.on_failure,
         counts: counts.into_iter().collect(),
         waiting_run_id: dag.waiting_run_id,
+        created_by: dag.user_id,
         created_at: dag.created_at,
         finished_at: dag.finished_at,
     })
@@ -209,6 +217,10 @@ async fn create(
     if let Some(exhausted) = state.quotas.exhausted(&state.db.sql, &caller).await? {
         return Err(commands::PostError::Exhausted(exhausted).into());
     }
+    if let Some(name) = internal_agent(&mut *caller.walled(&state).await?, &caller, &spec).await? {
+        let detail = format!("there is no agent {name}");
+        return Err(Problem::bad_request("invalid_task_dag", detail));
+    }
     let id = ids::new();
     let command = CreateDag {
         id,
@@ -223,6 +235,20 @@ async fn create(
     state.bus.publish(wake);
     let detail = detailed(&state, &caller, project_id, id).await?;
     Ok((StatusCode::CREATED, Json(detail)))
+}
+
+/// An agent that a spec names, and that is not there for the caller because it is internal.
+pub async fn internal_agent(
+    db: &mut PgConnection,
+    caller: &Caller,
+    spec: &DagSpec,
+) -> Result<Option<String>, sqlx::Error> {
+    if caller.may(Scope::Admin) {
+        return Ok(None);
+    }
+    let named: BTreeSet<&str> = spec.agents().collect();
+    let named: Vec<&str> = named.into_iter().collect();
+    agents::internal_among(db, caller.project_id, &named).await
 }
 
 /// The project's DAGs of tasks, newest first
@@ -324,8 +350,9 @@ async fn cancel(
     caller: Caller,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<(StatusCode, Json<DagDetail>), Problem> {
-    found(&state, &caller, project_id, id).await?;
-    let wake = commands::cancel_dag(&state.db.sql, caller.asking(), id).await?;
+    let dag = found(&state, &caller, project_id, id).await?;
+    let asking = may_change(&caller, &dag, &DagChange::Cancel)?;
+    let wake = commands::cancel_dag(&state.db.sql, asking, id).await?;
     state.bus.publish(wake);
     Ok((
         StatusCode::ACCEPTED,
@@ -356,10 +383,33 @@ async fn change(
     id: Uuid,
     change: DagChange,
 ) -> Result<Json<DagDetail>, Problem> {
-    found(state, caller, project_id, id).await?;
-    let wake = commands::execute_for(&state.db.sql, caller.asking(), &ChangeDag { id, change }).await?;
+    let dag = found(state, caller, project_id, id).await?;
+    let asking = may_change(caller, &dag, &change)?;
+    let wake = commands::execute_for(&state.db.sql, asking, &ChangeDag { id, change }).await?;
     state.bus.publish(wake);
     Ok(Json(detailed(state, caller, project_id, id).await?))
+}
+
+/// On whose behalf a DAG is changed: its maker's, as whom its tasks are done. The maker may change it; with the scope `admin`, others may stop it.
+fn may_change(caller: &Caller, dag: &Dag, change: &DagChange) -> Result<Asking, Problem> {
+    let Some(maker) = dag.user_id.filter(|maker| *maker != caller.user_id) else {
+        return Ok(caller.asking());
+    };
+    let stops = match change {
+        DagChange::Pause | DagChange::Cancel => true,
+        DagChange::Resume | DagChange::Retry(_) | DagChange::Dispatch => false,
+    };
+    if !(stops && caller.may(Scope::Admin)) {
+        let detail = match stops {
+            true => "only the user who made the DAG may stop it, and who has the scope `admin`",
+            false => "only the user who made the DAG may have it go on: its tasks are done in their name",
+        };
+        return Err(Problem::new(StatusCode::FORBIDDEN, "not_the_maker", detail));
+    }
+    Ok(Asking::For(Owner {
+        project_id: dag.project_id,
+        user_id: maker,
+    }))
 }
 
 /// A flowchart; each task in the colour of its state.

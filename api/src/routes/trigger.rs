@@ -6,6 +6,7 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use rejoin_shared::agents::{self, AgentDefinition};
 use rejoin_shared::commands::{self, TriggerRun};
+use rejoin_shared::text::storable_json;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -56,7 +57,7 @@ async fn trigger(
     caller.in_project(project_id)?;
     // Of two agents: two requests.
     let idempotency = idempotency::of(&headers, None, &json!({ "trigger": definition, "request": request }))?;
-    let input = input_text(request.input)?;
+    let input = input_text(storable_json(request.input))?;
     if input.chars().count() > state.config.max_message_chars {
         let detail = format!("the input is longer than {} characters", state.config.max_message_chars);
         return Err(Problem::bad_request("message_too_long", detail));

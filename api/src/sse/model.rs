@@ -112,12 +112,12 @@ impl Source for Table {
         .await
     }
 
-    async fn existing(&self, logs: &[Uuid]) -> Result<Vec<Uuid>, Failed> {
+    async fn ends(&self, logs: &[Uuid]) -> Result<Vec<Cursor>, Failed> {
         asked(|| {
             if self.rows(|rows| rows.is_deleted) {
                 vec![]
             } else {
-                logs.to_vec()
+                logs.iter().map(|log| (*log, i64::MAX)).collect()
             }
         })
         .await

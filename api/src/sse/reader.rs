@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::Stream;
+use rejoin_shared::outage::Causes;
 use rejoin_shared::sabotage::{self, Break};
 use tracing::debug;
 use uuid::Uuid;
@@ -160,7 +161,8 @@ impl Reader {
 
     /// What is said last, if the stream has to end.
     fn interrupted(&mut self) -> Option<Option<Bytes>> {
-        if self.subscription.hub().is_draining() {
+        // Both come back with their cursor; the latter are told then that it is ahead.
+        if self.subscription.hub().is_draining() || self.subscription.is_taken_back() {
             self.ended = true;
             return Some(Some(Bytes::from_static(frame::GOAWAY)));
         }
@@ -249,7 +251,7 @@ impl Reader {
                 }
                 Ok(Ok(_)) => Page::Gone,
                 Ok(Err(error)) => {
-                    debug!(%error, %log_id, "reading the past failed; trying again");
+                    debug!(error = %Causes(&*error), %log_id, "reading the past failed; trying again");
                     sleep(RETRY).await;
                     Page::NotNow
                 }

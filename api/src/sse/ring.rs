@@ -22,6 +22,7 @@ pub struct LogTail {
     // A std mutex: nothing awaits while it is held.
     live: Mutex<Live>,
     gone: AtomicBool,
+    taken_back: AtomicBool,
 }
 
 struct Live {
@@ -60,6 +61,7 @@ impl LogTail {
                 waiting: Slab::new(),
             }),
             gone: AtomicBool::new(false),
+            taken_back: AtomicBool::new(false),
         }
     }
 
@@ -130,6 +132,15 @@ impl LogTail {
     /// The log was deleted. Readers see it when they are woken.
     pub fn end(&self) {
         self.gone.store(true, Ordering::Release);
+    }
+
+    /// The log is shorter than it was. Readers see it when they are woken.
+    pub fn take_back(&self) {
+        self.taken_back.store(true, Ordering::Release);
+    }
+
+    pub fn is_taken_back(&self) -> bool {
+        self.taken_back.load(Ordering::Acquire)
     }
 
     pub fn is_gone(&self) -> bool {

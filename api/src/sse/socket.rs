@@ -1,20 +1,23 @@
 //! Connections that don't wait for ever: one whose peer takes nothing is cut, so that what it was owed is freed. With a
 //! bounded send buffer in the kernel, and the server library's own bounded one, a reader that does not read holds less than
-//! 1 MiB (invariant I10).
+//! 1 MiB (invariant I10). And one whose peer does not finish the head of a request, or is one too many, is closed.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 use tracing::{debug, warn};
+
+use crate::config::ApiConfig;
+use crate::crowds::{Admitted, Crowds};
 
 /// Connections that wait to be accepted: after a restart, everybody comes at once. The system's own limit may be lower.
 const BACKLOG: u32 = 8_192;
@@ -29,10 +32,12 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(200);
 pub struct GuardedListener {
     inner: TcpListener,
     stall_timeout: Duration,
+    head_timeout: Duration,
+    crowds: Arc<Crowds>,
 }
 
 impl GuardedListener {
-    pub fn bind(addr: SocketAddr, stall_timeout: Duration) -> io::Result<Self> {
+    pub fn bind(addr: SocketAddr, config: &ApiConfig) -> io::Result<Self> {
         let socket = if addr.is_ipv4() {
             TcpSocket::new_v4()
         } else {
@@ -42,18 +47,27 @@ impl GuardedListener {
         socket.set_reuseaddr(true)?;
         socket.bind(addr)?;
         let inner = socket.listen(BACKLOG)?;
-        Ok(Self { inner, stall_timeout })
+        Ok(Self {
+            inner,
+            stall_timeout: config.stall_timeout(),
+            head_timeout: config.head_timeout(),
+            crowds: Crowds::new(config),
+        })
     }
 
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.inner.local_addr()
     }
 
-    /// The next connection. What fails is tried again.
+    /// The next connection. What fails is tried again, and one too many is closed.
     pub async fn accept(&mut self) -> GuardedStream {
         loop {
             match self.inner.accept().await {
-                Ok((stream, _)) => {
+                Ok((stream, peer)) => {
+                    let Some(admitted) = self.crowds.admit(peer.ip()) else {
+                        debug!(%peer, "a connection too many was closed");
+                        continue;
+                    };
                     if let Err(error) = prepare(&stream) {
                         debug!(%error, "setting a connection's options failed");
                     }
@@ -61,7 +75,10 @@ impl GuardedListener {
                         inner: stream,
                         stall_timeout: self.stall_timeout,
                         stalled: None,
-                        is_flushed: Arc::default(),
+                        head_timeout: self.head_timeout,
+                        head: Some(Box::pin(sleep(self.head_timeout))),
+                        marks: Arc::new(Marks::new(&admitted)),
+                        _admitted: admitted,
                     };
                 }
                 Err(error) if is_of_the_peer(&error) => {}
@@ -88,21 +105,112 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))
 }
 
-/// A connection that fails when a write has made no progress for too long.
+/// What a connection and whoever serves it tell each other.
+pub struct Marks {
+    /// Whoever writes has flushed since its last write: nothing of it waits anywhere but in the kernel.
+    is_flushed: AtomicBool,
+    is_from_proxy: bool,
+    phase: AtomicU8,
+}
+
+/// The head of a request is awaited, or has begun.
+const HEAD: u8 = 0;
+/// A request is served. What comes is its body.
+const SERVING: u8 = 1;
+/// The request was answered; what comes is the next one.
+const BETWEEN: u8 = 2;
+
+impl Marks {
+    fn new(admitted: &Admitted) -> Self {
+        Self {
+            is_flushed: AtomicBool::new(false),
+            is_from_proxy: admitted.is_proxy(),
+            phase: AtomicU8::new(HEAD),
+        }
+    }
+
+    /// Whether all that was written has left whoever wrote it: they flush after they wrote.
+    pub fn is_flushed(&self) -> bool {
+        self.is_flushed.load(Ordering::Relaxed)
+    }
+
+    pub fn is_from_proxy(&self) -> bool {
+        self.is_from_proxy
+    }
+
+    /// A request's head is there.
+    pub fn head_came(&self) {
+        self.phase.store(SERVING, Ordering::Relaxed);
+    }
+
+    /// The answer to a request begins.
+    pub fn answered(&self) {
+        self.phase.store(BETWEEN, Ordering::Relaxed);
+    }
+}
+
+/// A connection that fails when a write has made no progress for too long, or when the head of a request does not come.
 pub struct GuardedStream {
     inner: TcpStream,
     stall_timeout: Duration,
     /// Runs while a write waits.
     stalled: Option<Pin<Box<Sleep>>>,
-    /// Whoever writes has flushed since its last write: nothing of it waits anywhere but in the kernel.
-    is_flushed: Arc<AtomicBool>,
+    head_timeout: Duration,
+    /// Runs while a head is awaited.
+    head: Option<Pin<Box<Sleep>>>,
+    marks: Arc<Marks>,
+    /// Its place among all connections.
+    _admitted: Admitted,
 }
 
 impl GuardedStream {
-    /// Tells, also when the stream is in others' hands, whether all that they have to say is written: they flush after they
-    /// wrote.
-    pub fn flush_mark(&self) -> Arc<AtomicBool> {
-        self.is_flushed.clone()
+    /// Stays true also when the stream is in others' hands.
+    pub fn marks(&self) -> Arc<Marks> {
+        self.marks.clone()
+    }
+
+    /// Something is written: who sends the next head before the answer to the last one has ended waits for that, and is not late.
+    fn answering(&mut self) {
+        let timeout = self.head_timeout;
+        if let Some(head) = &mut self.head {
+            head.as_mut().reset(Instant::now() + timeout);
+        }
+    }
+
+    /// No further request comes.
+    pub fn head_is_over(&mut self) {
+        self.marks.head_came();
+        self.head = None;
+    }
+
+    /// Judges the outcome of a read: a head that has begun has to come to its end in time.
+    fn watch_head(
+        &mut self,
+        context: &mut Context<'_>,
+        read: &Poll<io::Result<()>>,
+        is_more: bool,
+    ) -> Poll<io::Result<()>> {
+        match self.marks.phase.load(Ordering::Relaxed) {
+            SERVING => self.head = None,
+            BETWEEN => {
+                self.head = None;
+                if is_more {
+                    self.marks.phase.store(HEAD, Ordering::Relaxed);
+                    self.head = Some(Box::pin(sleep(self.head_timeout)));
+                }
+            }
+            _ => {}
+        }
+        let Some(head) = self.head.as_mut().filter(|_| read.is_pending()) else {
+            return Poll::Pending;
+        };
+        ready!(head.as_mut().poll(context));
+        metrics::counter!("rejoin_slow_heads_total").increment(1);
+        debug!(
+            "the head of a request did not come in {} ms; its connection is closed",
+            self.head_timeout.as_millis()
+        );
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
     /// Judges the outcome of a write.
@@ -129,7 +237,8 @@ impl GuardedStream {
 
 impl AsyncWrite for GuardedStream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
-        self.is_flushed.store(false, Ordering::Relaxed);
+        self.marks.is_flushed.store(false, Ordering::Relaxed);
+        self.answering();
         let write = Pin::new(&mut self.inner).poll_write(context, buffer);
         self.watch(context, write)
     }
@@ -139,7 +248,8 @@ impl AsyncWrite for GuardedStream {
         context: &mut Context<'_>,
         buffers: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.is_flushed.store(false, Ordering::Relaxed);
+        self.marks.is_flushed.store(false, Ordering::Relaxed);
+        self.answering();
         let write = Pin::new(&mut self.inner).poll_write_vectored(context, buffers);
         self.watch(context, write)
     }
@@ -149,7 +259,7 @@ impl AsyncWrite for GuardedStream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.is_flushed.store(true, Ordering::Relaxed);
+        self.marks.is_flushed.store(true, Ordering::Relaxed);
         Pin::new(&mut self.inner).poll_flush(context)
     }
 
@@ -164,6 +274,12 @@ impl AsyncRead for GuardedStream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.inner).poll_read(context, buffer);
+        let is_more = buffer.filled().len() > before;
+        match self.watch_head(context, &read, is_more) {
+            Poll::Ready(late) => Poll::Ready(late),
+            Poll::Pending => read,
+        }
     }
 }

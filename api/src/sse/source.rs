@@ -23,8 +23,8 @@ pub trait Source: Send + Sync {
     async fn page(&self, log_id: Uuid, after: i64) -> Result<Vec<StoredEvent>, Failed>;
     /// Which of these may still hold streams open.
     async fn standing(&self, grounds: &[Ground]) -> Result<Vec<Ground>, Failed>;
-    /// Which of these logs are still there.
-    async fn existing(&self, logs: &[Uuid]) -> Result<Vec<Uuid>, Failed>;
+    /// The last number of each of these logs that is still there.
+    async fn ends(&self, logs: &[Uuid]) -> Result<Vec<Cursor>, Failed>;
 }
 
 #[async_trait]
@@ -41,7 +41,7 @@ impl Source for Db {
         Ok(auth::still_standing(&self.sql, grounds).await?)
     }
 
-    async fn existing(&self, logs: &[Uuid]) -> Result<Vec<Uuid>, Failed> {
-        Ok(log::existing(&self.hot, logs).await?)
+    async fn ends(&self, logs: &[Uuid]) -> Result<Vec<Cursor>, Failed> {
+        Ok(log::ends(&self.hot, logs).await?)
     }
 }

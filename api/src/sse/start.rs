@@ -213,9 +213,18 @@ pub async fn open(
     let log_id = target.log_id();
     let cursor = match start {
         Start::Beginning => target.first_seq(),
+        // Never sent by this log: it was restored to an earlier moment, or the cursor is another one's.
+        Start::After(seq) if seq > ends.last_seq && on_gap == OnGap::Tell => {
+            let opening = Opening {
+                gap: Some(frame::gap(seq, ends.oldest_seq)),
+            };
+            return from_snapshot(state, permit, target, owner, ends, opening).await;
+        }
         Start::After(seq) if seq > ends.last_seq => {
             let detail = format!("the cursor {seq} is ahead of the log, which ends at {}", ends.last_seq);
-            return Err(Problem::bad_request("cursor_ahead", detail).with("lastSeq", json!(ends.last_seq)));
+            return Err(Problem::bad_request("cursor_ahead", detail)
+                .with("lastSeq", json!(ends.last_seq))
+                .with("snapshotUrl", json!(target.snapshot_url())));
         }
         Start::After(seq) => seq.max(target.first_seq()),
         Start::Now => ends.last_seq,

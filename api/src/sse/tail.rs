@@ -14,6 +14,7 @@ use metrics::{Counter, counter};
 use rejoin_shared::auth::Ground;
 use rejoin_shared::config::poll_interval;
 use rejoin_shared::events::log::{self, StoredEvent};
+use rejoin_shared::outage::Causes;
 use rejoin_shared::wakeup::{self, SharedBus, Wake};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -119,13 +120,21 @@ impl Subscription {
     pub fn is_gone(&self) -> bool {
         self.tail.is_gone()
     }
+
+    /// Whether the log is shorter than what was read of it: the database was restored to an earlier moment.
+    pub fn is_taken_back(&self) -> bool {
+        self.tail.is_taken_back()
+    }
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
         self.tail.leave(self.place);
         let mut followed = lock(&self.hub.followed);
-        if let Some(entry) = followed.get_mut(&self.log_id) {
+        // Of a log that was taken back, others may follow a new tail by now.
+        if let Some(entry) = followed.get_mut(&self.log_id)
+            && Arc::ptr_eq(&entry.tail, &self.tail)
+        {
             entry.readers -= 1;
             if entry.readers == 0 {
                 followed.remove(&self.log_id);
@@ -294,15 +303,25 @@ impl Hub {
 
     /// Reads on in these logs until nothing more is new. A database that is away is waited for.
     async fn read_on(&self, mut cursors: Vec<Cursor>) {
-        let mut said = false;
+        let (mut said, mut checked) = (false, false);
         while !cursors.is_empty() {
             self.counters.queries.increment(1);
             let failed = match timeout(QUERY_LIMIT, self.source.news(&cursors)).await {
+                // It may not be the database that it was.
+                Ok(Ok(_)) if said && !checked => {
+                    checked = self.check_logs(&cursors).await;
+                    if !checked {
+                        sleep(RETRY).await;
+                    }
+                    let followed = lock(&self.followed);
+                    cursors.retain(|(log_id, _)| followed.contains_key(log_id));
+                    continue;
+                }
                 Ok(Ok(events)) => {
                     cursors = self.append(&cursors, &events);
                     continue;
                 }
-                Ok(Err(error)) => error.to_string(),
+                Ok(Err(error)) => Causes(&*error).to_string(),
                 Err(_) => format!("no answer within {} s", QUERY_LIMIT.as_secs()),
             };
             if !said {
@@ -354,33 +373,57 @@ impl Hub {
                         }
                     }
                     // Checked again soon; as long as the database is away, streams have nothing to tell anyway.
-                    Ok(Err(error)) => debug!(%error, "checking who holds streams open failed"),
+                    Ok(Err(error)) => debug!(error = %Causes(&*error), "checking who holds streams open failed"),
                     Err(_) => debug!("checking who holds streams open took too long"),
                 }
             }
-            let logs: Vec<Uuid> = lock(&self.followed).keys().copied().collect();
+            let logs: Vec<Cursor> = {
+                let followed = lock(&self.followed);
+                followed
+                    .iter()
+                    .map(|(id, entry)| (*id, entry.tail.last_seq()))
+                    .collect()
+            };
             if !logs.is_empty() {
-                match timeout(QUERY_LIMIT, self.source.existing(&logs)).await {
-                    Ok(Ok(existing)) => self.end_logs(&logs, &existing.into_iter().collect()),
-                    Ok(Err(error)) => debug!(%error, "checking the logs of open streams failed"),
-                    Err(_) => debug!("checking the logs of open streams took too long"),
-                }
+                self.check_logs(&logs).await;
             }
         }
     }
 
-    fn end_logs(&self, asked: &[Uuid], existing: &HashSet<Uuid>) {
-        let mut some = false;
-        for entry in asked
-            .iter()
-            .filter(|log| !existing.contains(*log))
-            .filter_map(|log| lock(&self.followed).get(log).map(|entry| entry.tail.clone()))
-        {
-            entry.end();
-            some = true;
+    /// Ends the streams of logs that are gone, or shorter than what was read of them. False: the database could not be asked.
+    async fn check_logs(&self, logs: &[Cursor]) -> bool {
+        let ids: Vec<Uuid> = logs.iter().map(|(id, _)| *id).collect();
+        match timeout(QUERY_LIMIT, self.source.ends(&ids)).await {
+            Ok(Ok(ends)) => {
+                self.end_logs(logs, &ends.into_iter().collect());
+                return true;
+            }
+            Ok(Err(error)) => debug!(error = %Causes(&*error), "checking the logs of open streams failed"),
+            Err(_) => debug!("checking the logs of open streams took too long"),
         }
-        if some {
-            self.wake_all();
+        false
+    }
+
+    fn end_logs(&self, known: &[Cursor], ends: &HashMap<Uuid, i64>) {
+        let mut ended = Vec::new();
+        for (log_id, last_seq) in known {
+            let end = ends.get(log_id);
+            if end.is_some_and(|end| end >= last_seq) {
+                continue;
+            }
+            // Whoever comes next begins with a tail of its own.
+            if let Some(entry) = lock(&self.followed).remove(log_id) {
+                match end {
+                    None => entry.tail.end(),
+                    Some(_) => entry.tail.take_back(),
+                }
+                ended.push(entry.tail);
+            }
         }
+        if ended.is_empty() {
+            return;
+        }
+        self.beat.fetch_add(1, Ordering::Release);
+        ended.iter().for_each(|tail| tail.wake());
     }
 }

@@ -30,6 +30,7 @@ impl Sink {
                 run_id,
                 attempt: 1,
                 lost: CancellationToken::new(),
+                seen: Default::default(),
             })
         });
         Ok(Self {

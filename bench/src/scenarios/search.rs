@@ -287,7 +287,7 @@ async fn judge(
 ) -> Result<()> {
     let scope = Scope {
         types: vec!["Package".to_owned()],
-        labels: Vec::new(),
+        ..Scope::default()
     };
     let mut judged: Vec<(&str, [f64; 3])> = Vec::new();
     for (query, vector) in queries.iter().zip(vectors) {

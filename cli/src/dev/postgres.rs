@@ -58,6 +58,8 @@ pub struct PostgresOptions {
     pub extra_settings: Vec<(String, String)>,
     /// Begin as a streaming standby of this server (its socket's directory), not as a cluster of its own.
     pub standby_of: Option<PathBuf>,
+    /// The folder of the server's programs. None: the first server that is found on this machine.
+    pub programs: Option<PathBuf>,
 }
 
 impl PostgresOptions {
@@ -70,6 +72,7 @@ impl PostgresOptions {
             ephemeral: false,
             extra_settings: Vec::new(),
             standby_of: None,
+            programs: None,
         }
     }
 
@@ -436,7 +439,7 @@ impl Setup {
 /// A cluster that a server of these programs can run on.
 fn make_ready(place: &Place, options: &PostgresOptions) -> Result<Binaries> {
     let made_by = place.major()?;
-    let binaries = binaries::find(made_by, place.user.as_ref())?;
+    let binaries = binaries::find(options.programs.as_deref(), made_by, place.user.as_ref())?;
     match (made_by, &options.standby_of) {
         (Some(_), _) => place.clear_leftover()?,
         (None, None) => place.initialise(&binaries, SUPERUSER, options.durable)?,

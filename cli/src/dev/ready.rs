@@ -16,6 +16,8 @@ pub struct Ready {
     pub project_id: Uuid,
     pub user_id: Uuid,
     pub database_url: String,
+    /// Signs a browser in, once.
+    pub sign_in_url: String,
     pub pids: Pids,
 }
 
@@ -50,12 +52,11 @@ impl Ready {
         let first_worker = workers.first().map_or("PID", String::as_str);
         out.line(&format!(
             "\nRejoin is ready.\n\
-             \n  chat     {}/#key={}\n  API      {}\n  key      {}\n  project  {}\n  workers  {}\n\
-             \nOpen the chat in a browser (the address signs you in), or ask in another terminal:\n{find}  {rejoin} chat \"Which packages need libssl3, and why?\"\n\
+             \n  chat     {}\n  API      {}\n  key      {}\n  project  {}\n  workers  {}\n\
+             \nOpen the chat in a browser (the address signs you in once, within ten minutes; `{rejoin} sign-in` prints another), or ask in another terminal:\n{find}  {rejoin} chat \"Which packages need libssl3, and why?\"\n\
              \nThen ask again, kill the worker in mid-answer, and watch the answer go on:\n  kill -9 {first_worker}\n\
              {model}\nCtrl-C drains and stops everything.",
-            self.url,
-            self.api_key,
+            self.sign_in_url,
             self.url,
             self.api_key,
             self.project_id,

@@ -1,5 +1,6 @@
 //! Reading a file of tensors in the safetensors format: a length, a JSON header with name, type, shape and place of each, then the
-//! numbers, little-endian. Called when the model is loaded, and for each token's row of the vocabulary, which stays on disk.
+//! numbers, little-endian, of 32 or 16 bits. Called when the model is loaded, and for each token's row of the vocabulary, which stays on
+//! disk.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -7,12 +8,14 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Mutex;
 
+use half::f16;
 use ndarray::{Array1, Array2};
 use serde::Deserialize;
 
 /// Bytes of a header that is believed; a real one has some ten thousand.
 const MAX_HEADER_BYTES: u64 = 1024 * 1024;
 const F32_BYTES: usize = 4;
+const F16_BYTES: usize = 2;
 
 #[derive(Debug, Deserialize)]
 struct Entry {
@@ -101,18 +104,35 @@ impl Tensors {
     }
 
     fn numbers(&self, entry: &Entry, skipped: usize, count: usize) -> io::Result<Vec<f32>> {
+        let width = match entry.dtype.as_str() {
+            "F32" => F32_BYTES,
+            "F16" => F16_BYTES,
+            other => {
+                return Err(invalid(format!(
+                    "a tensor is of type {other}: only F32 and F16 can be read"
+                )));
+            }
+        };
         let [begin, end] = entry.data_offsets;
-        let needed = ((skipped + count) * F32_BYTES) as u64;
-        if entry.dtype != "F32" || end.checked_sub(begin).is_none_or(|bytes| bytes < needed) {
-            return Err(invalid("a tensor is not of 32-bit numbers, or shorter than its shape"));
+        let needed = ((skipped + count) * width) as u64;
+        if end.checked_sub(begin).is_none_or(|bytes| bytes < needed) {
+            return Err(invalid("a tensor is shorter than its shape"));
         }
-        let mut bytes = vec![0; count * F32_BYTES];
+        let mut bytes = vec![0; count * width];
         {
             let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            file.seek(SeekFrom::Start(self.data_begin + begin + (skipped * F32_BYTES) as u64))?;
+            file.seek(SeekFrom::Start(self.data_begin + begin + (skipped * width) as u64))?;
             file.read_exact(&mut bytes)?;
         }
-        let (numbers, _) = bytes.as_chunks::<F32_BYTES>();
-        Ok(numbers.iter().map(|number| f32::from_le_bytes(*number)).collect())
+        Ok(if width == F32_BYTES {
+            let (numbers, _) = bytes.as_chunks::<F32_BYTES>();
+            numbers.iter().map(|number| f32::from_le_bytes(*number)).collect()
+        } else {
+            let (numbers, _) = bytes.as_chunks::<F16_BYTES>();
+            numbers
+                .iter()
+                .map(|number| f16::from_le_bytes(*number).to_f32())
+                .collect()
+        })
     }
 }

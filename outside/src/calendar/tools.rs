@@ -2,10 +2,11 @@
 //!
 //! Invariant: in a conversation that is about a project of the work graph, that project's calendar is the only one there is.
 
+mod parse;
+
 use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
-use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use rejoin_shared::contexts::Focus;
 use rejoin_shared::conversations::Owner;
@@ -18,12 +19,14 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::changes::{self, Extent};
+use super::changes;
 use super::events::{self, Calendar, Content, Event};
 use super::occurrences::{self, AskError};
 use super::recurrence::read_time;
-use super::said::Said;
+use parse::{extent, id_of, required_id, said};
 
+/// Of a name that people are told [characters].
+const NAME_MAX_CHARS: usize = 80;
 /// Of a user who has none yet.
 const FIRST_CALENDAR: &str = "Calendar";
 const START: Parameter = Parameter::new(
@@ -188,16 +191,6 @@ fn away(error: sqlx::Error) -> ToolError {
     }
 }
 
-fn id_of(arguments: &Arguments, name: &str) -> Result<Option<Uuid>, ToolError> {
-    let text = arguments.text(name);
-    text.map(|text| text.parse().map_err(|_| told(format!("{name}: {text:?} is no id"))))
-        .transpose()
-}
-
-fn required_id(arguments: &Arguments, name: &str) -> Result<Uuid, ToolError> {
-    id_of(arguments, name)?.ok_or_else(|| told(format!("{name} is empty")))
-}
-
 fn focused(context: &ToolContext) -> Result<&Focus, ToolError> {
     let focus = context.focus.as_ref();
     focus.ok_or_else(|| told("this conversation is about no project of the work graph"))
@@ -271,28 +264,68 @@ impl Tool for CalendarTool {
             Verb::Update | Verb::SetOfProject => "update",
             Verb::Delete => "delete",
         };
-        let id: Option<Uuid> = arguments["event_id"].as_str().and_then(|id| id.parse().ok());
-        let said = arguments["title"].as_str().or(arguments["query"].as_str());
-        let name = match (id, context.user_id) {
-            (Some(id), Some(user_id)) => {
-                let owner = Owner {
-                    project_id: context.project_id,
-                    user_id,
-                };
-                let mut db = context.db.acquire().await.ok()?;
-                let event = events::locked(&mut db, owner, id).await.ok()?;
-                event.map(|event| event.content.title)
-            }
-            (_, _) => said.map(str::to_owned),
+        // Of the kinds that readers know, the nearest. It is no object of the work graph, and has no id there.
+        let entity_type = match self.verb {
+            Verb::List | Verb::Details | Verb::Create | Verb::Update | Verb::Delete => "task",
+            Verb::GetOfProject | Verb::SetOfProject => "project",
         };
         Some(Operation {
             action: action.to_owned(),
-            entity_type: "event".to_owned(),
-            entity_name: name.unwrap_or_default(),
+            entity_type: entity_type.to_owned(),
+            entity_name: self.named(context, &Arguments::of(arguments.clone())).await,
             status: String::new(),
-            entity_id: id,
+            entity_id: None,
         })
     }
+}
+
+impl CalendarTool {
+    /// What people are told that a call is about, never empty: a name that the call may know.
+    async fn named(&self, context: &ToolContext, arguments: &Arguments) -> String {
+        let found = match self.verb {
+            Verb::Create => arguments.text("title").map(str::to_owned),
+            Verb::Details | Verb::Update | Verb::Delete => title_of(context, arguments).await,
+            Verb::List => match arguments.text("query") {
+                Some(words) => Some(words.to_owned()),
+                None => calendar_of(context, arguments).await,
+            },
+            Verb::GetOfProject | Verb::SetOfProject => context.focus.as_ref().map(|focus| focus.project_name.clone()),
+        };
+        let otherwise = match self.verb {
+            Verb::Details | Verb::Create | Verb::Update | Verb::Delete => "event",
+            Verb::List | Verb::GetOfProject | Verb::SetOfProject => "calendar",
+        };
+        let found = found.filter(|name| !name.trim().is_empty());
+        let name = found.unwrap_or_else(|| otherwise.to_owned());
+        name.chars().take(NAME_MAX_CHARS).collect()
+    }
+}
+
+/// The title of the event that a call names, if the call may touch it.
+async fn title_of(context: &ToolContext, arguments: &Arguments) -> Option<String> {
+    let id = id_of(arguments, "event_id").ok()??;
+    let owner = Owner {
+        project_id: context.project_id,
+        user_id: context.user_id?,
+    };
+    let mut tx = walls::begin(&context.db, Asking::For(owner)).await.ok()?;
+    let event = known(&mut tx, context, owner, id).await.ok()?;
+    Some(event.content.title)
+}
+
+/// The name of the calendar that a list is of: the focus's project, or the one that the call names.
+async fn calendar_of(context: &ToolContext, arguments: &Arguments) -> Option<String> {
+    if let Some(focus) = &context.focus {
+        return Some(focus.project_name.clone());
+    }
+    let id = id_of(arguments, "calendar_id").ok()??;
+    let owner = Owner {
+        project_id: context.project_id,
+        user_id: context.user_id?,
+    };
+    let mut tx = walls::begin(&context.db, Asking::For(owner)).await.ok()?;
+    let calendars = allowed(&mut tx, context, owner, Some(id)).await.ok()?;
+    calendars.into_iter().next().map(|calendar| calendar.name)
 }
 
 fn calendar_shown(calendar: &Calendar) -> Value {
@@ -435,34 +468,5 @@ async fn first_calendar(
         false => Err(told(
             "no calendar could be made: the user may have too many, or another call has just made it; try again",
         )),
-    }
-}
-
-fn extent(arguments: &Arguments, zone: Tz) -> Result<Extent, ToolError> {
-    let at = || -> Result<DateTime<Utc>, ToolError> {
-        let text = arguments
-            .text("occurrence")
-            .ok_or_else(|| told("say `occurrence`: when the one that is meant begins"))?;
-        Ok(read_time(text, zone).map_err(told)?.0)
-    };
-    Ok(match arguments.text("scope") {
-        Some("this") => Extent::This(at()?),
-        Some("following") => Extent::Following(at()?),
-        _ => Extent::All,
-    })
-}
-
-/// What the arguments say of an event.
-fn said(arguments: &Arguments) -> Said {
-    let text = |name: &str| arguments.text(name).map(str::to_owned);
-    Said {
-        title: text("title"),
-        description: text("description"),
-        location: text("location"),
-        start: text("start"),
-        end: text("end"),
-        all_day: arguments.has("all_day").then(|| arguments.flag("all_day")),
-        time_zone: text("time_zone"),
-        rrule: text("rrule"),
     }
 }

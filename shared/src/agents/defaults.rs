@@ -247,6 +247,7 @@ fn tools(name: &str) -> Vec<String> {
             "bq_list_tables",
             "bq_inspect_table",
             "bq_execute_query",
+            "explain_query",
             "join_query_results",
         ],
         _ => &[

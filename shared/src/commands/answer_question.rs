@@ -1,10 +1,11 @@
-//! A question comes to its end: a person answers it, or its time is over. Whichever run waited for it alone goes on.
+//! A question comes to its end: a person answers it, by its id or by their next message, or its time is over. Whichever run waited for it
+//! alone goes on.
 
 use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{Command, CommandError, dispatch};
+use super::{Command, CommandError, dispatch, steer_run};
 use crate::events::kinds::Kind;
 use crate::events::log;
 use crate::questions::{self, Question};
@@ -96,6 +97,65 @@ impl Command for CloseQuestion<'_> {
         );
         closed.fetch_one(db).await
     }
+}
+
+/// A user's message that answers what runs of its conversation wait for.
+pub(super) struct Reply {
+    /// The run of the turn that goes on.
+    pub run_id: Uuid,
+    pub message_id: Uuid,
+    /// The number of its `message` event.
+    pub seq: i64,
+    pub wake: Wake,
+}
+
+/// Takes a message as the answer to the questions that are open in its conversation. None: there are none, or it answers none.
+///
+/// Questions of agents come first, and one message answers all of them. Where there are none, it may be the word that gives or refuses an
+/// approval, if there is one alone to be given. The caller holds the log's lock.
+pub(super) async fn reply(
+    db: &mut PgConnection,
+    conversation_id: Uuid,
+    message: &str,
+    attached_context: Option<&Value>,
+    by: Uuid,
+) -> Result<Option<Reply>, sqlx::Error> {
+    let (mut approvals, mut asked): (Vec<_>, Vec<_>) = questions::awaited_in(db, conversation_id)
+        .await?
+        .into_iter()
+        .partition(Question::is_approval);
+    if asked.is_empty() && approvals.len() == 1 {
+        asked.append(&mut approvals);
+    }
+    let answers: Vec<(Uuid, Uuid, Value)> = asked
+        .into_iter()
+        .filter_map(|question| Some((question.id, question.run_id, question.meant_by(message)?)))
+        .collect();
+    let Some((_, first, _)) = answers.first() else {
+        return Ok(None);
+    };
+    let turn = sqlx::query_as!(
+        Run,
+        "select root.* from kb.agent_runs r join kb.agent_runs root on root.id = r.root_run_id where r.id = $1",
+        first
+    )
+    .fetch_one(&mut *db)
+    .await?;
+    let ids: Vec<Uuid> = answers.iter().map(|(id, _, _)| *id).collect();
+    let (message_id, seq) = steer_run::tell(db, &turn, message, attached_context, &ids).await?;
+    let mut wake = Wake::log(conversation_id);
+    for (id, run_id, answer) in &answers {
+        let run = sqlx::query_as!(Run, "select * from kb.agent_runs where id = $1", run_id)
+            .fetch_one(&mut *db)
+            .await?;
+        wake.merge(close(db, &run, *id, "answered", Some(answer), Some(by)).await?);
+    }
+    Ok(Some(Reply {
+        run_id: turn.id,
+        message_id,
+        seq,
+        wake,
+    }))
 }
 
 /// Ends a question of `run`, tells of it, and wakes the run if it was the last thing that it waited for.

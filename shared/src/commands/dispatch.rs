@@ -5,12 +5,14 @@
 //! starts what comes after both, once (invariant I12). Agents that decide (which agent, is it good, what becomes of a failure) are runs of
 //! the task like the one that does its work.
 //!
+//! - `choosing` who is asked which agent a task gets
+//!
 //! Order of locks: a run's log (of a plan's step that is the log of the run that waits for the DAG), the DAG's row, the log of the run that
 //! waits for the DAG.
 
-use std::collections::HashMap;
+mod choosing;
+
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -18,7 +20,7 @@ use uuid::Uuid;
 
 use super::carry_out;
 use super::ends::RunEnd;
-use crate::agents::{self, AgentDefinition};
+use crate::agents::AgentDefinition;
 use crate::events::kinds::DoneStatus;
 use crate::events::log;
 use crate::graph::{Actor, ActorKind};
@@ -27,9 +29,10 @@ use crate::questions::{self, AnswerOption, NewQuestion};
 use crate::queue::{self, NewJob};
 use crate::runs::{self, NewRun, Run, Spawned};
 use crate::tasks::select::{self, Choice};
-use crate::tasks::{self, Dag, Role, Task, mirror};
+use crate::tasks::{self, Dag, Role, Task, mirror, sessions};
 use crate::wakeup::Wake;
 use crate::{ids, waits};
+use choosing::{Known, agents_for, agents_of, ask_model, select_input, selected, standing};
 
 /// Agents that are chosen among.
 const AGENTS: i64 = 500;
@@ -39,6 +42,12 @@ const INPUT_MAX_CHARS: usize = 8_000;
 const INPUTS_MAX_CHARS: usize = 60_000;
 /// Of an output that an agent judges.
 const OUTPUT_MAX_CHARS: usize = 40_000;
+
+/// Who writes the objects of tasks and sessions.
+const SYSTEM: Actor = Actor {
+    kind: ActorKind::System,
+    id: None,
+};
 
 /// What becomes of a task that was tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +64,7 @@ enum Verdict {
 /// Starts what may start. The caller holds the DAG's lock.
 pub(super) async fn dispatch(db: &mut PgConnection, dag: &Dag) -> Result<Wake, sqlx::Error> {
     let mut wake = Wake::default();
-    let mut known = Known::default();
+    let mut known = Known::of(db, dag).await?;
     let may_start = dag.state == "active";
     loop {
         let free = match may_start {
@@ -77,47 +86,45 @@ pub(super) async fn dispatch(db: &mut PgConnection, dag: &Dag) -> Result<Wake, s
                     start(db, dag, &task, &agents, &name, &because, Role::Work, &input).await?
                 }
                 Choice::Ask { selector } => {
-                    let input = select_input(&task, &agents, &selector);
+                    let input = select_input(&task, agents.iter().filter(|agent| agent.name != selector));
                     start(db, dag, &task, &agents, &selector, "", Role::Select, &input).await?
                 }
+                Choice::Tie {
+                    among,
+                    else_agent,
+                    because,
+                } => match known.selector_model(db, dag).await? {
+                    Some(model) => {
+                        let input = select_input(&task, agents.iter().filter(|agent| among.contains(&agent.name)));
+                        ask_model(db, dag, &task, &model, &input).await?
+                    }
+                    None => {
+                        let input = work_input(db, &task).await?;
+                        start(db, dag, &task, &agents, &else_agent, &because, Role::Work, &input).await?
+                    }
+                },
                 Choice::Nobody(why) => fail(db, dag, &task, &why, None).await?,
             });
         }
+    }
+    if may_start {
+        end_what_is_stuck(db, dag).await?;
     }
     wake.merge(end_if_over(db, dag).await?);
     Ok(wake)
 }
 
-/// The agents that were read in this transaction.
-#[derive(Default)]
-struct Known {
-    all: Option<Arc<[AgentDefinition]>>,
-    /// Of tasks that name theirs: there may be very many agents.
-    named: HashMap<String, Arc<[AgentDefinition]>>,
-}
-
-/// Those among which a task's is.
-async fn agents_for(
-    db: &mut PgConnection,
-    dag: &Dag,
-    task: &Task,
-    known: &mut Known,
-) -> Result<Arc<[AgentDefinition]>, sqlx::Error> {
-    if let Some(name) = &task.wanted_agent {
-        if let Some(found) = known.named.get(name) {
-            return Ok(found.clone());
-        }
-        let found = agents::find_by_name(&mut *db, dag.project_id, name).await?;
-        let found: Arc<[AgentDefinition]> = found.into_iter().collect();
-        known.named.insert(name.clone(), found.clone());
-        return Ok(found);
+/// Tasks that nothing lets go any more: nothing is under way and nothing may start. A DAG has no cycle when it is made; but its `blocks`
+/// relationships are in the graph, where they can be deleted. Without this such a DAG would never end.
+async fn end_what_is_stuck(db: &mut PgConnection, dag: &Dag) -> Result<(), sqlx::Error> {
+    for id in tasks::stuck(db, dag).await? {
+        let why = "it waits for a task that does not let it go: the relationships `blocks` of this DAG were changed, or lead in a circle. \
+                   Make a new DAG of what is left.";
+        tasks::end(db, id, "failed", None, Some(why)).await?;
+        follow(db, dag, id).await?;
+        tracing::warn!(dag = %dag.id, task = %id, "a task waits for what never ends; it was given up");
     }
-    if let Some(all) = &known.all {
-        return Ok(all.clone());
-    }
-    let all: Arc<[AgentDefinition]> = agents::list(&mut *db, dag.project_id, None, AGENTS).await?.into();
-    known.all = Some(all.clone());
-    Ok(all)
+    Ok(())
 }
 
 /// A run that was about a task has ended.
@@ -139,8 +146,11 @@ pub(super) async fn settled(db: &mut PgConnection, run: &Run, end: &RunEnd<'_>) 
         return Ok(Wake::default());
     };
     let mut wake = match task.role.as_deref().and_then(Role::parse) {
-        Some(Role::Select) => selected(db, &dag, &task, end).await?,
-        Some(Role::Work) => worked(db, &dag, &task, end).await?,
+        Some(Role::Select) => selected(db, &dag, &task, run, end).await?,
+        Some(Role::Work) => {
+            sessions::end(db, run, end.status.state(), SYSTEM).await?;
+            worked(db, &dag, &task, end).await?
+        }
         Some(role @ (Role::Judge | Role::Triage)) => {
             let verdict = verdict_of(role, &task, end);
             conclude(db, &dag, &task, verdict, run).await?
@@ -174,35 +184,12 @@ pub(super) async fn decided(db: &mut PgConnection, run: &Run, decision: Option<&
     Ok(wake)
 }
 
-async fn selected(db: &mut PgConnection, dag: &Dag, task: &Task, end: &RunEnd<'_>) -> Result<Wake, sqlx::Error> {
-    let agents = agents::list(&mut *db, dag.project_id, None, AGENTS).await?;
-    let selector = dag.selector_agent.as_deref().unwrap_or_default();
-    let name = match end.status {
-        DoneStatus::Completed => select::answered(end.text, &agents),
-        DoneStatus::Failed | DoneStatus::Cancelled | DoneStatus::Paused => None,
-    };
-    match name.filter(|name| name != selector) {
-        Some(name) => {
-            let input = work_input(db, task).await?;
-            let because = format!("{selector} chose it");
-            start(db, dag, task, &agents, &name, &because, Role::Work, &input).await
-        }
-        None => {
-            let why = format!(
-                "{selector}, which was to choose an agent, named none: {}",
-                shortened(end.text, 500)
-            );
-            fail(db, dag, task, &why, None).await
-        }
-    }
-}
-
 async fn worked(db: &mut PgConnection, dag: &Dag, task: &Task, end: &RunEnd<'_>) -> Result<Wake, sqlx::Error> {
     if end.status == DoneStatus::Completed {
         let Some(judge) = &dag.judge_agent else {
             return complete(db, dag, task, end.text).await;
         };
-        let agents = agents::list(&mut *db, dag.project_id, None, AGENTS).await?;
+        let agents = agents_of(db, dag).await?;
         tasks::note(db, task.id, Some(end.text), None).await?;
         let input = format!(
             "Judge whether this output fulfils its task. Answer with JSON alone: {{\"verdict\": \"accept\" | \"retry\" | \"escalate\", \
@@ -224,7 +211,7 @@ async fn worked(db: &mut PgConnection, dag: &Dag, task: &Task, end: &RunEnd<'_>)
     match &dag.triage_agent {
         None => retry_or_fail(db, dag, task, &failure).await,
         Some(triage) => {
-            let agents = agents::list(&mut *db, dag.project_id, None, AGENTS).await?;
+            let agents = agents_of(db, dag).await?;
             tasks::note(db, task.id, None, Some(&failure)).await?;
             let input = format!(
                 "A task failed. Say what becomes of it. Answer with JSON alone: {{\"verdict\": \"retry\" | \"skip\" | \"fail\" | \"escalate\", \
@@ -384,6 +371,9 @@ async fn start(
     role: Role,
     input: &str,
 ) -> Result<Wake, sqlx::Error> {
+    if let Some(withdrawn) = standing(db, dag).await?.withdrawn() {
+        return fail(db, dag, task, &withdrawn.to_string(), task.summary.as_deref()).await;
+    }
     let Some(definition) = agents.iter().find(|known| known.name == agent) else {
         return fail(
             db,
@@ -437,18 +427,15 @@ async fn start(
     tasks::assign(db, task.id, id, role, agent, because).await?;
     if role == Role::Work {
         follow(db, dag, task.id).await?;
+        sessions::begin(db, task, id, agent, SYSTEM).await?;
     }
     Ok(Wake::queue(queue::DEFAULT_QUEUE))
 }
 
 pub(super) async fn follow(db: &mut PgConnection, dag: &Dag, task: Uuid) -> Result<(), sqlx::Error> {
-    let actor = Actor {
-        kind: ActorKind::System,
-        id: None,
-    };
     match tasks::get(&mut *db, task).await? {
         Some(task) => {
-            mirror::follow(db, &task, actor).await?;
+            mirror::follow(db, &task, SYSTEM).await?;
             carry_out::follow(db, dag, &task).await
         }
         None => Ok(()),
@@ -471,17 +458,6 @@ async fn work_input(db: &mut PgConnection, task: &Task) -> Result<String, sqlx::
         let _ = write!(input, "\n## An earlier try was no good\n{failure}\n");
     }
     Ok(input)
-}
-
-fn select_input(task: &Task, agents: &[AgentDefinition], selector: &str) -> String {
-    let mut input = format!(
-        "Say which agent is to do this task. Answer with JSON alone: {{\"agent\": \"name\", \"reason\": \"…\"}}.\n\n# Task: {}\n{}\n\n# Agents\n",
-        task.title, task.description
-    );
-    for agent in agents.iter().filter(|agent| agent.name != selector) {
-        let _ = writeln!(input, "- {}: {}", agent.name, agent.description);
-    }
-    input
 }
 
 fn shortened(text: &str, max_chars: usize) -> String {

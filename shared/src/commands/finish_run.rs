@@ -9,6 +9,7 @@ use super::{Command, FencedError, wire_time};
 use crate::contexts::Context;
 use crate::events::kinds::{DoneStatus, Kind, MessageBody};
 use crate::events::log;
+use crate::events::writer::Seen;
 use crate::messages::{self, NewMessage, Role};
 use crate::queue::{self, settle};
 use crate::runs::Run;
@@ -30,6 +31,8 @@ pub struct RunError {
 pub struct FinishRun<'a> {
     pub run: &'a Run,
     pub attempt: i32,
+    /// What the attempt has seen of the log: what this appends must follow it.
+    pub seen: &'a Seen,
     pub status: DoneStatus,
     /// The reply's text; with a status other than completed, what there was of it. Empty: no message is stored.
     pub text: &'a str,
@@ -63,6 +66,10 @@ impl Command for FinishRun<'_> {
             self.attempt
         );
         ended.fetch_one(db).await
+    }
+
+    fn committed(&self) {
+        self.seen.committed();
     }
 }
 
@@ -129,6 +136,9 @@ impl FinishRun<'_> {
         events.push(end.last_event(run));
         let behind = i64::try_from(events.len() - 1 - message_at).unwrap_or_default();
         let done_seq = log::append(db, run.log_id, Some(run.root_run_id), &events).await?;
+        if !self.seen.follows(done_seq, events.len()) {
+            return Ok(None);
+        }
 
         if let Some((id, conversation_id)) = message {
             let retrieval_context = json!({ "agent_run_id": run.id });

@@ -5,6 +5,7 @@ use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
 use super::{Command, CreateDag, DagError, PostError, TriggerRun};
+use crate::makers::{self, Withdrawn};
 use crate::schedules::{self, Outcome, Schedule, ScheduleContent, Target};
 use crate::tasks::spec::DagSpec;
 use crate::wakeup::Wake;
@@ -36,6 +37,8 @@ pub enum Started {
 enum Refused {
     /// For whoever made the schedule.
     Words(String),
+    /// Nothing is started in the maker's name any more, also not the next time.
+    Withdrawn(Withdrawn),
     Database(sqlx::Error),
 }
 
@@ -57,7 +60,7 @@ impl Command for FireSchedule {
         let content = ScheduleContent::from(&schedule);
         let now = schedules::now(db).await?;
         let due = content.due(schedule.next_at.unwrap_or(now), now);
-        let mut wake = Wake::default();
+        let (mut wake, mut next_at) = (Wake::default(), due.next);
         let (started, error) = match due.fire {
             None => (
                 None,
@@ -77,6 +80,10 @@ impl Command for FireSchedule {
                         savepoint.rollback().await?;
                         let words = match refused {
                             Refused::Words(words) => words,
+                            Refused::Withdrawn(withdrawn) => {
+                                next_at = None;
+                                format!("switched off: {withdrawn}")
+                            }
                             Refused::Database(error) => format!("the database refused it: {error}"),
                         };
                         (None, Some(words))
@@ -89,7 +96,7 @@ impl Command for FireSchedule {
             run_id: started.and_then(Started::run),
             dag_id: started.and_then(Started::dag),
             error: error.as_deref(),
-            next_at: due.next,
+            next_at,
         };
         schedules::fired(db, schedule.id, outcome).await?;
         Ok(Some(Fired {
@@ -132,6 +139,10 @@ impl Started {
 }
 
 async fn start(db: &mut PgConnection, schedule: &Schedule, target: Target) -> Result<(Started, Wake), Refused> {
+    let maker = makers::standing(&mut *db, schedule.project_id, schedule.created_by).await?;
+    if let Some(withdrawn) = maker.withdrawn() {
+        return Err(Refused::Withdrawn(withdrawn));
+    }
     if let Some(what) = schedules::exhausted(db, schedule.project_id).await? {
         return Err(Refused::Words(format!(
             "the project has used up its {what} of today (UTC); an operator can raise the quota"
@@ -140,6 +151,7 @@ async fn start(db: &mut PgConnection, schedule: &Schedule, target: Target) -> Re
     match target {
         Target::Agent { name, input } => {
             let definition = agents::find_by_name(&mut *db, schedule.project_id, &name).await?;
+            let definition = definition.filter(|found| found.is_open() || maker.reaches_internal_agents());
             let gone = || Refused::Words(format!("there is no agent {name}: make it, or change the schedule"));
             let definition = definition.ok_or_else(gone)?;
             let trigger = TriggerRun {

@@ -105,7 +105,7 @@ impl Command for ForkRun<'_> {
             .await?
             .filter(|fork| fork.conversation_id.is_some())
         {
-            steer_run::tell(db, &fork, self.message.unwrap_or(&source.input)).await?;
+            steer_run::tell(db, &fork, self.message.unwrap_or(&source.input), None, &[]).await?;
         }
         run_messages::copy(db, id, &messages).await?;
         tool_calls::copy(db, source.id, id, self.step).await?;

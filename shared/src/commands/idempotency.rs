@@ -38,6 +38,32 @@ pub async fn run_of_key(db: &mut PgConnection, owner: Owner, key: &str) -> Resul
 }
 
 impl Idempotency {
+    /// Says what the key, which this transaction has taken, stands for.
+    pub(super) async fn stands_for(
+        &self,
+        db: &mut PgConnection,
+        owner: Owner,
+        conversation_id: Uuid,
+        message_id: Uuid,
+        run_id: Uuid,
+        cursor: i64,
+    ) -> Result<(), sqlx::Error> {
+        sqlx::query!(
+            "update kb.idempotency_keys set conversation_id = $4, message_id = $5, run_id = $6, cursor = $7
+             where project_id = $1 and user_id = $2 and key = $3",
+            owner.project_id,
+            owner.user_id,
+            self.key,
+            conversation_id,
+            message_id,
+            run_id,
+            cursor
+        )
+        .execute(db)
+        .await?;
+        Ok(())
+    }
+
     /// Takes the key for `run_id`, waiting for another request that is taking it right now. Some: it was taken, by the same body.
     pub(super) async fn claim(
         &self,

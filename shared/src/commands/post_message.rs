@@ -1,10 +1,11 @@
-//! A user's message: stored, with the run that will answer it, its job, and the log's `message` event (invariants I1, I8).
+//! A user's message: stored, with the run that will answer it, its job, and the log's `message` event (invariants I1, I8). Where a run of
+//! the conversation waits for an answer, the message is that answer, and its run goes on.
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{CancelRun, Command, Idempotency, wire_time};
+use super::{CancelRun, Command, Idempotency, answer_question, wire_time};
 use crate::consoles::attached::{self, Attached};
 use crate::conversations::{self, Owner};
 use crate::events::kinds::{Event, Kind, MessageBody};
@@ -12,7 +13,7 @@ use crate::events::log;
 use crate::messages::{self, NewMessage, Role};
 use crate::projects::Exhausted;
 use crate::queue::{self, NewJob};
-use crate::reception::{self, Received};
+use crate::reception::{self, Received, Reception};
 use crate::sabotage::{self, Break};
 use crate::wakeup::Wake;
 use crate::{agents, ids, runs};
@@ -20,8 +21,10 @@ use crate::{agents, ids, runs};
 /// What happens to a message while a run of its conversation is active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnBusy {
-    /// It waits its turn, in order.
+    /// It answers what the active run asks; where that asks nothing, it waits its turn.
     #[default]
+    Answer,
+    /// It waits its turn, in order.
     Enqueue,
     /// It is refused.
     Reject,
@@ -102,13 +105,11 @@ impl Command for PostMessage {
             });
         }
 
-        if let Some(exhausted) = self.exhausted {
-            return Err(PostError::Exhausted(exhausted));
-        }
         let mut wake = Wake::default();
-        let mut received = None;
+        let mut received = Reception::Plain;
         let (conversation_id, definition_id) = match self.conversation_id {
             None => {
+                self.within_quota()?;
                 if let Some(id) = self.agent_definition_id {
                     let known = agents::get(db, self.owner.project_id, id).await?;
                     known
@@ -117,10 +118,10 @@ impl Command for PostMessage {
                 }
                 let id = ids::new();
                 if self.agent_definition_id.is_none() {
-                    received = reception::receive(db, self.owner, id, &self.message, &self.consoles).await?;
+                    let context = self.attached_context.as_ref();
+                    received = reception::receive(db, self.owner, id, &self.message, &self.consoles, context).await?;
                 }
-                let routed = received.as_ref().and_then(|received| received.agent.as_ref());
-                let agent = self.agent_definition_id.or(routed.map(|(id, _)| *id));
+                let agent = self.agent_definition_id.or(received.agent());
                 let title = conversations::title_of(&self.message);
                 conversations::create(db, id, self.owner, &title, agent, &json!({})).await?;
                 (id, agent)
@@ -131,8 +132,15 @@ impl Command for PostMessage {
                     .ok_or(PostError::ConversationNotFound)?;
                 // Posts to one conversation take turns from here on, so that jobs and events have the same order.
                 log::lock(db, id).await?.ok_or(PostError::ConversationNotFound)?;
+                // What is asked belongs to a turn that has begun: its answer is no new one.
+                if self.on_busy == OnBusy::Answer
+                    && let Some(posted) = self.reply(db, id).await?
+                {
+                    return Ok(posted);
+                }
+                self.within_quota()?;
                 match self.on_busy {
-                    OnBusy::Enqueue => {}
+                    OnBusy::Answer | OnBusy::Enqueue => {}
                     OnBusy::Reject => {
                         if let Some(active) = runs::active_of_conversation(db, id).await?.first() {
                             return Err(PostError::Busy { run_id: *active });
@@ -196,9 +204,7 @@ impl Command for PostMessage {
             task_id: None,
         };
         runs::insert(db, run).await?;
-        if let Some(received) = &received {
-            runs::set_routing(db, run_id, &received.to_json()).await?;
-        }
+        reception::note(db, self.owner.project_id, run_id, &received).await?;
         let job = NewJob {
             project_id: self.owner.project_id,
             run_id: Some(run_id),
@@ -208,18 +214,9 @@ impl Command for PostMessage {
         };
         queue::enqueue(db, &job).await?;
         if let Some(idempotency) = &self.idempotency {
-            sqlx::query!(
-                "update kb.idempotency_keys set conversation_id = $4, message_id = $5, cursor = $6
-                 where project_id = $1 and user_id = $2 and key = $3",
-                self.owner.project_id,
-                self.owner.user_id,
-                idempotency.key,
-                conversation_id,
-                message_id,
-                seq - 1
-            )
-            .execute(db)
-            .await?;
+            idempotency
+                .stands_for(db, self.owner, conversation_id, message_id, run_id, seq - 1)
+                .await?;
         }
         wake.merge(Wake::queue(queue::DEFAULT_QUEUE).and(Wake::log(conversation_id)));
         Ok(Posted {
@@ -228,16 +225,51 @@ impl Command for PostMessage {
             run_id,
             cursor: seq - 1,
             fresh: true,
-            routed: received,
+            routed: received.routed(),
             wake,
         })
     }
 
     async fn happened(&self, db: &mut PgConnection, posted: &Posted) -> Result<bool, sqlx::Error> {
+        // By its message: the run may be older.
         let known = sqlx::query_scalar!(
-            r#"select exists (select from kb.agent_runs where id = $1) as "there!""#,
-            posted.run_id
+            r#"select exists (select from kb.chat_messages where id = $1) as "there!""#,
+            posted.message_id
         );
         known.fetch_one(db).await
+    }
+}
+
+impl PostMessage {
+    fn within_quota(&self) -> Result<(), PostError> {
+        self.exhausted
+            .map_or(Ok(()), |exhausted| Err(PostError::Exhausted(exhausted)))
+    }
+
+    /// Answers what runs of the conversation wait for. None: the message answers nothing.
+    async fn reply(&self, db: &mut PgConnection, conversation_id: Uuid) -> Result<Option<Posted>, PostError> {
+        let context = self.attached_context.as_ref();
+        let replied = answer_question::reply(db, conversation_id, &self.message, context, self.owner.user_id).await?;
+        let Some(reply) = replied else {
+            return Ok(None);
+        };
+        if !self.consoles.is_empty() {
+            attached::attach(db, self.owner, conversation_id, &self.consoles).await?;
+        }
+        let cursor = reply.seq - 1;
+        if let Some(idempotency) = &self.idempotency {
+            idempotency
+                .stands_for(db, self.owner, conversation_id, reply.message_id, reply.run_id, cursor)
+                .await?;
+        }
+        Ok(Some(Posted {
+            conversation_id,
+            message_id: reply.message_id,
+            run_id: reply.run_id,
+            cursor,
+            fresh: true,
+            routed: None,
+            wake: reply.wake,
+        }))
     }
 }

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::{Command, FencedError};
 use crate::events::kinds::Kind;
 use crate::events::log;
+use crate::events::writer::Seen;
 use crate::queue::settle;
 use crate::runs::{self, Run, TreeUse};
 use crate::wakeup::Wake;
@@ -27,6 +28,8 @@ pub struct AskedCall<'a> {
 pub struct RecordStep<'a> {
     pub run: &'a Run,
     pub attempt: i32,
+    /// What the attempt has seen of the log: what this appends must follow it.
+    pub seen: &'a Seen,
     /// The row of the assistant's message, made by the caller.
     pub message_id: Uuid,
     /// 1 for the first model call of the run.
@@ -44,6 +47,8 @@ pub struct RecordStep<'a> {
     pub cost_usd: f64,
     /// Messages to the run that are among the injected ones.
     pub mail: &'a [i64],
+    /// Whether readers are told what the run has used: not without a stream callback.
+    pub publish: bool,
 }
 
 /// A step on record.
@@ -69,6 +74,10 @@ impl Command for RecordStep<'_> {
             self.message_id
         );
         known.fetch_one(db).await
+    }
+
+    fn committed(&self) {
+        self.seen.committed();
     }
 }
 
@@ -104,7 +113,17 @@ impl RecordStep<'_> {
             )
             .await?;
         }
-        let seq = log::append(db, run.log_id, Some(run.root_run_id), &[run.event(self.usage.clone())]).await?;
+        let usage = [run.event(self.usage.clone())];
+        let seq = match self.publish {
+            true => {
+                let seq = log::append(db, run.log_id, Some(run.root_run_id), &usage).await?;
+                if !self.seen.follows(seq, 1) {
+                    return Ok(None);
+                }
+                seq
+            }
+            false => run.safe_seq.unwrap_or(run.first_seq),
+        };
         inbox::taken(db, self.mail).await?;
         let tree = runs::record_step(
             db,

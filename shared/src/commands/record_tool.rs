@@ -9,6 +9,7 @@ use super::{Command, FencedError};
 use crate::contexts::{self, Context};
 use crate::events::kinds::{Kind, Operation, ToolStatus};
 use crate::events::log;
+use crate::events::writer::Seen;
 use crate::queue::settle;
 use crate::runs::Run;
 use crate::sabotage::{self, Break};
@@ -21,6 +22,8 @@ use crate::{ids, run_messages};
 pub struct ToolStarted<'a> {
     pub run: &'a Run,
     pub attempt: i32,
+    /// What the attempt has seen of the log: what this appends must follow it.
+    pub seen: &'a Seen,
     /// The row of the call.
     pub id: Uuid,
     pub call_id: &'a str,
@@ -49,6 +52,10 @@ impl Command for ToolStarted<'_> {
             self.id
         );
         running.fetch_one(db).await
+    }
+
+    fn committed(&self) {
+        self.seen.committed();
     }
 }
 
@@ -79,10 +86,14 @@ impl ToolStarted<'_> {
             duration_ms: None,
         };
         if self.publish {
-            append_and_move_safe_point(db, run, started).await?;
+            let mut told = Told::of(run, self.seen);
+            told.append(db, started).await?;
             if let Some(operation) = self.operation {
                 let operation = operation.clone();
-                append_and_move_safe_point(db, run, Kind::Operation { operation }).await?;
+                told.append(db, Kind::Operation { operation }).await?;
+            }
+            if !told.follows {
+                return Ok(None);
             }
         }
         Ok(Some((true, Wake::log(run.log_id))))
@@ -94,6 +105,8 @@ impl ToolStarted<'_> {
 pub struct ToolEnded<'a> {
     pub run: &'a Run,
     pub attempt: i32,
+    /// What the attempt has seen of the log: what this appends must follow it.
+    pub seen: &'a Seen,
     pub step_number: i32,
     pub id: Uuid,
     pub call_id: &'a str,
@@ -135,6 +148,10 @@ impl Command for ToolEnded<'_> {
         );
         ended.fetch_one(db).await
     }
+
+    fn committed(&self) {
+        self.seen.committed();
+    }
 }
 
 impl ToolEnded<'_> {
@@ -160,6 +177,7 @@ impl ToolEnded<'_> {
         if !self.publish {
             return Ok(Some(Wake::default()));
         }
+        let mut told = Told::of(run, self.seen);
         if let Some(input) = self.announce {
             let started = Kind::McpTool {
                 call_id: self.call_id.to_owned(),
@@ -170,7 +188,7 @@ impl ToolEnded<'_> {
                 error: None,
                 duration_ms: None,
             };
-            append_and_move_safe_point(db, run, started).await?;
+            told.append(db, started).await?;
         }
         let status = match self.status {
             CallStatus::Completed => ToolStatus::Completed,
@@ -187,12 +205,12 @@ impl ToolEnded<'_> {
             error: self.error.map(str::to_owned),
             duration_ms: Some(self.duration_ms),
         };
-        append_and_move_safe_point(db, run, ended).await?;
+        told.append(db, ended).await?;
         if let Some(operation) = self.operation.clone() {
-            append_and_move_safe_point(db, run, Kind::Operation { operation }).await?;
+            told.append(db, Kind::Operation { operation }).await?;
         }
         for event in &self.events {
-            append_and_move_safe_point(db, run, event.clone()).await?;
+            told.append(db, event.clone()).await?;
         }
         if let Some(context) = self.context {
             contexts::lead_run(db, run.id, run.root_run_id, context).await?;
@@ -200,22 +218,43 @@ impl ToolEnded<'_> {
                 let before = contexts::turn_to(db, conversation_id, context).await?;
                 if before.and_then(|before| before.focus) != context.focus {
                     let focus = context.focus.as_ref().map(|focus| json!(focus));
-                    append_and_move_safe_point(db, run, Kind::FocusChanged { focus }).await?;
+                    told.append(db, Kind::FocusChanged { focus }).await?;
                 }
             }
         }
-        Ok(Some(Wake::log(run.log_id)))
+        Ok(told.follows.then(|| Wake::log(run.log_id)))
     }
 }
 
+/// What a command tells readers, one event after the other, and whether it follows what its attempt has seen.
+struct Told<'a> {
+    run: &'a Run,
+    seen: &'a Seen,
+    follows: bool,
+}
+
+impl<'a> Told<'a> {
+    fn of(run: &'a Run, seen: &'a Seen) -> Self {
+        let follows = true;
+        Self { run, seen, follows }
+    }
+
+    async fn append(&mut self, db: &mut PgConnection, kind: Kind) -> Result<(), sqlx::Error> {
+        let seq = append_and_move_safe_point(db, self.run, kind).await?;
+        self.follows &= self.seen.follows(seq, 1);
+        Ok(())
+    }
+}
+
+/// Returns the event's number.
 pub(super) async fn append_and_move_safe_point(
     db: &mut PgConnection,
     run: &Run,
     kind: Kind,
-) -> Result<(), sqlx::Error> {
+) -> Result<i64, sqlx::Error> {
     let seq = log::append(db, run.log_id, Some(run.root_run_id), &[run.event(kind)]).await?;
     sqlx::query!("update kb.agent_runs set safe_seq = $2 where id = $1", run.id, seq)
         .execute(db)
         .await?;
-    Ok(())
+    Ok(seq)
 }

@@ -74,7 +74,7 @@ impl Command for ResumeRun<'_> {
             .unwrap_or_default();
         let mut wake = Wake::queue(queue::DEFAULT_QUEUE);
         if let Some(message) = self.message {
-            steer_run::tell(db, &run, message).await?;
+            steer_run::tell(db, &run, message, None, &[]).await?;
             wake.merge(Wake::log(log_id));
         }
         reopen(db, &run, self.message).await?;

@@ -34,6 +34,8 @@ pub struct StartRun<'a> {
     pub context: Option<&'a TurnContext>,
     /// What it is in a plan, where that was not said before.
     pub part: Option<Part>,
+    /// Whether readers are told how the agent was chosen.
+    pub tells_routing: bool,
     /// Why an earlier attempt did not finish, for `reset`.
     pub reason: &'a str,
 }
@@ -106,7 +108,7 @@ impl StartRun<'_> {
             }
         };
         let mut events = vec![run.event(event)];
-        if let (Started::Fresh, Some(routing)) = (started, &run.routing) {
+        if let (Started::Fresh, Some(routing), true) = (started, &run.routing, self.tells_routing) {
             events.push(run.event(Kind::Telemetry {
                 name: "routing".to_owned(),
                 data: routing.clone(),
@@ -120,13 +122,15 @@ impl StartRun<'_> {
             events.extend(kinds.into_iter().map(|kind| run.event(kind)));
         }
         let about = turn.map(|turn| turn.context.to_json());
+        let idle_s = idle_s(db, run, started).await?;
         let seq = log::append(db, run.log_id, Some(run.root_run_id), &events).await?;
         let run = sqlx::query_as!(
             Run,
             "update kb.agent_runs
              set state = 'running', attempt = $2, safe_seq = $3, started_at = coalesce(started_at, now()),
                  model = $4, agent_name = coalesce(agent_name, $5), context = coalesce($6, context),
-                 part = coalesce(part, $7)
+                 part = coalesce(part, $7), waited_s = waited_s + $8,
+                 person_s = person_s + case when parent_run_id is null then $8 else 0 end
              where id = $1
              returning *",
             run.id,
@@ -135,13 +139,39 @@ impl StartRun<'_> {
             self.model,
             self.agent_name,
             about as _,
-            self.part.as_ref().map(|part| json!(part)) as _
+            self.part.as_ref().map(|part| json!(part)) as _,
+            idle_s
         )
         .fetch_one(db)
         .await?;
         let wake = Wake::log(run.log_id);
         Ok(Some(Begun { started, run, wake }))
     }
+}
+
+/// How long nobody has worked on the run [seconds]: since its log's last event, where its worker was lost; since its job was due, where it
+/// had waited. Its time limits don't count that.
+async fn idle_s(db: &mut PgConnection, run: &Run, started: Started) -> Result<f64, sqlx::Error> {
+    let idle_s = match started {
+        Started::Fresh => return Ok(0.0),
+        Started::Resumed => {
+            sqlx::query_scalar!(
+                "select extract(epoch from now() - created_at)::float8 from stream.events where log_id = $1 order by seq desc limit 1",
+                run.log_id
+            )
+            .fetch_optional(db)
+            .await?
+        }
+        Started::Woken => {
+            sqlx::query_scalar!(
+                "select extract(epoch from now() - run_at)::float8 from queue.jobs where run_id = $1 and isfinite(run_at)",
+                run.id
+            )
+            .fetch_optional(db)
+            .await?
+        }
+    };
+    Ok(idle_s.flatten().unwrap_or_default().max(0.0))
 }
 
 /// Keeps with the conversation what the turn is about, and gives what readers are told of it.

@@ -1,6 +1,6 @@
 //! A message to a run that is at work: it takes it with its next step, or, where it has just given its answer, goes on for it.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -64,7 +64,7 @@ impl Command for SteerRun<'_> {
         if run.state().has_ended() || run.cancel_requested_at.is_some() {
             return Err(SteerError::Ended { state: run.state });
         }
-        let (message_id, seq) = tell(db, &run, self.message).await?;
+        let (message_id, seq) = tell(db, &run, self.message, None, &[]).await?;
         inbox::put(db, run.id, self.message, self.user_id).await?;
         Ok(Steered {
             message_id,
@@ -87,8 +87,15 @@ impl Command for SteerRun<'_> {
     }
 }
 
-/// Tells readers of a user's message to a run, and stores it with its conversation. Returns its id, and its event's number.
-pub(super) async fn tell(db: &mut PgConnection, run: &Run, text: &str) -> Result<(Uuid, i64), sqlx::Error> {
+/// Tells readers of a user's message to a run, and stores it with its conversation: with what the client attached to it, and the questions
+/// that it answers. Returns its id, and its event's number.
+pub(super) async fn tell(
+    db: &mut PgConnection,
+    run: &Run,
+    text: &str,
+    attached_context: Option<&Value>,
+    answers: &[Uuid],
+) -> Result<(Uuid, i64), sqlx::Error> {
     let id = ids::new();
     let now = sqlx::query_scalar!(r#"select now() as "now!""#)
         .fetch_one(&mut *db)
@@ -98,7 +105,7 @@ pub(super) async fn tell(db: &mut PgConnection, run: &Run, text: &str) -> Result
         role: Role::User.as_str().to_owned(),
         content: text.to_owned(),
         created_at: wire_time(now),
-        attached_context: None,
+        attached_context: attached_context.cloned(),
         citations: None,
     };
     let seq = log::append(
@@ -109,7 +116,13 @@ pub(super) async fn tell(db: &mut PgConnection, run: &Run, text: &str) -> Result
     )
     .await?;
     if let Some(conversation_id) = run.conversation_id.filter(|_| !run.is_sub_agent()) {
-        let metadata = json!({ "toRun": run.id });
+        let mut metadata = json!({ "toRun": run.id });
+        if !answers.is_empty() {
+            metadata["answers"] = json!(answers);
+        }
+        if let Some(context) = attached_context {
+            metadata["attachedContext"] = context.clone();
+        }
         let new_message = NewMessage {
             id,
             conversation_id,

@@ -78,6 +78,16 @@ pub enum DeferredWhat {
     Confirm(NewQuestion),
 }
 
+impl DeferredWhat {
+    /// Whether the call begins with the wait: it had not begun before, and does not act only after it.
+    pub fn begins(&self) -> bool {
+        match self {
+            DeferredWhat::Spawn(_) | DeferredWhat::Tasks(_) | DeferredWhat::Plan(_) | DeferredWhat::Ask(_) => true,
+            DeferredWhat::Begun | DeferredWhat::Review(_) | DeferredWhat::Confirm(_) => false,
+        }
+    }
+}
+
 /// A DAG that a call makes.
 #[derive(Debug, Clone)]
 pub struct NewTasks {
@@ -196,9 +206,9 @@ impl SuspendRun<'_> {
                 DeferredWhat::Confirm(question) => self.ask(db, call, question, &mut events).await?,
             }
         }
-        let clarifying: Vec<Value> = self.calls.iter().filter_map(planning::clarifying).collect();
-        if !clarifying.is_empty() {
-            events.push(run.event(Kind::ClarifyingQuestions { questions: clarifying }));
+        let questions: Vec<Value> = self.calls.iter().filter_map(planning::asked).collect();
+        if !questions.is_empty() {
+            events.push(run.event(Kind::ClarifyingQuestions { questions }));
         }
         let waits = waits::of_run(db, run.id).await?;
         if !waits.is_over() {
@@ -240,6 +250,7 @@ impl SuspendRun<'_> {
             question: question.question.clone(),
             options: question.options.iter().map(|option| json!(option)).collect(),
             interaction_type: question.interaction_type.clone(),
+            clarifying: question.kind == "ask",
         }));
         Ok(())
     }

@@ -23,12 +23,18 @@ pub struct TransferRun<'a> {
     pub to: &'a AgentDefinition,
     /// That one's model.
     pub model: &'a str,
+    /// Its system prompt.
+    pub prompt: &'a str,
     pub reason: Option<&'a str>,
 }
 
 impl Command for TransferRun<'_> {
     type Output = (bool, Wake);
     type Error = FencedError;
+
+    fn committed(&self) {
+        self.call.committed();
+    }
 
     /// False: the run was cancelled meanwhile, and stays with its agent.
     async fn apply(&self, db: &mut PgConnection) -> Result<(bool, Wake), FencedError> {
@@ -68,7 +74,7 @@ impl TransferRun<'_> {
 
     async fn transfer(&self, db: &mut PgConnection) -> Result<(), sqlx::Error> {
         let (run, to) = (self.call.run, self.to);
-        let prompt = run_messages::system_prompt(&to.system_prompt, Some(to.id));
+        let prompt = run_messages::system_prompt(self.prompt, Some(to.id));
         run_messages::append(db, run.id, ids::new(), "system", &prompt, self.call.step_number).await?;
         sqlx::query!(
             "update kb.agent_runs set agent_definition_id = $2, agent_name = $3, model = $4 where id = $1",
@@ -98,7 +104,7 @@ impl TransferRun<'_> {
             agent_definition_id: Some(to.id),
             reason: self.reason.map(str::to_owned),
         };
-        append_and_move_safe_point(db, run, handoff).await
+        append_and_move_safe_point(db, run, handoff).await.map(|_| ())
     }
 }
 

@@ -125,6 +125,7 @@ mod tests {
             run_id,
             attempt: 1,
             lost: CancellationToken::new(),
+            seen: Default::default(),
         })
     }
 

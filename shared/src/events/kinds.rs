@@ -163,9 +163,9 @@ pub enum DoneStatus {
 pub struct Operation {
     /// `list`, `search`, `read`, `create`, `update` or `delete`.
     pub action: String,
-    /// `document`, `task`, `goal`, `plan`, `project`, `milestone`, `risk`, `requirement`, `event`.
+    /// `document`, `task`, `goal`, `plan`, `project`, `milestone`, `risk` or `requirement`.
     pub entity_type: String,
-    /// Its name, or what was looked for.
+    /// Its name, or what was looked for; never empty.
     pub entity_name: String,
     /// `start`, `success` or `error`.
     pub status: String,
@@ -267,6 +267,9 @@ pub enum Kind {
         question: String,
         options: Vec<Value>,
         interaction_type: String,
+        /// `clarifying_questions` has it, too.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        clarifying: bool,
     },
     /// A question was answered, expired or was cancelled.
     QuestionAnswered {
@@ -358,7 +361,7 @@ pub enum Kind {
         executor_id: Uuid,
         result: Value,
     },
-    /// More has to be known before anything is planned. Each is answered as a question.
+    /// All that a step asks its user, at once. Each is answered as a question, or all of them by the user's next message.
     ClarifyingQuestions {
         questions: Vec<Value>,
     },

@@ -150,16 +150,16 @@ pub async fn tail(pool: &Pool, logs: &[(Uuid, i64)]) -> Result<Vec<(usize, Store
     Ok(events)
 }
 
-/// Which of `logs` are still there.
-pub async fn existing(pool: &Pool, logs: &[Uuid]) -> Result<Vec<Uuid>, HotError> {
+/// The last number of each of `logs` that is still there.
+pub async fn ends(pool: &Pool, logs: &[Uuid]) -> Result<Vec<(Uuid, i64)>, HotError> {
     let lent = Lent::from(pool).await?;
     let client = lent.client();
     let statement = client
-        .prepare_cached("select log_id from stream.logs where log_id = any($1)")
+        .prepare_cached("select e.log_id, e.last_seq from unnest($1::uuid[]) w(log_id) join stream.log_ends e on e.log_id = w.log_id")
         .await?;
     let rows = client.query(&statement, &[&logs]).await?;
     lent.answered();
-    Ok(rows.iter().map(|row| row.get(0)).collect())
+    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
 fn stored(row: &Row, first: usize) -> StoredRow {

@@ -17,8 +17,9 @@
 mod model;
 mod table;
 
-use std::fmt::Display;
+use std::error::Error;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, OptionFuture};
@@ -34,6 +35,7 @@ use uuid::Uuid;
 use super::batch::{Batch, Pending};
 use super::kinds::Event;
 use crate::db::Db;
+use crate::outage::Causes;
 use crate::sabotage::{self, Break};
 use crate::wakeup::{SharedBus, Wake};
 use table::Table;
@@ -84,6 +86,50 @@ pub struct RunStream {
     pub attempt: i32,
     /// Cancelled when the writer finds the lease lost.
     pub lost: CancellationToken,
+    /// What of the log this attempt knows to be committed.
+    pub seen: Seen,
+}
+
+/// The last number of its log that an attempt has seen committed. A log that ends before it is not the one that the attempt wrote: the
+/// database was restored from a backup, or failed over to a server that lacks commits. The attempt has lost its lease then, whatever the
+/// job's row says; the next one begins with `reset`.
+#[derive(Debug, Clone, Default)]
+pub struct Seen(Arc<SeenNumbers>);
+
+#[derive(Debug, Default)]
+struct SeenNumbers {
+    committed: AtomicI64,
+    /// Of a command that is under way.
+    appended: AtomicI64,
+}
+
+impl Seen {
+    pub fn through(seq: i64) -> Self {
+        let seen = Self::default();
+        seen.advance(seq);
+        seen
+    }
+
+    /// The last number that is known to be committed.
+    pub fn last(&self) -> i64 {
+        self.0.committed.load(Ordering::Acquire)
+    }
+
+    /// This number is committed.
+    pub fn advance(&self, seq: i64) {
+        self.0.committed.fetch_max(seq, Ordering::AcqRel);
+    }
+
+    /// A command has appended `count` events, the last of which has the number `last`. False: they don't follow what was seen.
+    pub fn follows(&self, last: i64, count: usize) -> bool {
+        self.0.appended.store(last, Ordering::Release);
+        last - i64::try_from(count).unwrap_or(i64::MAX) >= self.last()
+    }
+
+    /// The command's transaction was committed.
+    pub fn committed(&self) {
+        self.advance(self.0.appended.load(Ordering::Acquire));
+    }
 }
 
 enum Item {
@@ -207,7 +253,7 @@ async fn run<S: Store>(flusher: Flusher<S>, options: WriterOptions, mut inbox: m
 
 /// Where batches go.
 trait Store: Send + 'static {
-    type Failed: Display + Send;
+    type Failed: Into<Box<dyn Error + Send + Sync>> + Send;
 
     /// One transaction: appends the events of all streams whose lease holds, and returns the others. An error, or a future that was
     /// dropped, does not say whether it was committed: [`Store::settle`] does.
@@ -232,7 +278,7 @@ impl<S: Store> Flusher<S> {
         loop {
             let error = match timeout(FLUSH_LIMIT, self.store.write(batch)).await {
                 Ok(Ok(lost)) => return self.committed(batch, &lost),
-                Ok(Err(error)) => error.to_string(),
+                Ok(Err(error)) => Causes(&*error.into()).to_string(),
                 Err(_) => format!("no answer within {} s", FLUSH_LIMIT.as_secs()),
             };
             if !said {

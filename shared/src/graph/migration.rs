@@ -7,6 +7,7 @@ use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;
 
 use super::Error;
+use super::bounds::Bounds;
 use super::objects::{self, Object};
 use super::packs::{self, Pack};
 use super::rules;
@@ -75,7 +76,14 @@ pub async fn find_pack(pool: &PgPool, project_id: Uuid, reference: &str) -> Resu
 }
 
 /// What changing from one pack to the other would mean for the project's objects.
-pub async fn preview(pool: &PgPool, project_id: Uuid, from: &Pack, to: &Pack, sample: i64) -> Result<Preview, Error> {
+pub async fn preview(
+    pool: &PgPool,
+    project_id: Uuid,
+    from: &Pack,
+    to: &Pack,
+    bounds: Option<&Bounds>,
+    sample: i64,
+) -> Result<Preview, Error> {
     let empty = Map::new();
     let types = |pack: &Pack| pack.object_types.as_object().unwrap_or(&empty).clone();
     let (old, new) = (types(from), types(to));
@@ -90,12 +98,12 @@ pub async fn preview(pool: &PgPool, project_id: Uuid, from: &Pack, to: &Pack, sa
         match new.get(name) {
             None => preview.types_removed.push(TypeRemoved {
                 object_type: name.clone(),
-                objects: count(pool, project_id, name).await?,
+                objects: count(pool, project_id, name, bounds).await?,
             }),
             Some(after) if after != before => {
                 preview
                     .types_changed
-                    .push(changed(pool, project_id, name, after, sample).await?);
+                    .push(changed(pool, project_id, name, after, bounds, sample).await?);
             }
             Some(_) => {}
         }
@@ -108,11 +116,12 @@ async fn changed(
     project_id: Uuid,
     name: &str,
     schema: &Value,
+    bounds: Option<&Bounds>,
     sample: i64,
 ) -> Result<TypeChanged, Error> {
     let validator = packs::compiled(name, schema).map_err(Error::Invalid)?;
     let sort = (objects::SortBy::UpdatedAt, objects::SortOrder::Desc);
-    let (found, total) = objects::query(pool, project_id, name, sort, sample.clamp(1, MAX_SAMPLE), 0).await?;
+    let (found, total) = objects::query(pool, project_id, name, bounds, sort, sample.clamp(1, MAX_SAMPLE), 0).await?;
     let invalid: Vec<Invalid> = found
         .iter()
         .filter_map(|object| {
@@ -133,16 +142,10 @@ async fn changed(
     })
 }
 
-async fn count(pool: &PgPool, project_id: Uuid, object_type: &str) -> Result<i64, Error> {
-    sqlx::query_scalar!(
-        r#"select count(*) as "count!" from kb.graph_objects
-           where project_id = $1 and type = $2 and superseded_at is null and deleted_at is null"#,
-        project_id,
-        object_type
-    )
-    .fetch_one(pool)
-    .await
-    .map_err(Error::database("count objects"))
+async fn count(pool: &PgPool, project_id: Uuid, object_type: &str, bounds: Option<&Bounds>) -> Result<i64, Error> {
+    let sort = (objects::SortBy::CreatedAt, objects::SortOrder::Desc);
+    let (_, total) = objects::query(pool, project_id, object_type, bounds, sort, 1, 0).await?;
+    Ok(total)
 }
 
 /// An object that has been under another schema than it is now.

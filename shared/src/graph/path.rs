@@ -9,6 +9,7 @@ use serde_json::Value;
 use sqlx::PgPool;
 use uuid::Uuid;
 
+use super::bounds::Bounds;
 use super::objects::{self, Object};
 use super::traverse::{self, Edge};
 use super::{Direction, Error};
@@ -28,6 +29,8 @@ pub struct Wanted {
     pub relationship_types: Vec<String>,
     /// Outgoing: every step goes from source to target; incoming: from target to source.
     pub direction: Direction,
+    /// The way leads over nothing that is out of them. None: over everything.
+    pub bounds: Option<Bounds>,
 }
 
 /// What was found.
@@ -96,8 +99,13 @@ pub async fn shortest(pool: &PgPool, project_id: Uuid, from: Uuid, to: Uuid, wan
             break;
         }
         let nearer = usize::from(sides[1].edge_of_known.len() < sides[0].edge_of_known.len());
-        let (found, cut) = level(pool, project_id, &sides[nearer], &wanted.relationship_types).await?;
+        let (mut found, cut) = level(pool, project_id, &sides[nearer], &wanted.relationship_types).await?;
         gave_up |= cut;
+        if let Some(bounds) = &wanted.bounds {
+            let ends: Vec<Uuid> = found.iter().map(|(near, edge)| other_end(edge, *near)).collect();
+            let outside = bounds.outside(pool, project_id, &ends).await?;
+            found.retain(|(near, edge)| !outside.contains(&other_end(edge, *near)));
+        }
         let (side, far) = match &mut sides {
             [first, second] if nearer == 0 => (first, &*second),
             [first, second] => (second, &*first),

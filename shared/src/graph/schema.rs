@@ -3,13 +3,16 @@
 //! Called by the schema tools and routes; models read it to learn which words a project uses. Counts are of live things; those of great
 //! graphs may be some minutes old (`kept`).
 
+use std::collections::HashMap;
+
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use sqlx::PgExecutor;
+use sqlx::{AssertSqlSafe, PgExecutor, PgPool};
 use uuid::Uuid;
 
 use super::Error;
+use super::bounds::{self, Bounds};
 use crate::digest;
 
 mod kept;
@@ -38,7 +41,7 @@ pub struct RelationshipCount {
     pub count: i64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, sqlx::FromRow)]
 pub struct LabelCount {
     pub label: String,
     pub count: i64,
@@ -133,6 +136,45 @@ async fn count_labels(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<L
     .fetch_all(db)
     .await
     .map_err(Error::database("count the labels"))
+}
+
+/// The labels of what is there by the bounds.
+pub async fn labels_within(pool: &PgPool, project_id: Uuid, bounds: &Bounds) -> Result<Vec<LabelCount>, Error> {
+    let sql = format!(
+        "select label, count(*) as count
+         from kb.graph_objects o, unnest(o.labels) as label
+         where o.project_id = $1 and o.superseded_at is null and o.deleted_at is null {}
+         group by label
+         order by 2 desc, 1
+         limit $2",
+        bounds::condition(Some(bounds))
+    );
+    // Built from our own words only.
+    sqlx::query_as(AssertSqlSafe(sql))
+        .bind(project_id)
+        .bind(MAX_LABELS_LISTED)
+        .fetch_all(pool)
+        .await
+        .map_err(Error::database("count the labels"))
+}
+
+/// How many live objects there are by the bounds of each type that these bind.
+pub async fn bound_types(pool: &PgPool, project_id: Uuid, bounds: &Bounds) -> Result<HashMap<String, i64>, Error> {
+    let sql = format!(
+        "select o.type, count(*)
+         from kb.graph_objects o
+         where o.project_id = $1 and o.superseded_at is null and o.deleted_at is null and o.type = any($2) {}
+         group by o.type",
+        bounds::condition(Some(bounds))
+    );
+    // Built from our own words only.
+    let counted: Vec<(String, i64)> = sqlx::query_as(AssertSqlSafe(sql))
+        .bind(project_id)
+        .bind(&bounds.types)
+        .fetch_all(pool)
+        .await
+        .map_err(Error::database("count the types of objects"))?;
+    Ok(counted.into_iter().collect())
 }
 
 pub async fn version(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Version, Error> {

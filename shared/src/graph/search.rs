@@ -15,6 +15,7 @@ use serde_json::Value;
 use sqlx::{AssertSqlSafe, FromRow as _, PgConnection, PgPool, Row as _};
 use uuid::Uuid;
 
+use super::bounds::{self, Bounds};
 use super::objects::{self, COLUMNS, Object};
 use super::query::Query;
 use super::vectors::{self, QueryVector};
@@ -39,17 +40,26 @@ const HUB_EDGES: i64 = 60;
 /// Bytes of a text property that [`similar`] takes words from; longer ones are prose.
 const MAX_SIMILAR_TEXT_BYTES: usize = 300;
 
-/// Live objects of the scope; $1 project, $5 types, $6 labels.
-const LIVE: &str = "o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
-      and (cardinality($5::text[]) = 0 or o.type = any($5))
-      and (cardinality($6::text[]) = 0 or o.labels && $6)";
-
 /// What to look among. Empty lists don't filter.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
     pub types: Vec<String>,
     /// Any of these.
     pub labels: Vec<String>,
+    /// None: all that there is.
+    pub bounds: Option<Bounds>,
+}
+
+impl Scope {
+    /// Live objects `o` of the scope; $1 project, $5 types, $6 labels.
+    pub(super) fn live(&self) -> String {
+        format!(
+            "o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
+             and (cardinality($5::text[]) = 0 or o.type = any($5))
+             and (cardinality($6::text[]) = 0 or o.labels && $6) {}",
+            bounds::condition(self.bounds.as_ref())
+        )
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -115,7 +125,7 @@ async fn run(
     };
     let look = async |db: &mut PgConnection, sampled: &[Uuid]| {
         // Built from our own words only.
-        sqlx::query(AssertSqlSafe(statement(reach)))
+        sqlx::query(AssertSqlSafe(statement(reach, scope)))
             .bind(project_id)
             .bind(terms.every(narrow))
             .bind(&query.words)
@@ -161,25 +171,21 @@ pub async fn similar(
     project_id: Uuid,
     id: Uuid,
     model: Option<&str>,
-    types: &[String],
+    scope: &Scope,
     limit: i64,
 ) -> Result<(Vec<Hit>, bool), Error> {
     let limit = limit.clamp(1, MAX_LIMIT);
     let object = objects::get(pool, project_id, id).await?;
-    let scope = Scope {
-        types: types.to_vec(),
-        labels: Vec::new(),
-    };
-    let by_neighbours = shared_neighbours(pool, project_id, id, types).await?;
+    let by_neighbours = shared_neighbours(pool, project_id, id, scope).await?;
     let vector = match model {
         Some(model) => vectors::of(pool, project_id, id, model).await?,
         None => None,
     };
     let alike = match &vector {
-        Some(vector) => near(pool, project_id, vector, &scope, &by_neighbours).await?,
+        Some(vector) => near(pool, project_id, vector, scope, &by_neighbours).await?,
         None => {
             let query = Query::parse(&own_text(&object));
-            run(pool, project_id, &query, &scope, MAX_LIMIT, Reach::Words)
+            run(pool, project_id, &query, scope, MAX_LIMIT, Reach::Words)
                 .await?
                 .hits
         }
@@ -258,7 +264,8 @@ async fn has_trigrams(pool: &PgPool) -> Result<bool, Error> {
 
 /// $1 project, $2 every word, as a query of full text, $3 words, $4 whole text, $5 types, $6 labels, $7 limit, $8 candidates a side,
 /// $9 ranked, $10 any word that can be looked for, $11 any word, $12 objects that have been found already, $13 any near word.
-fn statement(reach: Reach) -> String {
+fn statement(reach: Reach, scope: &Scope) -> String {
+    let live = scope.live();
     // A part of a name is worth a little less than a name that is nearly equal.
     let nearness = match reach {
         Reach::Near => {
@@ -275,7 +282,7 @@ fn statement(reach: Reach) -> String {
             select o.id
             from (select o.id, o.fts
                   from kb.graph_objects o
-                  where {LIVE} and $2::text <> '' and o.fts @@ $2::text::tsquery
+                  where {live} and $2::text <> '' and o.fts @@ $2::text::tsquery
                   limit $9) o
             order by ts_rank(o.fts, $2::text::tsquery) desc, o.id
             limit $8
@@ -285,14 +292,14 @@ fn statement(reach: Reach) -> String {
             union
             select id from unnest($12::uuid[]) as id
             union
-            (select o.id from kb.graph_objects o where {LIVE} and lower(o.key) = any($3::text[] || lower($4)) limit $8)
+            (select o.id from kb.graph_objects o where {live} and lower(o.key) = any($3::text[] || lower($4)) limit $8)
             union
-            (select o.id from kb.graph_objects o where {LIVE} and lower(o.name) = any($3::text[] || lower($4)) limit $8)
+            (select o.id from kb.graph_objects o where {live} and lower(o.name) = any($3::text[] || lower($4)) limit $8)
             union
             (select o.id
              from (select o.id, o.fts
                    from kb.graph_objects o
-                   where {LIVE}
+                   where {live}
                      and $10::text <> ''
                      and (select count(*) from every_match) < $7
                      and o.fts @@ $10::text::tsquery
@@ -303,7 +310,7 @@ fn statement(reach: Reach) -> String {
             (select o.id
              from (select o.id, o.fts
                    from kb.graph_objects o
-                   where {LIVE} and $13::text <> '' and o.fts @@ $13::text::tsquery
+                   where {live} and $13::text <> '' and o.fts @@ $13::text::tsquery
                    limit $9) o
              order by ts_rank(o.fts, $13::text::tsquery) desc, o.id
              limit $8)
@@ -358,8 +365,12 @@ async fn shared_neighbours(
     pool: &PgPool,
     project_id: Uuid,
     id: Uuid,
-    types: &[String],
+    scope: &Scope,
 ) -> Result<Vec<(Object, f64)>, Error> {
+    let (filtered, bounds) = (
+        !scope.types.is_empty() || scope.bounds.is_some(),
+        bounds::condition(scope.bounds.as_ref()),
+    );
     let sql = format!(
         "with
         -- Of a hub's edges some: all of them would have to be put in order.
@@ -403,28 +414,29 @@ async fn shared_neighbours(
             where edges <= $5 and other <> $2
             group by other
         ),
-        -- Where types filter, any of them may be the best one.
+        -- Where something filters, any of them may be the best one.
         best as (
             select other, count from shared order by count desc, other
-            limit case when cardinality($3::text[]) = 0 then 2 * $6::bigint end
+            limit case when not $8 then 2 * $6::bigint end
         )
         select {COLUMNS}, best.count::double precision / telling.count as share
         from best
         cross join telling
         join kb.graph_objects o
           on o.canonical_id = best.other and o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
-        where cardinality($3::text[]) = 0 or o.type = any($3)
+        where (cardinality($3::text[]) = 0 or o.type = any($3)) {bounds}
         order by best.count desc, o.canonical_id
         limit $6"
     );
     let rows = sqlx::query(AssertSqlSafe(sql))
         .bind(project_id)
         .bind(id)
-        .bind(types)
+        .bind(&scope.types)
         .bind(MAX_NEIGHBOURS)
         .bind(HUB_EDGES)
         .bind(relationships::MAX_PAGE.min(MAX_CANDIDATES))
         .bind(ORDERED_EDGES)
+        .bind(filtered)
         .fetch_all(pool)
         .await
         .map_err(Error::database("look for shared neighbours"))?;

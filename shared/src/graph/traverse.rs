@@ -8,6 +8,7 @@ use serde_json::Value;
 use sqlx::{AssertSqlSafe, PgPool};
 use uuid::Uuid;
 
+use super::bounds::Bounds;
 use super::objects::{self, COLUMNS, Object};
 use super::query::Query;
 use super::{Direction, Error};
@@ -32,6 +33,8 @@ pub struct Walk {
     pub direction: Direction,
     /// Words: nodes that have some of them go first where not all find room.
     pub prefer: Option<String>,
+    /// It goes to nothing that is out of them. None: everywhere.
+    pub bounds: Option<Bounds>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -76,8 +79,13 @@ pub async fn traverse(pool: &PgPool, project_id: Uuid, start: Uuid, walk: &Walk)
     let mut truncated = false;
 
     for depth in 1..=walk.max_depth.clamp(1, MAX_DEPTH) {
-        let (found, cut) = level(pool, project_id, &frontier, walk, &prefer).await?;
+        let (mut found, cut) = level(pool, project_id, &frontier, walk, &prefer).await?;
         truncated |= cut;
+        if let Some(bounds) = &walk.bounds {
+            let ends: Vec<Uuid> = found.iter().flat_map(|edge| [edge.source_id, edge.target_id]).collect();
+            let outside = bounds.outside(pool, project_id, &ends).await?;
+            found.retain(|edge| !outside.contains(&edge.source_id) && !outside.contains(&edge.target_id));
+        }
         let mut next = Vec::new();
         for edge in found.into_iter().take(MAX_EDGES) {
             for end in [edge.source_id, edge.target_id] {

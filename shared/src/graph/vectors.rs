@@ -120,7 +120,7 @@ pub async fn nearest(
     limit: i64,
 ) -> Result<Vec<Near>, Error> {
     let limit = limit.clamp(1, MAX_LIMIT);
-    let filtered = !scope.types.is_empty() || !scope.labels.is_empty();
+    let filtered = !scope.types.is_empty() || !scope.labels.is_empty() || scope.bounds.is_some();
     let look = Look {
         pool,
         project_id,
@@ -162,20 +162,15 @@ struct Look<'a> {
     filtered: bool,
 }
 
-/// Live objects of the scope; $1 project, $5 types, $6 labels.
-const LIVE: &str = "o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
-      and (cardinality($5::text[]) = 0 or o.type = any($5))
-      and (cardinality($6::text[]) = 0 or o.labels && $6)";
-
 impl Look<'_> {
     /// pgvector's index goes on until enough passed the filters, up to its own limit.
     async fn by_index(&self, limit: i64) -> Result<Vec<Near>, Error> {
-        let dimensions = self.query.model.dimensions;
+        let (dimensions, live) = (self.query.model.dimensions, self.scope.live());
         let sql = format!(
             "select e.canonical_id, 1 - (e.vector::halfvec({dimensions}) <=> $4::real[]::halfvec({dimensions})) as cosine
              from kb.graph_embeddings e
              where e.project_id = $1 and e.model = $2 and e.dimensions = {dimensions} and e.dimensions = $3
-               and exists (select from kb.graph_objects o where o.canonical_id = e.canonical_id and {LIVE})
+               and exists (select from kb.graph_objects o where o.canonical_id = e.canonical_id and {live})
              order by e.vector::halfvec({dimensions}) <=> $4::real[]::halfvec({dimensions})
              limit $7"
         );
@@ -209,7 +204,7 @@ impl Look<'_> {
     async fn by_signs(&self, limit: i64) -> Result<Vec<Near>, Error> {
         let compared = (limit * RESCORED_EACH).max(MIN_RESCORED);
         // There, types count before the limit.
-        let kept = if self.scope.labels.is_empty() {
+        let kept = if self.scope.labels.is_empty() && self.scope.bounds.is_none() {
             compared
         } else {
             MIN_KEPT_LABELLED
@@ -222,6 +217,7 @@ impl Look<'_> {
         } else {
             compared
         };
+        let live = self.scope.live();
         let sql = format!(
             "with near as materialized (
                  select e.canonical_id
@@ -233,7 +229,7 @@ impl Look<'_> {
              select e.canonical_id, e.vector::real[]
              from near
              join kb.graph_embeddings e on e.project_id = $1 and e.model = $2 and e.canonical_id = near.canonical_id
-             where exists (select from kb.graph_objects o where o.canonical_id = near.canonical_id and {LIVE})"
+             where exists (select from kb.graph_objects o where o.canonical_id = near.canonical_id and {live})"
         );
         let began = Instant::now();
         let found = self.compared(&sql, candidates).await?;
@@ -245,11 +241,12 @@ impl Look<'_> {
 
     /// The first of these objects that pass the filters, compared exactly.
     async fn among(&self, ids: &[Uuid], candidates: i64) -> Result<Vec<Near>, Error> {
+        let live = self.scope.live();
         let sql = format!(
             "with near as materialized (
                  select near.id
                  from unnest($4::uuid[]) with ordinality as near (id, place)
-                 where exists (select from kb.graph_objects o where o.canonical_id = near.id and {LIVE})
+                 where exists (select from kb.graph_objects o where o.canonical_id = near.id and {live})
                  order by near.place
                  limit $7
              )
@@ -274,12 +271,13 @@ impl Look<'_> {
 
     /// All vectors of the objects that pass the filters, by signs first.
     async fn among_filtered(&self, limit: i64) -> Result<Vec<Near>, Error> {
+        let live = self.scope.live();
         let sql = format!(
             "with near as materialized (
                  select e.canonical_id
                  from kb.graph_objects o
                  join kb.graph_embeddings e on e.project_id = $1 and e.model = $2 and e.canonical_id = o.canonical_id
-                 where {LIVE} and e.dimensions = $3
+                 where {live} and e.dimensions = $3
                  order by bit_count(e.signs # $4::text::varbit), e.canonical_id
                  limit $7
              )

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn e39_a_sound_plan_is_read_in_both_spellings() {
+    fn e41_a_sound_plan_is_read_in_both_spellings() {
         let camel = read(&json!({"steps": [step(1, &[]), step(2, &[1])]})).unwrap();
         let snake = read(&json!([
             {"step_number": 1, "type": "action", "description": "do 1", "executor_required": true},
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn e39_what_is_wrong_with_a_plan_is_named() {
+    fn e41_what_is_wrong_with_a_plan_is_named() {
         for (plan, word) in [
             (json!([]), "1 to 50"),
             (json!({"steps": []}), "1 to 50"),

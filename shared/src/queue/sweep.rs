@@ -1,7 +1,11 @@
 //! What keeps the queue honest: any worker may call these, at any time and any number at once. One idempotent path each,
 //! triggered by a timer.
 
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
 use sqlx::PgPool;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::sabotage::{self, Break};
@@ -23,9 +27,61 @@ pub struct DeadJob {
     pub kind: String,
 }
 
-/// Puts jobs with an expired lease back. The first losses in a row cost no wait (a crashed worker's runs go on at once); from
+/// What a sweeper knows of the database, which decides whether a lease that has expired says anything about its worker: while the database
+/// was away, nobody could renew. A sweep acts only after the database has answered this process for a whole heartbeat, by when each worker
+/// that lives has renewed. Of what was before its start, a process knows nothing.
+#[derive(Debug)]
+pub struct Watch {
+    heartbeat: Duration,
+    /// Since when it has answered without a pause. None: its last answer was an error.
+    since: Option<Instant>,
+    answered_at: Instant,
+}
+
+impl Watch {
+    pub fn new(heartbeat: Duration) -> Self {
+        let now = Instant::now();
+        Self {
+            heartbeat,
+            since: Some(now),
+            answered_at: now,
+        }
+    }
+
+    /// Asks the database, and returns until when, by its clock, a sweep may act. None: not yet. A statement that reaches a server
+    /// that stood still acts on what is long past; by its clock it comes too late, and does nothing.
+    pub async fn look(&mut self, db: &PgPool) -> Result<Option<DateTime<Utc>>, sqlx::Error> {
+        let now = sqlx::query_scalar!(r#"select clock_timestamp() as "now!""#)
+            .fetch_one(db)
+            .await;
+        let now = match now {
+            Ok(now) => now,
+            Err(error) => {
+                self.since = None;
+                return Err(error);
+            }
+        };
+        self.answered();
+        let sees = self.since.is_some_and(|since| since.elapsed() >= self.heartbeat);
+        Ok(sees.then(|| now + self.heartbeat))
+    }
+
+    /// The database has answered something just now. A pause between two answers that is longer than a heartbeat counts as an absence; leases
+    /// outlive shorter ones.
+    pub fn answered(&mut self) {
+        let now = Instant::now();
+        let paused = now - self.answered_at > self.heartbeat + PAUSE;
+        self.since = self.since.filter(|_| !paused).or(Some(now));
+        self.answered_at = now;
+    }
+}
+
+/// Between two looks of one sweeper.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Puts jobs with an expired lease back, if the database comes to it before `until` by its own clock. The first losses in a row cost no wait (a crashed worker's runs go on at once); from
 /// the third on it backs off, since the job itself may be what kills workers. Returns how many.
-pub async fn expired(db: &PgPool) -> Result<u64, sqlx::Error> {
+pub async fn expired(db: &PgPool, until: DateTime<Utc>) -> Result<u64, sqlx::Error> {
     if sabotage::is(Break::NoSweep) {
         return Ok(0);
     }
@@ -42,23 +98,25 @@ pub async fn expired(db: &PgPool) -> Result<u64, sqlx::Error> {
              last_error = format('attempt %s: the lease expired; its worker died or hung', attempt)
          where id = any(array(
              select id from queue.jobs
-             where state = 'running' and lease_until < now() and attempt < max_attempts
+             where state = 'running' and lease_until < now() and attempt < max_attempts and clock_timestamp() < $2
              order by id limit $1 for update skip locked))",
-        BATCH
+        BATCH,
+        until
     )
     .execute(db)
     .await?;
     Ok(done.rows_affected())
 }
 
-/// Jobs whose lease expired on their last attempt.
-pub async fn dead(db: &PgPool) -> Result<Vec<DeadJob>, sqlx::Error> {
+/// Jobs whose lease expired on their last attempt, if the database is asked before `until` by its own clock.
+pub async fn dead(db: &PgPool, until: DateTime<Utc>) -> Result<Vec<DeadJob>, sqlx::Error> {
     sqlx::query_as!(
         DeadJob,
         "select id, run_id, attempt, kind from queue.jobs
-         where state = 'running' and lease_until < now() and attempt >= max_attempts
+         where state = 'running' and lease_until < now() and attempt >= max_attempts and clock_timestamp() < $2
          order by id limit $1",
-        BATCH
+        BATCH,
+        until
     )
     .fetch_all(db)
     .await

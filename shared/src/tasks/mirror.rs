@@ -35,22 +35,17 @@ pub async fn create(
         keys.push(key);
         properties.push(content);
     }
-    sqlx::query!(
-        "insert into kb.graph_objects
-             (id, project_id, canonical_id, version, type, key, status, labels, properties, content_hash, schema_version, actor_type, actor_id)
-         select t.id, $1, t.id, 1, $2, t.key, 'pending', '{}', t.properties, t.hash, $3, $4, $5
-         from unnest($6::uuid[], $7::text[], $8::jsonb[], $9::bytea[]) t(id, key, properties, hash)",
+    write(
+        db,
         dag.project_id,
         TASK,
-        format!("{PACK}@{PACK_VERSION}"),
-        actor.kind.as_str(),
-        actor.id,
+        "pending",
         ids,
         &keys,
         &properties,
-        &hashes
+        &hashes,
+        actor,
     )
-    .execute(&mut *db)
     .await
     .map_err(Error::database("write a DAG's tasks"))?;
     let (mut from, mut to) = (Vec::new(), Vec::new());
@@ -60,24 +55,72 @@ pub async fn create(
             to.push(ids[after]);
         }
     }
+    relate(db, dag.project_id, BLOCKS, &from, &to, actor)
+        .await
+        .map_err(Error::database("write what blocks what"))
+}
+
+/// Writes new objects of one type of the pack, in one statement.
+#[expect(clippy::too_many_arguments, reason = "a table's columns")]
+pub(super) async fn write(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    object_type: &str,
+    status: &str,
+    ids: &[Uuid],
+    keys: &[String],
+    properties: &[Value],
+    hashes: &[Vec<u8>],
+    actor: Actor,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into kb.graph_objects
+             (id, project_id, canonical_id, version, type, key, status, labels, properties, content_hash, schema_version, actor_type, actor_id)
+         select t.id, $1, t.id, 1, $2, t.key, $3, '{}', t.properties, t.hash, $4, $5, $6
+         from unnest($7::uuid[], $8::text[], $9::jsonb[], $10::bytea[]) t(id, key, properties, hash)
+         on conflict do nothing",
+        project_id,
+        object_type,
+        status,
+        format!("{PACK}@{PACK_VERSION}"),
+        actor.kind.as_str(),
+        actor.id,
+        ids,
+        keys,
+        properties,
+        hashes
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Writes new relationships of one type, in one statement.
+pub(super) async fn relate(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    relationship_type: &str,
+    from: &[Uuid],
+    to: &[Uuid],
+    actor: Actor,
+) -> Result<(), sqlx::Error> {
     let edge_ids: Vec<Uuid> = from.iter().map(|_| Uuid::now_v7()).collect();
     sqlx::query!(
         "insert into kb.graph_relationships
              (id, project_id, canonical_id, version, type, source_id, target_id, properties, content_hash, actor_type, actor_id)
          select e.id, $1, e.id, 1, $2, e.source, e.target, '{}', $3, $4, $5
          from unnest($6::uuid[], $7::uuid[], $8::uuid[]) e(id, source, target)",
-        dag.project_id,
-        BLOCKS,
+        project_id,
+        relationship_type,
         crate::graph::relationships::relationship_hash(&json!({}), None, None, None),
         actor.kind.as_str(),
         actor.id,
         &edge_ids,
-        &from,
-        &to
+        from,
+        to
     )
-    .execute(&mut *db)
-    .await
-    .map_err(Error::database("write what blocks what"))?;
+    .execute(db)
+    .await?;
     Ok(())
 }
 

@@ -1,5 +1,6 @@
-//! Which agent a task gets: the one that it names, else the first rule that fits, else the one whose own words fit best. Where that is not
-//! clear, an agent is asked (`selector_agent`), if the DAG has one. Each choice has a reason, which is stored.
+//! Which agent a task gets: the one that it names, else the first rule that fits, else the one whose own words fit best. Where several fit
+//! alike, an agent is asked (`selector_agent`), if the DAG has one, else a model, if the project has one for that
+//! ([`reception`](crate::reception)). Each choice has a reason, which is stored.
 
 use std::collections::BTreeSet;
 
@@ -20,6 +21,13 @@ pub enum Choice {
     Agent { name: String, because: String },
     /// Rules and words leave it open: this agent is asked.
     Ask { selector: String },
+    /// Several fit alike, and the DAG names nobody to ask.
+    Tie {
+        among: Vec<String>,
+        /// Who gets it where no model says otherwise, and why.
+        else_agent: String,
+        because: String,
+    },
     /// There is none; why.
     Nobody(String),
 }
@@ -67,10 +75,22 @@ pub fn choose(dag: &Dag, task: &Task, agents: &[AgentDefinition]) -> Choice {
         (_, Some(selector)) if known(selector) => Choice::Ask {
             selector: selector.clone(),
         },
-        (all, _) => match all.iter().find(|(_, agent)| agent.is_default) {
-            Some((_, agent)) => chosen(&agent.name, "several fit alike; it is the project's default"),
-            None => chosen(&all[0].1.name, "several fit alike; it is the first by name"),
-        },
+        (all, _) => {
+            let best = all[0].0;
+            let (agent, because) = match all.iter().find(|(_, agent)| agent.is_default) {
+                Some((_, agent)) => (agent, "several fit alike; it is the project's default"),
+                None => (&all[0].1, "several fit alike; it is the first by name"),
+            };
+            Choice::Tie {
+                among: all
+                    .iter()
+                    .filter(|(score, _)| *score == best)
+                    .map(|(_, agent)| agent.name.clone())
+                    .collect(),
+                else_agent: agent.name.clone(),
+                because: because.to_owned(),
+            }
+        }
     }
 }
 
@@ -210,6 +230,7 @@ mod tests {
         match choice {
             Choice::Agent { name, .. } => name,
             Choice::Ask { selector } => format!("ask {selector}"),
+            Choice::Tie { among, else_agent, .. } => format!("{else_agent} of {}", among.join(", ")),
             Choice::Nobody(why) => format!("nobody: {why}"),
         }
     }
@@ -242,8 +263,8 @@ mod tests {
         );
         assert_eq!(
             name(choose(&none, &task("something else", None), &agents)),
-            "chooser",
-            "the first by name"
+            "chooser of chooser, digger, poet",
+            "the first by name, unless a model says otherwise"
         );
     }
 

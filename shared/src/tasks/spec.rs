@@ -150,6 +150,16 @@ pub struct Ordered {
 }
 
 impl DagSpec {
+    /// The names of all agents that it names, some of them more than once.
+    pub fn agents(&self) -> impl Iterator<Item = &str> {
+        let deciders = [&self.selector_agent, &self.judge_agent, &self.triage_agent];
+        let of_tasks = self.tasks.iter().filter_map(|task| task.agent.as_deref());
+        let of_rules = self.rules.iter().map(|rule| rule.agent.as_str());
+        of_tasks
+            .chain(of_rules)
+            .chain(deciders.into_iter().filter_map(|agent| agent.as_deref()))
+    }
+
     /// Err: what is wrong, for whoever wrote it; of a cycle, its tasks.
     pub fn check(&self) -> Result<Ordered, String> {
         if self.name.trim().is_empty() || self.name.chars().count() > REF_MAX_CHARS {

@@ -15,7 +15,7 @@ use super::arguments::{Arguments, Kind as P, Parameter, schema};
 use super::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use crate::consoles::attached::{self, Surroundings};
 use crate::consoles::edit::{Edit, Place};
-use crate::consoles::{self, Change, Console, Filter, NewConsole, Writer, Written};
+use crate::consoles::{self, Change, Console, Filter, NewConsole, Writer, Written, connection};
 use crate::conversations::Owner;
 use crate::data_sources::{self, DataSource};
 use crate::events::Kind;
@@ -352,6 +352,8 @@ impl Desk {
         let lines = console.content.lines().zip(1..);
         let numbered: Vec<String> = lines.map(|(line, n)| format!("{n}: {line}")).collect();
         output["lines"] = numbered.join("\n").into();
+        let metadata = connection::metadata(db, self.owner.project_id, &console).await;
+        output["metadata"] = metadata.map_err(internal("reading the console's connection"))?;
         output["modifiedBy"] = console.modified_by.into();
         Ok(output)
     }

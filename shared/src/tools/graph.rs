@@ -1,19 +1,23 @@
 //! The tools over the knowledge graph. The registry offers them; the executor calls them.
 //!
 //! - `definition`  what a tool is made of
+//! - `focus`       what of the graph is there in a conversation about one project of the work graph
 //! - `search`      hybrid_search, semantic_search, search_entities, find_similar
 //! - `browse`      list_entity_types, schema_version, list_tags, query_entities, list_relationships, get_entity_history
 //! - `walk`        get_entity_edges, traverse_graph, find_path
 //! - `packs`       packs of types: list, get, create, install, switch, uninstall, delete
 //! - `migration`   preview_schema_migration, list_migration_archives, get_migration_archive
+//! - `operations`  what people are told of a call
 //! - `write`       create, update, delete and restore entities; create, update and delete relationships; batches
 //!
-//! Invariants: only the call's project is read and written; a call that is repeated after a crash changes nothing more; every entity in a result carries id, key, type and name, so that an answer can
+//! Invariants: only the call's project is read and written, and with a focus, of its work graph only what is in focus; a call that is repeated after a crash changes nothing more; every entity in a result carries id, key, type and name, so that an answer can
 //! cite it; an entity may be given by id, `Type:key`, key or name.
 
 mod browse;
 mod definition;
+mod focus;
 mod migration;
+mod operations;
 mod packs;
 mod search;
 mod walk;
@@ -21,11 +25,13 @@ mod write;
 
 use std::sync::Arc;
 
+use crate::events::kinds::Operation;
 use crate::graph::objects::{self, Object, Resolved};
 use crate::graph::relationships::Entity;
 use crate::graph::{self, schema};
 use async_trait::async_trait;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use self::definition::Definition;
 use super::arguments::Arguments;
@@ -65,6 +71,10 @@ impl Tool for GraphTool {
     async fn call(&self, context: &ToolContext, arguments: Value) -> Result<Value, ToolError> {
         (self.definition.call)(context, &Arguments::of(arguments)).await
     }
+
+    async fn operation(&self, context: &ToolContext, arguments: &Value) -> Option<Operation> {
+        operations::of(context, self.definition.name, &Arguments::of(arguments.clone())).await
+    }
 }
 
 /// Who hears of a failed graph operation.
@@ -83,10 +93,20 @@ fn told(error: graph::Error) -> ToolError {
 
 /// The live object that a model means; else words that let it ask again.
 async fn entity(context: &ToolContext, parameter: &str, reference: &str) -> Result<Object, ToolError> {
-    match objects::resolve(&context.db, context.project_id, reference)
+    let found = objects::resolve(&context.db, context.project_id, reference)
         .await
-        .map_err(told)?
-    {
+        .map_err(told)?;
+    let found = match found {
+        Resolved::One(object) => focus::inside(context, vec![*object]).await?,
+        Resolved::Several(objects) => focus::inside(context, objects).await?,
+        Resolved::Nothing => Vec::new(),
+    };
+    let found = match found.len() {
+        0 => Resolved::Nothing,
+        1 => Resolved::One(Box::new(found.into_iter().next().expect("it has one"))),
+        _ => Resolved::Several(found),
+    };
+    match found {
         Resolved::One(object) => Ok(*object),
         Resolved::Several(objects) => {
             let named: Vec<String> = objects.iter().map(cited).collect();
@@ -96,11 +116,21 @@ async fn entity(context: &ToolContext, parameter: &str, reference: &str) -> Resu
             )))
         }
         Resolved::Nothing => {
-            let scope = graph::search::Scope::default();
-            let near = graph::search::search(&context.db, context.project_id, reference, &scope, SUGGESTIONS)
-                .await
-                .map_err(told)?;
-            let named: Vec<String> = near.hits.iter().map(|hit| cited(&hit.object)).collect();
+            let scope = graph::search::Scope {
+                bounds: focus::bounds(context),
+                ..graph::search::Scope::default()
+            };
+            let near = match reference.parse::<Uuid>() {
+                // Ids that look alike mean nothing.
+                Ok(_) => Vec::new(),
+                Err(_) => {
+                    graph::search::search(&context.db, context.project_id, reference, &scope, SUGGESTIONS)
+                        .await
+                        .map_err(told)?
+                        .hits
+                }
+            };
+            let named: Vec<String> = near.iter().map(|hit| cited(&hit.object)).collect();
             let advice = if named.is_empty() {
                 "find it with hybrid_search first".to_owned()
             } else {

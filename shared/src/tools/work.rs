@@ -58,18 +58,26 @@ pub fn taking(parameter: &str) -> Vec<&'static str> {
     definitions().filter(takes).map(|definition| definition.name).collect()
 }
 
-/// Which endpoint does what each tool does, on which types, and whether it changes what the conversation is about: a table in Markdown.
-pub fn mapping() -> String {
-    let mut table =
-        "| tool | endpoint | types | does | shifts the context |\n| --- | --- | --- | --- | --- |\n".to_owned();
-    for definition in definitions() {
-        let shifts = if definition.shifts { "to the new project" } else { "no" };
-        table.push_str(&format!(
-            "| `{}` | `{}` | {} | {} | {shifts} |\n",
-            definition.name, definition.endpoint, definition.types, definition.action
-        ));
-    }
-    table
+/// What the documents tell of a tool.
+#[derive(Debug, Clone, Copy)]
+pub struct Mapped {
+    pub name: &'static str,
+    /// The endpoint that does the same.
+    pub endpoint: &'static str,
+    /// The types of entities and relationships that it reads and writes.
+    pub types: &'static str,
+    /// Whether it changes what the conversation is about.
+    pub shifts: bool,
+}
+
+/// The tools as the documents tell of them.
+pub fn mapping() -> impl Iterator<Item = Mapped> {
+    definitions().map(|definition| Mapped {
+        name: definition.name,
+        endpoint: definition.endpoint,
+        types: definition.types,
+        shifts: definition.shifts,
+    })
 }
 
 #[async_trait]

@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, broadcast, mpsc};
 use tokio::time::{Instant, timeout};
-use tracing::{debug, warn};
+use tracing::debug;
 use uuid::Uuid;
 
 use super::{Bus, Hearing, Wake};
 use crate::db::Db;
+use crate::outage::{Causes, Outage};
 
 /// The one channel.
 pub const CHANNEL: &str = "rejoin";
@@ -89,10 +90,7 @@ async fn send(db: Db, mut inbox: mpsc::Receiver<Wake>) {
         }
         let payload = serde_json::to_string(&wake).expect("a wake-up is plain data");
         if let Err(error) = notify(&db, &payload).await {
-            debug!(
-                error = error as Box<dyn std::error::Error>,
-                "sending a wake-up failed; it is lost"
-            );
+            debug!(error = %Causes(&*error), "sending a wake-up failed; it is lost");
             tokio::time::sleep(RECONNECT).await;
         }
         // The first hint goes at once; what comes within this time goes together.
@@ -110,11 +108,12 @@ async fn notify(db: &Db, payload: &str) -> Result<(), Box<dyn std::error::Error 
 /// Listens, and listens anew whenever the connection fails.
 async fn listen(db: Db, local: broadcast::Sender<Arc<Wake>>, listening: Arc<AtomicBool>) {
     let me = Uuid::now_v7().to_string();
+    let mut outage = Outage::of("listening for wake-ups");
     loop {
         let started = Instant::now();
-        if let Err(error) = listen_once(&db, &local, &me, &listening).await {
+        if let Err(error) = listen_once(&db, &local, &me, &listening, &mut outage).await {
             listening.store(false, Ordering::Relaxed);
-            warn!(%error, "the connection that listens for wake-ups failed; listening anew");
+            outage.failed(Causes(&error));
         }
         // What was said meanwhile is lost: look at everything.
         let _ = local.send(Arc::new(Wake::everything()));
@@ -126,7 +125,7 @@ async fn listen(db: Db, local: broadcast::Sender<Arc<Wake>>, listening: Arc<Atom
 
 #[derive(Debug, thiserror::Error)]
 enum ListenError {
-    #[error("{0}")]
+    #[error("the database can't be reached")]
     Postgres(#[from] tokio_postgres::Error),
     #[error("no answer to a probe within {} s", PROBE_LIMIT.as_secs())]
     Silent,
@@ -139,6 +138,7 @@ async fn listen_once(
     local: &broadcast::Sender<Arc<Wake>>,
     me: &str,
     listening: &AtomicBool,
+    outage: &mut Outage,
 ) -> Result<(), ListenError> {
     let answered = Arc::new(Notify::new());
 
@@ -165,6 +165,7 @@ async fn listen_once(
         .await
         .map_err(|_| ListenError::Silent)??;
     listening.store(true, Ordering::Relaxed);
+    outage.over();
     let _ = local.send(Arc::new(Wake::everything()));
     loop {
         tokio::select! {

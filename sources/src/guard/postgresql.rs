@@ -3,6 +3,8 @@
 //! Invariant: it is a list of what passes. The tree is walked as plain data, every node of it: a kind that is not named here is refused,
 //! also one that a newer grammar adds.
 
+use std::collections::BTreeSet;
+
 use pg_query::protobuf::node::Node as Kind;
 use serde_json::Value;
 
@@ -54,7 +56,7 @@ const NODES: [&str; 42] = [
     "Alias",
 ];
 /// Catalogs that show credentials, other people's queries or values, or the server's files.
-const HIDDEN: [&str; 19] = [
+const HIDDEN: [&str; 26] = [
     "pg_authid",
     "pg_shadow",
     "pg_user_mapping",
@@ -64,6 +66,7 @@ const HIDDEN: [&str; 19] = [
     "pg_stat_ssl",
     "pg_stat_gssapi",
     "pg_stat_statements",
+    "pg_stat_wal_receiver",
     "pg_largeobject",
     "pg_statistic",
     "pg_statistic_ext_data",
@@ -72,8 +75,49 @@ const HIDDEN: [&str; 19] = [
     "pg_ident_file_mappings",
     "pg_subscription",
     "pg_foreign_server",
+    "pg_foreign_data_wrapper",
+    "pg_foreign_table",
+    "pg_settings",
+    "pg_config",
+    "pg_db_role_setting",
+    "pg_parameter_acl",
     "pg_backend_memory_contexts",
     "pg_shmem_allocations",
+];
+/// Views of information_schema that show options of foreign servers, passwords among them.
+const HIDDEN_INFORMATION: [&str; 9] = [
+    "user_mapping_options",
+    "foreign_server_options",
+    "foreign_data_wrapper_options",
+    "foreign_table_options",
+    "column_options",
+    "_pg_user_mappings",
+    "_pg_foreign_servers",
+    "_pg_foreign_data_wrappers",
+    "_pg_foreign_tables",
+];
+/// What SHOW may tell. Not ALL, and no parameter of an application's own: those hold secrets.
+const SHOWN: [&str; 20] = [
+    "server_version",
+    "server_version_num",
+    "server_encoding",
+    "client_encoding",
+    "timezone",
+    "datestyle",
+    "intervalstyle",
+    "search_path",
+    "lc_collate",
+    "lc_ctype",
+    "lc_messages",
+    "lc_monetary",
+    "lc_numeric",
+    "lc_time",
+    "default_text_search_config",
+    "max_identifier_length",
+    "integer_datetimes",
+    "statement_timeout",
+    "transaction_isolation",
+    "transaction_read_only",
 ];
 /// What EXPLAIN may be told. Not ANALYZE: it runs the statement.
 const EXPLAIN: [&str; 6] = ["format", "costs", "verbose", "summary", "settings", "generic_plan"];
@@ -96,7 +140,8 @@ pub(super) fn check(sql: &str) -> Result<(), String> {
                 _ => Err(READS_ONLY.to_owned()),
             }
         }
-        Kind::VariableShowStmt(_) => Ok(()),
+        Kind::VariableShowStmt(show) if SHOWN.contains(&show.name.to_ascii_lowercase().as_str()) => Ok(()),
+        Kind::VariableShowStmt(show) => Err(format!("SHOW {} does not pass: it may tell secrets", show.name)),
         _ => Err(READS_ONLY.to_owned()),
     }
 }
@@ -166,17 +211,25 @@ fn walk(value: &Value) -> Result<(), String> {
                     return Err(format!("TABLESAMPLE {} does not pass", method.join(".")));
                 }
             }
-            // Of an expression: `OPERATOR(schema.+)` calls whatever that schema has.
-            if fields.contains_key("lexpr")
-                && !matches!(names(&fields["name"]).as_slice(), [] | [_] | ["pg_catalog", _])
-            {
-                return Err("an operator of another schema does not pass".to_owned());
+            // `OPERATOR(schema.+)` calls whatever that schema has.
+            for operator in operators(fields) {
+                if !matches!(names(operator).as_slice(), [] | [_] | ["pg_catalog", _]) {
+                    return Err("an operator of another schema does not pass".to_owned());
+                }
             }
             fields.values().try_for_each(walk)
         }
         Value::Array(items) => items.iter().try_for_each(walk),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
     }
+}
+
+/// The names of operators in a node: of an expression, of `… operator(…) any (select …)`, of `order by … using …`.
+fn operators(fields: &serde_json::Map<String, Value>) -> impl Iterator<Item = &Value> {
+    let expression = fields.get("name").filter(|_| fields.contains_key("lexpr"));
+    [expression, fields.get("oper_name"), fields.get("use_op")]
+        .into_iter()
+        .flatten()
 }
 
 fn text(value: Option<&Value>) -> Option<&str> {
@@ -186,10 +239,7 @@ fn text(value: Option<&Value>) -> Option<&str> {
 /// The parts of a qualified name.
 fn names(list: &Value) -> Vec<&str> {
     let parts = list.as_array().map(Vec::as_slice).unwrap_or_default();
-    parts
-        .iter()
-        .filter_map(|part| part["node"]["String"]["sval"].as_str())
-        .collect()
+    parts.iter().filter_map(name).collect()
 }
 
 fn check_function(name: &Value) -> Result<(), String> {
@@ -205,8 +255,15 @@ fn check_function(name: &Value) -> Result<(), String> {
 }
 
 fn check_table(schema: &str, table: &str) -> Result<(), String> {
-    let is_catalog = matches!(schema, "" | "pg_catalog");
-    match is_catalog && (HIDDEN.contains(&table) || table.starts_with("pg_toast")) || schema == "pg_toast" {
+    let is_hidden = match schema {
+        "pg_catalog" => HIDDEN.contains(&table) || table.starts_with("pg_toast"),
+        "information_schema" => HIDDEN_INFORMATION.contains(&table),
+        "pg_toast" => true,
+        // Found by the role's search_path, which may name either schema.
+        "" => HIDDEN.contains(&table) || HIDDEN_INFORMATION.contains(&table) || table.starts_with("pg_toast"),
+        _ => false,
+    };
+    match is_hidden {
         true => Err(format!(
             "{table} is not shown: it holds more than the source's own data"
         )),
@@ -214,9 +271,145 @@ fn check_table(schema: &str, table: &str) -> Result<(), String> {
     }
 }
 
+/// What a statement names that the server alone can look up.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Named {
+    /// What stands after a dot: a column, or a function that is called with the row before the dot.
+    pub(crate) fields: BTreeSet<String>,
+    /// Functions without a schema.
+    pub(crate) functions: BTreeSet<String>,
+    /// Operators without a schema, those that the grammar writes in words among them.
+    pub(crate) operators: BTreeSet<String>,
+    /// Types, quoted as the server reads them.
+    pub(crate) types: BTreeSet<String>,
+}
+
+/// Reads the names of one statement. A text that is not one statement has none: `check` and the server refuse it.
+pub(crate) fn named(sql: &str) -> Named {
+    let mut found = Named::default();
+    if let Ok(statement) = single(sql)
+        && let Ok(tree) = plain(&statement)
+    {
+        collect(&tree, &mut found);
+    }
+    found
+}
+
+/// Every name below, whatever node it is in.
+fn collect(value: &Value, found: &mut Named) {
+    match value {
+        Value::Object(fields) => {
+            // ColumnRef: `a.b`. `a` alone is never a function.
+            if let Some(parts) = fields.get("fields") {
+                let last = parts
+                    .as_array()
+                    .filter(|parts| parts.len() > 1)
+                    .and_then(|parts| parts.last());
+                found.fields.extend(last.and_then(name).map(str::to_owned));
+            }
+            // AIndirection: `(a).b`.
+            if let Some(parts) = fields.get("indirection") {
+                found.fields.extend(names(parts).into_iter().map(str::to_owned));
+            }
+            if let Some([name]) = fields.get("funcname").map(names).as_deref() {
+                found.functions.insert((*name).to_owned());
+                // `text(row)` is a cast.
+                found.types.insert(quoted(&[*name]));
+            }
+            if let Some(parts) = fields.get("names").map(names).filter(|parts| !parts.is_empty()) {
+                found.types.insert(quoted(&parts));
+            }
+            for operator in operators(fields) {
+                match names(operator).as_slice() {
+                    ["BETWEEN" | "NOT BETWEEN" | "BETWEEN SYMMETRIC" | "NOT BETWEEN SYMMETRIC"] => {
+                        found.operators.extend(["<", "<=", ">", ">="].map(str::to_owned));
+                    }
+                    [name] => {
+                        found.operators.insert((*name).to_owned());
+                    }
+                    _ => {}
+                }
+            }
+            // CASE … WHEN, and JOIN … USING, compare by `=`.
+            let compares = fields.contains_key("defresult") && fields.get("arg").is_some_and(|arg| !arg.is_null())
+                || fields.contains_key("using_clause")
+                || fields.contains_key("sub_link_type");
+            if compares {
+                found.operators.insert("=".to_owned());
+            }
+            fields.values().for_each(|value| collect(value, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect(item, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// A name, where a part of a list is one: `*` is none.
+fn name(part: &Value) -> Option<&str> {
+    part["node"]["String"]["sval"].as_str()
+}
+
+fn quoted(parts: &[&str]) -> String {
+    let part = |part: &&str| format!("\"{}\"", part.replace('"', "\"\""));
+    parts.iter().map(part).collect::<Vec<_>>().join(".")
+}
+
+/// Whether a function may be called by its name alone, in lower case.
+pub(crate) fn allows(function: &str) -> bool {
+    functions::postgresql(function)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_server_is_to_look_up_is_found_wherever_it_stands() {
+        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        for sql in [
+            "select o.archive from orders o",
+            "select (o).archive from orders o",
+            "select (select o from orders o limit 1).archive",
+            "select s.o.archive from s.o",
+            "select 1 from orders o where exists (select (row(o.*)).archive)",
+            "with x as (select o.archive from orders o) select 1 from x",
+            "select sum(1) over (partition by o.archive) from orders o",
+            "explain select o.archive from orders o",
+            "select 1 from orders o order by o.archive",
+            "select 1 from orders o, lateral (select (o).archive) q",
+        ] {
+            assert!(named(sql).fields.contains("archive"), "{sql}: {:?}", named(sql));
+        }
+        assert_eq!(named("select archive, * from orders").fields, set(&[]));
+        let all = named(
+            "select lower(a)::shop.state, pg_catalog.upper(b) from t where a between 1 and 2 order by a using <<< ",
+        );
+        assert_eq!(all.functions, set(&["lower"]));
+        assert_eq!(all.types, set(&["\"lower\"", "\"shop\".\"state\""]));
+        assert_eq!(all.operators, set(&["<", "<<<", "<=", ">", ">="]));
+        assert!(named("select case a when 1 then 2 end from t").operators.contains("="));
+        assert!(named("select 1 from t join u using (a)").operators.contains("="));
+        assert!(
+            named("select a ~~~ any (select b from u) from t")
+                .operators
+                .contains("~~~")
+        );
+        assert_eq!(named("select 1; select o.archive from orders o"), Named::default());
+    }
+
+    #[test]
+    fn show_tells_what_is_on_its_list() {
+        assert_eq!(check("show timezone"), Ok(()));
+        assert_eq!(check("SHOW Server_Version"), Ok(()));
+        for sql in [
+            "show all",
+            "show app.jwt_secret",
+            "show data_directory",
+            "show hba_file",
+        ] {
+            assert!(check(sql).is_err(), "{sql}");
+        }
+    }
 
     #[test]
     fn reads_pass() {

@@ -1,14 +1,15 @@
 //! Statements of MySQL, SQLite, DuckDB and BigQuery, by `sqlparser`. Called by `guard`.
 //!
 //! A parser that is not the server's own may read a statement in another way than the server does. What is known of that is refused here
-//! (comments that MySQL runs); what is not is left to the walls behind: SQLite's authorizer, MySQL's read-only transaction and
+//! (comments that MySQL runs or takes for hints; `TABLE t`, of which the parser drops words); what is not is left to the walls behind: SQLite's authorizer, MySQL's read-only transaction and
 //! single prepared statement, DuckDB's safe mode, BigQuery's own word in the dry run that it is a SELECT.
 
 use std::ops::ControlFlow;
 
 use rejoin_shared::data_sources::Kind;
 use sqlparser::ast::{
-    BinaryOperator, Expr, Ident, ObjectName, Query, Select, SetExpr, Statement, TableFactor, Visit, Visitor,
+    BinaryOperator, Expr, Ident, ObjectName, Query, Select, SetExpr, ShowStatementOptions, Statement, TableFactor,
+    Visit, Visitor,
 };
 use sqlparser::dialect::{BigQueryDialect, Dialect, DuckDbDialect, MySqlDialect, SQLiteDialect};
 use sqlparser::parser::Parser;
@@ -21,8 +22,27 @@ const MAX_DEPTH: usize = 60;
 const MACHINERY: [&str; 5] = ["dbstat", "sqlite_dbpage", "sqlite_stmt", "bytecode", "tables_used"];
 /// MySQL's schemas that show credentials and other people's queries.
 const HIDDEN: [&str; 3] = ["mysql", "performance_schema", "sys"];
+/// MySQL's schema that describes the others, and what of it is about the server and the people who ask it.
+const INFORMATION: &str = "information_schema";
+const HIDDEN_INFORMATION: [&str; 13] = [
+    "processlist",
+    "global_variables",
+    "session_variables",
+    "system_variables",
+    "user_variables",
+    "global_status",
+    "session_status",
+    "user_attributes",
+    "client_statistics",
+    "user_statistics",
+    "innodb_trx",
+    "innodb_locks",
+    "innodb_lock_waits",
+];
 
-pub(super) fn check(kind: Kind, sql: &str) -> Result<(), String> {
+/// `database`: what names without one are looked for in. None: in none that is hidden.
+pub(super) fn check(kind: Kind, database: Option<&str>, sql: &str) -> Result<(), String> {
+    check_database(kind, database)?;
     let statement = single(kind, sql)?;
     let is_top = matches!(
         (&statement, kind),
@@ -41,10 +61,29 @@ pub(super) fn check(kind: Kind, sql: &str) -> Result<(), String> {
     if !is_top {
         return Err(READS_ONLY.to_owned());
     }
-    match statement.visit(&mut Reads { kind, nested: false }) {
+    let database = database.map(str::to_ascii_lowercase);
+    let mut reads = Reads {
+        kind,
+        database: database.as_deref(),
+        nested: false,
+    };
+    match statement.visit(&mut reads) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(fault) => Err(fault),
     }
+}
+
+/// Whether a database may be the one that a question is about.
+pub(super) fn check_database(kind: Kind, database: Option<&str>) -> Result<(), String> {
+    let database = database.unwrap_or_default().to_ascii_lowercase();
+    match kind == Kind::Mysql && HIDDEN.contains(&database.as_str()) {
+        true => Err(not_shown(&database)),
+        false => Ok(()),
+    }
+}
+
+fn not_shown(name: &str) -> String {
+    format!("{name} is not shown: it holds more than the source's own data")
 }
 
 pub(super) fn check_single(kind: Kind, sql: &str) -> Result<bool, String> {
@@ -70,6 +109,12 @@ fn single(kind: Kind, sql: &str) -> Result<Statement, String> {
     if kind == Kind::Mysql && (sql.contains("/*!") || sql.contains("/*M!")) {
         return Err("a comment that MySQL runs (/*! … */) does not pass: leave it out".to_owned());
     }
+    if kind == Kind::Mysql && sql.contains("/*+") {
+        return Err(
+            "a hint to MySQL's optimizer (/*+ … */) does not pass: it may set the server's variables. Leave it out"
+                .to_owned(),
+        );
+    }
     let parsed = Parser::new(dialect)
         .with_recursion_limit(MAX_DEPTH)
         .try_with_sql(sql)
@@ -77,9 +122,38 @@ fn single(kind: Kind, sql: &str) -> Result<Statement, String> {
         .map_err(|error| format!("the query can't be read: {error}"))?;
     let mut statements = parsed.into_iter();
     match (statements.next(), statements.next()) {
-        (Some(statement), None) => Ok(statement),
+        (Some(statement), None) => match statement.visit(&mut NoTable) {
+            ControlFlow::Continue(()) => Ok(statement),
+            ControlFlow::Break(fault) => Err(fault),
+        },
         (Some(_), Some(_)) => Err(ONE_STATEMENT.to_owned()),
         (None, _) => Err("the query is empty".to_owned()),
+    }
+}
+
+/// Breaks at `TABLE t`, wherever a query may be: the parser takes three words for it and drops what is left of them, and its visitor does not
+/// tell the table.
+struct NoTable;
+
+impl NoTable {
+    fn body(body: &SetExpr) -> Verdict {
+        match body {
+            SetExpr::Table(_) => refused("TABLE does not pass: write SELECT * FROM"),
+            SetExpr::SetOperation { left, right, .. } => {
+                Self::body(left)?;
+                Self::body(right)
+            }
+            // What is within is visited by itself.
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+impl Visitor for NoTable {
+    type Break = String;
+
+    fn pre_visit_query(&mut self, query: &Query) -> Verdict {
+        Self::body(&query.body)
     }
 }
 
@@ -103,8 +177,10 @@ fn hides_duckdb(relation: &ObjectName) -> bool {
 }
 
 /// Passes what reads; breaks with what is wrong.
-struct Reads {
+struct Reads<'a> {
     kind: Kind,
+    /// In lower case.
+    database: Option<&'a str>,
     /// Below the statement itself.
     nested: bool,
 }
@@ -115,7 +191,7 @@ fn refused(fault: impl Into<String>) -> Verdict {
     ControlFlow::Break(fault.into())
 }
 
-impl Reads {
+impl Reads<'_> {
     fn function(&self, name: &ObjectName) -> Verdict {
         let parts: Option<Vec<&str>> = name
             .0
@@ -149,8 +225,39 @@ impl Reads {
                 self.body(right)
             }
             // Visited by itself.
-            SetExpr::Query(_) | SetExpr::Values(_) | SetExpr::Table(_) => ControlFlow::Continue(()),
+            SetExpr::Query(_) | SetExpr::Values(_) => ControlFlow::Continue(()),
+            SetExpr::Table(_) => refused(READS_ONLY),
             SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => refused(READS_ONLY),
+        }
+    }
+
+    /// Whether MySQL shows, by this name, more than the source's own data.
+    fn hides_mysql(&self, relation: &ObjectName) -> bool {
+        let parts: Vec<String> = relation
+            .0
+            .iter()
+            .map(|part| {
+                part.as_ident()
+                    .map(|ident| ident.value.to_ascii_lowercase())
+                    .unwrap_or_default()
+            })
+            .collect();
+        match parts.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            [table] => self.database == Some(INFORMATION) && HIDDEN_INFORMATION.contains(table),
+            [INFORMATION, table] => HIDDEN_INFORMATION.contains(table),
+            [schema, ..] => HIDDEN.contains(schema),
+            [] => true,
+        }
+    }
+
+    /// SHOW TABLES IN a schema: the parser takes it for a relation of that name.
+    fn shown_in(&self, options: &ShowStatementOptions) -> Verdict {
+        let parent = options.show_in.as_ref().and_then(|within| within.parent_name.as_ref());
+        let schema = parent.and_then(|name| name.0.first()).and_then(|part| part.as_ident());
+        let schema = schema.map(|ident| ident.value.to_ascii_lowercase()).unwrap_or_default();
+        match HIDDEN.contains(&schema.as_str()) {
+            true => refused(not_shown(&schema)),
+            false => ControlFlow::Continue(()),
         }
     }
 
@@ -165,7 +272,7 @@ impl Reads {
     }
 }
 
-impl Visitor for Reads {
+impl Visitor for Reads<'_> {
     type Break = String;
 
     fn pre_visit_statement(&mut self, statement: &Statement) -> Verdict {
@@ -184,8 +291,10 @@ impl Visitor for Reads {
                     false => refused(READS_ONLY),
                 }
             }
-            _ if !was_nested => ControlFlow::Continue(()),
-            _ => refused(READS_ONLY),
+            _ if was_nested => refused(READS_ONLY),
+            Statement::ShowTables { show_options, .. } => self.shown_in(show_options),
+            Statement::ShowCreate { obj_name, .. } => self.pre_visit_relation(obj_name),
+            _ => ControlFlow::Continue(()),
         }
     }
 
@@ -204,12 +313,11 @@ impl Visitor for Reads {
     }
 
     fn pre_visit_relation(&mut self, relation: &ObjectName) -> Verdict {
-        let Some(first) = relation.0.first().and_then(|part| part.as_ident()) else {
+        if relation.0.first().and_then(|part| part.as_ident()).is_none() {
             return refused("a table is called by its name");
-        };
-        let schema = first.value.to_ascii_lowercase();
+        }
         let is_hidden = match self.kind {
-            Kind::Mysql => relation.0.len() > 1 && HIDDEN.contains(&schema.as_str()),
+            Kind::Mysql => self.hides_mysql(relation),
             // Tables that are functions, called without arguments.
             Kind::Sqlite => {
                 let table = relation
@@ -228,9 +336,7 @@ impl Visitor for Reads {
             Kind::Bigquery | Kind::Postgresql | Kind::Mongodb => false,
         };
         match is_hidden {
-            true => refused(format!(
-                "{schema} is not shown: it holds more than the source's own data"
-            )),
+            true => refused(not_shown(&relation.to_string())),
             false => ControlFlow::Continue(()),
         }
     }
@@ -299,7 +405,7 @@ mod tests {
         ];
         for kind in [Kind::Mysql, Kind::Sqlite, Kind::Duckdb, Kind::Bigquery] {
             for sql in every {
-                assert_eq!(check(kind, sql), Ok(()), "{kind:?} {sql}");
+                assert_eq!(check(kind, None, sql), Ok(()), "{kind:?} {sql}");
             }
         }
         for sql in [
@@ -311,14 +417,14 @@ mod tests {
             "select date_format(at, '%Y-%m'), group_concat(a separator ', ') from `orders` where at > now() - interval 1 day group by 1",
             "select json_extract(a, '$.b'), if(a > 1, 'x', 'y'), timestampdiff(day, a, b) from t # done",
         ] {
-            assert_eq!(check(Kind::Mysql, sql), Ok(()), "{sql}");
+            assert_eq!(check(Kind::Mysql, None, sql), Ok(()), "{sql}");
         }
         for sql in [
             "explain query plan select 1",
             "select strftime('%Y', at), json_extract(a, '$.b') from t, json_each(a)",
             "values (1), (2)",
         ] {
-            assert_eq!(check(Kind::Sqlite, sql), Ok(()), "{sql}");
+            assert_eq!(check(Kind::Sqlite, None, sql), Ok(()), "{sql}");
         }
         for sql in [
             "from orders select item, count(*) group by all",
@@ -326,14 +432,54 @@ mod tests {
             "select unnest(tags), quantile_cont(total, 0.9), arg_max(item, total) from shop.orders group by 1",
             "select * from range(1, 10) t(i) join information_schema.tables on true where doc->>'$.a' = 'x'",
         ] {
-            assert_eq!(check(Kind::Duckdb, sql), Ok(()), "{sql}");
+            assert_eq!(check(Kind::Duckdb, None, sql), Ok(()), "{sql}");
         }
         for sql in [
             "select countif(a), safe_divide(1, 2), format_date('%Y', d) from `p.d.t` where _partitiontime > timestamp_sub(current_timestamp(), interval 1 day)",
             "select * from unnest([1, 2]) as x, t.items",
             "select net.host(url), safe.substr(a, 1) from d.t qualify row_number() over (partition by a) = 1",
         ] {
-            assert_eq!(check(Kind::Bigquery, sql), Ok(()), "{sql}");
+            assert_eq!(check(Kind::Bigquery, None, sql), Ok(()), "{sql}");
+        }
+    }
+
+    #[test]
+    fn the_database_that_is_chosen_is_judged_like_a_schema_that_is_named() {
+        for database in ["mysql", "MySQL", "performance_schema", "sys"] {
+            assert!(
+                check(Kind::Mysql, Some(database), "select * from user").is_err(),
+                "{database}"
+            );
+            assert!(check(Kind::Mysql, Some(database), "show tables").is_err(), "{database}");
+            assert_eq!(
+                check_database(Kind::Mysql, Some(database)),
+                Err(not_shown(&database.to_ascii_lowercase()))
+            );
+            assert_eq!(check_database(Kind::Sqlite, Some(database)), Ok(()));
+        }
+        let information = Some("Information_Schema");
+        assert!(check(Kind::Mysql, information, "select * from ProcessList").is_err());
+        assert_eq!(check(Kind::Mysql, information, "select * from tables"), Ok(()));
+        assert_eq!(check(Kind::Mysql, Some("shop"), "select * from processlist"), Ok(()));
+        assert_eq!(
+            check(Kind::Mysql, Some("shop"), "show columns from orders from shop"),
+            Ok(())
+        );
+    }
+
+    #[test]
+    fn words_that_the_parser_drops_make_no_second_statement_of_a_source_that_may_be_written_to() {
+        for kind in [Kind::Mysql, Kind::Sqlite, Kind::Duckdb, Kind::Bigquery] {
+            for sql in [
+                "table orders",
+                "select 1 union all table orders ; commit",
+                "insert into t select 1 union all table orders ; commit",
+                "with x as (table orders ; commit) select 1",
+                "select * from t where id in (table orders)",
+            ] {
+                assert!(check_single(kind, sql).is_err(), "{kind:?} {sql}");
+                assert!(check(kind, None, sql).is_err(), "{kind:?} {sql}");
+            }
         }
     }
 
@@ -342,13 +488,14 @@ mod tests {
         assert!(
             check(
                 Kind::Mysql,
+                None,
                 "select 1 /*!50000 union select load_file('/etc/passwd') */"
             )
             .is_err()
         );
-        assert!(check(Kind::Mysql, "select 1 --1 union select load_file('/etc/passwd')").is_err());
-        assert!(check(Kind::Mysql, r"select '\\' , load_file('/etc/passwd')").is_err());
-        assert!(check(Kind::Mysql, "select 1 /* /* */ , sleep(5) /* */").is_err());
-        assert!(check(Kind::Mysql, "select @a := 1").is_err());
+        assert!(check(Kind::Mysql, None, "select 1 --1 union select load_file('/etc/passwd')").is_err());
+        assert!(check(Kind::Mysql, None, r"select '\\' , load_file('/etc/passwd')").is_err());
+        assert!(check(Kind::Mysql, None, "select 1 /* /* */ , sleep(5) /* */").is_err());
+        assert!(check(Kind::Mysql, None, "select @a := 1").is_err());
     }
 }

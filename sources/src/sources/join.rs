@@ -1,18 +1,15 @@
 //! One answer from several sources: each query is asked where its data are, by the same walls as any other, and what comes back becomes a
-//! table of a SQLite database in memory, which one more statement reads. Called by the API's route and the agents' tool.
+//! table of a SQLite database in the memory of a process of its own, which one more statement reads. Called by the API's route and the agents' tool.
 //!
 //! Invariant: nothing is sent before every query and the joining statement have passed their guards. Whoever stops waiting ends them all, on
 //! their servers, too. What was cut short says so: the join of a part is a part of the join.
 
 use std::collections::HashSet;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use futures::future::{join_all, try_join_all};
 use rejoin_shared::data_sources::{DataSource, Kind};
 use rejoin_shared::walls::Asking;
-use rusqlite::types::Value as Cell;
-use rusqlite::{Connection, params_from_iter};
 use serde::Serialize;
 use serde_json::Value;
 use sqlx::PgPool;
@@ -20,7 +17,10 @@ use sqlx::PgPool;
 use super::{Ask, Opened, Sources};
 use crate::guard;
 use crate::source::{Access, Bounds, Column, Rows, SourceError};
-use crate::sqlite::{WaitedFor, confine, on_thread, run};
+use crate::sqlite::cells::Sent;
+use crate::sqlite::engine::On;
+use crate::sqlite::process::Statement;
+use crate::sqlite::tables::Table;
 
 /// Queries of one join.
 pub const QUERIES_MIN: usize = 2;
@@ -29,8 +29,6 @@ pub const QUERIES_MAX: usize = 5;
 pub const NAME_MAX_BYTES: usize = 63;
 /// Columns of a query that is joined.
 pub const JOINED_COLUMNS_MAX: usize = 500;
-/// Joins that one process computes at a time; the next one waits.
-pub(super) const AT_A_TIME: usize = 2;
 /// Of the joining statement alone.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -146,7 +144,7 @@ impl Sources {
         {
             let source = source.map_err(|error| JoinError::of_query(part.name, error))?;
             source
-                .guarded(part.query)
+                .guarded(part.database, part.query)
                 .map_err(|error| JoinError::of_query(part.name, error))?;
             opened.push(source);
         }
@@ -156,12 +154,15 @@ impl Sources {
             .map(|(part, source)| ask(part, source, wanted.timeout));
         let (queries, tables): (Vec<Joined>, Vec<Rows>) = try_join_all(asked).await?.into_iter().unzip();
 
-        let bounds = self.join_bounds(wanted, begun);
-        let (names, sql) = (queries.clone(), sql.to_owned());
-        // The semaphore is never closed.
-        let _place = self.means.joins.acquire().await;
-        let largest = self.means.bounds.max_bytes;
-        let rows = on_thread(move |waited_for| join(&names, &tables, &sql, bounds, largest, waited_for)).await;
+        let statement = Statement {
+            on: On::Tables(named(&queries, tables)),
+            query: sql.to_owned(),
+            arguments: Vec::new(),
+            access: Access::Reads,
+            bounds: self.join_bounds(wanted, begun),
+            value_max_bytes: self.means.bounds.max_bytes,
+        };
+        let rows = self.means.sqlite.ask(statement).await;
         let note = note(&queries);
         Ok(Join {
             rows: rows.map_err(JoinError::of_sql)?,
@@ -294,11 +295,11 @@ fn affinity<'a>(type_name: &str, values: impl Iterator<Item = &'a Value>) -> &'s
     }
     let (mut whole, mut broken, mut text) = (false, false, false);
     for value in values {
-        match cell(value) {
-            Cell::Null => {}
-            Cell::Integer(_) => whole = true,
-            Cell::Real(_) => broken = true,
-            Cell::Text(_) | Cell::Blob(_) => text = true,
+        match Sent::from(value) {
+            Sent::Null => {}
+            Sent::Whole(_) => whole = true,
+            Sent::Real { .. } => broken = true,
+            Sent::Text(_) => text = true,
         }
     }
     match (text, broken, whole) {
@@ -309,66 +310,18 @@ fn affinity<'a>(type_name: &str, values: impl Iterator<Item = &'a Value>) -> &'s
     }
 }
 
-/// Truth as 1 and 0, lists and documents as their JSON.
-fn cell(value: &Value) -> Cell {
-    match value {
-        Value::Null => Cell::Null,
-        Value::Bool(is_true) => Cell::Integer(i64::from(*is_true)),
-        Value::Number(number) => match (number.as_i64(), number.is_f64(), number.as_f64()) {
-            (Some(whole), _, _) => Cell::Integer(whole),
-            (None, true, Some(real)) => Cell::Real(real),
-            // Larger than SQLite's whole numbers.
-            (None, _, _) => Cell::Text(number.to_string()),
-        },
-        Value::String(text) => Cell::Text(text.clone()),
-        Value::Array(_) | Value::Object(_) => Cell::Text(value.to_string()),
-    }
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-/// Makes the tables, and asks the statement. `largest`: of a value [bytes].
-fn join(
-    queries: &[Joined],
-    tables: &[Rows],
-    sql: &str,
-    bounds: Bounds,
-    largest: usize,
-    waited_for: WaitedFor,
-) -> Result<Rows, SourceError> {
-    let failed = |error: rusqlite::Error| SourceError::Failed(error.to_string());
-    let mut connection = Connection::open_in_memory().map_err(failed)?;
-    let filling = connection.transaction().map_err(failed)?;
-    for (query, table) in queries.iter().zip(tables) {
-        let columns: Vec<String> = query
-            .columns
+/// The answers as tables, by the names of their queries.
+fn named(queries: &[Joined], answers: Vec<Rows>) -> Vec<Table> {
+    let table = |(query, answer): (&Joined, Rows)| Table {
+        name: query.name.clone(),
+        columns: query.columns.clone(),
+        rows: answer
+            .rows
             .iter()
-            .map(|column| format!("{} {}", quoted(&column.name), column.type_name))
-            .collect();
-        let name = quoted(&query.name);
-        filling
-            .execute(&format!("create table {name} ({})", columns.join(", ")), [])
-            .map_err(failed)?;
-        let marks = vec!["?"; columns.len()].join(", ");
-        let mut insert = filling
-            .prepare(&format!("insert into {name} values ({marks})"))
-            .map_err(failed)?;
-        for row in &table.rows {
-            if !waited_for.load(Ordering::Relaxed) {
-                return Err(SourceError::Failed("nobody waits for it any more".to_owned()));
-            }
-            insert.execute(params_from_iter(row.iter().map(cell))).map_err(failed)?;
-        }
-    }
-    filling.commit().map_err(failed)?;
-    let held = Bounds {
-        max_bytes: largest,
-        ..bounds
+            .map(|row| row.iter().map(Sent::from).collect())
+            .collect(),
     };
-    confine(&connection, Access::Reads, held, waited_for)?;
-    run(&connection, sql, Access::Reads, bounds)
+    queries.iter().zip(answers).map(table).collect()
 }
 
 /// What has to be said of queries that were cut short.
@@ -389,7 +342,11 @@ fn note(queries: &[Joined]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+
     use super::*;
+    use crate::sqlite::engine::{self, Task};
     use serde_json::json;
 
     fn rows(columns: &[(&str, &str)], rows: Value) -> Rows {
@@ -425,14 +382,23 @@ mod tests {
         max_bytes_billed: 0,
     };
 
-    fn waited_for() -> WaitedFor {
-        std::sync::Arc::new(true.into())
+    fn task(tables: &[(&str, Rows)], sql: &str, bounds: Bounds) -> Task {
+        let queries: Vec<Joined> = tables.iter().map(|(name, rows)| table(name, rows)).collect();
+        let answers = tables.iter().map(|(_, rows)| rows.clone()).collect();
+        Task {
+            on: On::Tables(named(&queries, answers)),
+            query: sql.to_owned(),
+            arguments: Vec::new(),
+            access: Access::Reads,
+            bounds,
+            value_max_bytes: bounds.max_bytes,
+            memory_max_bytes: 1 << 30,
+            file_max_bytes: 0,
+        }
     }
 
     fn joined(tables: &[(&str, Rows)], sql: &str) -> Result<Rows, SourceError> {
-        let queries: Vec<Joined> = tables.iter().map(|(name, rows)| table(name, rows)).collect();
-        let tables: Vec<Rows> = tables.iter().map(|(_, rows)| rows.clone()).collect();
-        join(&queries, &tables, sql, BOUNDS, BOUNDS.max_bytes, waited_for())
+        engine::run(&task(tables, sql, BOUNDS), Arc::new(true.into()))
     }
 
     #[test]
@@ -545,19 +511,13 @@ mod tests {
             timeout: Duration::from_secs(600),
             ..BOUNDS
         };
-        let waits = waited_for();
+        let waits: engine::WaitedFor = Arc::new(true.into());
         let stops = waits.clone();
         let (began, begun) = std::sync::mpsc::sync_channel(1);
+        let endless = task(&[("orders", orders)], endless, long);
         let asked = std::thread::spawn(move || {
             began.send(()).unwrap();
-            join(
-                &[table("orders", &orders)],
-                &[orders],
-                endless,
-                long,
-                BOUNDS.max_bytes,
-                waits,
-            )
+            engine::run(&endless, waits)
         });
         begun.recv().unwrap();
         stops.store(false, Ordering::Relaxed);

@@ -124,3 +124,6 @@ explain analyze copy orders to '/tmp/stolen.csv'
 .log /tmp/stolen
 .excel
 .edit
+~table orders
+~select 1 union all table orders ; begin
+~select 1 union all table orders

@@ -145,3 +145,34 @@ select next value for numbers
 select setval(numbers, 5)
 { call steal() }
 select {fn sleep(100)}
+~(table mysql.user)
+~table orders
+~table mysql.user
+~select 1 union all table mysql.user
+~with x as (select 1) table mysql.user
+~select * from orders where id in (table orders)
+~(table orders for share)
+~(table orders for update)
+~select 1 union all table orders ; flush
+~(select * from orders for share)
+~select (select id from orders limit 1 for update)
+~select 1 union (select id from orders for update)
+~with x as (select id from orders for share) select * from x
+~select * from orders for update skip locked
+~select * from orders where id = (select max(id) from orders lock in share mode)
+~show create table mysql.user
+~show create view sys.version
+~show columns from user from mysql
+~show columns from mysql.user
+~show tables from mysql
+~show tables in performance_schema
+~describe mysql.user
+~explain mysql.user
+~explain select * from mysql.user
+~select * from information_schema.processlist
+~select * from INFORMATION_SCHEMA.`PROCESSLIST`
+~select * from information_schema.global_variables
+~select * from information_schema.system_variables
+~select /*+ SET_VAR(join_buffer_size=4294967295) MAX_EXECUTION_TIME(999999999) */ 1
+~select /*+MAX_EXECUTION_TIME(0)*/ * from orders
+~select * from (select /*+ NO_INDEX(orders) */ * from orders) q

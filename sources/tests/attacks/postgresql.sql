@@ -159,3 +159,32 @@ select binary_upgrade_set_next_pg_type_oid(1)
 select pg_logical_slot_get_changes('x', null, null)
 select pg_replication_origin_create('x')
 select inet_server_addr(), pg_ls_waldir()
+~select 1 operator(ev.=) any (select 1)
+~select 1 operator(ev.=) all (select 1)
+~select (1, 2) operator(ev.=) (select 1, 2)
+~select id from orders order by id using operator(ev.<)
+~select 1 operator(ev.=) any (array[1])
+~select operator(ev.-) 1
+~select sum(id) over (order by id using operator(ev.<)) from orders
+~select string_agg(item, ',' order by id using operator(ev.<)) from orders
+~select * from information_schema.user_mapping_options
+~select * from information_schema._pg_user_mappings
+~select * from information_schema.foreign_server_options
+~select * from information_schema._pg_foreign_servers
+~select * from information_schema.foreign_data_wrapper_options
+~select * from information_schema.foreign_table_options
+~select * from information_schema._pg_foreign_tables
+~select * from information_schema.column_options
+~select * from pg_foreign_data_wrapper
+~select * from pg_foreign_table
+~select * from pg_settings
+~select setting from pg_catalog.pg_settings where name = 'data_directory'
+~select * from pg_db_role_setting
+~select * from pg_config
+~select * from pg_stat_wal_receiver
+~show all
+~show app.jwt_secret
+~show data_directory
+~show config_file
+~table pg_settings
+~select (select s from pg_settings s limit 1)

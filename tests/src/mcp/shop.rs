@@ -1,5 +1,6 @@
 //! The product with MCP servers to use: adding them, calling their tools by a scripted model, and what came of it.
 
+use rejoin_worker::WorkerConfig;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -27,10 +28,15 @@ impl Shop {
     }
 
     pub async fn with(workers: usize) -> Self {
+        Self::of(workers, super::allow).await
+    }
+
+    /// With these workers.
+    pub async fn of(workers: usize, worker: fn(&mut WorkerConfig)) -> Self {
         let app = TestApp::with(AppOptions {
             workers,
             api: |config| config.mcp_commands.mcp_commands_file = Some(super::commands_file()),
-            worker: super::allow,
+            worker,
             ..AppOptions::default()
         })
         .await;

@@ -118,7 +118,29 @@ async fn d60_e02_a_turn_in_the_dialect_can_be_left_and_rejoined() {
     let (_, listed) = client.get("/api/agent/stream").await;
     assert_eq!(listed["sessions"][0]["id"], session.as_str());
     let (_, one) = client.get(&path).await;
-    assert_eq!(one["messages"].as_array().unwrap().len(), 2);
+    let said: Vec<(&str, &str)> = one["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| {
+            (
+                message["role"].as_str().unwrap(),
+                message["toolName"].as_str().unwrap_or_default(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        said,
+        [
+            ("user", ""),
+            ("tool", "schema_version"),
+            ("tool", "transfer_to_second"),
+            ("tool", "create_console"),
+            ("tool", "modify_console"),
+            ("assistant", "")
+        ],
+        "E58: with what its tools gave"
+    );
     assert_eq!(one["attachedConsole"]["content"], "select 1\n-- yes");
 
     // The next turn of it, in the other spelling of names; the same name of a turn is the same turn.
@@ -164,4 +186,195 @@ async fn e29_e30_an_error_comes_before_the_end_and_strangers_find_nothing() {
         404
     );
     assert_eq!(stranger.get("/api/agent/stream").await.1["sessions"], json!([]));
+}
+
+#[tokio::test]
+async fn e58_messages_of_tools_are_told_to_whoever_asks_for_them() {
+    let app = TestApp::start().await;
+    let client = app.client();
+    let agent = app.agent("helper", &["schema_version", "get_entity_edges"]).await;
+    app.model.script([
+        Reply::tools([
+            ("schema_version", json!({})),
+            ("get_entity_edges", json!({"entity_id": "nothing at all"})),
+        ]),
+        Reply::text("Done."),
+        Reply::text("Again."),
+    ]);
+    let events = json_of(&client.ask(Some(agent), "look").await);
+    let conversation = events[1]["conversationId"].as_str().unwrap();
+    client
+        .chat(json!({"message": "more", "conversationId": conversation}))
+        .await;
+    let path = format!("/api/conversations/{conversation}/messages");
+    let (_, plain) = client.get(&path).await;
+    let roles = |page: &Value| -> Vec<String> {
+        let items = page["items"].as_array().unwrap().iter();
+        items.map(|one| one["role"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(roles(&plain), ["user", "assistant", "user", "assistant"]);
+    assert!(
+        plain["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|one| one.get("toolCallId").is_none())
+    );
+    let (_, with) = client.get(&format!("{path}?include=tools")).await;
+    assert_eq!(roles(&with), ["user", "tool", "tool", "assistant", "user", "assistant"]);
+    let ended: Vec<Value> = of_kind(&events, "mcp_tool")
+        .into_iter()
+        .filter(|event| event["status"] != "started")
+        .cloned()
+        .collect();
+    for (message, event) in with["items"].as_array().unwrap()[1..3].iter().zip(&ended) {
+        assert_eq!(
+            (
+                &message["toolCallId"],
+                &message["toolName"],
+                &message["conversationId"],
+                &message["seq"]
+            ),
+            (
+                &event["callId"],
+                &event["tool"],
+                &json!(conversation),
+                &with["items"][0]["seq"]
+            )
+        );
+        assert_eq!(
+            message["metadata"],
+            json!({"runId": event["runId"], "status": event["status"], "source": "agent"})
+        );
+        let content = message["content"].as_str().unwrap();
+        match event["error"].as_str() {
+            Some(error) => assert_eq!(content, error),
+            None => assert_eq!(serde_json::from_str::<Value>(content).unwrap(), event["result"]),
+        }
+    }
+    // Pages are of the other messages: each of them is there once, with its tools.
+    let (_, first) = client.get(&format!("{path}?include=tools&limit=1")).await;
+    assert_eq!(roles(&first), ["user", "tool", "tool"]);
+    let cursor = first["nextCursor"].as_str().unwrap();
+    let (_, second) = client
+        .get(&format!("{path}?include=tools&limit=1&cursor={cursor}"))
+        .await;
+    assert_eq!(roles(&second), ["assistant"]);
+    let (status, problem) = client.get(&format!("{path}?include=everything")).await;
+    assert_eq!((status.as_u16(), &problem["code"]), (400, &json!("invalid_query")));
+}
+
+#[tokio::test]
+async fn e02_a_page_says_where_its_user_is_by_an_entity() {
+    let app = TestApp::start().await;
+    let client = app.client();
+    let agent = app.agent("helper", &[]).await;
+    app.model.always("where", Reply::text("Here."));
+    let ids = super::work::project(&client, "Apollo").await;
+    let post = async |body: Value| {
+        let mut whole = json!({"message": "where am I?", "agentDefinitionId": agent});
+        whole.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
+        let request = client.request(Method::POST, "/api/agent/stream").json(&whole);
+        json_of(
+            &rejoin_tests::client::Stream::of(request.send().await.unwrap())
+                .rest()
+                .await,
+        )
+    };
+    let project = json!({"projectId": ids["project"], "projectName": "Apollo"});
+    let task = json!({
+        "projectId": ids["project"], "projectName": "Apollo", "focusType": "task", "focusEntityId": ids["first"],
+    });
+    for (body, focus) in [
+        (json!({"entity_id": ids["project"]}), &project),
+        (
+            json!({"entityId": ids["project"], "ontologyEntityType": "project"}),
+            &project,
+        ),
+        (
+            json!({"contextType": "project", "entityId": ids["first"], "ontologyEntityType": "task"}),
+            &task,
+        ),
+        (json!({"entityId": ids["first"]}), &task),
+    ] {
+        let events = post(body.clone()).await;
+        assert_eq!(&of_kind(&events, "focus_active")[0]["focus"], focus, "{body}");
+    }
+    for (body, code) in [
+        (
+            json!({"entityId": ids["goal"], "ontologyEntityType": "task"}),
+            "entity_not_found",
+        ),
+        (
+            json!({"entityId": uuid::Uuid::now_v7(), "ontologyEntityType": "task"}),
+            "entity_not_found",
+        ),
+    ] {
+        let mut whole = json!({"message": "where am I?", "agentDefinitionId": agent});
+        whole.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
+        let (status, problem) = client.post("/api/agent/stream", whole).await;
+        assert_eq!(
+            (status.as_u16(), &problem["code"]),
+            (400, &json!(code)),
+            "{body}: {problem}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn d60_a_page_of_before_may_send_more_than_is_known_here_and_finds_its_session_by_its_old_names() {
+    let app = TestApp::start().await;
+    let client = app.client();
+    let agent = app.agent("first", &[]).await;
+    app.model.always("go", Reply::text("Here."));
+    let body = json!({
+        "message": "go", "agentDefinitionId": agent, "model": "gpt-x", "threadId": null, "a,b": 1,
+        "attachedContext": [{"id": "f1", "type": "file", "title": "a.txt", "content": "x"}],
+    });
+    let request = client.request(Method::POST, "/api/agent/stream").json(&body);
+    let response = request.send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    // Nothing is dropped in silence.
+    assert_eq!(response.headers()["x-ignored-fields"], "model, threadId");
+    let session = response.headers()["x-conversation-id"].to_str().unwrap().to_owned();
+    let events = json_of(&rejoin_tests::client::Stream::of(response).rest().await);
+    assert_eq!(events.last().unwrap()["finished_reason"], "completed");
+    let (_, listed) = client.get("/api/agent/stream").await;
+    let (_, one) = client.get(&format!("/api/agent/stream?sessionId={session}")).await;
+    for told in [&listed["sessions"][0], &one["session"]] {
+        assert_eq!(
+            (&told["id"], &told["threadId"], &told["activeAgent"]),
+            (&json!(session), &json!(session), &json!("first"))
+        );
+    }
+    assert_eq!(one["messages"][0]["attachments"][0]["title"], "a.txt");
+    // What is known is still held against its type, and the native endpoint refuses what it does not know.
+    for (path, body, code) in [
+        (
+            "/api/agent/stream",
+            json!({"message": "go", "sessionId": 1}),
+            "invalid_body",
+        ),
+        (
+            "/api/chat/stream",
+            json!({"message": "go", "model": "x"}),
+            "unknown_field",
+        ),
+    ] {
+        let (status, refused) = client.post(path, body).await;
+        assert_eq!((status.as_u16(), &refused["code"]), (400, &json!(code)), "{path}");
+    }
+    // Without such fields there is no such header.
+    let request = client
+        .request(Method::POST, "/api/agent/stream")
+        .json(&json!({"message": "go"}));
+    assert!(
+        request
+            .send()
+            .await
+            .unwrap()
+            .headers()
+            .get("x-ignored-fields")
+            .is_none()
+    );
 }

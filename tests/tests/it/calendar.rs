@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-fn context(db: &TestDatabase) -> ToolContext {
+pub fn context(db: &TestDatabase) -> ToolContext {
     ToolContext {
         db: db.pool.clone(),
         project_id: db.project_id,
@@ -29,7 +29,7 @@ fn context(db: &TestDatabase) -> ToolContext {
     }
 }
 
-async fn called(context: &ToolContext, name: &str, arguments: Value) -> Result<Value, String> {
+pub async fn called(context: &ToolContext, name: &str, arguments: Value) -> Result<Value, String> {
     let tools = tools();
     let tool = tools.iter().find(|tool| tool.spec().name == name).expect("the tool");
     let arguments = arguments::admit(tool.spec(), &arguments)?;
@@ -61,7 +61,7 @@ async fn march(db: &TestDatabase) -> Vec<String> {
 }
 
 /// Every day at nine, across the change of the clocks on March 29.
-async fn standup(db: &TestDatabase) -> Value {
+pub async fn standup(db: &TestDatabase) -> Value {
     let arguments = json!({"title": "Standup", "start": "2026-03-27T09:00", "end": "2026-03-27T09:15", "time_zone": "Europe/Berlin",
                            "rrule": "FREQ=DAILY;COUNT=5", "location": "Room 1"});
     call(db, "create_calendar_event", arguments).await.unwrap()

@@ -42,7 +42,7 @@ async fn rows(app: &TestApp, sql: &'static str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a02_b04_b13_a22_c63_a_plain_turn_searches_once_and_streams_its_answer() {
+async fn a02_b04_b13_c63_a_plain_turn_searches_once_and_streams_its_answer() {
     let app = TestApp::start().await;
     graph(&app).await;
     app.model.script([Reply::text("libssl3 is a library.")]);
@@ -103,7 +103,18 @@ async fn a01_a04_a15_b01_b11_b12_an_agents_turn_calls_tools_and_keeps_both_recor
     assert_eq!(
         kinds(&frames),
         [
-            "message", "meta", "token", "usage", "mcp_tool", "mcp_tool", "token", "usage", "message", "done"
+            "message",
+            "meta",
+            "token",
+            "usage",
+            "mcp_tool",
+            "operation",
+            "mcp_tool",
+            "operation",
+            "token",
+            "usage",
+            "message",
+            "done"
         ]
     );
     // B14, B15, A05
@@ -250,6 +261,32 @@ async fn a21_b22_b23_b24_the_newest_ten_messages_are_sent_and_the_new_one_once()
         .skip(1)
         .collect();
     assert_eq!(last[1..], expected, "ten in time order, the newest last and once");
+}
+
+#[tokio::test]
+async fn b22_how_many_messages_are_sent_is_a_setting() {
+    let app = TestApp::with(AppOptions {
+        worker: |config| config.history_messages = 3,
+        ..AppOptions::default()
+    })
+    .await;
+    let agent = app.agent("memory", &[]).await;
+    let client = app.client();
+    app.model.script((1..=3).map(|i| Reply::text(format!("answer {i}"))));
+    let frames = client.ask(Some(agent), "question 1").await;
+    let conversation = frames[1].json()["conversationId"].clone();
+    for i in 2..=3 {
+        client
+            .chat(json!({"message": format!("question {i}"), "conversationId": conversation}))
+            .await;
+    }
+    let expected = [
+        ("user", "question 2"),
+        ("assistant", "answer 2"),
+        ("user", "question 3"),
+    ];
+    let expected = expected.map(|(role, said)| (role.to_owned(), said.to_owned()));
+    assert_eq!(sent(&app.model.requests()[2])[1..], expected);
 }
 
 #[tokio::test]
@@ -445,6 +482,37 @@ async fn a22_a23_a24_a25_a26_the_default_agent_is_installed_by_its_endpoint_once
 }
 
 #[tokio::test]
+async fn a23_nobody_but_its_endpoint_installs_the_default_agent() {
+    let mut app = TestApp::start().await;
+    let client = app.client();
+    app.model.script([Reply::text("one"), Reply::text("two")]);
+    let (status, made) = client.post("/api/conversations", json!({})).await;
+    assert_eq!(status, StatusCode::CREATED, "{made}");
+    client.ask(None, "hello").await;
+    app.restart_api().await;
+    app.crash_workers();
+    app.add_worker();
+    app.client().ask(None, "hello again").await;
+    let (_, list) = app
+        .client()
+        .get(&format!(
+            "/api/admin/projects/{}/agent-definitions?visibility=all",
+            app.db.project_id
+        ))
+        .await;
+    assert_eq!(list["items"], json!([]));
+    // Nor do migrations.
+    let empty = support::empty_database().await;
+    rejoin_cli::migrate::up(&empty).await.unwrap();
+    let pool = sqlx::PgPool::connect(&empty).await.unwrap();
+    let there: i64 = sqlx::query_scalar("select count(*) from kb.agent_definitions")
+        .fetch_one(&pool)
+        .await
+        .unwrap();
+    assert_eq!(there, 0);
+}
+
+#[tokio::test]
 async fn an_agent_without_tools_is_offered_none_and_a_glob_grants_only_what_it_matches() {
     let app = TestApp::start().await;
     app.model.script([Reply::text("a"), Reply::text("b")]);
@@ -561,11 +629,13 @@ async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
             Duration::ZERO,
             Duration::ZERO,
             TreeLimits::default(),
+            Default::default(),
         ),
         handoffs: Vec::new(),
         selection: Default::default(),
         planning: Default::default(),
         tool_calls: None,
+        may_repeat_calls: false,
         questions: None,
         confirm: Arc::new(Patterns::new(&[])),
         price: None,
@@ -576,6 +646,7 @@ async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
             run_id: run.id,
             attempt: 1,
             lost: signals.lost.clone(),
+            seen: Default::default(),
         }),
         signals,
         callback: None,
@@ -586,13 +657,8 @@ async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
         panic!("{end:?}")
     };
     assert_eq!(text, "thinking\n\ndone");
-    let types = rows(&app, "select to_jsonb(type) from stream.events order by seq").await;
-    assert!(
-        !types
-            .iter()
-            .any(|kind| ["token", "mcp_tool", "reasoning"].contains(&kind.as_str().unwrap())),
-        "{types:?}"
-    );
+    let types = rows(&app, "select to_jsonb(type) from stream.each_event order by seq").await;
+    assert_eq!(types, [json!("message")], "only what the post itself has told");
     let calls = rows(&app, "select to_jsonb(status) from kb.agent_run_tool_calls").await;
     assert_eq!(
         calls,

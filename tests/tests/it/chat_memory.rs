@@ -113,6 +113,56 @@ async fn e13_e59_a_long_conversation_is_summarised_behind_the_answers_and_goes_o
 }
 
 #[tokio::test]
+async fn e59_a_conversation_that_is_about_nothing_in_particular_is_summarised_too() {
+    let app = TestApp::start().await;
+    let agent = app.agent("helper", &[]).await;
+    app.model
+        .always("# What was said since", Reply::text("MINUTES: the word is fact-1."));
+    app.model.always("fact", Reply::text("Noted."));
+    let client = app.client();
+    // With an agent and without one; long by its words, and long by the number of its messages.
+    for (agent, turns, message) in [
+        (Some(agent), 9, (|n| long(&format!("fact-{n}"))) as fn(i32) -> String),
+        (None, 10, |n| format!("fact-{n} is short")),
+    ] {
+        let mut body = json!({"message": message(1)});
+        if let Some(agent) = agent {
+            body["agentDefinitionId"] = json!(agent);
+        }
+        let events = json_of(&client.chat(body).await);
+        assert!(of_kind(&events, "context_usage").is_empty(), "it has no context");
+        let conversation = events[1]["conversationId"].as_str().unwrap().to_owned();
+        for n in 2..=turns {
+            client
+                .chat(json!({"message": message(n), "conversationId": conversation}))
+                .await;
+        }
+        support::wait_for("a summary", async || {
+            (!versions(&app, &conversation).await.is_empty()).then_some(())
+        })
+        .await;
+        app.wait_until_idle().await;
+        let made = versions(&app, &conversation).await;
+        let newest = made.last().expect("a summary");
+        let before = app.model.requests().len();
+        client
+            .chat(json!({"message": "which fact was first?", "conversationId": conversation}))
+            .await;
+        let request = app.model.requests()[before..]
+            .iter()
+            .find(|request| sent(request).last().unwrap().1.contains("which fact"))
+            .unwrap()
+            .clone();
+        let given = sent(&request);
+        assert!(given[0].1.contains("MINUTES: the word is fact-1."), "{}", given[0].1);
+        // The messages behind the summary, each once, and the new one.
+        let whole = usize::try_from(turns * 2 - newest.2).unwrap();
+        assert_eq!(given.len(), 1 + whole + 1, "{given:?}");
+        assert!(whole >= 10, "the newest ten are given as they were said");
+    }
+}
+
+#[tokio::test]
 async fn e59_a_summary_that_fails_costs_no_answer() {
     let app = TestApp::start().await;
     let agent = app.agent("helper", &[]).await;

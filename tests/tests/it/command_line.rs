@@ -3,6 +3,7 @@
 use std::process::Stdio;
 
 use rejoin_tests::app::{TestApp, binary};
+use rejoin_tests::model_server::Reply;
 use rejoin_tests::web::{Site, to};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -102,4 +103,78 @@ async fn what_agents_may_do_on_the_web_is_set_shown_tried_and_removed() {
     assert!(rejoin(&app, &["web", "remove"], "").await.0);
     let (_, shown, _) = rejoin(&app, &["web", "show"], "").await;
     assert_eq!(shown, "web_search  off\nweb_visit   off\n");
+}
+
+#[tokio::test]
+async fn d50_d51_routing_is_set_measured_and_its_mistakes_are_listed_from_the_command_line() {
+    let app = TestApp::start().await;
+    let client = app.client();
+    let install = format!(
+        "/api/admin/projects/{}/install-default-agents?set=databases",
+        app.db.project_id
+    );
+    assert_eq!(client.post(&install, json!({})).await.0, 200);
+    sqlx::query("update kb.agent_definitions set model = '{\"name\": \"openai:scripted\"}'")
+        .execute(&app.db.pool)
+        .await
+        .unwrap();
+    let words = [
+        "routing",
+        "set",
+        "--percent",
+        "100",
+        "--prefer",
+        "sql-analyst",
+        "--control",
+        "triage",
+    ];
+    let (ok, told, error) = rejoin(&app, &words, "").await;
+    assert!(ok, "{error}");
+    assert_eq!(
+        told,
+        "100 % of new conversations are routed\npreferred: sql-analyst\ntriage: triage\nthe others: triage\n"
+    );
+    // What is not given stays.
+    let (ok, told, error) = rejoin(&app, &["--json", "routing", "set", "--control", "none"], "").await;
+    assert!(ok, "{error}");
+    assert_eq!(
+        serde_json::from_str::<Value>(&told).unwrap(),
+        json!({"percent": 100, "preferredAgent": "sql-analyst", "triageAgent": "triage", "selectorModel": null, "controlAgent": null})
+    );
+    let (ok, _, error) = rejoin(&app, &["routing", "set"], "").await;
+    assert!(!ok && error.contains("--percent"), "{error}");
+
+    app.model.script([
+        Reply::tool("transfer_to_bigquery", json!({"reason": "it is there"})),
+        Reply::text("Seven."),
+    ]);
+    client.chat(json!({"message": "mongo: visits of today"})).await;
+    let (ok, told, error) = rejoin(&app, &["routing", "stats"], "").await;
+    assert!(ok, "{error}");
+    let columns = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let lines: Vec<Vec<String>> = told.lines().map(columns).collect();
+    assert_eq!(lines[1][..5], ["routed", "1", "1", "0", "0"], "{told}");
+    assert_eq!(lines[4], ["mongodb-analyst", "message", "1", "1", "0", "0"], "{told}");
+    let (ok, told, error) = rejoin(&app, &["routing", "misrouted"], "").await;
+    assert!(ok, "{error}");
+    let line = told.lines().nth(1).unwrap_or_default();
+    assert_eq!(
+        columns(line),
+        [
+            "mongodb-analyst",
+            "message",
+            "bigquery-analyst",
+            "mongo:",
+            "visits",
+            "of",
+            "today"
+        ]
+    );
+    let (ok, told, error) = rejoin(&app, &["--json", "routing", "misrouted", "--days", "1"], "").await;
+    assert!(ok, "{error}");
+    let one: Value = serde_json::from_str(told.trim()).unwrap();
+    assert_eq!(
+        (&one["message"], &one["handedTo"]),
+        (&json!("mongo: visits of today"), &json!("bigquery-analyst"))
+    );
 }

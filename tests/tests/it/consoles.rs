@@ -379,7 +379,7 @@ async fn what_was_deleted_is_not_brought_back_by_a_late_save_a_message_or_an_age
 }
 
 #[tokio::test]
-async fn d37_d42_d44_consoles_are_their_owners_and_temporary_ones_are_swept() {
+async fn d37_d42_consoles_are_their_owners_and_a_sweep_takes_temporary_ones() {
     let app = TestApp::start().await;
     let client = app.client();
     let agent = app.agent("writer", TOOLS).await;

@@ -417,6 +417,45 @@ async fn e49_e50_e64_e68_tools_are_shown_by_context_and_expand_within_the_whitel
 }
 
 #[tokio::test]
+async fn e64_how_an_agent_was_chosen_is_told_where_development_is_on_and_stored_anyway() {
+    for is_on in [false, true] {
+        let worker: fn(&mut rejoin_worker::WorkerConfig) = match is_on {
+            true => |config| config.debug_agent_context = true,
+            false => |config| config.debug_agent_context = false,
+        };
+        let app = TestApp::with(AppOptions {
+            worker,
+            ..AppOptions::default()
+        })
+        .await;
+        let client = app.client();
+        let admin = format!("/api/admin/projects/{}", app.db.project_id);
+        client
+            .post(&format!("{admin}/install-default-agents?set=databases"), json!({}))
+            .await;
+        sqlx::query("update kb.agent_definitions set model = '{\"name\": \"openai:scripted\"}'")
+            .execute(&app.db.pool)
+            .await
+            .unwrap();
+        client.put(&format!("{admin}/routing"), json!({"percent": 100})).await;
+        app.model.script([Reply::text("Hello.")]);
+        let question = "count the documents of the orders collection in mongodb";
+        let events = json_of(&client.chat(json!({ "message": question })).await);
+        assert_eq!(of_kind(&events, "meta")[0]["agent"], "mongodb-analyst");
+        let told: Vec<&Value> = of_kind(&events, "telemetry")
+            .into_iter()
+            .filter(|event| event["name"] == "routing")
+            .collect();
+        assert_eq!(told.len(), usize::from(is_on), "{told:?}");
+        let stored: Value = sqlx::query_scalar("select routing from kb.agent_runs")
+            .fetch_one(&app.db.pool)
+            .await
+            .unwrap();
+        assert_eq!(stored["agent"], "mongodb-analyst");
+    }
+}
+
+#[tokio::test]
 async fn e33_e64_every_type_can_be_talked_in_and_nothing_is_told_for_development_unless_it_is_on() {
     let app = TestApp::start().await;
     let agent = app.agent("helper", &["schema_version"]).await;

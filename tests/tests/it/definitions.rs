@@ -1,7 +1,8 @@
 //! Agent definitions over HTTP, and runs triggered by them.
 
 use rejoin_tests::app::{AppOptions, TestApp};
-use rejoin_tests::client::answer;
+use rejoin_tests::client::{answer, kinds};
+use rejoin_tests::model_server::{Reply, sent};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -113,9 +114,15 @@ async fn definitions_are_listed_in_pages_by_name() {
 }
 
 #[tokio::test]
-async fn c01_c54_a_run_is_triggered_by_its_agents_id_or_name() {
-    let app = quiet().await;
-    let agent = app.agent("nightly", &[]).await;
+async fn c01_c54_a_run_is_triggered_by_its_agents_id_or_name_and_the_agent_does_it() {
+    let app = TestApp::start().await;
+    let agent = app.agent("nightly", &["schema_version"]).await;
+    app.model.answer_by(|request| {
+        Some(match sent(request).last()?.0.as_str() {
+            "tool" => Reply::text("All is well."),
+            _ => Reply::tool("schema_version", json!({})),
+        })
+    });
     let trigger = |of: &str| format!("/api/projects/{}/agents/{of}/trigger", app.db.project_id);
     for of in [agent.to_string(), "nightly".to_owned()] {
         let (status, body) = app
@@ -123,6 +130,28 @@ async fn c01_c54_a_run_is_triggered_by_its_agents_id_or_name() {
             .post(&trigger(&of), json!({"input": {"since": "yesterday"}}))
             .await;
         assert_eq!((status, &body["cursor"]), (StatusCode::ACCEPTED, &json!(0)), "{body}");
+        let run = body["runId"].as_str().unwrap();
+        let frames = app
+            .client()
+            .stream(&format!("/api/runs/{run}/events"))
+            .await
+            .rest()
+            .await;
+        assert_eq!(
+            kinds(&frames),
+            ["meta", "usage", "mcp_tool", "mcp_tool", "token", "usage", "done"]
+        );
+        let path = format!("/api/projects/{}/agent-runs/{run}", app.db.project_id);
+        let (_, run) = app.client().get(&path).await;
+        assert_eq!(
+            (&run["state"], &run["summary"], &run["stepCount"], &run["agent"]),
+            (
+                &json!("completed"),
+                &json!("All is well."),
+                &json!(2),
+                &json!("nightly")
+            )
+        );
     }
     assert_eq!(
         app.client().post(&trigger("nobody"), json!({"input": "x"})).await.0,

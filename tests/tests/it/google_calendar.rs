@@ -2,6 +2,8 @@
 //! where Google is.
 
 use chrono::{DateTime, Utc};
+use rejoin_shared::auth::{self, Scope};
+use rejoin_shared::projects;
 use rejoin_tests::client::Client;
 use rejoin_tests::google::account::PRIMARY;
 use rejoin_tests::google::linked::{Linked, linked, unlinked};
@@ -378,7 +380,39 @@ async fn e56_only_who_was_sent_to_google_comes_back_and_once() {
         );
     };
     refused(&other, &given, "consent_unknown").await;
-    refused(&linked.client, &json!({"state": "x", "code": "y"}), "consent_unknown").await;
+    for state in ["x", "", "%00", "' or true --"] {
+        refused(
+            &linked.client,
+            &json!({"state": state, "code": given["code"]}),
+            "consent_unknown",
+        )
+        .await;
+    }
+    let (status, _) = linked
+        .client
+        .post("/api/google/consents", json!({"code": given["code"]}))
+        .await;
+    assert_eq!(status, StatusCode::BAD_REQUEST, "without a state");
+    // A state of one's own with the code that somebody else was given: their account is not linked here.
+    let mut theirs = linked.consent().await;
+    theirs["code"] = given["code"].clone();
+    refused(&other, &theirs, "consent_unknown").await;
+    // The same user in another project is somebody else.
+    let elsewhere = uuid::Uuid::now_v7();
+    let mut db = linked.app.db.pool.acquire().await.unwrap();
+    sqlx::query("insert into kb.projects (id, name) values ($1, 'elsewhere')")
+        .bind(elsewhere)
+        .execute(&mut *db)
+        .await
+        .unwrap();
+    let user = linked.app.db.user_id;
+    projects::add_member(&mut db, elsewhere, user, projects::Role::Owner)
+        .await
+        .unwrap();
+    let (_, key) = auth::create_key(&mut db, user, Some(elsewhere), "elsewhere", &Scope::ALL, None)
+        .await
+        .unwrap();
+    refused(&Client::new(linked.app.url(), &key), &given, "consent_unknown").await;
     let (status, _) = linked.client.post("/api/google/consents", given.clone()).await;
     assert_eq!(status, StatusCode::OK);
     refused(&linked.client, &given, "consent_unknown").await;

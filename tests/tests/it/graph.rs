@@ -395,12 +395,13 @@ async fn a_search_finds_by_question_by_text_and_despite_a_typing_error() {
     let web = Scope {
         types: vec!["Package".to_owned()],
         labels: vec!["web".to_owned()],
+        ..Scope::default()
     };
     assert_eq!(names(pool, project_id, "command tool", &web).await, ["curl"]);
     assert!(names(pool, project_id, "libssl3", &web).await.is_empty());
 
     let libssl3 = find(pool, project_id, "libssl3").await;
-    let (similar, by_meaning) = search::similar(pool, project_id, libssl3.id, None, &[], 10)
+    let (similar, by_meaning) = search::similar(pool, project_id, libssl3.id, None, &everywhere, 10)
         .await
         .unwrap();
     assert!(!by_meaning, "there are no vectors");
@@ -464,7 +465,7 @@ async fn of_words_that_very_many_objects_have_some_are_found_and_with_a_rare_one
     let everywhere = Scope::default();
     let tasks = Scope {
         types: vec!["Task".to_owned()],
-        labels: Vec::new(),
+        ..Scope::default()
     };
     assert_eq!(names(pool, project, "library", &everywhere).await.len(), 10);
     let found = names(pool, project, "library", &tasks).await;

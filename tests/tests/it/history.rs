@@ -1,6 +1,7 @@
 //! The audit trail over HTTP: requirements C29-C35.
 
 use rejoin_tests::app::{AppOptions, TestApp};
+use rejoin_tests::model_server::Reply;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -24,7 +25,9 @@ async fn recorded(app: &TestApp) -> Uuid {
     let (first, second) = (Uuid::now_v7(), Uuid::now_v7());
     sqlx::query(
         "insert into kb.agent_run_messages (id, run_id, position, role, content, step_number)
-         values ($1, $3, 1, 'user', '\"hello\"', 0), ($2, $3, 2, 'assistant', to_jsonb(repeat('x', 500)), 1)",
+         values ($1, $3, 1, 'user', '{\"kind\": \"user\", \"text\": \"hello\"}', 0),
+                ($2, $3, 2, 'assistant',
+                 jsonb_build_object('kind', 'assistant', 'text', repeat('x', 500), 'tool_calls', '[]'::jsonb), 1)",
     )
     .bind(first)
     .bind(second)
@@ -108,9 +111,90 @@ async fn c13_c31_c32_messages_are_listed_short_and_given_in_full() {
             items[1]["id"].as_str().unwrap()
         ))
         .await;
-    assert_eq!(full["content"], "x".repeat(500));
+    assert_eq!(
+        full["content"],
+        json!({"kind": "assistant", "text": "x".repeat(500), "tool_calls": []})
+    );
     let missing = format!("{}/{run}/messages/{}", runs(&app), Uuid::now_v7());
     assert_eq!(app.client().get(&missing).await.0, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn c31_c32_what_a_worker_has_stored_is_listed_by_its_text_and_given_as_it_was_stored() {
+    let app = TestApp::start().await;
+    let agent = app.agent("talker", &["schema_version"]).await;
+    let long = "All that was said is kept. ".repeat(20);
+    app.model.script([
+        Reply::text(&long).then_tool("schema_version", json!({})),
+        Reply::text("Done."),
+    ]);
+    let frames = app.client().ask(Some(agent), "say much").await;
+    let run = frames[1].json()["runId"].as_str().unwrap().to_owned();
+    let path = format!("{}/{run}/messages", runs(&app));
+    let (_, page) = app.client().get(&path).await;
+    let items = page["items"].as_array().unwrap();
+    let roles: Vec<&Value> = items.iter().map(|item| &item["role"]).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "tool_result", "assistant"]);
+    let said = &items[2];
+    let beginning: String = long.chars().take(200).collect();
+    assert_eq!(
+        (&said["content"], &said["truncated"], &said["stepNumber"]),
+        (&json!(beginning), &json!(true), &json!(1))
+    );
+    let (_, full) = app
+        .client()
+        .get(&format!("{path}/{}", said["id"].as_str().unwrap()))
+        .await;
+    assert_eq!(full["content"]["text"], long);
+    assert_eq!(full["content"]["tool_calls"][0]["name"], "schema_version");
+}
+
+#[tokio::test]
+async fn c29_c30_a_failed_run_says_why_in_the_list_and_in_detail() {
+    let app = TestApp::start().await;
+    let agent = app.agent("unlucky", &[]).await;
+    app.model.script([Reply::status(401)]);
+    let frames = app.client().ask(Some(agent), "hello").await;
+    let run = frames[1].json()["runId"].as_str().unwrap().to_owned();
+    let told = frames
+        .iter()
+        .map(|frame| frame.json())
+        .find(|event| event["type"] == "error");
+    let told = told.unwrap();
+    let (_, page) = app.client().get(&runs(&app)).await;
+    let (_, detail) = app.client().get(&format!("{}/{run}", runs(&app))).await;
+    for shown in [&page["items"][0], &detail] {
+        assert_eq!(
+            (&shown["error"], &shown["errorCode"]),
+            (&told["error"], &json!("model_key_rejected")),
+            "{shown}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn c35_pages_of_a_runs_messages_stay_stable_while_messages_are_added() {
+    let app = quiet().await;
+    let run = recorded(&app).await;
+    let path = format!("{}/{run}/messages", runs(&app));
+    let (_, first) = app.client().get(&format!("{path}?limit=1")).await;
+    sqlx::query(
+        "insert into kb.agent_run_messages (id, run_id, position, role, content, step_number)
+         values (gen_random_uuid(), $1, 3, 'user', '{\"kind\": \"user\", \"text\": \"later\"}', 2)",
+    )
+    .bind(run)
+    .execute(&app.db.pool)
+    .await
+    .unwrap();
+    let next = first["nextCursor"].as_str().unwrap();
+    let (_, rest) = app.client().get(&format!("{path}?limit=10&cursor={next}")).await;
+    let said: Vec<&Value> = [&first, &rest]
+        .iter()
+        .flat_map(|page| page["items"].as_array().unwrap())
+        .map(|item| &item["content"])
+        .collect();
+    assert_eq!(said, [&json!("hello"), &json!("x".repeat(200)), &json!("later")]);
+    assert_eq!(rest["nextCursor"], Value::Null);
 }
 
 #[tokio::test]

@@ -1,11 +1,16 @@
 //! MCP servers in agents' runs: real ones of other people, over stdio and HTTP, and one of ours that hangs and dies.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use rejoin_tests::app::Process;
 use rejoin_tests::mcp::{self, HttpServer, Shop, count, lines, lives};
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::support::wait_for;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
 
 #[tokio::test]
 async fn servers_of_other_people_list_and_run_their_tools_in_runs_of_agents() {
@@ -166,11 +171,53 @@ async fn a_call_that_takes_too_long_is_given_up_and_the_server_is_told() {
 }
 
 #[tokio::test]
-async fn a_server_that_fails_again_and_again_is_left_alone_for_a_while_and_tried_again() {
+async fn c47_a_server_that_does_not_answer_at_first_is_asked_again_before_the_agent_hears_of_it() {
     if !mcp::are_there() {
         return;
     }
     let shop = Shop::open().await;
+    let server = HttpServer::odd(&mcp::ledger());
+    // In front of it, something that hangs up on the first connection.
+    let behind: SocketAddr = url::Url::parse(&server.url).unwrap().socket_addrs(|| None).unwrap()[0];
+    let front = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = front.local_addr().unwrap();
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let seen = dropped.clone();
+    let proxy = tokio::spawn(async move {
+        loop {
+            let (mut reader, _) = front.accept().await.unwrap();
+            if seen.fetch_add(1, Ordering::Relaxed) == 0 {
+                continue;
+            }
+            tokio::spawn(async move {
+                let mut server = TcpStream::connect(behind).await.unwrap();
+                // Either side may hang up.
+                let _ = tokio::io::copy_bidirectional(&mut reader, &mut server).await;
+            });
+        }
+    });
+    let id = shop
+        .add(json!({"name": "odd", "url": format!("http://{address}/mcp")}))
+        .await;
+    let agent = shop.app.agent("user", &["odd_*"]).await;
+    let call = shop.call(agent, "odd_where", json!({})).await;
+    assert_eq!(call.status, "completed", "{call:?}");
+    assert!(dropped.load(Ordering::Relaxed) > 1);
+    assert_eq!(shop.server(&id).await["failure"], Value::Null);
+    proxy.abort();
+}
+
+#[tokio::test]
+async fn a_server_that_fails_again_and_again_is_left_alone_for_a_while_and_tried_again() {
+    if !mcp::are_there() {
+        return;
+    }
+    // Long enough that the pause lasts while this test looks, however slow the machine is.
+    let shop = Shop::of(1, |config| {
+        mcp::allow(config);
+        config.mcp.mcp_pause_s = 5;
+    })
+    .await;
     let ledger = mcp::ledger();
     shop.add_odd(&ledger).await;
     let agent = shop.app.agent("user", &["odd_*"]).await;
@@ -182,7 +229,6 @@ async fn a_server_that_fails_again_and_again_is_left_alone_for_a_while_and_tried
     let refused = shop.call(agent, "odd_where", json!({})).await;
     assert!(refused.error.contains("is not asked for"), "{refused:?}");
     assert_eq!(count(&ledger, "start"), starts, "nothing was started for it");
-    // The pause of these tests is one second.
     wait_for("the server to be tried again", async || {
         let call = shop.call(agent, "odd_where", json!({})).await;
         (call.status == "completed").then_some(())
@@ -256,11 +302,16 @@ async fn results_have_a_limit_and_failures_are_told_in_the_servers_words() {
 }
 
 #[tokio::test]
-async fn a_change_of_the_servers_is_known_to_every_worker_at_once() {
+async fn c49_a_change_of_the_servers_is_known_to_every_worker_without_another_look() {
     if !mcp::are_there() {
         return;
     }
-    let shop = Shop::with(2).await;
+    // Nothing that workers know grows old within the test: only being told makes them look again.
+    let shop = Shop::of(2, |config| {
+        mcp::allow(config);
+        config.mcp.tools_kept_s = 3_600;
+    })
+    .await;
     let ledger = mcp::ledger();
     let id = shop.add_odd(&ledger).await;
     let agent = shop.app.agent("user", &["odd_*", "list_tags"]).await;

@@ -410,7 +410,9 @@ async fn with_key(app: &TestApp) -> String {
 /// Runs the official tests, and says what they said.
 async fn conformance(arguments: &[&str]) -> Option<(bool, String)> {
     let Some(node) = mcp::recent_node() else {
-        eprintln!("SKIPPED: the conformance tests need a Node.js of 22 or newer: scripts/setup-mcp.sh fetches one");
+        rejoin_tests::needs::skip(
+            "the conformance tests need a Node.js of 22 or newer: scripts/setup-mcp.sh fetches one",
+        );
         return None;
     };
     let output = tokio::process::Command::new(node)

@@ -103,6 +103,7 @@ async fn fill(app: &TestApp) {
     let routing = format!("/api/admin/projects/{}/routing", app.db.project_id);
     let (status, set) = client.put(&routing, json!({"percent": 50})).await;
     assert_eq!(status, 200, "{set}");
+    assert_eq!(client.post("/api/sign-in-codes", json!({})).await.0, 201);
     let prompts = format!("/api/workspaces/{}/custom-prompt", app.db.project_id);
     let (status, set) = client
         .put(
@@ -130,7 +131,11 @@ async fn fill(app: &TestApp) {
          insert into kb.graph_embeddings (project_id, canonical_id, model, dimensions, content_hash, signs, vector)
              select project_id, canonical_id, 'm', 2, content_hash, b'10', '{1,0}'::real[] from kb.graph_objects limit 1;
          insert into kb.graph_words (project_id, word) select project_id, 'word' from kb.graph_objects limit 1;
-         insert into kb.identities (issuer, subject, user_id) select 'https://id.example', 'somebody', id from kb.users limit 1;",
+         insert into kb.identities (issuer, subject, user_id) select 'https://id.example', 'somebody', id from kb.users limit 1;
+         insert into kb.routing_controls (run_id, project_id) select id, project_id from kb.agent_runs limit 1;
+         insert into kb.query_patterns (id, project_id, user_id, data_source_id, database, run_id, asked, query, pattern)
+             select gen_random_uuid(), s.project_id, u.id, s.id, '', gen_random_uuid(), 'how many?', 'select 1', 'select ?'
+             from kb.data_sources s, kb.users u limit 1;",
     )
     .execute(&app.db.pool)
     .await
@@ -167,6 +172,7 @@ async fn fill_waits(app: &TestApp) {
              select gen_random_uuid(), p.id, u.id, 'Work', 'Europe/Berlin' from kb.projects p, kb.users u limit 1;
          insert into kb.calendar_events (id, calendar_id, title, starts_at, ends_at, time_zone)
              select gen_random_uuid(), id, 'Lunch', now(), now(), 'Europe/Berlin' from kb.calendars;
+         insert into kb.calendar_event_entities (event_id, entity_id) select id, gen_random_uuid() from kb.calendar_events;
          insert into kb.calendar_feeds (calendar_id, project_id, owner_user_id, hash)
              select id, project_id, owner_user_id, sha256('feed') from kb.calendars;
          insert into kb.google_consents (state_hash, calendar_id, project_id, owner_user_id, verifier, redirect_url, expires_at)
@@ -250,7 +256,7 @@ async fn fill_graph(app: &TestApp) {
 }
 
 #[tokio::test]
-async fn c52_the_schema_goes_up_down_to_nothing_and_up_again_with_rows_in_every_table() {
+async fn c55_the_schema_goes_up_down_to_nothing_and_up_again_with_rows_in_every_table() {
     let mut app = TestApp::start().await;
     fill(&app).await;
     let url = app.db.url.clone();

@@ -28,7 +28,7 @@ pub async fn api(db: &TestDatabase, issuer: &str, change: impl FnOnce(&mut OidcA
 }
 
 /// The test's user, who is known by this name.
-const KNOWN: &str = "user@example.org";
+pub const KNOWN: &str = "user@example.org";
 
 pub async fn me(server: &Server, token: &str) -> (StatusCode, Value) {
     Client::new(server.url(), token).get("/api/me").await
@@ -80,7 +80,7 @@ async fn a_token_of_the_trusted_issuer_speaks_for_its_user() {
 }
 
 /// Claims with one of them changed; null: without it.
-fn with(claims: &Value, name: &str, value: Value) -> Value {
+pub fn with(claims: &Value, name: &str, value: Value) -> Value {
     let mut claims = claims.clone();
     let all = claims.as_object_mut().expect("an object");
     if value.is_null() {
@@ -199,6 +199,35 @@ async fn no_forged_expired_or_foreign_token_opens_anything() {
         Value::Null,
     ] {
         try_it("no subject", rsa.token(&with(&good, "sub", value)));
+    }
+    // What the issuer signs for the same audience, and what is no word about who calls.
+    for kind in [
+        "logout+jwt",
+        "application/logout+jwt",
+        "secevent+jwt",
+        "dpop+jwt",
+        "JOSE",
+        "",
+    ] {
+        let mut header = header("RS256", "one");
+        header["typ"] = json!(kind);
+        try_it("a token of another type", rsa.signed(&header, &good));
+    }
+    for name in ["exp", "made-up", "b64"] {
+        let mut header = header("RS256", "one");
+        header["crit"] = json!([name]);
+        header[name] = json!(false);
+        try_it("a header that has to be understood", rsa.signed(&header, &good));
+    }
+    for value in [
+        json!([[AUDIENCE]]),
+        json!(format!("{AUDIENCE} other")),
+        json!(AUDIENCE.to_uppercase()),
+    ] {
+        try_it(
+            "an audience that only looks like ours",
+            rsa.token(&with(&good, "aud", value)),
+        );
     }
     let genuine = rsa.token(&good);
     let parts: Vec<&str> = genuine.split('.').collect();

@@ -372,6 +372,63 @@ async fn c17_c43_c51_a_paused_run_is_resumed_as_a_new_turn_of_itself() {
 }
 
 #[tokio::test]
+async fn c51_a_long_conversation_is_resumed_again_and_again_with_every_message_as_it_was() {
+    const STEPS: i32 = 40;
+    const TURNS: usize = 3;
+    let app = TestApp::start().await;
+    let agent = app
+        .agent_with("walker", &["find_path"], |content| content.max_steps = Some(STEPS))
+        .await;
+    for turn in 0..TURNS {
+        app.model.script((0..STEPS).map(|step| {
+            // One argument: they are stored as jsonb, which does not keep the order of names.
+            let ends = json!({"from_entity": format!("a{turn}-{step}")});
+            Reply::text(format!("Step {step}: {}", "a thought ".repeat(50))).then_tool("find_path", ends)
+        }));
+        app.model.script([Reply::text("So far so good.")]);
+    }
+    let client = app.client();
+    let first = json_of(&client.ask(Some(agent), "go").await);
+    assert_eq!(first.last().unwrap()["status"], "paused");
+    let run = first[1]["runId"].as_str().unwrap().to_owned();
+    for turn in 1..TURNS {
+        let (status, resumed) = client
+            .post(
+                &format!("/api/runs/{run}/resume"),
+                json!({"message": format!("turn {turn}")}),
+            )
+            .await;
+        assert_eq!(status, 202, "{resumed}");
+        let stream = format!("/api/runs/{run}/events?after={}", resumed["cursor"]);
+        let events = json_of(&client.stream(&stream).await.rest().await);
+        assert_eq!(events.last().unwrap()["status"], "paused", "turn {turn}");
+    }
+    let asked = app.model.requests();
+    let a_turn = usize::try_from(STEPS).unwrap() + 1;
+    assert_eq!(asked.len(), TURNS * a_turn, "each turn has its steps, and a last word");
+    // Each request is the one before, word for word, and what came after it.
+    let mut before: &[Value] = &[];
+    for request in &asked {
+        let messages = request["messages"].as_array().unwrap();
+        assert_eq!(messages[..before.len()], *before);
+        assert!(messages.len() > before.len());
+        before = messages;
+    }
+    for turn in 1..TURNS {
+        let told = sent(&asked[turn * a_turn]).last().unwrap().1.clone();
+        let (taken, left) = (turn * a_turn, 500 - turn * a_turn);
+        assert!(
+            told.contains(&format!("paused after {taken} steps")) && told.contains(&format!("{left} steps left")),
+            "{told}"
+        );
+        assert!(told.ends_with(&format!("turn {turn}")), "{told}");
+    }
+    let longest = asked.last().unwrap()["messages"].to_string().len();
+    assert!(longest > 60_000, "a long conversation: {longest}");
+    assert!(app.model.violations().is_empty(), "{:?}", app.model.violations());
+}
+
+#[tokio::test]
 async fn what_belongs_to_somebody_else_is_not_there() {
     let app = TestApp::start().await;
     let agent = app.agent("asker", &["ask_user"]).await;

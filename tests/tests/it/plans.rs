@@ -348,7 +348,7 @@ async fn e43_a_cancelled_run_takes_its_plan_with_it() {
 }
 
 #[tokio::test]
-async fn e39_e43_what_cannot_be_planned_is_told_to_the_model_and_calls_are_counted() {
+async fn e41_e43_what_cannot_be_planned_is_told_to_the_model_and_calls_are_counted() {
     let app = TestApp::start().await;
     let planner = planner(&app, &["find_path"], json!({})).await;
     app.model.on(

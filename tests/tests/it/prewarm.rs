@@ -35,6 +35,7 @@ async fn e04_e11_a_session_is_found_or_made_and_what_its_answer_needs_is_read_be
         .await
         .unwrap();
     assert!(kept.0.contains("Apollo") && kept.1 == 1);
+    assert!(linked(&app).await.is_empty(), "nothing is linked with it yet");
     let events = json_of(&client.chat(json!({"message": "x", "conversationId": session})).await);
     assert_eq!(of_kind(&events, "focus_active")[0]["focus"], focus(id, "Apollo"));
     assert!(sent(&app.model.requests()[0])[0].1.contains("Project: Apollo"));
@@ -48,6 +49,54 @@ async fn e04_e11_a_session_is_found_or_made_and_what_its_answer_needs_is_read_be
         let (_, problem) = client.post("/api/agent/prewarm", body).await;
         assert_eq!(problem["code"], code, "{problem}");
     }
+}
+
+/// What is kept of what is linked to the projects that were read.
+async fn linked(app: &TestApp) -> String {
+    sqlx::query_scalar("select coalesce(string_agg(linked, ''), '') from kb.chat_context_cache")
+        .fetch_one(&app.db.pool)
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn e11_a_focus_that_is_changed_is_read_before_the_next_message_with_what_is_linked_to_it() {
+    let app = TestApp::start().await;
+    app.agent("helper", &[]).await;
+    let client = app.client();
+    let ids = super::work::project(&client, "Apollo").await;
+    let (_, made) = client.post("/api/conversations", json!({"title": "About it"})).await;
+    let path = format!("/api/conversations/{}", made["id"].as_str().unwrap());
+    let kept = async || -> Vec<(Uuid, String, String)> {
+        sqlx::query_as("select entity_id, location, linked from kb.chat_context_cache order by entity_id")
+            .fetch_all(&app.db.pool)
+            .await
+            .unwrap()
+    };
+    // A title, or a type alone, is nothing to read.
+    for body in [json!({"title": "Still about it"}), json!({"contextType": "calendar"})] {
+        assert_eq!(client.patch(&path, body).await.0, 200);
+    }
+    assert_eq!(kept().await, []);
+    let (status, said) = client
+        .patch(
+            &path,
+            json!({"contextType": "project", "projectFocus": {"projectId": ids["project"]}}),
+        )
+        .await;
+    assert_eq!(status, 200, "{said}");
+    let now = kept().await;
+    assert_eq!(now.len(), 1);
+    assert!(now[0].1.contains("Project: Apollo"), "{}", now[0].1);
+    for name in ["Be done", "First", "Second", "About"] {
+        assert!(now[0].2.contains(name), "{name}: {}", now[0].2);
+    }
+    // And a thing in it.
+    let focus = json!({"projectId": ids["project"], "focusType": "task", "focusEntityId": ids["first"]});
+    assert_eq!(client.patch(&path, json!({"projectFocus": focus})).await.0, 200);
+    let now = kept().await;
+    assert_eq!(now.len(), 2);
+    assert!(now[1].1.contains("In focus there: task First"), "{}", now[1].1);
 }
 
 /// Writes and looks of the test below; each writer has a project of its own.

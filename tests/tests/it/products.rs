@@ -140,7 +140,7 @@ async fn another_version_and_changes_made_by_hand_are_brought_to_what_the_manife
     site.installed(&errands("1.0.0")).await;
     let client = site.app.client();
     let definitions = format!("/api/admin/projects/{}/agent-definitions", site.app.db.project_id);
-    let (_, listed) = client.get(&definitions).await;
+    let (_, listed) = client.get(&format!("{definitions}?visibility=all")).await;
     let planner = listed["items"]
         .as_array()
         .unwrap()

@@ -384,7 +384,7 @@ async fn a_worker_that_lost_its_lease_changes_nothing() {
     add(&db, job("a")).await;
     let zombie = claim(&db, 1).await.remove(0);
     time_passes(&db).await;
-    assert_eq!(sweep::expired(&db.pool).await.unwrap(), 1);
+    assert_eq!(sweep::expired(&db.pool, support::later()).await.unwrap(), 1);
     assert!(!end(&db, &zombie, Outcome::Complete).await, "expired and put back");
     let next = claim(&db, 1).await.remove(0);
     assert_eq!(next.attempt, zombie.attempt + 1);
@@ -428,7 +428,7 @@ async fn a_heartbeat_keeps_jobs_and_shows_the_worker_in_the_fleet() {
         .await
         .unwrap();
     assert_eq!(ours, [mine.id]);
-    assert_eq!(sweep::expired(&db.pool).await.unwrap(), 0);
+    assert_eq!(sweep::expired(&db.pool, support::later()).await.unwrap(), 0);
     let fleet = stats::workers(&db.pool).await.unwrap();
     assert_eq!(
         (fleet[0].pid, fleet[0].slots, fleet[0].busy, fleet[0].alive),

@@ -191,7 +191,7 @@ async fn a_batch_with_every_outcome_settles_each_job_its_own_way() {
 async fn lose(db: &TestDatabase) -> f64 {
     assert_eq!(claim(db, 1).await.len(), 1);
     time_passes(db).await;
-    assert_eq!(sweep::expired(&db.pool).await.unwrap(), 1);
+    assert_eq!(sweep::expired(&db.pool, support::later()).await.unwrap(), 1);
     let wait_s = sqlx::query_scalar("select extract(epoch from run_at - now())::float8 from queue.jobs")
         .fetch_one(&db.pool)
         .await
@@ -224,7 +224,7 @@ async fn losses_in_a_row_make_a_job_wait_but_not_with_work_on_record_between_the
         .unwrap();
     assert_eq!(job, Some(claimed.id));
     time_passes(&db).await;
-    assert_eq!(sweep::expired(&db.pool).await.unwrap(), 1);
+    assert_eq!(sweep::expired(&db.pool, support::later()).await.unwrap(), 1);
     let (losses, left): (i16, i32) = sqlx::query_as("select losses, max_attempts - attempt from queue.jobs")
         .fetch_one(&mut *connection)
         .await

@@ -298,13 +298,13 @@ async fn play(db: &TestDatabase, history: &[Step]) -> Result<(), String> {
                 }
             }
             Step::Sweep => {
-                sweep::expired(&db.pool).await.unwrap();
+                sweep::expired(&db.pool, support::later()).await.unwrap();
                 // Time passes.
                 sqlx::query("update queue.jobs set run_at = now() where state = 'available' and run_at > now()")
                     .execute(&db.pool)
                     .await
                     .unwrap();
-                let dead = sweep::dead(&db.pool).await.unwrap();
+                let dead = sweep::dead(&db.pool, support::later()).await.unwrap();
                 let real: Vec<i64> = dead.iter().map(|job| job.id).collect();
                 let wanted = model.sweep();
                 if real != wanted {

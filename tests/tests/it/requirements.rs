@@ -1,5 +1,5 @@
 //! Requirements of agents that work together (C01 to C63) which no other file is about: who uses them, what they never do, and what a
-//! fault of theirs must not touch. And that each has a test with its name.
+//! fault of theirs must not touch. And the check of the tables of all requirements.
 
 use std::sync::Arc;
 
@@ -12,41 +12,47 @@ use rejoin_shared::tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{json_of, of_kind, text};
 use rejoin_tests::model_server::{Reply, sent};
+use rejoin_tests::requirements::{self, Repository};
 use serde_json::{Map, Value, json};
 
 use super::spawning::{results, spawn};
 
-/// Numbers of the requirements that say what the product does. The others of 1 to 63 are about MCP and tools, and have their tests by
-/// other names.
-const NUMBERED: [std::ops::RangeInclusive<u32>; 5] = [1..=6, 11..=35, 41..=46, 50..=56, 58..=63];
+/// The tables of requirements, and how many rows each has.
+const TABLES: [(char, usize); 5] = [('a', 32), ('b', 26), ('c', 63), ('d', 60), ('e', 69)];
 
 #[test]
-fn each_requirement_has_a_test_by_its_name() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
-    let mut names = String::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if !path.is_file() {
-            continue;
-        }
-        let source = std::fs::read_to_string(path).unwrap();
-        let tests = source.split("#[tokio::test").skip(1);
-        let name = |test: &str| {
-            test.split("fn ")
-                .nth(1)?
-                .split('(')
-                .next()
-                .map(|name| format!("_{name}_"))
+fn each_requirement_has_code_and_a_test_that_asserts() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut repository = Repository::at(root);
+    let mut faults = Vec::new();
+    for (section, count) in TABLES {
+        let path = format!("docs/reference/requirements/{section}.md");
+        let table = match std::fs::read_to_string(root.join(&path)) {
+            Ok(table) => table,
+            Err(error) => {
+                faults.push(format!("{path}: {error}"));
+                continue;
+            }
         };
-        names.extend(tests.filter_map(name));
+        let rows = requirements::rows(&table).unwrap_or_else(|fault| panic!("{path}: {fault}"));
+        let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+        let letter = section.to_ascii_uppercase();
+        let expected: Vec<String> = (1..=count).map(|number| format!("{letter}{number:02}")).collect();
+        if ids != expected {
+            faults.push(format!("{path} has the rows {ids:?}"));
+        }
+        faults.extend(rows.iter().flat_map(|row| repository.faults(row)));
     }
-    let missing: Vec<String> = NUMBERED
-        .into_iter()
-        .flatten()
-        .map(|number| format!("_c{number:02}_"))
-        .filter(|id| !names.contains(id))
-        .collect();
-    assert!(missing.is_empty(), "without a test: {missing:?}");
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn c07_more_than_thirty_tools_are_over_the_graph() {
+    let graph = rejoin_shared::tools::graph::tools();
+    assert!(graph.len() >= 30, "{}", graph.len());
+    let offered = Registry::builtin().resolve(&["*".to_owned()]);
+    let is_offered = |tool: &SharedTool| offered.iter().any(|one| one.spec().name == tool.spec().name);
+    assert!(graph.iter().all(is_offered));
 }
 
 #[tokio::test]
@@ -191,7 +197,7 @@ async fn c56_a_fault_in_an_agents_code_touches_neither_the_graph_nor_other_runs(
         destructive: false,
     });
     let app = TestApp::with(AppOptions {
-        tools: Registry::new([Arc::new(broken) as SharedTool]),
+        tools: Registry::builtin().with([Arc::new(broken) as SharedTool]),
         ..AppOptions::default()
     })
     .await;
@@ -225,8 +231,18 @@ async fn c56_a_fault_in_an_agents_code_touches_neither_the_graph_nor_other_runs(
         "the model is told, and goes on"
     );
     assert_eq!(looked.last().unwrap()["status"], "completed");
+    let calls = of_kind(&looked, "mcp_tool");
+    let search = calls.last().unwrap();
+    assert_eq!(
+        (&search["tool"], &search["status"]),
+        (&json!("search_entities"), &json!("completed"))
+    );
+    assert!(search["result"].to_string().contains("Thing one"), "{search}");
     let (_, found) = client.get(&format!("{objects}?type=Thing")).await;
     assert_eq!(found["items"].as_array().unwrap().len(), 1);
+    // The worker goes on with the same agent.
+    app.model.on("again", [Reply::text("Still here.")]);
+    assert_eq!(text(&client.ask(Some(clumsy), "again").await), "Still here.");
 }
 
 #[tokio::test]

@@ -32,13 +32,16 @@ async fn first_turn(app: &TestApp, client: &Client, body: Value) -> (Value, Valu
     app.model.script([Reply::text("Hello.")]);
     let frames = client.chat(body).await;
     let events = json_of(&frames);
-    let told = of_kind(&events, "telemetry").first().map(|event| event["data"].clone());
+    let told = of_kind(&events, "telemetry")
+        .into_iter()
+        .find(|event| event["name"] == "routing")
+        .map(|event| event["data"].clone());
     (of_kind(&events, "meta")[0]["agent"].clone(), told.unwrap_or_default())
 }
 
 #[tokio::test]
 async fn d04_d09_d12_d13_a_new_conversation_finds_its_agent_and_says_why() {
-    let app = TestApp::start().await;
+    let app = TestApp::developing().await;
     let client = app.client();
     specialists(&app).await;
     let mongodb = "count the documents of the orders collection in mongodb";
@@ -55,6 +58,19 @@ async fn d04_d09_d12_d13_a_new_conversation_finds_its_agent_and_says_why() {
     );
     assert!(told["because"].as_str().unwrap().contains("mongodb-analyst"), "{told}");
     assert!(told["tookUs"].as_u64().is_some(), "{told}");
+    // A database that is attached says the same.
+    let attached = json!([{"id": "warehouse", "type": "database", "title": "Warehouse", "metadata": {"databaseType": "bigquery"}}]);
+    let (agent, told) = first_turn(
+        &app,
+        &client,
+        json!({"message": "how many users are there?", "attachedContext": attached}),
+    )
+    .await;
+    assert_eq!(
+        (&agent, &told["reason"]),
+        (&json!("bigquery-analyst"), &json!("console_database"))
+    );
+    let counted = client.metric_sum(&["rejoin_routed_total"]).await;
     let console = json!({"id": Uuid::now_v7(), "title": "c", "content": "", "databaseType": "bigquery"});
     let (agent, told) = first_turn(
         &app,
@@ -66,6 +82,13 @@ async fn d04_d09_d12_d13_a_new_conversation_finds_its_agent_and_says_why() {
         (&agent, &told["confidence"]),
         (&json!("bigquery-analyst"), &json!("high"))
     );
+    // Other tests count in the same process: it grows by one at least.
+    assert!(client.metric_sum(&["rejoin_routed_total"]).await >= counted + 1.0);
+    let metrics = client.metrics().await;
+    let labels = ["reason=\"console_database\"", "confidence=\"high\""];
+    let is_it =
+        |line: &&str| line.starts_with("rejoin_routed_total{") && labels.iter().all(|label| line.contains(label));
+    assert!(metrics.lines().any(|line| is_it(&line)), "{metrics}");
     let (agent, told) = first_turn(&app, &client, json!({"message": "hello there"})).await;
     assert_eq!((&agent, &told["reason"]), (&json!("triage"), &json!("triage")));
     // Whoever names an agent has it.
@@ -98,7 +121,7 @@ async fn d04_d09_d12_d13_a_new_conversation_finds_its_agent_and_says_why() {
 
 #[tokio::test]
 async fn d05_d08_d50_d52_what_is_pinned_preferred_and_usual_counts() {
-    let app = TestApp::start().await;
+    let app = TestApp::developing().await;
     let client = app.client();
     specialists(&app).await;
     route(&app, json!({"percent": 100, "preferredAgent": "sql-analyst"})).await;
@@ -142,12 +165,16 @@ async fn d05_d08_d50_d52_what_is_pinned_preferred_and_usual_counts() {
             .await,
     );
     assert_eq!(of_kind(&events, "meta")[0]["agent"], "mongodb-analyst");
-    assert!(of_kind(&events, "telemetry").is_empty());
+    assert!(
+        of_kind(&events, "telemetry")
+            .iter()
+            .all(|event| event["name"] != "routing")
+    );
 }
 
 #[tokio::test]
-async fn d15_d51_d55_d58_triage_hands_over_at_once_asks_once_and_is_counted() {
-    let app = TestApp::start().await;
+async fn d15_d16_d51_d58_triage_is_told_its_words_hands_over_at_once_asks_once_and_is_counted() {
+    let app = TestApp::developing().await;
     let client = app.client();
     specialists(&app).await;
     route(&app, json!({"percent": 100})).await;
@@ -159,6 +186,15 @@ async fn d15_d51_d55_d58_triage_hands_over_at_once_asks_once_and_is_counted() {
     let events = json_of(&frames);
     assert_eq!(of_kind(&events, "handoff")[0]["to"], "mongodb-analyst");
     assert_eq!(kinds(&frames)[..3], ["message", "meta", "telemetry"]);
+    // D16: it is told which words mean what, before anything that the user said.
+    let prompt = &sent(&app.model.requests()[0])[0];
+    assert_eq!(prompt.0, "system");
+    for hint in [
+        "\"Collection\", \"document\" and \"aggregate\" mean MongoDB",
+        "\"SQL\", \"table\" and \"SELECT\" mean a database with tables",
+    ] {
+        assert!(prompt.1.contains(hint), "{}", prompt.1);
+    }
     // It has no tool that writes or asks a database.
     let offered: Vec<String> = app.model.requests()[0]["tools"]
         .as_array()
@@ -253,6 +289,26 @@ async fn d47_what_the_project_and_its_users_tell_all_agents_is_told_to_each() {
         prompt.contains("Amounts are in cents.") && !prompt.contains("French"),
         "{prompt}"
     );
+    // What the project tells is its admins' to set; what a user tells, hers.
+    let keys = format!("/api/admin/projects/{}/keys", app.db.project_id);
+    let (status, made) = client
+        .post(&keys, json!({"name": "writer", "scopes": ["read", "write"]}))
+        .await;
+    assert_eq!(status, 201, "{made}");
+    let writer = Client::new(app.url(), made["key"].as_str().unwrap());
+    let (status, told) = writer
+        .put(
+            &path,
+            json!({"customPrompt": "Amounts are in pounds.", "userPrompt": "x"}),
+        )
+        .await;
+    assert_eq!((status.as_u16(), &told["code"]), (403, &json!("scope_missing")));
+    let (status, set) = writer.put(&path, json!({"userPrompt": "Answer in Dutch."})).await;
+    assert_eq!(status, 200, "{set}");
+    assert_eq!(
+        client.get(&path).await.1,
+        json!({"customPrompt": "Amounts are in cents.", "userPrompt": "Answer in Dutch."})
+    );
     let (status, told) = client.put(&path, json!({"userPrompt": "x".repeat(10_001)})).await;
     assert_eq!((status.as_u16(), &told["code"]), (400, &json!("invalid_prompt")));
     assert_eq!(
@@ -262,4 +318,146 @@ async fn d47_what_the_project_and_its_users_tell_all_agents_is_told_to_each() {
             .0,
         404
     );
+}
+
+#[tokio::test]
+async fn d47_an_agent_that_takes_over_is_told_what_all_agents_are_told() {
+    let app = TestApp::start().await;
+    let client = app.client();
+    specialists(&app).await;
+    route(&app, json!({"percent": 100})).await;
+    let path = format!("/api/workspaces/{}/custom-prompt", app.db.project_id);
+    let told = json!({"customPrompt": "Amounts are in cents.", "userPrompt": "Answer in French."});
+    assert_eq!(client.put(&path, told).await.0, 200);
+    app.model.script([
+        Reply::tool("transfer_to_sql", json!({"reason": "tables"})),
+        Reply::text("Trois."),
+    ]);
+    let console = json!({"id": Uuid::now_v7(), "title": "Orders", "content": "-- of this year"});
+    client
+        .chat(json!({"message": "how many are there?", "consoles": [console]}))
+        .await;
+    let taker = &sent(&app.model.requests()[1])[0].1;
+    assert!(taker.starts_with("You answer questions from MySQL"), "{taker}");
+    for told in ["Amounts are in cents.", "Answer in French.", "-- of this year"] {
+        assert!(taker.contains(told), "{taker}");
+    }
+}
+
+#[tokio::test]
+async fn d51_routed_conversations_are_compared_with_a_control_group() {
+    let app = TestApp::start().await;
+    let client = app.client();
+    specialists(&app).await;
+    let mongodb = "count the documents of the orders collection in mongodb";
+    // The flow of before: everything goes to triage.
+    route(&app, json!({"percent": 0, "controlAgent": "triage"})).await;
+    app.model.script([
+        Reply::tool("transfer_to_mongodb", json!({"reason": "documents"})),
+        Reply::text("Three."),
+        Reply::text("Four."),
+    ]);
+    let events = json_of(&client.chat(json!({ "message": mongodb })).await);
+    assert_eq!(of_kind(&events, "meta")[0]["agent"], "triage");
+    assert!(of_kind(&events, "telemetry").is_empty(), "nothing was chosen");
+    let answer = of_kind(&events, "message")[1]["message"]["id"].as_str().unwrap();
+    let feedback = format!("/api/messages/{answer}/feedback");
+    assert_eq!(client.put(&feedback, json!({"helped": false})).await.0, 204);
+    // Who names no control agent later keeps it; null takes it away: the conversation stays plain, and counts.
+    route(&app, json!({"percent": 100})).await;
+    let events = json_of(&client.chat(json!({ "message": mongodb })).await);
+    assert_eq!(of_kind(&events, "meta")[0]["agent"], "mongodb-analyst");
+    let path = format!("/api/admin/projects/{}/routing", app.db.project_id);
+    assert_eq!(client.get(&path).await.1["controlAgent"], "triage");
+    route(&app, json!({"percent": 0, "controlAgent": null})).await;
+    let (agent, _) = first_turn(&app, &client, json!({"message": "and who are you?"})).await;
+    assert_eq!(agent, Value::Null);
+    let (status, refused) = client.put(&path, json!({"percent": 0, "controlAgent": "nobody"})).await;
+    assert_eq!(
+        (status.as_u16(), &refused["code"]),
+        (400, &json!("agent_definition_not_found"))
+    );
+
+    let stats = format!("/api/projects/{}/routing/stats", app.db.project_id);
+    let (_, told) = client.get(&stats).await;
+    let numbers = |arm: &Value| {
+        let names = ["conversations", "handedOver", "failed", "helped", "didNotHelp"];
+        names.map(|name| arm[name].as_i64().unwrap())
+    };
+    let arms = told["arms"].as_array().unwrap();
+    assert_eq!(arms.len(), 2, "{told}");
+    assert_eq!(
+        (&arms[0]["arm"], numbers(&arms[0])),
+        (&json!("routed"), [1, 0, 0, 0, 0])
+    );
+    assert_eq!(
+        (&arms[1]["arm"], numbers(&arms[1])),
+        (&json!("control"), [2, 1, 0, 0, 1])
+    );
+    assert!(arms.iter().all(|arm| arm["answerMsP50"].as_f64() > Some(0.0)), "{told}");
+    // A conversation whose agent was named is in neither, and the choices are those of the routed ones.
+    assert_eq!(told["items"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn d51_messages_that_went_to_the_wrong_specialist_are_listed_for_their_owner() {
+    let app = TestApp::start().await;
+    let client = app.client();
+    specialists(&app).await;
+    route(&app, json!({"percent": 100})).await;
+    // Right; wrong, as the agent finds; triage's own work; wrong, as the user says.
+    first_turn(&app, &client, json!({"message": "count the mongodb collections"})).await;
+    app.model.script([
+        Reply::tool("transfer_to_bigquery", json!({"reason": "it is there"})),
+        Reply::text("Seven."),
+        Reply::tool("transfer_to_sql", json!({"reason": "tables"})),
+        Reply::text("Eight."),
+        Reply::text("Nine."),
+    ]);
+    client.chat(json!({"message": "mongo: visits of today"})).await;
+    client.chat(json!({"message": "is it up to date?"})).await;
+    let events = json_of(&client.chat(json!({"message": "the biggest postgres table"})).await);
+    let answer = of_kind(&events, "message")[1]["message"]["id"].as_str().unwrap();
+    let feedback = format!("/api/messages/{answer}/feedback");
+    assert_eq!(client.put(&feedback, json!({"helped": false})).await.0, 204);
+
+    let path = format!("/api/projects/{}/routing/misrouted", app.db.project_id);
+    let told = |page: &Value| -> Vec<Value> {
+        let items = page["items"].as_array().unwrap().iter();
+        items
+            .map(|item| {
+                json!([
+                    item["message"],
+                    item["routing"]["agent"],
+                    item["handedTo"],
+                    item["helped"]
+                ])
+            })
+            .collect()
+    };
+    let (status, page) = client.get(&format!("{path}?limit=1")).await;
+    assert_eq!(status, 200, "{page}");
+    assert_eq!(
+        told(&page),
+        [json!(["the biggest postgres table", "postgres-analyst", null, false])]
+    );
+    let next = page["nextCursor"].as_str().unwrap();
+    let (_, page) = client.get(&format!("{path}?limit=1&cursor={next}")).await;
+    assert_eq!(
+        (told(&page), &page["nextCursor"]),
+        (
+            vec![json!([
+                "mongo: visits of today",
+                "mongodb-analyst",
+                "bigquery-analyst",
+                null
+            ])],
+            &Value::Null
+        )
+    );
+    // Another member sees none of them: messages are private.
+    let (_, key) = app.db.another_user().await;
+    let (_, page) = Client::new(app.url(), &key).get(&path).await;
+    assert_eq!(page["items"], json!([]));
+    assert_eq!(client.get(&format!("{path}?days=0")).await.0, 400);
 }

@@ -1,60 +1,11 @@
-//! Requirements of database specialists (D01 to D60) and of the planning chat (E01 to E69): that each has a test with its name; and those that
-//! no other file is about.
-
-use std::path::Path;
+//! Requirements of database specialists (D01 to D60) and of the planning chat (E01 to E69) that no other file is about.
 
 use rejoin_shared::agents;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, json_of, of_kind, text};
-use rejoin_tests::model_server::Reply;
+use rejoin_tests::model_server::{Reply, sent};
 use serde_json::json;
 use uuid::Uuid;
-
-/// What is measured in `bench/` and by `make eval-routing`, and told in the documents: no test holds a time.
-const MEASURED: [&str; 2] = ["d54", "d56"];
-/// What is left out, and why: see docs.
-const LEFT_OUT: [&str; 0] = [];
-
-/// Names of tests in Rust, and titles of tests in JavaScript, below a folder.
-fn names(folder: &Path, all: &mut String) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if path.is_dir() {
-            if !["target", "node_modules", "dist", ".git", ".cache"].contains(&name.as_str()) {
-                names(&path, all);
-            }
-            continue;
-        }
-        let source = match path.extension().and_then(|extension| extension.to_str()) {
-            Some("rs" | "mjs" | "ts" | "tsx") => std::fs::read_to_string(&path).unwrap(),
-            _ => continue,
-        };
-        for line in source.lines().map(str::trim_start) {
-            let test = ["fn ", "async fn ", "test('", "it('"]
-                .iter()
-                .find_map(|begin| line.strip_prefix(begin));
-            if let Some(test) = test {
-                let words = test.split(['(', '\'']).next().unwrap_or_default();
-                all.push_str(&format!("_{}_\n", words.to_lowercase().replace(' ', "_")));
-            }
-        }
-    }
-}
-
-#[test]
-fn each_row_has_a_test_by_its_name() {
-    let mut all = String::new();
-    names(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), &mut all);
-    let rows = (1..=60)
-        .map(|n| format!("d{n:02}"))
-        .chain((1..=69).map(|n| format!("e{n:02}")));
-    let missing: Vec<String> = rows
-        .filter(|id| !MEASURED.contains(&id.as_str()) && !LEFT_OUT.contains(&id.as_str()))
-        .filter(|id| !all.contains(&format!("_{id}_")))
-        .collect();
-    assert!(missing.is_empty(), "without a test: {missing:?}");
-}
 
 #[test]
 fn d02_d25_d26_d27_specialists_discover_ask_read_and_write_with_tools_whose_parameters_are_all_required() {
@@ -204,7 +155,14 @@ async fn d41_d43_d45_d46_a_chat_that_is_opened_again_brings_its_console_and_what
     ]);
     let client = app.client();
     let console = Uuid::now_v7();
-    let attached = json!([{"id": console, "title": "Orders", "content": "select 1", "databaseType": "postgresql"}]);
+    let source = Uuid::now_v7();
+    sqlx::query("insert into kb.data_sources (id, project_id, name, kind, settings) values ($1, $2, 'shop', 'postgresql', '{}')")
+        .bind(source)
+        .bind(app.db.project_id)
+        .execute(&app.db.pool)
+        .await
+        .unwrap();
+    let attached = json!([{"id": console, "title": "Orders", "content": "select 1", "databaseType": "postgresql", "databaseId": source}]);
     let events = json_of(
         &client
             .chat(json!({"message": "add", "agentDefinitionId": agent, "consoles": attached, "consoleId": console}))
@@ -218,12 +176,14 @@ async fn d41_d43_d45_d46_a_chat_that_is_opened_again_brings_its_console_and_what
             &brought["id"],
             &brought["title"],
             &brought["content"],
+            &brought["databaseId"],
             &brought["isTemporary"]
         ),
         (
             &json!(console),
             &json!("Orders"),
             &json!("select 1\n-- more"),
+            &json!(source),
             &json!(true)
         )
     );
@@ -244,4 +204,104 @@ async fn d41_d43_d45_d46_a_chat_that_is_opened_again_brings_its_console_and_what
         (&json!("user"), &json!("add"), &attached)
     );
     assert!(first["id"].is_string() && first["createdAt"].is_string());
+    assert_eq!(first["timestamp"], first["createdAt"]);
+}
+
+#[tokio::test]
+async fn d46_consoles_databases_and_files_are_attached_told_to_the_agent_and_listed_with_the_message() {
+    let app = TestApp::start().await;
+    let client = app.client();
+    let agent = app.agent("one", &["read_console"]).await;
+    app.model.always("look", Reply::text("I see."));
+    app.model.always("and now", Reply::text("I still do."));
+    let console = Uuid::now_v7();
+    let attached = json!([
+        {"id": console, "type": "console", "title": "Orders", "content": "select 1", "metadata": {"databaseType": "sqlite"}},
+        {"id": "shop", "type": "database", "title": "Shop", "metadata": {"databaseType": "mongodb"}},
+        {"id": "f1", "type": "file", "title": "notes.txt", "content": "Ann owes 3.", "timestamp": "2026-01-01T00:00:00Z"},
+    ]);
+    let body = json!({"message": "look", "agentDefinitionId": agent, "attachedContext": attached});
+    let events = json_of(&client.chat(body).await);
+    let conversation = events[1]["conversationId"].as_str().unwrap();
+    let body = json!({"message": "and now?", "conversationId": conversation});
+    client.chat(body).await;
+    let whole = "look\n\nDatabase `Shop` (shop, mongodb) is attached.\n\nFile `notes.txt`:\n```\nAnn owes 3.\n```";
+    let requests = app.model.requests();
+    let said = |request: usize| {
+        let said = sent(&requests[request]).into_iter();
+        said.filter(|(role, _)| role == "user")
+            .map(|(_, text)| text)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(said(0), [whole]);
+    assert_eq!(said(1), [whole, "and now?"], "later turns see it, too");
+    assert!(
+        sent(&requests[0])[0].1.contains("select 1"),
+        "consoles are told as all others"
+    );
+
+    let (_, page) = client.get(&format!("/api/conversations/{conversation}/messages")).await;
+    let (first, at) = (&page["items"][0], &page["items"][0]["createdAt"]);
+    assert_eq!(first["content"], "look", "what the user wrote stays as it is");
+    assert_eq!(
+        first["attachments"],
+        json!([
+            {"id": console, "type": "console", "title": "Orders", "content": "select 1", "metadata": {"databaseType": "sqlite"}, "timestamp": at},
+            {"id": "shop", "type": "database", "title": "Shop", "content": "", "metadata": {"databaseType": "mongodb"}, "timestamp": at},
+            {"id": "f1", "type": "file", "title": "notes.txt", "content": "Ann owes 3.", "metadata": {}, "timestamp": at},
+        ])
+    );
+    assert_eq!(page["items"][1]["attachments"], json!([]));
+    let (_, kept) = client.get(&format!("/api/consoles/{console}")).await;
+    assert_eq!((&kept["title"], &kept["kind"]), (&json!("Orders"), &json!("sqlite")));
+
+    let file = |content: String| json!({"id": "f", "type": "file", "title": "f.txt", "content": content});
+    for (attached, code) in [
+        (json!(vec![file("x".to_owned()); 21]), "invalid_attachment"),
+        (json!([{"id": "f", "type": "file", "title": " "}]), "invalid_attachment"),
+        (
+            json!([{"id": "f", "type": "file", "title": "f", "metadata": []}]),
+            "invalid_attachment",
+        ),
+        (json!([{"id": "f", "type": "table", "title": "f"}]), "invalid_body"),
+        (json!([file("x".repeat(100_000))]), "message_too_long"),
+    ] {
+        let (status, refused) = client
+            .post(
+                "/api/chat/stream",
+                json!({"message": "look", "attachedContext": attached}),
+            )
+            .await;
+        assert_eq!((status.as_u16(), &refused["code"]), (400, &json!(code)), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn d21_a_shipped_specialist_has_two_minutes_for_a_turn_and_is_stopped_then() {
+    let app = TestApp::with(AppOptions {
+        worker: |config| config.run_grace_s = 1,
+        ..AppOptions::default()
+    })
+    .await;
+    let client = app.client();
+    let admin = format!("/api/admin/projects/{}", app.db.project_id);
+    let install = format!("{admin}/install-default-agents?set=databases");
+    assert_eq!(client.post(&install, json!({})).await.0, 200);
+    // As they are installed; then a hundredth of it, so that the test need not wait.
+    let shipped: Vec<Option<i32>> = sqlx::query_scalar("select default_timeout from kb.agent_definitions")
+        .fetch_all(&app.db.pool)
+        .await
+        .unwrap();
+    assert_eq!(shipped, [Some(120); 5]);
+    sqlx::query("update kb.agent_definitions set default_timeout = default_timeout / 100, model = '{\"name\": \"openai:scripted\"}'")
+        .execute(&app.db.pool)
+        .await
+        .unwrap();
+    let agent: Uuid = sqlx::query_scalar("select id from kb.agent_definitions where name = 'sql-analyst'")
+        .fetch_one(&app.db.pool)
+        .await
+        .unwrap();
+    app.model.script([Reply::hang_after(2)]);
+    let events = json_of(&client.ask(Some(agent), "go").await);
+    assert_eq!(events.last().unwrap()["status"], "paused");
 }

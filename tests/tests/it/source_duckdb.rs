@@ -23,7 +23,7 @@ const ENDLESS: &str = "select count(*) from range(1000000000000) t(i) where hash
 /// A file with 500 orders. None: the program is not installed.
 fn shop(folder: &Folder) -> Option<PathBuf> {
     let Some(program) = sources::duckdb() else {
-        eprintln!("SKIPPED: DuckDB's program is not installed: scripts/setup-sources.sh installs it");
+        rejoin_tests::needs::skip("DuckDB's program is not installed: scripts/setup-sources.sh installs it");
         return None;
     };
     let path = folder.0.join("shop.duckdb");
@@ -36,12 +36,12 @@ fn shop(folder: &Folder) -> Option<PathBuf> {
     Some(path)
 }
 
-fn opened(path: &Path, args: &SourceArgs) -> Opened {
+fn opened(folder: &Folder, path: &Path, args: &SourceArgs) -> Opened {
     let settings = Settings {
         path: Some(path.display().to_string()),
         ..Settings::default()
     };
-    Sources::new(args, None).opened(&sources::content(Kind::Duckdb, settings), None)
+    Sources::new(args, None).opened(folder.1, &sources::content(Kind::Duckdb, settings), None)
 }
 
 fn question(query: &str) -> Question<'_> {
@@ -68,7 +68,7 @@ async fn a7_behind_the_guard_duckdb_itself_refuses_every_attack() {
     let folder = Folder::new();
     let Some(path) = shop(&folder) else { return };
     let before = std::fs::read(&path).unwrap();
-    let opened = opened(&path, &sources::args());
+    let opened = opened(&folder, &path, &sources::args());
     let mut passed = Vec::new();
     for attack in include_str!("../../../sources/tests/attacks/duckdb.sql").lines() {
         let is_harmless = attack.starts_with(['#', '~']);
@@ -96,7 +96,7 @@ async fn a7_behind_the_guard_duckdb_itself_refuses_every_attack() {
 async fn a_duckdb_file_is_asked_within_bounds_and_its_process_ends_with_the_question() {
     let folder = Folder::new();
     let Some(path) = shop(&folder) else { return };
-    let opened = opened(&path, &sources::args());
+    let opened = opened(&folder, &path, &sources::args());
     let tested = opened.test().await.unwrap();
     assert!(
         tested.server.starts_with("DuckDB v") && tested.warnings.is_empty(),
@@ -214,32 +214,35 @@ async fn duckdb_takes_a_program_and_a_folder_of_the_operators() {
         source_duckdb: None,
         ..sources::args()
     };
-    let refused = opened(&path, &without).test().await.unwrap_err();
+    let refused = opened(&folder, &path, &without).test().await.unwrap_err();
     assert!(refused.to_string().contains("REJOIN_DUCKDB"), "{refused}");
     let nowhere = SourceArgs {
         source_duckdb: Some("/nowhere/duckdb".into()),
         ..sources::args()
     };
     std::fs::write(&path, "no database").unwrap();
-    let refused = opened(&path, &nowhere).test().await.unwrap_err();
+    let refused = opened(&folder, &path, &nowhere).test().await.unwrap_err();
     assert!(
         refused.to_string().contains("/nowhere/duckdb can't be run"),
         "{refused}"
     );
-    let refused = opened(Path::new("/etc/hostname"), &nowhere).test().await.unwrap_err();
+    let refused = opened(&folder, Path::new("/etc/hostname"), &nowhere)
+        .test()
+        .await
+        .unwrap_err();
     assert!(refused.to_string().contains("REJOIN_SOURCE_FOLDERS"), "{refused}");
 }
 
 #[tokio::test]
 async fn a_duckdb_source_is_added_asked_and_never_written_to() {
-    let folder = Folder::new();
-    let Some(path) = shop(&folder) else { return };
     let app = TestApp::with(AppOptions {
         workers: 0,
         api: |config| config.sources = sources::args(),
         ..AppOptions::default()
     })
     .await;
+    let folder = Folder::of(app.db.project_id);
+    let Some(path) = shop(&folder) else { return };
     let client = app.client();
     let all = format!("/api/projects/{}/data-sources", app.db.project_id);
     let mut body = json!({"name": "shop", "kind": "duckdb", "settings": {"path": path}, "readOnly": false});

@@ -35,7 +35,7 @@ async fn add(app: &TestApp, body: Value) -> Value {
 async fn shop_and_names(app: &TestApp) -> Folder {
     let settings = sources::postgresql(&app.db).await;
     add(app, json!({"name": "shop", "kind": "postgresql", "settings": settings})).await;
-    let folder = Folder::new();
+    let folder = Folder::of(app.db.project_id);
     let path = folder.0.join("names.db");
     rusqlite::Connection::open(&path)
         .unwrap()

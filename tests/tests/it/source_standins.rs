@@ -7,9 +7,10 @@ use rejoin_sources::source::{Access, Bounds, Question};
 use rejoin_sources::{Ask, Opened, SourceError, Sources};
 use rejoin_tests::sources::{self, StandIn};
 use serde_json::json;
+use uuid::Uuid;
 
 fn opened(content: &Content) -> Opened {
-    Sources::new(&sources::args(), None).opened(content, None)
+    Sources::new(&sources::args(), None).opened(Uuid::now_v7(), content, None)
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use rejoin_tests::sources::{self, Folder, MariaDb};
 use rejoin_tests::support::{self, wait_for};
 use serde_json::json;
 use sqlx::PgPool;
+use uuid::Uuid;
 
 const BOUNDS: Bounds = Bounds {
     timeout: Duration::from_millis(500),
@@ -19,7 +20,11 @@ const BOUNDS: Bounds = Bounds {
 };
 
 fn opened(kind: Kind, settings: Settings) -> Opened {
-    Sources::new(&sources::args(), None).opened(&sources::content(kind, settings), None)
+    opened_in(Uuid::now_v7(), kind, settings)
+}
+
+fn opened_in(project_id: Uuid, kind: Kind, settings: Settings) -> Opened {
+    Sources::new(&sources::args(), None).opened(project_id, &sources::content(kind, settings), None)
 }
 
 fn question(query: &str) -> Question<'_> {
@@ -90,7 +95,7 @@ async fn a7_behind_the_guard_sqlite_itself_refuses_every_attack() {
         .arg(&path)
         .status();
     if !made.is_ok_and(|made| made.success()) {
-        eprintln!("SKIPPED: there is no Python that makes a SQLite file");
+        rejoin_tests::needs::skip("there is no Python that can make a SQLite file");
         return;
     }
     let before = std::fs::read(&path).unwrap();
@@ -98,7 +103,7 @@ async fn a7_behind_the_guard_sqlite_itself_refuses_every_attack() {
         path: Some(file),
         ..Settings::default()
     };
-    let opened = opened(Kind::Sqlite, settings);
+    let opened = opened_in(folder.1, Kind::Sqlite, settings);
     all_refused(
         include_str!("../../../sources/tests/attacks/sqlite.sql"),
         &**opened.unguarded(),
@@ -233,7 +238,7 @@ async fn a_query_has_bounds_of_time_rows_and_bytes_whatever_it_says_itself() {
         max_bytes: Some(10_000),
         ..Limits::default()
     };
-    let opened = Sources::new(&sources::args(), None).opened(&content, None);
+    let opened = Sources::new(&sources::args(), None).opened(Uuid::now_v7(), &content, None);
     let ask = async |query: &str| opened.query(Ask::reading(None, query)).await;
     let slow = "select count(*) from generate_series(1, 1000000000) a, generate_series(1, 1000) b";
     assert!(
@@ -278,7 +283,7 @@ async fn a_host_that_the_operator_does_not_name_is_not_asked() {
                 continue;
             }
             let refused = nobody
-                .opened(&sources::content(kind, settings.clone()), None)
+                .opened(Uuid::now_v7(), &sources::content(kind, settings.clone()), None)
                 .test()
                 .await
                 .unwrap_err();

@@ -53,7 +53,12 @@ async fn waiting_for_a_lock(app: &TestApp) -> Vec<i32> {
 
 #[tokio::test]
 async fn what_there_is_no_room_for_is_refused_at_once_and_the_rest_is_served() {
-    let app = quiet(|config| config.max_in_flight = 2).await;
+    let app = quiet(|config| {
+        // All of them may be one user's.
+        (config.max_in_flight_user_percent, config.max_in_flight_project_percent) = (100, 100);
+        config.max_in_flight = 2;
+    })
+    .await;
     let client = app.client();
     let list = || client.request(Method::GET, "/api/conversations").send();
     assert!(list().await.unwrap().status().is_success());
@@ -180,6 +185,7 @@ async fn a_flush_that_meets_a_lock_is_tried_again_until_it_works_and_writes_each
         run_id: posted.run_id,
         attempt: 1,
         lost: CancellationToken::new(),
+        seen: Default::default(),
     });
 
     let mut holder = app.db.pool.begin().await.unwrap();
@@ -363,7 +369,7 @@ fn settings(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 #[tokio::test]
 async fn a_full_disk_is_a_refusal_that_passes() {
     let Some(disk) = SmallDisk::mount("160m") else {
-        eprintln!("SKIPPED: this machine does not let us mount a small disk");
+        rejoin_tests::needs::skip("this machine does not let the test mount a small disk");
         return;
     };
     let options = PostgresOptions {

@@ -6,12 +6,14 @@ use rejoin_tests::model_server::{Reply, sent};
 use rejoin_tests::support;
 use serde_json::{Value, json};
 
-fn path(app: &TestApp) -> String {
+use super::task_graph;
+
+pub fn path(app: &TestApp) -> String {
     format!("/api/projects/{}/task-dags", app.db.project_id)
 }
 
 /// The tasks' states, once the DAG is over.
-async fn ended(client: &Client, app: &TestApp, dag: &Value) -> Value {
+pub async fn ended(client: &Client, app: &TestApp, dag: &Value) -> Value {
     let path = format!("{}/{}", path(app), dag["id"].as_str().unwrap());
     support::wait_for("the DAG to end", async || {
         let (_, dag) = client.get(&path).await;
@@ -35,7 +37,7 @@ fn states(dag: &Value) -> Vec<(String, String)> {
     states
 }
 
-fn task<'a>(dag: &'a Value, id: &str) -> &'a Value {
+pub fn task<'a>(dag: &'a Value, id: &str) -> &'a Value {
     dag["tasks"]
         .as_array()
         .unwrap()
@@ -49,7 +51,7 @@ fn all(states: &[(String, String)], state: &str) -> bool {
 }
 
 #[tokio::test]
-async fn c41_c42_c45_c58_a_dag_runs_in_order_and_each_task_is_an_object_of_the_graph() {
+async fn c41_c42_c58_a_dag_runs_in_order_and_its_tasks_and_sessions_are_objects_of_the_graph() {
     let app = TestApp::start().await;
     app.agent("worker", &[]).await;
     app.model.on("# Left", [Reply::text("left found")]);
@@ -84,10 +86,7 @@ async fn c41_c42_c45_c58_a_dag_runs_in_order_and_each_task_is_an_object_of_the_g
     );
     assert_eq!(object["version"], 3, "pending, in progress, completed");
     assert!(object["properties"]["metrics"]["duration_seconds"].is_number());
-    let (_, packs) = client
-        .get(&format!("/api/projects/{}/graph/packs", app.db.project_id))
-        .await;
-    assert!(packs.to_string().contains("emergent-coordination"), "{packs}");
+    task_graph::tasks_and_sessions_are_connected(&app, &dag).await;
     // Drawn.
     let drawn = |format: &'static str| {
         let path = format!("{}/{}/diagram?format={format}", path(&app), dag["id"].as_str().unwrap());

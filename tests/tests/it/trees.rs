@@ -142,7 +142,7 @@ async fn a_tree_that_spawns_without_end_is_bounded() {
 }
 
 #[tokio::test]
-async fn c25_a_tree_has_a_budget_of_tokens_and_money() {
+async fn a_tree_has_a_budget_of_tokens_and_money_beside_its_steps() {
     let app = TestApp::start().await;
     let limits = |key: &'static str, value: f64| {
         move |content: &mut DefinitionContent| {
@@ -225,7 +225,7 @@ impl Tool for Large {
 }
 
 #[tokio::test]
-async fn a_tool_that_returns_fifty_megabytes_is_an_error_and_one_of_a_megabyte_is_kept_and_cut_for_readers() {
+async fn a32_a_tool_that_returns_fifty_megabytes_is_an_error_and_one_of_a_megabyte_is_kept_and_cut_for_readers() {
     let parameters = json!({"type": "object", "properties": {"bytes": {"type": "integer"}}, "required": ["bytes"], "additionalProperties": false});
     let large = Large(ToolSpec {
         name: "large".to_owned(),
@@ -273,6 +273,14 @@ async fn a_tool_that_returns_fifty_megabytes_is_an_error_and_one_of_a_megabyte_i
         .await
         .unwrap();
     assert_eq!(kept, 1_000_000, "the whole is kept with the call");
+    let whole = ends[1]["result"]["whole"].as_str().unwrap();
+    let (status, call) = app.client().get(whole).await;
+    assert_eq!(status, 200, "{whole}");
+    assert_eq!(
+        call["output"],
+        json!({"text": "x".repeat(1_000_000)}),
+        "and is read there"
+    );
     let told = sent(&app.model.requests()[2]).last().unwrap().1.clone();
     assert!(
         told.len() < 70_000 && told.contains("[cut: "),

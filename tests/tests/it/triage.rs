@@ -94,8 +94,8 @@ fn offered(request: &Value) -> Vec<String> {
     tools.iter().filter_map(name).collect()
 }
 
-/// The specialists over four sources, asked by the rule above; what is wrong in what they are offered ends up in the list.
-async fn project(app: &TestApp) -> Arc<Mutex<Vec<String>>> {
+/// The specialists over four sources.
+async fn install(app: &TestApp) {
     let client = app.client();
     let admin = format!("/api/admin/projects/{}", app.db.project_id);
     let install = format!("{admin}/install-default-agents?set=databases");
@@ -116,7 +116,11 @@ async fn project(app: &TestApp) -> Arc<Mutex<Vec<String>>> {
     }
     let set = client.put(&format!("{admin}/routing"), json!({"percent": 100})).await;
     assert_eq!(set.0, 200, "{}", set.1);
+}
 
+/// The same, asked by the rule above; what is wrong in what they are offered ends up in the list.
+async fn project(app: &TestApp) -> Arc<Mutex<Vec<String>>> {
+    install(app).await;
     let faults: Arc<Mutex<Vec<String>>> = Arc::default();
     let found = faults.clone();
     app.model.answer_by(move |request| {
@@ -151,8 +155,8 @@ async fn project(app: &TestApp) -> Arc<Mutex<Vec<String>>> {
 }
 
 #[tokio::test]
-async fn d15_d16_d18_d55_triage_hands_over_in_the_first_turn_after_one_look_at_most() {
-    let app = TestApp::start().await;
+async fn d15_d18_what_triage_is_given_is_enough_to_hand_over_in_the_first_turn_after_one_look() {
+    let app = TestApp::developing().await;
     let client = app.client();
     let faults = project(&app).await;
     // By turns: what somebody has asked most often would be a clue of its own.
@@ -203,15 +207,14 @@ async fn d15_d16_d18_d55_triage_hands_over_in_the_first_turn_after_one_look_at_m
     let items = stats["items"].as_array().unwrap();
     let of_triage = items.iter().find(|item| item["agent"] == "triage").unwrap();
     let number = |name: &str| of_triage[name].as_f64().unwrap();
-    assert_eq!(number("conversations"), 42.0, "{stats}");
-    assert!(number("handedOver") / number("conversations") >= 0.95, "{stats}");
+    assert_eq!((number("conversations"), number("handedOver")), (42.0, 40.0), "{stats}");
     assert_eq!(*faults.lock().unwrap(), Vec::<String>::new());
     assert_eq!(app.model.violations(), Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn d18_d51_a_specialist_that_was_chosen_wrongly_hands_over_in_the_same_stream() {
-    let app = TestApp::start().await;
+    let app = TestApp::developing().await;
     let client = app.client();
     let faults = project(&app).await;
     // What a console runs on decides, whatever the message says.
@@ -235,4 +238,165 @@ async fn d18_d51_a_specialist_that_was_chosen_wrongly_hands_over_in_the_same_str
     }
     assert_eq!(*faults.lock().unwrap(), Vec::<String>::new());
     assert_eq!(app.model.violations(), Vec::<String>::new());
+}
+
+/// What a model decided, right or wrong, step by step; and what the platform makes of it.
+struct Recorded {
+    message: &'static str,
+    decisions: Vec<Reply>,
+    /// Agents that the conversation went to, in order.
+    handoffs: &'static [&'static str],
+    /// What the model was told of decisions that can't be carried out.
+    refused: &'static [&'static str],
+    text: &'static str,
+    status: &'static str,
+}
+
+fn recorded() -> Vec<Recorded> {
+    let to = |word: &str| Reply::tool(&format!("transfer_to_{word}"), json!({"reason": "so it is"}));
+    let look = |tool: &str| Reply::tool(tool, json!({}));
+    vec![
+        Recorded {
+            message: "is it up to date? (at once)",
+            decisions: vec![to("mongodb"), Reply::text("Yes.")],
+            handoffs: &["mongodb-analyst"],
+            refused: &[],
+            text: "Yes.",
+            status: "completed",
+        },
+        Recorded {
+            message: "is it up to date? (to the wrong one, who hands on)",
+            decisions: vec![to("postgres"), to("mongodb"), Reply::text("Yes.")],
+            handoffs: &["postgres-analyst", "mongodb-analyst"],
+            refused: &[],
+            text: "Yes.",
+            status: "completed",
+        },
+        Recorded {
+            message: "is it up to date? (asks the database itself)",
+            decisions: vec![
+                Reply::tool(
+                    "execute_query",
+                    json!({"databaseId": "billing", "query": "select 1", "maxRows": null}),
+                ),
+                to("sql"),
+                Reply::text("Yes."),
+            ],
+            handoffs: &["sql-analyst"],
+            refused: &["execute_query"],
+            text: "Yes.",
+            status: "completed",
+        },
+        Recorded {
+            message: "is it up to date? (to nobody)",
+            decisions: vec![to("oracle"), to("postgres"), Reply::text("Yes.")],
+            handoffs: &["postgres-analyst"],
+            refused: &["transfer_to_oracle"],
+            text: "Yes.",
+            status: "completed",
+        },
+        Recorded {
+            message: "is it up to date? (answers itself)",
+            decisions: vec![Reply::text("It is 42.")],
+            handoffs: &[],
+            refused: &[],
+            text: "It is 42.",
+            status: "completed",
+        },
+        Recorded {
+            message: "is it up to date? (to two at once)",
+            decisions: vec![
+                to("bigquery").then_tool("transfer_to_sql", json!({"reason": "or so"})),
+                Reply::text("Yes."),
+            ],
+            handoffs: &["bigquery-analyst"],
+            refused: &["two agents"],
+            text: "Yes.",
+            status: "completed",
+        },
+        Recorded {
+            message: "is it up to date? (back and forth)",
+            decisions: vec![
+                to("postgres"),
+                to("sql"),
+                to("postgres"),
+                to("sql"),
+                Reply::text("I don't know."),
+            ],
+            handoffs: &["postgres-analyst", "sql-analyst", "postgres-analyst"],
+            refused: &["in this turn before"],
+            text: "I don't know.",
+            status: "completed",
+        },
+        Recorded {
+            message: "is it up to date? (looks around for ever)",
+            decisions: vec![
+                look("list_data_sources"),
+                look("list_open_consoles"),
+                look("list_data_sources"),
+                look("list_open_consoles"),
+            ],
+            handoffs: &[],
+            refused: &[],
+            // The last word, once it may call no tools any more.
+            text: "I can't tell.",
+            status: "paused",
+        },
+    ]
+}
+
+#[tokio::test]
+async fn d55_whatever_triage_decides_the_turn_ends_well_and_is_counted_as_it_was() {
+    let app = TestApp::start().await;
+    let client = app.client();
+    install(&app).await;
+    let recorded = recorded();
+    for Recorded {
+        message,
+        decisions,
+        handoffs,
+        refused,
+        text: answer,
+        status,
+    } in &recorded
+    {
+        app.model.on(message, decisions.clone());
+        if *status == "paused" {
+            app.model.script([Reply::text(answer)]);
+        }
+        let frames = client.chat(json!({ "message": message })).await;
+        let events = json_of(&frames);
+        assert_eq!(of_kind(&events, "meta")[0]["agent"], "triage", "{message}");
+        let went: Vec<&Value> = of_kind(&events, "handoff")
+            .into_iter()
+            .map(|event| &event["to"])
+            .collect();
+        assert_eq!(went, *handoffs, "{message}");
+        let told: Vec<&str> = of_kind(&events, "mcp_tool")
+            .into_iter()
+            .filter_map(|event| event["error"].as_str())
+            .collect();
+        assert_eq!(told.len(), refused.len(), "{message}: {told:?}");
+        for (told, word) in told.iter().zip(*refused) {
+            assert!(told.contains(word), "{message}: {told}");
+        }
+        assert_eq!(text(&frames), *answer, "{message}");
+        let ends = of_kind(&events, "done");
+        assert_eq!((ends.len(), &ends[0]["status"]), (1, &json!(status)), "{message}");
+    }
+    assert_eq!(app.model.left(), 0, "every decision was asked for");
+    // Six of eight were handed over in the first turn: it is counted, not assumed.
+    let (_, stats) = client
+        .get(&format!("/api/projects/{}/routing/stats", app.db.project_id))
+        .await;
+    let of_triage = &stats["items"][0];
+    assert_eq!(
+        (
+            &of_triage["agent"],
+            &of_triage["conversations"],
+            &of_triage["handedOver"]
+        ),
+        (&json!("triage"), &json!(8), &json!(6)),
+        "{stats}"
+    );
 }

@@ -2,11 +2,14 @@
 //! `spawning`.
 
 use rejoin_shared::agents::DefinitionContent;
+use rejoin_shared::projects::Role;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::support;
 use reqwest::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
+
+use super::run_makers;
 
 #[tokio::test]
 async fn c26_c28_an_internal_agent_is_not_there_for_callers_from_outside() {
@@ -50,6 +53,38 @@ async fn c26_c28_an_internal_agent_is_not_there_for_callers_from_outside() {
 }
 
 #[tokio::test]
+async fn c28_admin_listings_leave_internal_agents_out_unless_they_are_asked_for() {
+    let app = TestApp::start().await;
+    let client = app.client();
+    for visibility in ["external", "project", "internal"] {
+        app.agent_with(visibility, &[], |content| content.visibility = visibility.to_owned())
+            .await;
+    }
+    let listed = async |path: &str, query: &str| -> Vec<String> {
+        let (status, page) = client.get(&format!("{path}{query}")).await;
+        assert_eq!(status, StatusCode::OK, "{page}");
+        let items = page["items"].as_array().unwrap().iter();
+        items.map(|item| item["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let admin = format!("/api/admin/projects/{}/agent-definitions", app.db.project_id);
+    for (query, expected) in [
+        ("", &["external", "project"][..]),
+        ("?visibility=all", &["external", "internal", "project"]),
+        ("?visibility=internal", &["internal"]),
+        ("?visibility=project", &["project"]),
+    ] {
+        assert_eq!(listed(&admin, query).await, expected, "{query}");
+    }
+    let (status, problem) = client.get(&format!("{admin}?visibility=odd")).await;
+    assert_eq!(
+        (status, &problem["code"]),
+        (StatusCode::BAD_REQUEST, &json!("invalid_query"))
+    );
+    let choosers = format!("/api/projects/{}/agents", app.db.project_id);
+    assert_eq!(listed(&choosers, "").await, ["external", "project"]);
+}
+
+#[tokio::test]
 async fn c27_tasks_reach_an_internal_agent_and_nobody_forks_its_runs() {
     let app = TestApp::start().await;
     let client = app.client();
@@ -73,6 +108,101 @@ async fn c27_tasks_reach_an_internal_agent_and_nobody_forks_its_runs() {
         .await;
     assert_eq!(status, StatusCode::CONFLICT, "{problem}");
     assert!(problem["detail"].as_str().unwrap().contains("internal"), "{problem}");
+}
+
+#[tokio::test]
+async fn c26_c28_a_member_reaches_an_internal_agent_by_no_task_and_no_schedule_of_theirs() {
+    let app = TestApp::start().await;
+    let (_, member) = run_makers::member(&app, Role::Member).await;
+    let owner = app.client();
+    for (name, visibility) in [("hidden", "internal"), ("open", "project")] {
+        let change = |content: &mut DefinitionContent| content.visibility = visibility.to_owned();
+        app.agent_with(name, &[], change).await;
+    }
+    app.model.always("", Reply::text("done"));
+    let dags = format!("/api/projects/{}/task-dags", app.db.project_id);
+    let schedules = format!("/api/projects/{}/schedules", app.db.project_id);
+    let task = |more: Value| {
+        let mut task = json!({"id": "a", "title": "Hidden work"});
+        task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        task
+    };
+    let dag = |task: Value, more: Value| {
+        let mut dag = json!({"name": "one", "tasks": [task]});
+        dag.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        dag
+    };
+    let named = [
+        dag(task(json!({"agent": "hidden"})), json!({})),
+        dag(
+            task(json!({})),
+            json!({"rules": [{"pattern": ".*", "agent": "hidden"}]}),
+        ),
+        dag(task(json!({})), json!({"selectorAgent": "hidden"})),
+        dag(task(json!({"agent": "open"})), json!({"judgeAgent": "hidden"})),
+        dag(task(json!({"agent": "open"})), json!({"triageAgent": "hidden"})),
+    ];
+    for spec in &named {
+        let (status, problem) = member.post(&dags, spec.clone()).await;
+        assert_eq!(
+            (status, &problem["code"]),
+            (StatusCode::BAD_REQUEST, &json!("invalid_task_dag")),
+            "{spec}"
+        );
+        // As of one that is not there at all.
+        assert_eq!(problem["detail"], "there is no agent hidden", "{spec}");
+        let timed = json!({"name": "timed", "cron": "0 3 * * *", "tasks": spec});
+        let (status, problem) = member.post(&schedules, timed).await;
+        assert_eq!(
+            (status, &problem["code"]),
+            (StatusCode::BAD_REQUEST, &json!("invalid_schedule")),
+            "{spec}"
+        );
+    }
+    let timed = json!({"name": "timed", "cron": "0 3 * * *", "agent": "hidden", "input": "go"});
+    let (status, problem) = member.post(&schedules, timed.clone()).await;
+    assert_eq!(
+        (status, &problem["code"]),
+        (StatusCode::BAD_REQUEST, &json!("invalid_schedule")),
+        "{problem}"
+    );
+    // Nor is it chosen for a task that names none.
+    let (status, made) = member.post(&dags, dag(task(json!({})), json!({}))).await;
+    assert_eq!(status, StatusCode::CREATED, "{made}");
+    assert_eq!(made["tasks"][0]["agent"], "open", "{made}");
+    // Whoever may set agents up may have them work.
+    let (status, schedule) = owner.post(&schedules, timed).await;
+    assert_eq!(status, StatusCode::CREATED, "{schedule}");
+    for spec in named {
+        let (status, made) = owner.post(&dags, spec).await;
+        assert_eq!(status, StatusCode::CREATED, "{made}");
+    }
+    // One that became internal since, and a maker who may no longer set agents up: as if it were gone.
+    let path = format!("{schedules}/{}", schedule["id"].as_str().unwrap());
+    let (maker, other) = run_makers::member(&app, Role::Owner).await;
+    let (status, taken) = other.patch(&path, json!({"agent": "hidden"})).await;
+    assert_eq!(status, StatusCode::OK, "{taken}");
+    let mut db = app.db.pool.acquire().await.unwrap();
+    rejoin_shared::projects::set_role(&mut db, app.db.project_id, maker, Role::Member)
+        .await
+        .unwrap();
+    sqlx::query("update kb.schedules set next_at = now()")
+        .execute(&app.db.pool)
+        .await
+        .unwrap();
+    let fired = support::wait_for("the schedule to be looked at", async || {
+        let seen = owner.get(&path).await.1;
+        (!seen["lastError"].is_null()).then_some(seen)
+    })
+    .await;
+    assert!(
+        fired["lastError"]
+            .as_str()
+            .unwrap()
+            .contains("there is no agent hidden")
+            && fired["lastRunId"].is_null(),
+        "{fired}"
+    );
 }
 
 #[tokio::test]

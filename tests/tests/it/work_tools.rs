@@ -1,7 +1,6 @@
 //! The work tools: each called by its name, rightly and wrongly; kept to the focus; repeated after a crash; and in real runs.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use rejoin_shared::contexts::Focus;
@@ -399,22 +398,4 @@ async fn e53_programs_that_speak_mcp_have_the_tools_once_the_pack_is_installed()
         (&history["items"][0]["changeSource"], &history["items"][0]["actorType"]),
         (&json!("mcp"), &json!("user"))
     );
-}
-
-#[test]
-fn e69_the_document_tells_each_tools_endpoint_types_and_shifts() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/WORK.md");
-    let text = std::fs::read_to_string(&path).unwrap();
-    let (begin, end) = ("<!-- tools -->\n", "<!-- /tools -->");
-    let (head, rest) = text.split_once(begin).expect("where the table begins");
-    let (_, tail) = rest.split_once(end).expect("where the table ends");
-    let right = format!("{head}{begin}{}{end}{tail}", work::mapping());
-    if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
-        std::fs::write(&path, right).unwrap();
-    } else {
-        assert!(
-            text == right,
-            "docs/WORK.md is out of date: run this test with INSTA_UPDATE=always"
-        );
-    }
 }

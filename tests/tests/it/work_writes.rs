@@ -275,3 +275,83 @@ async fn e47_e48_a_project_is_made_once_and_shifts_the_context() {
         1
     );
 }
+
+#[tokio::test]
+async fn e54_milestones_risks_and_requirements_are_made_and_deleted_and_a_project_is_deleted() {
+    let (app, client) = start().await;
+    let ids = project(&client, "Ship it").await;
+    let tools = Tools::new(&app);
+    for (kind, fields) in [
+        (
+            "milestone",
+            json!({"title": "Half way", "due_at": "2030-01-31T17:00:00Z"}),
+        ),
+        ("risk", json!({"title": "Rain", "impact": "high", "probability": "low"})),
+        ("requirement", json!({"title": "It floats", "priority": 1})),
+    ] {
+        let mut arguments = fields.clone();
+        arguments["project_id"] = ids["project"].clone();
+        let context = tools.context();
+        let name = format!("create_onto_{kind}");
+        let made = tools.by(&context, &name, &arguments).await.unwrap();
+        assert_eq!(
+            tools.by(&context, &name, &arguments).await.unwrap(),
+            made,
+            "{kind}: made once"
+        );
+        for (field, value) in fields.as_object().unwrap() {
+            assert_eq!(&made[kind][field], value, "{kind} {field}");
+        }
+        assert_eq!(made[kind]["project_id"], ids["project"]);
+        let read = get(&client, &format!("/api/onto/{kind}s/{}", made["id"].as_str().unwrap())).await;
+        assert_eq!((&read["id"], &read["name"]), (&made["id"], &fields["title"]));
+        tools
+            .refused(
+                &format!("create_onto_{kind}"),
+                json!({"project_id": ids["goal"], "title": "x"}),
+                "no project",
+            )
+            .await;
+        let context = tools.context();
+        let (name, arguments) = (format!("delete_onto_{kind}"), json!({format!("{kind}_id"): made["id"]}));
+        let deleted = tools.by(&context, &name, &arguments).await.unwrap();
+        assert_eq!(deleted, json!({"deleted": true, "id": made["id"], "type": kind}));
+        assert_eq!(
+            tools.by(&context, &name, &arguments).await.unwrap(),
+            deleted,
+            "{kind}: deleted once"
+        );
+        tools.refused(&name, arguments, &format!("no {kind}")).await;
+        tools
+            .refused(
+                &name,
+                json!({format!("{kind}_id"): ids["first"]}),
+                &format!("no {kind}"),
+            )
+            .await;
+    }
+    // With all that is in it.
+    let other = project(&client, "Stays").await;
+    let context = tools.context();
+    let arguments = json!({"project_id": ids["project"]});
+    let deleted = tools.by(&context, "delete_onto_project", &arguments).await.unwrap();
+    assert_eq!(
+        deleted,
+        json!({"deleted": true, "id": ids["project"], "type": "project"})
+    );
+    assert_eq!(
+        tools.by(&context, "delete_onto_project", &arguments).await.unwrap(),
+        deleted
+    );
+    let left = get(&client, "/api/onto/projects").await;
+    assert_eq!(names(&left["items"]), ["Stays"]);
+    let (status, _) = client
+        .get(&format!("/api/onto/tasks/{}", ids["first"].as_str().unwrap()))
+        .await;
+    assert_eq!(status, 404);
+    // A conversation about a project deletes that one only.
+    let focused = Tools::focused(&app, &other, "Stays");
+    focused
+        .refused("delete_onto_project", arguments, "there is no project")
+        .await;
+}

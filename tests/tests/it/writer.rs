@@ -49,6 +49,7 @@ fn stream(posted: &Posted, attempt: i32) -> Arc<RunStream> {
         run_id: posted.run_id,
         attempt,
         lost: CancellationToken::new(),
+        seen: Default::default(),
     })
 }
 
@@ -167,7 +168,7 @@ async fn nothing_is_written_after_a_takeover_and_the_run_is_told() {
         .execute(&db.pool)
         .await
         .unwrap();
-    queue::sweep::expired(&db.pool).await.unwrap();
+    queue::sweep::expired(&db.pool, support::later()).await.unwrap();
     // Put back and not yet claimed again: already nobody's.
     writer.append(&zombie, &token(&posted, "after")).await.unwrap();
     assert_eq!(writer.flush(&zombie).await, Err(LeaseLost));

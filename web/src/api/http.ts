@@ -60,8 +60,18 @@ function parsed(text: string): unknown {
 }
 
 /** Exchanges a key for the browser's session. */
-export async function signIn(key: string): Promise<void> {
-  await api('/api/session', { method: 'POST', key });
+export async function signIn(key: string, replace = false): Promise<void> {
+  await api('/api/session', { method: 'POST', key, ...(replace && { body: { replace } }) });
+}
+
+/** Uses a sign-in code up for the browser's session. */
+export async function signInByCode(code: string, replace = false): Promise<void> {
+  await api('/api/session', { method: 'POST', body: { code, replace } });
+}
+
+/** Whose key this is. */
+export async function whoseKey(key: string): Promise<Me> {
+  return api<Me>('/api/me', { key });
 }
 
 export async function signOut(): Promise<void> {

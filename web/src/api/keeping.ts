@@ -11,6 +11,14 @@ const OF = `${ALL}of.`;
 
 /** Whose page this is; null: nobody's yet. */
 let owner: string | null = null;
+/** The browser's storage; null: it is blocked. */
+const storage = ((): Storage | null => {
+  try {
+    return localStorage;
+  } catch {
+    return null;
+  }
+})();
 /** Tells the other tabs who is signed in: they all have the same session. */
 const tabs = new BroadcastChannel(`${ALL}who`);
 tabs.onmessage = ({ data }) => {
@@ -23,7 +31,7 @@ export function keepFor(me: Me | null): void {
   if (owner !== null) tabs.postMessage(owner);
   // What older versions kept names nobody: it is nobody's.
   const isNobodys = (key: string) => key.startsWith(ALL) && key !== THEME && !key.startsWith(OF);
-  for (const key of Object.keys(localStorage).filter(isNobodys)) localStorage.removeItem(key);
+  for (const key of Object.keys(storage ?? {}).filter(isNobodys)) storage?.removeItem(key);
 }
 
 /** Nobody is signed in any more: pages that were somebody's begin anew, this one, too. */
@@ -40,21 +48,29 @@ export function keyOf(name: string): string {
 
 /** What is kept by this name; null: nothing, or nothing that can be read. */
 export function read(name: string): unknown {
-  return parsed(localStorage.getItem(keyOf(name)));
+  return parsed(storage?.getItem(keyOf(name)) ?? null);
 }
 
-/** Keeps it, as JSON. Without room for it only this page remembers. */
-export function write(name: string, value: unknown): void {
-  set(keyOf(name), JSON.stringify(value));
+/** Keeps it, as JSON. False: the storage is full or blocked, and only this page remembers. */
+export function write(name: string, value: unknown): boolean {
+  return set(keyOf(name), JSON.stringify(value));
 }
 
 export function remove(name: string): void {
-  localStorage.removeItem(keyOf(name));
+  storage?.removeItem(keyOf(name));
+}
+
+/** The names of all that is kept whose name begins with `prefix`. */
+export function names(prefix: string): string[] {
+  const start = keyOf(prefix);
+  return Object.keys(storage ?? {})
+    .filter((key) => key.startsWith(start))
+    .map((key) => prefix + key.slice(start.length));
 }
 
 /** The theme is the browser's, whoever is signed in. */
 export function readTheme(): string | null {
-  return localStorage.getItem(THEME);
+  return storage?.getItem(THEME) ?? null;
 }
 
 export function writeTheme(theme: string): void {
@@ -69,10 +85,12 @@ function parsed(text: string | null): unknown {
   }
 }
 
-function set(key: string, text: string): void {
+function set(key: string, text: string): boolean {
   try {
-    localStorage.setItem(key, text);
+    storage?.setItem(key, text);
+    return storage !== null;
   } catch {
     // No room.
+    return false;
   }
 }

@@ -7,6 +7,7 @@ import { useMe } from '../api/me';
 import { Dialog } from '../ui/Dialog';
 import { Failed } from '../ui/Failed';
 import { Waiting } from '../ui/parts';
+import { useTitle } from '../ui/title';
 import './calendar.css';
 import { DayEvents } from './DayEvents';
 import { type Day, dayFrom, HERE, inShort, localDay, momentOf, monthInWords, monthOf, plusDays, plusMonths, weekOf } from './days';
@@ -21,6 +22,7 @@ export type Calendar = Schemas['CalendarBody'];
 export type Opened = { occurrence: Occurrence } | { day: Day };
 
 export function CalendarView() {
+  useTitle('Calendar');
   const me = useMe();
   const search = useSearch({ from: '/calendar' });
   const navigate = useNavigate({ from: '/calendar' });

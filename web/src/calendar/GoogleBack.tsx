@@ -4,6 +4,7 @@ import { Link, useNavigate } from '@tanstack/react-router';
 import { useEffect } from 'react';
 import { Problem } from '../api/http';
 import { ErrorNote, Waiting } from '../ui/parts';
+import { useTitle } from '../ui/title';
 import { sendConsent } from './consent';
 import { linkKey } from './google';
 
@@ -15,6 +16,7 @@ const ADVICE: Record<string, string> = {
 };
 
 export function GoogleBack() {
+  useTitle('Google Calendar');
   const queries = useQueryClient();
   const navigate = useNavigate();
   // Never again by itself: what Google sends counts once.

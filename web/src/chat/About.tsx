@@ -1,6 +1,6 @@
 // What a conversation is about, beside where one writes: its project, its kind, and how full the model's context is.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useEffect, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import type { ProjectFocus, TranscriptView } from '../stream';
@@ -13,16 +13,35 @@ const PROJECTS = 100;
 /** Projects that are offered at a time. */
 const OFFERED = 8;
 
-export function About({ id, view }: { id: string; view: TranscriptView }) {
-  const queries = useQueryClient();
-  const [isChoosing, setChoosing] = useState(false);
-  const [error, setError] = useState<unknown>(null);
-  // The server knows; events say when to ask it again.
-  const stored = useQuery({
+/** Parts of a project that a conversation may be about, as the API names their lists. */
+const PARTS = { task: 'tasks', goal: 'goals', plan: 'plans', document: 'documents', milestone: 'milestones', risk: 'risks' } as const;
+/** Parts of one kind that are offered. */
+const PARTS_MAX = 100;
+
+/** The conversation as it is stored. The server knows; events say when to ask it again. */
+export function useStored(id: string, view: TranscriptView) {
+  return useQuery({
     queryKey: ['conversation', id, view.contextType, view.focus],
     queryFn: () => api<Schemas['ConversationDetail']>(`/api/conversations/${id}`),
     placeholderData: (before) => before,
   });
+}
+
+/** Has the server read what the next answer needs: as the conversation is opened, and whenever what it is about changes. */
+export function usePrewarmed(id: string, stored: Schemas['ConversationDetail'] | undefined): void {
+  const about = stored && JSON.stringify([stored.contextType, stored.projectFocus]);
+  useEffect(() => {
+    if (about === undefined) return;
+    // It only saves time: without it the first answer reads for itself.
+    api('/api/agent/prewarm', { method: 'POST', body: { sessionId: id } }).catch(() => {});
+  }, [id, about]);
+}
+
+export function About({ id, view }: { id: string; view: TranscriptView }) {
+  const queries = useQueryClient();
+  const [isChoosing, setChoosing] = useState(false);
+  const [error, setError] = useState<unknown>(null);
+  const stored = useStored(id, view);
   const focus = (stored.data?.projectFocus ?? null) as ProjectFocus | null;
   const set = async (about: { contextType?: string; projectFocus?: ProjectFocus }) => {
     try {
@@ -39,13 +58,14 @@ export function About({ id, view }: { id: string; view: TranscriptView }) {
       {focus ? (
         <span className="chip">
           {focus.projectName}
+          {focus.focusType ? ` › ${focus.focusType}` : ''}
           <button type="button" className="plain small" aria-label={`Leave ${focus.projectName}`} onClick={() => void set({ contextType: 'global' })}>
             ×
           </button>
         </span>
       ) : null}
       <button type="button" className="plain small" aria-expanded={isChoosing} onClick={() => setChoosing(!isChoosing)}>
-        {focus ? 'Another project' : 'Choose a project'}
+        {focus ? 'Another project' : 'Add project'}
       </button>
       <select
         aria-label="Context"
@@ -54,7 +74,7 @@ export function About({ id, view }: { id: string; view: TranscriptView }) {
       >
         {stored.data?.contextType ? null : (
           <option value="" disabled>
-            no context
+            Mode: General
           </option>
         )}
         {TYPES.map((type) => (
@@ -63,10 +83,54 @@ export function About({ id, view }: { id: string; view: TranscriptView }) {
           </option>
         ))}
       </select>
+      {focus ? <FocusedPart key={focus.projectId} focus={focus} onChoose={(projectFocus) => void set({ projectFocus })} /> : null}
       {view.contextUsage ? <Meter usage={view.contextUsage} /> : null}
       {isChoosing ? <Projects onChoose={(projectFocus) => void set({ projectFocus })} onLeave={() => setChoosing(false)} /> : null}
       {error ? <ErrorNote error={error} /> : null}
     </div>
+  );
+}
+
+/** One thing of the project that the conversation is about. */
+function FocusedPart({ focus, onChoose }: { focus: ProjectFocus; onChoose: (focus: ProjectFocus) => void }) {
+  const [kind, setKind] = useState(focus.focusType ?? '');
+  const list = kind in PARTS ? PARTS[kind as keyof typeof PARTS] : null;
+  const parts = useQuery({
+    queryKey: ['parts', focus.projectId, list],
+    queryFn: () => api<{ items: { id: string; name: string }[] }>(`/api/onto/${list}?projectId=${focus.projectId}&limit=${PARTS_MAX}`),
+    enabled: list !== null,
+  });
+  const { projectId, projectName } = focus;
+  return (
+    <>
+      <select
+        aria-label="Part of the project"
+        value={kind}
+        onChange={({ target: { value } }) => {
+          setKind(value);
+          if (value === '' && focus.focusEntityId) onChoose({ projectId, projectName });
+        }}
+      >
+        <option value="">whole project</option>
+        {Object.keys(PARTS).map((name) => (
+          <option key={name}>{name}</option>
+        ))}
+      </select>
+      {list ? (
+        <select
+          aria-label={`Choose a ${kind}`}
+          value={focus.focusType === kind ? (focus.focusEntityId ?? '') : ''}
+          onChange={({ target: { value } }) => onChoose(value ? { projectId, projectName, focusType: kind, focusEntityId: value } : { projectId, projectName })}
+        >
+          <option value="">{parts.isSuccess && parts.data.items.length === 0 ? `no ${kind} yet` : `choose a ${kind}`}</option>
+          {parts.data?.items.map(({ id, name }) => (
+            <option key={id} value={id}>
+              {name}
+            </option>
+          ))}
+        </select>
+      ) : null}
+    </>
   );
 }
 
@@ -123,7 +187,7 @@ function Projects({ onChoose, onLeave }: { onChoose: (focus: ProjectFocus) => vo
           </li>
         ))}
       </ul>
-      {projects.isSuccess && found.length === 0 ? <p className="quiet">no project is called so</p> : null}
+      {projects.isSuccess && found.length === 0 ? <p className="quiet">No matching projects</p> : null}
       {projects.isError ? <ErrorNote error={projects.error} /> : null}
     </div>
   );

@@ -1,28 +1,41 @@
 // A conversation: what was said, what is being said, and where the next words go.
-import { useNavigate } from '@tanstack/react-router';
-import { useQueryClient } from '@tanstack/react-query';
-import { lazy, type ReactNode, Suspense, useCallback, useEffect, useMemo, useRef, useState } from 'react';
-import { type Attached, useConsoles } from '../consoles/consoles';
+import { Navigate, useNavigate } from '@tanstack/react-router';
+import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import { useConsoles } from '../consoles/consoles';
 import { client, type Item, useTranscript } from '../stream';
 import { ErrorNote } from '../ui/parts';
-import { About } from './About';
+import { lazyPart } from '../ui/lazyView';
+import { NotFound } from '../ui/NotFound';
+import { useTitle } from '../ui/title';
+import { About, usePrewarmed, useStored } from './About';
+import { Announcements } from './Announcements';
+import { Basis } from './Basis';
 import { Composer } from './Composer';
 import { Conversations } from './Conversations';
+import { moveDraft } from './draft';
+import { type Along, newPlace, outbox, useUnsent } from './outbox';
 import { useSeen } from './seen';
+import { shownTitle } from './titles';
 import { TurnView } from './TurnView';
+import { UnsentMessages } from './UnsentMessages';
 import { UserMessage } from './UserMessage';
 
-const Pane = lazy(() => import('../consoles/Pane'));
+const Pane = lazyPart(async () => (await import('../consoles/Pane')).default, 'the consoles');
 
 export function ChatView({ conversationId }: { conversationId: string | null }) {
+  return <Surrounded current={conversationId}>{conversationId === null ? <Begin /> : <Conversation id={conversationId} />}</Surrounded>;
+}
+
+/** Beside the list of all conversations. */
+function Surrounded({ current, children }: { current: string | null; children: ReactNode }) {
   const [listed, setListed] = useState(false);
   return (
     <div className={listed ? 'chat listed' : 'chat'}>
       <button type="button" className="plain small toggle" aria-expanded={listed} onClick={() => setListed(!listed)}>
         Conversations
       </button>
-      <Conversations current={conversationId} />
-      {conversationId === null ? <Begin /> : <Conversation id={conversationId} />}
+      <Conversations current={current} />
+      {children}
     </div>
   );
 }
@@ -30,29 +43,55 @@ export function ChatView({ conversationId }: { conversationId: string | null }) 
 /** The first words of a conversation that is not there yet. */
 function Begin() {
   const navigate = useNavigate();
-  const queries = useQueryClient();
-  const [error, setError] = useState<unknown>(null);
+  useTitle('New chat');
   return (
     <main id="main" className="talk empty">
       <div className="hello">
         <h1>What would you like to know?</h1>
-        <p className="quiet">The answer goes on when you leave, and is here when you come back.</p>
+        <p className="quiet">Leave any time. Answers keep running and wait for you here.</p>
       </div>
-      {error ? <ErrorNote error={error} /> : null}
       <Composer
+        draft="new"
         chooseAgent
-        onSend={async (message, agentDefinitionId) => {
-          try {
-            const sent = await client.send({ message, agentDefinitionId });
-            await navigate({ to: '/c/$id', params: { id: sent.conversationId } });
-            void queries.invalidateQueries({ queryKey: ['conversations'] });
-          } catch (refusal) {
-            setError(refusal);
-            throw refusal;
-          }
+        onSend={(message, agentDefinitionId) => {
+          const place = newPlace();
+          const sent = outbox.add({ place, message, agentDefinitionId });
+          if (sent === null) void navigate({ to: '/new/$place', params: { place } });
+          // Without a place for it in the browser it stays in the field until the server has it.
+          return sent && sent.then(() => navigate({ to: '/c/$id', params: { id: outbox.conversationOf(place) ?? '' } }));
         }}
       />
     </main>
+  );
+}
+
+/** A conversation whose first message is not sent yet. */
+export function NewTalk({ place }: { place: string }) {
+  const unsent = useUnsent(place);
+  const conversation = outbox.conversationOf(place);
+  const navigate = useNavigate();
+  useTitle('New chat');
+  useEffect(() => {
+    if (conversation === undefined) return;
+    moveDraft(place, conversation);
+    void navigate({ to: '/c/$id', params: { id: conversation }, replace: true });
+  }, [conversation, place, navigate]);
+  // Deleted: there is nothing here.
+  if (unsent.length === 0 && conversation === undefined) return <Navigate to="/" replace />;
+  return (
+    <Surrounded current={null}>
+      <main id="main" className="talk">
+        <div className="head">
+          <h1>New chat</h1>
+        </div>
+        <div className="said">
+          <ol className="items">
+            <UnsentMessages unsent={unsent} />
+          </ol>
+        </div>
+        <Composer draft={place} isBusy onSend={(message) => outbox.add({ place, message })} />
+      </main>
+    </Surrounded>
   );
 }
 
@@ -75,11 +114,7 @@ function Conversation({ id }: { id: string }) {
           {pinned && !isShown ? <span className="quiet"> ◆ {pinned.about.title}</span> : null}
         </button>
       </Talk>
-      {isShown ? (
-        <Suspense fallback={<p className="note quiet">Loading the consoles…</p>}>
-          <Pane consoles={consoles} onFold={() => fold(true)} />
-        </Suspense>
-      ) : null}
+      {isShown ? <Pane consoles={consoles} onFold={() => fold(true)} /> : null}
     </div>
   );
 }
@@ -94,7 +129,7 @@ const NEAR = 80;
 interface TalkProps {
   id: string;
   /** What goes along with a message. */
-  attached: () => Promise<{ consoles?: Attached[]; consoleId?: string }>;
+  attached: () => Promise<Along>;
   children: ReactNode;
 }
 
@@ -118,7 +153,12 @@ function Talk({ id, attached, children }: TalkProps) {
     watch.observe(element.firstElementChild);
     return () => watch.disconnect();
   }, []);
+  const stored = useStored(id, view);
+  usePrewarmed(id, stored.data);
+  const title = stored.data ? shownTitle(stored.data) : '';
+  useTitle(title || 'Chat', active !== undefined ? 'Answering' : undefined);
   useSeen(id, view.messages.at(-1)?.createdAt);
+  const unsent = useUnsent(id, view.messages);
   const attempt = useCallback(async (act: () => Promise<unknown>) => {
     try {
       setRefused(null);
@@ -131,11 +171,19 @@ function Talk({ id, attached, children }: TalkProps) {
   // The same words again. They stay in the conversation twice, as they were said.
   const last = view.turns.at(-1);
   const asked = RETRIED.includes(last?.status ?? '') ? view.messages.find((message) => message.id === last?.messageId) : undefined;
+  const said = view.messages;
+  const send = useCallback(
+    (message: string) => {
+      follows.current = true;
+      const same = said.filter(({ role, content }) => role === 'user' && content === message).map((one) => one.id);
+      return outbox.add({ place: id, message, same, along: attached });
+    },
+    [said, id, attached],
+  );
   const retry = useCallback(() => {
-    if (!asked) return;
-    follows.current = true;
-    attempt(async () => client.send({ message: asked.content, conversationId: id, ...(await attached()) })).catch(() => {});
-  }, [asked, attached, attempt, id]);
+    if (asked) void send(asked.content)?.catch(setRefused);
+  }, [asked, send]);
+  const resume = useCallback((runId: string) => void attempt(() => client.resume(runId)).catch(() => {}), [attempt]);
   const takeBack = useCallback((runId: string) => void attempt(() => client.cancel(runId)).catch(() => {}), [attempt]);
   const entry = (item: Item, nth: number) =>
     item.type === 'message' ? (
@@ -146,40 +194,51 @@ function Talk({ id, attached, children }: TalkProps) {
         isNear={view.items.length - nth <= NEAR_ITEMS}
         onComplete={complete}
         onRetry={asked && item.turn === last ? retry : undefined}
+        onContinue={item.turn === last && item.turn.status === 'paused' ? resume : undefined}
         onTakeBack={item.turn === active ? undefined : takeBack}
       />
     );
+  if (error?.status === 404) return <NotFound what="This chat" />;
   return (
     <main id="main" className="talk">
       <div className="head">
-        <span className="quiet">{current ? `with ${current}` : ''}</span>
+        <h1 title={title}>{title || 'Chat'}</h1>
+        <span className="quiet">{current ? `Agent: ${current}` : ''}</span>
         {children}
       </div>
       <div
         ref={scroller}
         className="said"
+        // Read from here at will; it is not read out word by word while it grows.
+        role="log"
+        aria-live="off"
+        aria-label="Messages"
+        tabIndex={0}
         onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
           follows.current = scrollHeight - scrollTop - clientHeight < NEAR;
         }}
       >
-        <ol className="items">
-          {view.items.map((item, nth) => (
-            <li key={keyOf(item)}>{entry(item, nth)}</li>
-          ))}
-        </ol>
+        <div>
+          {stored.data ? <Basis metadata={stored.data.metadata} /> : null}
+          <ol className="items">
+            {view.items.map((item, nth) => (
+              <li key={keyOf(item)}>{entry(item, nth)}</li>
+            ))}
+            <UnsentMessages unsent={unsent} />
+          </ol>
+        </div>
       </div>
+      <Announcements view={view} />
       <Connection status={status} />
       {error ? <ErrorNote error={error} /> : null}
       {refused ? <ErrorNote error={refused} /> : null}
       <Composer
+        draft={id}
         about={<About id={id} view={view} />}
-        isBusy={active !== undefined}
+        isBusy={active !== undefined || unsent.length > 0}
         onStop={active ? () => attempt(() => client.cancel(active.runId)) : undefined}
         onTell={active ? (words) => attempt(() => client.tell(active.runId, words)) : undefined}
-        onSend={(message) => {
-          follows.current = true;
-          return attempt(async () => client.send({ message, conversationId: id, ...(await attached()) }));
-        }}
+        onSend={send}
       />
     </main>
   );
@@ -194,7 +253,7 @@ function Connection({ status }: { status: string }) {
   const words = {
     connecting: 'Connecting…',
     paused: 'Paused while this page is hidden.',
-    offline: 'You are offline. What is answered meanwhile will be here.',
+    offline: "You're offline. Answers keep running and will appear when you reconnect.",
   }[status];
   return (
     <p className="connection" role="status" aria-live="polite">

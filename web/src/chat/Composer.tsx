@@ -1,13 +1,17 @@
-// Where one writes. Enter sends, Shift+Enter breaks the line; a draft that is refused stays.
+// Where one writes. Enter sends, Shift+Enter breaks the line. What is not sent is kept as a draft.
 import { useQuery } from '@tanstack/react-query';
 import { type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { ErrorNote } from '../ui/parts';
-import { readText, type TextFile, withFiles } from './files';
+import { useDraft } from './draft';
+import { readText, withFiles } from './files';
 
 interface Props {
-  onSend: (message: string, agentDefinitionId?: string) => Promise<unknown>;
+  /** Names the draft. */
+  draft: string;
+  /** null: the message is kept until it is sent. A promise: it stays in the field until that settles. */
+  onSend: (message: string, agentDefinitionId?: string) => Promise<unknown> | null;
   /** Only while a run is at work. */
   onStop?: (() => Promise<unknown>) | undefined;
   onTell?: ((message: string) => Promise<unknown>) | undefined;
@@ -21,16 +25,18 @@ const MAX_ROWS_PX = 220;
 /** The choice that asks no agent. */
 const PLAIN = 'plain';
 
-export function Composer({ onSend, onStop, onTell, isBusy = false, chooseAgent = false, about }: Props) {
-  const [words, setWords] = useState('');
+export function Composer({ draft, onSend, onStop, onTell, isBusy = false, chooseAgent = false, about }: Props) {
+  const [{ words, files }, write] = useDraft(draft);
   const [agent, setAgent] = useState<string | null>(null);
-  const [files, setFiles] = useState<readonly TextFile[]>([]);
   const [unfit, setUnfit] = useState<unknown>(null);
+  /** What is in the field is on its way; the browser has no other place for it. */
+  const [isHeld, setHeld] = useState(false);
+  const [isUnkept, setUnkept] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
-  /** The message before this one, until it is stored. */
-  const before = useRef<Promise<unknown>>(Promise.resolve());
-  useEffect(() => field.current?.focus(), []);
+  useEffect(() => {
+    if (!opensKeyboard()) field.current?.focus();
+  }, []);
   useEffect(() => {
     const element = field.current;
     if (!element) return;
@@ -43,47 +49,50 @@ export function Composer({ onSend, onStop, onTell, isBusy = false, chooseAgent =
     try {
       setUnfit(null);
       const read = await Promise.all([...chosen].map(readText));
-      setFiles((before) => [...before, ...read]);
+      write({ files: [...files, ...read] });
     } catch (error) {
       setUnfit(error);
     }
     field.current?.focus();
   };
   const isEmpty = words.trim() === '' && files.length === 0;
-  const hand = async (over: (message: string) => Promise<unknown>) => {
-    if (isEmpty) return;
-    let message: string;
+  const hand = async (over: (message: string) => Promise<unknown> | null) => {
+    if (isEmpty || isHeld) return;
     try {
-      message = withFiles(words.trim(), files);
       setUnfit(null);
-    } catch (error) {
-      setUnfit(error);
-      return;
-    }
-    setWords('');
-    setFiles([]);
-    // One behind the other: what is written first, is said first.
-    const sent = before.current.then(() => over(message));
-    before.current = sent.catch(() => {});
-    try {
+      const sent = over(withFiles(words.trim(), files));
+      setHeld(sent !== null);
       await sent;
-    } catch {
-      // It was told; nothing that was written is lost.
-      setWords((now) => now || words);
-      setFiles((now) => (now.length > 0 ? now : files));
+      write({ words: '', files: [] });
+    } catch (error) {
+      // Nothing that was written is lost.
+      setUnfit(error);
     } finally {
+      setHeld(false);
+      setUnkept(false);
       // Whoever writes elsewhere by now, goes on there.
       const focused = document.activeElement;
       if (!focused || focused === document.body || field.current?.form?.contains(focused)) field.current?.focus();
     }
   };
-  const send = () => hand((message) => onSend(message, chosen === PLAIN ? undefined : chosen));
+  const send = () =>
+    hand((message) => {
+      const sent = onSend(message, chosen === PLAIN ? undefined : chosen);
+      setUnkept(sent !== null);
+      return sent;
+    });
+  const stop = () => {
+    void onStop?.().catch(() => {});
+    // The button goes away.
+    field.current?.focus();
+  };
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === 'Enter' && !event.shiftKey && !event.nativeEvent.isComposing) {
       event.preventDefault();
       void send();
     }
-    if (event.key === 'Escape' && onStop) void onStop();
+    // Escape also leaves an input method, and what is being written: then it is not about the answer.
+    if (event.key === 'Escape' && !event.nativeEvent.isComposing && isEmpty) stop();
   };
   return (
     <form
@@ -106,8 +115,9 @@ export function Composer({ onSend, onStop, onTell, isBusy = false, chooseAgent =
         ref={field}
         rows={1}
         value={words}
-        placeholder={isBusy ? 'The next message, or a word to the run' : 'Ask anything'}
-        onChange={(event) => setWords(event.target.value)}
+        readOnly={isHeld}
+        placeholder={isBusy ? 'Queue a follow-up, or steer the current answer' : 'Ask anything'}
+        onChange={(event) => write({ words: event.target.value })}
         onKeyDown={onKeyDown}
         onPaste={(event) => {
           if (event.clipboardData.files.length === 0) return;
@@ -120,7 +130,7 @@ export function Composer({ onSend, onStop, onTell, isBusy = false, chooseAgent =
           {files.map((file, nth) => (
             <li key={nth}>
               {file.name} <span className="quiet">{file.content.length.toLocaleString('en')} characters</span>
-              <button type="button" className="plain small" aria-label={`Leave out ${file.name}`} onClick={() => setFiles(files.filter((one) => one !== file))}>
+              <button type="button" className="plain small" aria-label={`Leave out ${file.name}`} onClick={() => write({ files: files.filter((one) => one !== file) })}>
                 ✕
               </button>
             </li>
@@ -128,11 +138,16 @@ export function Composer({ onSend, onStop, onTell, isBusy = false, chooseAgent =
         </ul>
       ) : null}
       {unfit ? <ErrorNote error={unfit} /> : null}
+      {isUnkept ? (
+        <p className="note" role="status">
+          This browser can&apos;t store the message: its storage is full or blocked. Keep this page open until the message is sent; it stays in the field until then.
+        </p>
+      ) : null}
       {about}
       <div className="controls">
         {chooseAgent && agents.length > 0 ? (
           <select aria-label="Agent" value={chosen} onChange={(event) => setAgent(event.target.value)}>
-            <option value={PLAIN}>no agent</option>
+            <option value={PLAIN}>No agent (plain chat)</option>
             {agents.map((one) => (
               <option key={one.id} value={one.id} title={one.description}>
                 {one.name}
@@ -156,12 +171,12 @@ export function Composer({ onSend, onStop, onTell, isBusy = false, chooseAgent =
         </button>
         <span className="fill" />
         {onTell ? (
-          <button type="button" disabled={isEmpty} title="The run takes it with its next step" onClick={() => void hand(onTell)}>
-            Tell the run
+          <button type="button" disabled={isEmpty} title="The answer takes it into account with its next step" onClick={() => void hand(onTell)}>
+            Steer
           </button>
         ) : null}
         {onStop ? (
-          <button type="button" onClick={() => void onStop().catch(() => {})}>
+          <button type="button" title="Stop the answer (Escape)" onClick={stop}>
             Stop
           </button>
         ) : null}
@@ -171,6 +186,11 @@ export function Composer({ onSend, onStop, onTell, isBusy = false, chooseAgent =
       </div>
     </form>
   );
+}
+
+/** Where a focused field opens a keyboard on the screen, it waits to be touched. */
+function opensKeyboard(): boolean {
+  return matchMedia('(pointer: coarse)').matches;
 }
 
 function useAgents(isWanted: boolean): Schemas['AgentItem'][] {

@@ -1,12 +1,19 @@
 // What a model has written. It is never HTML; its pictures are not fetched, and its links lead away only when they are clicked.
 import { Link } from '@tanstack/react-router';
-import { memo, type ReactNode, useDeferredValue, useState } from 'react';
+import { memo, type ReactNode, useDeferredValue, useMemo, useState } from 'react';
 import ReactMarkdown, { type Components } from 'react-markdown';
 import remarkGfm from 'remark-gfm';
 import { CopyButton } from '../ui/parts';
 import { CITED, remarkCitations } from './citations';
+import { definitionsFor, footnotesOf, NOTE, remarkFootnotes } from './definitions';
+import { Splitter } from './splitter';
 
-const PLUGINS = [remarkGfm, remarkCitations];
+/** What the blocks of a text share. */
+interface Context {
+  definitions: ReadonlyMap<string, string>;
+  /** Of footnotes, by their labels. */
+  numbers: ReadonlyMap<string, number>;
+}
 
 const COMPONENTS: Components = {
   a: ({ href, children }) =>
@@ -14,6 +21,8 @@ const COMPONENTS: Components = {
       <Link to="/graph" search={{ q: new URL(href, location.origin).searchParams.get('q') ?? '' }}>
         {children}
       </Link>
+    ) : href?.startsWith(NOTE) ? (
+      <NoteLink number={href.slice(NOTE.length)} />
     ) : (
       <a href={href} target="_blank" rel="noopener noreferrer nofollow ugc" title={href}>
         {children}
@@ -26,21 +35,59 @@ const COMPONENTS: Components = {
     </a>
   ),
   pre: ({ children }) => <Code>{children}</Code>,
+  // What scrolls can be scrolled by keys, and words of a table stay whole.
+  table: ({ children }) => (
+    <div className="scroller" role="region" aria-label="Table" tabIndex={0}>
+      <table>{children}</table>
+    </div>
+  ),
+  input: ({ checked, type }) => <input type={type} checked={checked} disabled aria-label={checked ? 'Done' : 'Not done'} />,
+  // The page has headings of its own.
+  h1: 'h3',
+  h2: 'h4',
+  h3: 'h5',
+  h4: 'h6',
+  h5: 'h6',
+  h6: 'h6',
 };
 
 function Code({ children }: { children: ReactNode }) {
   return (
     <div className="code">
-      <CopyButton text={() => textOf(children)} />
-      <pre>{children}</pre>
+      <div className="code-head">
+        <span className="quiet">{languageOf(children)}</span>
+        <CopyButton text={() => textOf(children)} of="the code" />
+      </div>
+      <pre tabIndex={0}>{children}</pre>
     </div>
   );
 }
 
+/** Leads to a footnote, which has no address: several answers of a page may have one of this number. */
+function NoteLink({ number }: { number: string }) {
+  const go = (link: HTMLElement) => {
+    const note = link.closest('.markdown')?.querySelector<HTMLElement>(`.footnotes > ol > li:nth-child(${Number(number)})`);
+    note?.scrollIntoView({ block: 'nearest' });
+    note?.focus();
+  };
+  return (
+    <sup>
+      <button type="button" className="note-link" aria-label={`Footnote ${number}`} onClick={(event) => go(event.currentTarget)}>
+        {number}
+      </button>
+    </sup>
+  );
+}
+
+/** The language that a fence names. */
+function languageOf(code: ReactNode): string {
+  if (!code || typeof code !== 'object' || !('props' in code)) return '';
+  const { className } = code.props as { className?: string };
+  return /language-(\S+)/.exec(className ?? '')?.[1] ?? '';
+}
+
 /** Stretches of a text that are dressed at once, counted from its end: what is in sight, and a bit more. */
 const AT_ONCE = 2;
-/** Blocks of a stretch: what is laid out, or left alone while it is far from sight, together. */
-const STRETCH = 16;
 
 interface Props {
   text: string;
@@ -56,42 +103,63 @@ interface Props {
  */
 export const Markdown = memo(function Markdown({ text, isLive, isNear = true }: Props) {
   const [splitter] = useState(() => new Splitter());
-  const stretches = splitter.split(text);
+  const stretches = splitter.split(text, isLive);
+  const definitions = splitter.definitions;
+  const notes = useMemo(() => footnotesOf(text, definitions), [text, definitions]);
+  const context = useMemo(() => ({ definitions, numbers: new Map(notes.map(({ label }, nth) => [label, nth + 1])) }), [definitions, notes.map(({ label }) => label).join(' ')]);
   // So many wait for their dress until what is urgent is done: at first those before the end, then none.
   const waiting = useDeferredValue(0, isLive ? 0 : Math.max(0, stretches.length - (isNear ? AT_ONCE : 0)));
   return (
     <div className="markdown">
       {stretches.map((blocks, nth) => (
-        <Stretch key={nth} blocks={blocks} isPlain={nth < waiting} isGrowing={isLive && nth === stretches.length - 1} />
+        <Stretch key={nth} blocks={blocks} context={context} isPlain={nth < waiting} isGrowing={isLive && nth === stretches.length - 1} />
       ))}
+      {notes.length > 0 ? (
+        <section className="footnotes" aria-label="Footnotes">
+          <ol>
+            {notes.map(({ label, text }) => (
+              <li key={label} tabIndex={-1}>
+                <Block text={text} context={context} isGrowing={false} />
+              </li>
+            ))}
+          </ol>
+        </section>
+      ) : null}
       {isLive ? <span className="cursor" aria-hidden="true" /> : null}
     </div>
   );
 });
 
-const Stretch = memo(function Stretch({ blocks, isPlain, isGrowing }: { blocks: readonly string[]; isPlain: boolean; isGrowing: boolean }) {
+const Stretch = memo(function Stretch({ blocks, context, isPlain, isGrowing }: { blocks: readonly string[]; context: Context; isPlain: boolean; isGrowing: boolean }) {
   return (
     <div className="stretch">
       {isPlain ? (
         <p className="undressed">{blocks.join('').trim()}</p>
       ) : (
-        blocks.map((block, nth) => <Block key={nth} text={block} isGrowing={isGrowing && nth === blocks.length - 1} />)
+        blocks.map((block, nth) => <Block key={nth} text={block} context={context} isGrowing={isGrowing && nth === blocks.length - 1} />)
       )}
     </div>
   );
 });
 
-const Block = memo(function Block({ text, isGrowing }: { text: string; isGrowing: boolean }) {
-  return isGrowing ? grow(text) : dress(text);
+const Block = memo(function Block({ text, context, isGrowing }: { text: string; context: Context; isGrowing: boolean }) {
+  // Each block is read by itself: what it refers to is put before it.
+  const used = definitionsFor(text, context.definitions);
+  const whole = used.length === 0 ? text : `${used.map(([, source]) => source).join('\n\n')}\n\n${text}`;
+  const numbers = used.flatMap(([label]): [string, number][] => {
+    const number = context.numbers.get(label);
+    return number === undefined ? [] : [[label, number]];
+  });
+  return isGrowing ? grow(text, whole, numbers) : dress(whole, numbers);
 });
 
 /** Code that is still being written: nothing in it is Markdown, however long it gets. */
 const OPEN_FENCE = /^ {0,3}(`{3,}|~{3,})[^\n`]*\n/;
 
-function grow(text: string): ReactNode {
+function grow(text: string, whole: string, numbers: Numbers): ReactNode {
   const fence = OPEN_FENCE.exec(text);
   const code = fence && text.slice(fence[0].length);
-  if (!fence || code === null || code.includes(`\n${fence[1]}`) || code.startsWith(fence[1] ?? '')) return read(text);
+  if (!fence || code === null || code.includes(`\n${fence[1]}`) || code.startsWith(fence[1] ?? '')) return read(whole, numbers);
   return (
     <Code>
       <code>{linesOf(code)}</code>
@@ -114,69 +182,27 @@ function linesOf(code: string): ReactNode[] {
   });
 }
 
-function read(text: string): ReactNode {
-  return ReactMarkdown({ remarkPlugins: PLUGINS, components: COMPONENTS, children: text });
+/** The number of each footnote that a block refers to. */
+type Numbers = readonly [label: string, number: number][];
+
+function read(text: string, numbers: Numbers): ReactNode {
+  return ReactMarkdown({ remarkPlugins: [remarkGfm, [remarkFootnotes, new Map(numbers)], remarkCitations], components: COMPONENTS, children: text });
 }
 
 /** Blocks whose reading is kept: a text that is shown anew, in other pieces, is not read again. */
 const KEPT = 4_000;
 const kept = new Map<string, ReactNode>();
 
-function dress(text: string): ReactNode {
-  let block = kept.get(text);
+function dress(text: string, numbers: Numbers): ReactNode {
+  const key = numbers.length === 0 ? text : `${JSON.stringify(numbers)}${text}`;
+  let block = kept.get(key);
   if (block === undefined) {
-    block = read(text);
+    block = read(text, numbers);
     const oldest = kept.keys().next();
     if (kept.size >= KEPT && !oldest.done) kept.delete(oldest.value);
-    kept.set(text, block);
+    kept.set(key, block);
   }
   return block;
-}
-
-/**
- * Where one paragraph ends and another begins, outside of fences and lists, and which of them make a stretch. Of a text that grows, only
- * what is behind its last finished block is looked at again; stretches that have not changed are the same arrays as before.
- */
-export class Splitter {
-  /** All blocks but the last. */
-  #finished: string[][] = [];
-  /** Their text. */
-  #before = '';
-
-  split(text: string): readonly (readonly string[])[] {
-    if (!text.startsWith(this.#before)) {
-      this.#finished = [];
-      this.#before = '';
-    }
-    let block = '';
-    let fence: string | null = null;
-    const lines = text.slice(this.#before.length).split('\n');
-    for (const [nth, line] of lines.entries()) {
-      const isLast = nth === lines.length - 1;
-      // What the last line will be, nobody knows yet.
-      const begins = fence === null && !isLast && line !== '' && !/^(\s|[-*+>|]|\d+[.)])/.test(line);
-      if (begins && block.endsWith('\n\n') && block.trim() !== '') {
-        this.#finish(block);
-        block = '';
-      }
-      const mark = /^ {0,3}(`{3,}|~{3,})/.exec(line)?.[1];
-      if (mark) {
-        if (fence === null) fence = mark;
-        else if (mark.startsWith(fence)) fence = null;
-      }
-      block += isLast ? line : `${line}\n`;
-    }
-    if (block.trim() === '') return this.#finished;
-    const last = this.#finished.at(-1);
-    return last && last.length < STRETCH ? [...this.#finished.slice(0, -1), [...last, block]] : [...this.#finished, [block]];
-  }
-
-  #finish(block: string): void {
-    const last = this.#finished.at(-1);
-    this.#before += block;
-    if (last && last.length < STRETCH) this.#finished = [...this.#finished.slice(0, -1), [...last, block]];
-    else this.#finished = [...this.#finished, [block]];
-  }
 }
 
 function textOf(node: ReactNode): string {

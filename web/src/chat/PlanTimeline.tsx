@@ -1,13 +1,14 @@
 // A plan as it is carried out: its steps with their states, what each of them calls within it, and where a draft waits, the word that it waits for.
 import { useQuery } from '@tanstack/react-query';
-import { lazy, type ReactNode, Suspense, useState } from 'react';
+import { type ReactNode, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import type { Plan, Question, Turn } from '../stream';
+import { lazyPart } from '../ui/lazyView';
 import { Folded, State, Waiting } from '../ui/parts';
 import { QuestionForm } from './QuestionForm';
 
-const PlanGraph = lazy(() => import('./PlanGraph'));
+const PlanGraph = lazyPart(async () => (await import('./PlanGraph')).default, 'the graph');
 
 /** The tool by which agents plan. */
 export const MAKES_PLAN = 'agent_create_plan';
@@ -72,11 +73,9 @@ export function PlanTimeline({ plan, runs, question, children }: Props) {
         </p>
       ) : null}
       {isDrawn ? (
-        <Suspense fallback={<Waiting what="the graph" />}>
-          <PlanGraph plan={plan} runs={runs}>
-            {shown}
-          </PlanGraph>
-        </Suspense>
+        <PlanGraph plan={plan} runs={runs}>
+          {shown}
+        </PlanGraph>
       ) : (
         <ol>{plan.steps.map(shown)}</ol>
       )}

@@ -4,6 +4,7 @@ import { Fragment, memo, type ReactNode, useEffect, useRef } from 'react';
 import type { Part, ToolCall, Turn } from '../stream';
 import { CopyButton, duration, Folded, Payload, State } from '../ui/parts';
 import { DagProgress, MAKES_TASKS } from './DagProgress';
+import { Feedback } from './Feedback';
 import { Markdown } from './Markdown';
 import { Operations } from './Operations';
 import { asksAbout, isStepOf, MAKES_PLAN, PlanTimeline, usePlan } from './PlanTimeline';
@@ -25,11 +26,13 @@ interface Props {
   onComplete?: (runId: string) => Promise<void>;
   /** Asks the same again; only where that may help. */
   onRetry?: ((turn: Turn) => void) | undefined;
+  /** Lets a paused turn go on. */
+  onContinue?: ((runId: string) => void) | undefined;
   /** Takes a message back that waits for its turn. */
   onTakeBack?: ((runId: string) => void) | undefined;
 }
 
-export const TurnView = memo(function TurnView({ turn, isNear = true, onComplete, onRetry, onTakeBack }: Props) {
+export const TurnView = memo(function TurnView({ turn, isNear = true, onComplete, onRetry, onContinue, onTakeBack }: Props) {
   const isOver = OVER.includes(turn.status);
   const place = useRef<HTMLElement>(null);
   const { partial, runId } = turn;
@@ -76,25 +79,35 @@ export const TurnView = memo(function TurnView({ turn, isNear = true, onComplete
           {limit.message}
         </p>
       ))}
-      {turn.errors.map((error, nth) => (
-        <p key={nth} className="note bad">
-          {error.error} <code>{error.code}</code>
-        </p>
-      ))}
+      {turn.errors
+        // A limit that ends a run is told as its error, too: once is enough.
+        .filter((error) => !turn.limits.some((limit) => limit.message === error.error))
+        .map((error, nth) => (
+          <p key={nth} className={turn.status === 'paused' ? 'notice' : 'note bad'}>
+            {error.error} <code>{error.code}</code>
+          </p>
+        ))}
+      {turn.details && turn.details.length > 0 ? <Details details={turn.details} /> : null}
       <footer>
-        {isOver ? <CopyButton text={() => turn.text} /> : <span className="pulse" aria-hidden="true" />}
+        {isOver ? <CopyButton text={() => turn.text} of="the answer" /> : <span className="pulse" aria-hidden="true" />}
+        {turn.message && turn.status === 'completed' ? <Feedback messageId={turn.message.id} /> : null}
+        {onContinue ? (
+          <button type="button" className="small" onClick={() => onContinue(runId)}>
+            Continue
+          </button>
+        ) : null}
         {onRetry ? (
           <button type="button" className="plain small" onClick={() => onRetry(turn)}>
-            Ask again
+            Retry
           </button>
         ) : null}
         {onTakeBack && turn.status === 'queued' ? (
           <button type="button" className="plain small" onClick={() => onTakeBack(runId)}>
-            Take back
+            Cancel message
           </button>
         ) : null}
         <Link to="/runs/$id" params={{ id: turn.runId }} className="quiet">
-          run
+          View trace
         </Link>
         {turn.usage ? <Used turn={turn} /> : null}
       </footer>
@@ -128,6 +141,24 @@ function Sources({ citations }: { citations: readonly Citation[] }) {
     </Folded>
   );
 }
+
+/** What a development server tells of how an answer came about. */
+function Details({ details }: { details: NonNullable<Turn['details']> }) {
+  return (
+    <Folded label={<span className="quiet">Details</span>}>
+      {() =>
+        details.map(({ type, value }, nth) => (
+          <section key={nth} aria-label={DETAILS[type]}>
+            <h4>{DETAILS[type]}</h4>
+            <Payload value={value} />
+          </section>
+        ))
+      }
+    </Folded>
+  );
+}
+
+const DETAILS = { telemetry: 'How the request was routed', debug_context: 'What the model was given' };
 
 function Used({ turn }: { turn: Turn }) {
   const { totalTokens, costUsd } = turn.usage ?? {};
@@ -198,6 +229,13 @@ const OnePart = memo(function OnePart({ part, runId, isLive, isNear }: { part: P
       );
     case 'agent':
       return <Within turn={part.turn} />;
+    case 'handoff':
+      return (
+        <p className="notice handoff">
+          Handed over from <b>{part.from}</b> to <b>{part.to}</b>
+          {part.reason ? `: ${part.reason}` : '.'}
+        </p>
+      );
     case 'message':
       return <p className="told">{part.message.content}</p>;
   }

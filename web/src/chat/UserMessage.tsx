@@ -1,4 +1,4 @@
-// What the user has written. Edited, it begins a conversation of its own, from where the first one stood.
+// What the user has written. Edited, it begins a branch: a conversation of its own that is based on what was said before.
 import { useNavigate } from '@tanstack/react-router';
 import { useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, memo, useState } from 'react';
@@ -22,7 +22,7 @@ export const UserMessage = memo(function UserMessage({ message, runId }: { messa
             </Folded>
           ))}
           <div className="row-actions">
-            <CopyButton text={() => message.content} />
+            <CopyButton text={() => message.content} of="your message" />
             {runId ? (
               <button type="button" className="plain small" onClick={() => setEdited(true)}>
                 Edit
@@ -58,10 +58,10 @@ function Edit({ runId, words, onClose }: { runId: string; words: string; onClose
       {error ? <ErrorNote error={error} /> : null}
       <div className="controls">
         <button type="submit" className="primary" disabled={text.trim() === ''}>
-          Ask this in a new conversation
+          Send as new branch
         </button>
         <button type="button" onClick={onClose}>
-          Leave it
+          Cancel
         </button>
       </div>
     </form>

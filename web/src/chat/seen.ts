@@ -19,7 +19,10 @@ function read(): Seen {
   if (parsed) return parsed;
   const kept = keeping.read(KEPT) as Partial<Seen> | null;
   if (typeof kept?.since === 'number' && kept.until) return (parsed = { since: kept.since, until: kept.until });
-  return (parsed = { since: Date.now(), until: {} });
+  parsed = { since: Date.now(), until: {} };
+  // From the first look on: what comes after it is news, also after a reload.
+  keeping.write(KEPT, parsed);
+  return parsed;
 }
 
 /** Somebody has looked at a conversation whose newest message is of this moment. */

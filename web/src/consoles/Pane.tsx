@@ -52,6 +52,7 @@ export default function Pane({ consoles, onFold }: { consoles: Consoles; onFold:
               }}
             >
               {doc.id === consoles.pinned ? <span title="Agents work on this one">◆ </span> : null}
+              {consoles.isRestored(doc.id) ? <span title="Restored from an earlier visit">↺ </span> : null}
               {doc.about.isTemporary ? <i title="Temporary">{doc.about.title}</i> : doc.about.title}
               {doc.isUnsaved ? ' •' : ''}
             </button>
@@ -98,6 +99,8 @@ function One({ doc, consoles, attempt }: OneProps) {
     <div className="console" role="tabpanel" id="console" aria-labelledby={`tab-${doc.id}`}>
       <div className="controls">
         <Title key={doc.about.title} doc={doc} attempt={attempt} />
+        {consoles.isRestored(doc.id) ? <span className="quiet">Restored</span> : null}
+        {doc.about.isTemporary ? <span className="quiet">Temporary</span> : null}
         <span role="status" className="quiet">
           {STATES[doc.state]}
         </span>

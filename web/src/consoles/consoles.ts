@@ -23,6 +23,8 @@ const FOLDED = 'consoles.folded';
 export class Consoles {
   readonly #docs = new Map<string, Doc>();
   #closed: Set<string>;
+  /** Those that were there when the conversation was opened. */
+  #restored: Set<string> | undefined;
   #listeners = new Set<() => void>();
   #seen: string | null = null;
   #count = 0;
@@ -90,6 +92,8 @@ export class Consoles {
       // The newest change is first there; tabs stand in the order in which they were made.
       for (const console of page.items.toSorted((one, other) => one.createdAt.localeCompare(other.createdAt))) this.#put(console);
       if (attachedConsole && !this.#docs.has(attachedConsole.id)) this.#put(await api<Console>(`/api/consoles/${attachedConsole.id}`));
+      // What was there when the conversation was opened is of an earlier visit.
+      this.#restored ??= new Set(this.#docs.keys());
       this.pinned = attachedConsole?.id ?? null;
       if (shows && this.pinned) this.show(this.pinned);
       this.error = null;
@@ -98,6 +102,11 @@ export class Consoles {
     }
     this.isLoaded = true;
     this.#changed();
+  }
+
+  /** Whether a console is of an earlier visit. */
+  isRestored(id: string): boolean {
+    return this.#restored?.has(id) ?? false;
   }
 
   async make(kind?: string | null, dataSourceId?: string | null): Promise<void> {

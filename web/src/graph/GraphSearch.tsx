@@ -5,16 +5,18 @@ import { useState } from 'react';
 import { api, query, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { ErrorNote, Waiting } from '../ui/parts';
+import { useTitle } from '../ui/title';
 
 const MODES = [
-  ['hybrid', 'Both'],
-  ['lexical', 'Words'],
-  ['semantic', 'Meaning'],
+  ['hybrid', 'Hybrid'],
+  ['lexical', 'Keyword'],
+  ['semantic', 'Semantic'],
 ] as const;
 
 export function GraphSearch() {
   const me = useMe();
   const { q } = useSearch({ from: '/graph' });
+  useTitle(q ? `Graph: ${q}` : 'Graph');
   const navigate = useNavigate({ from: '/graph' });
   const [words, setWords] = useState(q ?? '');
   const types = useQuery({
@@ -40,11 +42,7 @@ export function GraphSearch() {
         <button type="submit">Search</button>
       </form>
       {q ? (
-        <div className="columns">
-          {MODES.map(([mode, label]) => (
-            <Hits key={mode} mode={mode} label={label} q={q} />
-          ))}
-        </div>
+        <Results q={q} />
       ) : (
         <section>
           <h2>Types</h2>
@@ -63,20 +61,39 @@ export function GraphSearch() {
   );
 }
 
-function Hits({ mode, label, q }: { mode: string; label: string; q: string }) {
+/** The three ways to search beside each other; only one where the server can search by words alone. */
+function Results({ q }: { q: string }) {
+  const hits = useHits('hybrid', q);
+  if (hits.data?.note) return <Hits mode="hybrid" label="Keyword" q={q} />;
+  // The others are asked when it is known that they differ.
+  const modes = hits.isPending ? MODES.slice(0, 1) : MODES;
+  return (
+    <div className="columns">
+      {modes.map(([mode, label]) => (
+        <Hits key={mode} mode={mode} label={label} q={q} />
+      ))}
+    </div>
+  );
+}
+
+function useHits(mode: string, q: string) {
   const me = useMe();
-  const hits = useQuery({
+  return useQuery({
     queryKey: ['search', mode, q],
     queryFn: ({ signal }) =>
       api<Schemas['GraphHits']>(`/api/projects/${me.projectId}/graph/search${query({ query: q, mode, limit: 10 })}`, { signal }),
   });
+}
+
+function Hits({ mode, label, q }: { mode: string; label: string; q: string }) {
+  const hits = useHits(mode, q);
   return (
     <section aria-label={`By ${label.toLowerCase()}`}>
       <h2>{label}</h2>
       {hits.isPending ? <Waiting what="results" /> : null}
       {hits.isError ? <ErrorNote error={hits.error} /> : null}
       {hits.data?.note ? <p className="note quiet">{hits.data.note}</p> : null}
-      {hits.data?.data.length === 0 ? <p className="quiet">Nothing was found.</p> : null}
+      {hits.data?.data.length === 0 ? <p className="quiet">No matching objects.</p> : null}
       <ol className="hits">
         {hits.data?.data.map(({ object, score }) => (
           <li key={object.id}>

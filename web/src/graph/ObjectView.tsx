@@ -4,6 +4,8 @@ import { Link, useParams } from '@tanstack/react-router';
 import { api, Problem, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { Ago, ErrorNote, Folded, Payload, Waiting } from '../ui/parts';
+import { LoadFailed } from '../ui/LoadFailed';
+import { useTitle } from '../ui/title';
 import { Neighbourhood } from './Neighbourhood';
 
 type Edge = Schemas['GraphEdge'];
@@ -14,9 +16,10 @@ export function ObjectView() {
   const me = useMe();
   const path = `/api/projects/${me.projectId}/graph/objects/${id}`;
   const object = useQuery({ queryKey: ['object', id], queryFn: () => api<Schemas['GraphObject']>(path) });
+  useTitle(object.data ? (object.data.name ?? object.data.key) : 'Graph');
   const edges = useQuery({ queryKey: ['object', id, 'edges'], queryFn: () => api<Schemas['GraphEdges']>(`${path}/edges?limit=100`) });
   if (object.isPending) return <Waiting what="the object" />;
-  if (object.isError) return object.error instanceof Problem && object.error.status === 404 ? <Gone path={path} id={id} /> : <ErrorNote error={object.error} />;
+  if (object.isError) return object.error instanceof Problem && object.error.status === 404 ? <Gone path={path} id={id} /> : <LoadFailed reading={object} what="This object" />;
   const { type, key, name, status, labels, properties, version, updatedAt } = object.data;
   return (
     <main id="main" className="page">

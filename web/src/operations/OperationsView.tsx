@@ -5,6 +5,7 @@ import { api, type Schemas } from '../api/http';
 import { isAdmin, useMe } from '../api/me';
 import { Fact, Facts } from '../ui/Facts';
 import { Ago, duration, ErrorNote, Folded, State, Waiting } from '../ui/parts';
+import { useTitle } from '../ui/title';
 import { minuteOf, RunsChart, seconds, TimesChart } from './charts';
 
 type Operations = Schemas['Operations'];
@@ -17,6 +18,7 @@ const WAKEUPS: Record<string, string> = {
 };
 
 export function OperationsView() {
+  useTitle('Operations');
   const me = useMe();
   const mayLook = isAdmin(me);
   const path = `/api/admin/projects/${me.projectId}/operations`;

@@ -4,12 +4,15 @@ import { Link, useParams } from '@tanstack/react-router';
 import { type ReactNode, useMemo, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
-import { duration, ErrorNote, Folded, Payload, State, Waiting } from '../ui/parts';
+import { duration, Folded, Payload, State, Waiting } from '../ui/parts';
+import { useTitle } from '../ui/title';
 import { aligned, type Pair, type Piece } from './compare';
+import { RunFailed } from './RunFailed';
 
 type RunDetail = Schemas['RunDetail'];
 
 export function CompareView() {
+  useTitle('Compare runs');
   const { id, other } = useParams({ from: '/runs/$id/compare/$other' });
   const left = useExport(id);
   const right = useExport(other);
@@ -24,7 +27,7 @@ export function CompareView() {
           </Link>
         </div>
       </div>
-      {failed ? <ErrorNote error={failed} /> : null}
+      {failed ? <RunFailed error={failed} /> : null}
       {left.isPending || right.isPending ? <Waiting what="both" /> : null}
       {left.data && right.data ? <Both left={left.data} right={right.data} /> : null}
     </main>

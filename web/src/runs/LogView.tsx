@@ -3,14 +3,17 @@ import type { TranscriptView } from '@rejoin/client';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useEffect, useMemo, useState } from 'react';
 import { TurnView } from '../chat/TurnView';
-import { CopyButton, ErrorNote, Folded, Payload, Waiting } from '../ui/parts';
+import { CopyButton, Folded, Payload, Waiting } from '../ui/parts';
+import { useTitle } from '../ui/title';
 import { EventList } from './EventList';
 import { type Attempt, attemptsOf, type Entry, Replay, useRunLog } from './log';
+import { RunFailed } from './RunFailed';
 
 /** The address follows once it has stayed for so long: browsers refuse an address that changes with every pixel. */
 const SETTLED_MS = 300;
 
 export function LogView() {
+  useTitle('Log of a run');
   const { id } = useParams({ from: '/runs/$id/log' });
   const { entries, isOver, error } = useRunLog(id);
   return (
@@ -27,7 +30,7 @@ export function LogView() {
           <CopyButton text={() => location.href} label="Copy link" />
         </div>
       </div>
-      {error ? <ErrorNote error={error} /> : null}
+      {error ? <RunFailed error={error} /> : null}
       {entries.length > 0 ? <Log key={id} id={id} entries={entries} /> : isOver ? null : <Waiting what="the log" />}
     </main>
   );

@@ -1,19 +1,28 @@
 // Runs of the project, newest first, narrowed by state and agent.
+import { useMutation } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
-import type { Schemas } from '../api/http';
-import { useMe } from '../api/me';
+import { api, type Schemas } from '../api/http';
+import { isAdmin, useMe } from '../api/me';
 import { More, usePages } from '../api/pages';
 import { Ago, duration, ErrorNote, State, Waiting } from '../ui/parts';
+import { useTitle } from '../ui/title';
 
 const STATES = ['', 'queued', 'running', 'waiting', 'completed', 'failed', 'cancelled', 'paused'];
 
+const LIVE = ['queued', 'running', 'waiting'];
+
 export function RunList() {
+  useTitle('Runs');
   const me = useMe();
   const { state, agent } = useSearch({ from: '/runs' });
   const navigate = useNavigate({ from: '/runs' });
   const runs = usePages<Schemas['RunPage']['items'][number]>(['runs', state, agent], `/api/projects/${me.projectId}/agent-runs`, {
     narrowedBy: { state, agent, topLevel: 'true' },
     refetchMs: 5_000,
+  });
+  const cancel = useMutation({
+    mutationFn: (id: string) => api(`/api/runs/${id}/cancel`, { method: 'POST' }),
+    onSuccess: () => runs.reading.refetch(),
   });
   return (
     <main id="main" className="page">
@@ -41,9 +50,11 @@ export function RunList() {
         </label>
       </div>
       {runs.reading.isError ? <ErrorNote error={runs.reading.error} /> : null}
+      {cancel.isError ? <ErrorNote error={cancel.error} /> : null}
       {runs.reading.isPending ? <Waiting what="runs" /> : null}
-      {runs.reading.isSuccess && runs.items.length === 0 ? <p className="note quiet">No run fits.</p> : null}
+      {runs.reading.isSuccess && runs.items.length === 0 ? <p className="note quiet">No runs match these filters.</p> : null}
       {runs.items.length > 0 ? (
+        <div className="scroller" role="region" aria-label="Runs" tabIndex={0}>
         <table>
           <thead>
             <tr>
@@ -59,15 +70,26 @@ export function RunList() {
             {runs.items.map((run) => (
               <tr key={run.id}>
                 <td>
-                  <Link to="/runs/$id" params={{ id: run.id }}>
-                    {run.id.slice(-12)}
-                  </Link>
+                  {run.restricted ? (
+                    <span className="quiet" title="Only the member who started this run can see more of it.">
+                      {run.id.slice(-12)} (another member’s){' '}
+                      {isAdmin(me) && LIVE.includes(run.state) ? (
+                        <button type="button" className="small" onClick={() => cancel.mutate(run.id)}>
+                          Cancel
+                        </button>
+                      ) : null}
+                    </span>
+                  ) : (
+                    <Link to="/runs/$id" params={{ id: run.id }}>
+                      {run.id.slice(-12)}
+                    </Link>
+                  )}
                 </td>
                 <td>
                   <State state={run.state} />
                 </td>
                 <td>{run.agent ?? 'plain'}</td>
-                <td className="number">{run.totalSteps}</td>
+                <td className="number">{run.restricted ? '—' : run.totalSteps}</td>
                 <td className="number">{duration(run.durationMs)}</td>
                 <td>
                   <Ago at={run.createdAt} />
@@ -76,6 +98,7 @@ export function RunList() {
             ))}
           </tbody>
         </table>
+        </div>
       ) : null}
       <More of={runs} />
     </main>

@@ -1,12 +1,16 @@
 // One run, with all that it started: when what happened, and its messages and calls in full, loaded when somebody looks.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate, useParams } from '@tanstack/react-router';
-import { useState } from 'react';
+import { useEffect, useState } from 'react';
 import { api, query, type Schemas } from '../api/http';
+import { outbox } from '../chat/outbox';
+import { client } from '../stream';
 import { useMe } from '../api/me';
 import { More } from '../api/pages';
 import { Fact, Facts } from '../ui/Facts';
+import { LoadFailed } from '../ui/LoadFailed';
 import { Ago, duration, ErrorNote, Folded, Payload, State, Waiting } from '../ui/parts';
+import { useTitle } from '../ui/title';
 import { LIVE_MS, useCalls, useMessages } from './records';
 import { Timeline } from './Timeline';
 
@@ -21,7 +25,7 @@ export function RunView() {
   const run = useQuery({
     queryKey: ['run', id],
     queryFn: () => api<Schemas['RunDetail']>(`${history}/${id}`),
-    refetchInterval: ({ state }) => (state.data && ENDED.includes(state.data.state) ? false : LIVE_MS),
+    refetchInterval: ({ state }) => (state.status === 'error' || (state.data && ENDED.includes(state.data.state)) ? false : LIVE_MS),
   });
   const isLive = run.data !== undefined && !ENDED.includes(run.data.state);
   const tree = useQuery({
@@ -29,8 +33,9 @@ export function RunView() {
     queryFn: () => api<Schemas['RunTree']>(`${history}/${id}/tree`),
     refetchInterval: isLive ? LIVE_MS : false,
   });
+  useTitle(`Run of ${run.data?.agent ?? 'plain chat'}`, run.data && !ENDED.includes(run.data.state) ? 'Running' : undefined);
   if (run.isPending) return <Waiting what="the run" />;
-  if (run.isError) return <ErrorNote error={run.error} />;
+  if (run.isError) return <LoadFailed reading={run} what="This run" hint="Only the member who started a run outside a conversation can see it." />;
   return (
     <main id="main" className="page">
       <div className="title">
@@ -86,10 +91,33 @@ export function RunView() {
         <h2>Asked</h2>
         <Payload value={run.data.input} />
       </section>
+      {['failed', 'cancelled'].includes(run.data.state) ? <Streamed id={run.data.id} /> : null}
       {tree.data ? <Timeline run={run.data} tree={tree.data} path={`${history}/${id}`} isLive={isLive} /> : null}
       <Messages path={`${history}/${id}`} id={id} isLive={isLive} />
       <Calls path={`${history}/${id}`} id={id} isLive={isLive} />
     </main>
+  );
+}
+
+/** What the model had said when the run ended: of an answer that broke off no message is stored. */
+function Streamed({ id }: { id: string }) {
+  const [text, setText] = useState('');
+  useEffect(() => {
+    const follower = client.follow({ runId: id });
+    const read = () => setText(follower.transcript.turn(id)?.text ?? '');
+    const unsubscribe = follower.transcript.subscribe(read);
+    read();
+    return () => {
+      unsubscribe();
+      follower.close();
+    };
+  }, [id]);
+  if (text === '') return null;
+  return (
+    <section aria-label="Partial answer">
+      <h2>Partial answer</h2>
+      <Payload value={text} />
+    </section>
   );
 }
 
@@ -118,16 +146,17 @@ function Actions({ run, history }: { run: Run; history: string }) {
         )}
         {run.state === 'paused' ? (
           <button type="button" onClick={() => resume.mutate()}>
-            Go on
+            Continue
           </button>
         ) : null}
+        {run.conversationId && ['failed', 'cancelled'].includes(run.state) ? <Retry run={run} conversationId={run.conversationId} /> : null}
         <Link to="/runs/$id/log" params={{ id: run.id }} className="button">
           Log
         </Link>
         <button type="button" aria-expanded={more === 'compare'} onClick={() => toggle('compare')}>
           Compare
         </button>
-        {ENDED.includes(run.state) && run.totalSteps > 0 ? (
+        {ENDED.includes(run.state) ? (
           <button type="button" aria-expanded={more === 'fork'} onClick={() => toggle('fork')}>
             Fork
           </button>
@@ -143,10 +172,27 @@ function Actions({ run, history }: { run: Run; history: string }) {
   );
 }
 
+/** Asks the same again, in the conversation. */
+function Retry({ run, conversationId }: { run: Run; conversationId: string }) {
+  const navigate = useNavigate();
+  const input = (run as Schemas['RunDetail']).input;
+  return (
+    <button
+      type="button"
+      onClick={() => {
+        void outbox.add({ place: conversationId, message: input })?.catch(() => {});
+        void navigate({ to: '/c/$id', params: { id: conversationId } });
+      }}
+    >
+      Retry
+    </button>
+  );
+}
+
 /** A new run from where this one stood after a step, with other words if somebody has some. */
 function Fork({ run }: { run: Run }) {
   const navigate = useNavigate();
-  const [step, setStep] = useState(run.totalSteps - 1);
+  const [step, setStep] = useState(Math.max(0, run.totalSteps - 1));
   const [message, setMessage] = useState('');
   const fork = useMutation({
     mutationFn: () =>
@@ -162,7 +208,7 @@ function Fork({ run }: { run: Run }) {
       }}
     >
       <label>
-        After step{' '}
+        Fork after step{' '}
         <input
           type="number"
           min={0}
@@ -174,11 +220,11 @@ function Fork({ run }: { run: Run }) {
         />
       </label>
       <label className="fill">
-        {step === 0 ? 'Asked instead' : 'Told then'}{' '}
+        {step === 0 ? 'New input' : 'Next message'}{' '}
         <input value={message} placeholder="nothing else" onChange={(event) => setMessage(event.currentTarget.value)} />
       </label>
       <button type="submit" disabled={Number.isNaN(step) || fork.isPending}>
-        Begin the fork
+        Create fork
       </button>
       {fork.isError ? <ErrorNote error={fork.error} /> : null}
     </form>

@@ -17,7 +17,8 @@ export function Agents() {
   const me = useMe();
   const path = `/api/admin/projects/${me.projectId}/agent-definitions`;
   const [chosen, choose] = useState<string | null>(null);
-  const all = usePages<Definition>(['definitions'], path, { limit: 100 });
+  const [shown, show] = useState(false);
+  const all = usePages<Definition>(['definitions', shown], path, { limit: 100, narrowedBy: { visibility: shown ? 'all' : undefined } });
   if (all.reading.isPending) return <Waiting what="agents" />;
   if (all.reading.isError) return <ErrorNote error={all.reading.error} />;
   const definition = all.items.find((one) => one.id === chosen) ?? null;
@@ -34,6 +35,9 @@ export function Agents() {
           ))}
         </ul>
         <More of={all} />
+        <label>
+          <input type="checkbox" checked={shown} onChange={(event) => show(event.target.checked)} /> Internal agents, too
+        </label>
         <button type="button" onClick={() => choose('')}>
           New agent
         </button>

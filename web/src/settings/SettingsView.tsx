@@ -9,10 +9,13 @@ import { Members } from './Members';
 import { DataSources } from './DataSources';
 import type { PartName } from './parts';
 import { Prices } from './Prices';
+import { Prompts } from './Prompts';
 import { Usage } from './Usage';
+import { useTitle } from '../ui/title';
 
 const PARTS: Record<PartName, [string, ComponentType]> = {
   agents: ['Agents', Agents],
+  prompts: ['Prompts and routing', Prompts],
   servers: ['MCP servers', McpServers],
   sources: ['Data sources', DataSources],
   members: ['Members', Members],
@@ -25,6 +28,7 @@ export function SettingsView() {
   const me = useMe();
   const { part = 'agents' } = useSearch({ from: '/settings' });
   const [, Part] = PARTS[part];
+  useTitle(`${PARTS[part][0]}: Settings`);
   return (
     <main id="main" className="page wide">
       <div className="title">
@@ -37,7 +41,7 @@ export function SettingsView() {
           ))}
         </nav>
       </div>
-      {isAdmin(me) ? <Part /> : <p className="note quiet">Your key may not change settings: it lacks the scope admin.</p>}
+      {isAdmin(me) ? <Part /> : <p className="note quiet">You need admin access to change settings.</p>}
     </main>
   );
 }

@@ -1,5 +1,5 @@
 // The parts of the settings, as addresses name them.
-const NAMES = ['agents', 'servers', 'sources', 'members', 'keys', 'usage', 'prices'] as const;
+const NAMES = ['agents', 'prompts', 'servers', 'sources', 'members', 'keys', 'usage', 'prices'] as const;
 export type PartName = (typeof NAMES)[number];
 
 export function partOf(value: unknown): PartName | undefined {

@@ -4,8 +4,10 @@ import type { Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { More, usePages } from '../api/pages';
 import { Ago, ErrorNote, State, Waiting } from '../ui/parts';
+import { useTitle } from '../ui/title';
 
 export function DagList() {
+  useTitle('Tasks');
   const me = useMe();
   const dags = usePages<Schemas['DagPage']['items'][number]>(['dags'], `/api/projects/${me.projectId}/task-dags`, { refetchMs: 5_000 });
   return (

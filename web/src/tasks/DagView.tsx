@@ -3,8 +3,10 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useParams } from '@tanstack/react-router';
 import { useState } from 'react';
 import { api, type Schemas } from '../api/http';
-import { useMe } from '../api/me';
+import { isAdmin, useMe } from '../api/me';
 import { Ago, ErrorNote, Payload, State, Waiting } from '../ui/parts';
+import { LoadFailed } from '../ui/LoadFailed';
+import { useTitle } from '../ui/title';
 import { Picture } from './Picture';
 
 type Task = Schemas['TaskBody'];
@@ -19,17 +21,21 @@ export function DagView() {
   const dag = useQuery({
     queryKey: ['dag', id],
     queryFn: () => api<Schemas['DagDetail']>(path),
-    refetchInterval: ({ state }) => (state.data && OVER.includes(state.data.state) ? false : 1_000),
+    refetchInterval: ({ state }) => (state.status === 'error' || (state.data && OVER.includes(state.data.state)) ? false : 1_000),
   });
   const act = useMutation({
     mutationFn: (verb: string) => api(`${path}/${verb}`, { method: 'POST' }),
     onSuccess: () => queries.invalidateQueries({ queryKey: ['dag', id] }),
   });
   const [chosen, choose] = useState<string | null>(null);
+  useTitle(dag.data?.name || 'Tasks');
   if (dag.isPending) return <Waiting what="the tasks" />;
-  if (dag.isError) return <ErrorNote error={dag.error} />;
+  if (dag.isError) return <LoadFailed reading={dag} what="This task graph" />;
   const task = dag.data.tasks.find((task) => task.id === chosen);
-  const verbs = { active: ['pause', 'cancel'], paused: ['resume', 'cancel'] }[dag.data.state] ?? [];
+  // Its tasks are done in its maker's name: others may at most stop it.
+  const isMine = dag.data.createdBy === null || dag.data.createdBy === undefined || dag.data.createdBy === me.userId;
+  const may = (verb: string) => isMine || (isAdmin(me) && verb !== 'resume');
+  const verbs = ({ active: ['pause', 'cancel'], paused: ['resume', 'cancel'] }[dag.data.state] ?? []).filter(may);
   return (
     <main id="main" className="page wide">
       <div className="title">
@@ -45,7 +51,7 @@ export function DagView() {
       </div>
       {act.isError ? <ErrorNote error={act.error} /> : null}
       <Picture tasks={dag.data.tasks} label="Tasks and what they wait for" chosen={chosen} choose={choose} />
-      {task ? <Detail task={task} tasks={dag.data.tasks} choose={choose} retry={() => act.mutate(`tasks/${encodeURIComponent(task.id)}/retry`)} /> : <p className="quiet">Choose a task to see what came of it.</p>}
+      {task ? <Detail task={task} tasks={dag.data.tasks} choose={choose} retry={isMine ? () => act.mutate(`tasks/${encodeURIComponent(task.id)}/retry`) : null} /> : <p className="quiet">Choose a task to see what came of it.</p>}
     </main>
   );
 }
@@ -66,7 +72,7 @@ function Others({ name, ids, tasks, choose }: { name: string; ids: readonly stri
   );
 }
 
-function Detail({ task, tasks, choose, retry }: { task: Task; tasks: Task[]; choose: (id: string) => void; retry: () => void }) {
+function Detail({ task, tasks, choose, retry }: { task: Task; tasks: Task[]; choose: (id: string) => void; retry: (() => void) | null }) {
   return (
     <section>
       <h2>{task.title}</h2>
@@ -95,7 +101,7 @@ function Detail({ task, tasks, choose, retry }: { task: Task; tasks: Task[]; cho
       <Others name="Waits for" ids={task.after} tasks={tasks} choose={choose} />
       <Others name="Holds up" ids={tasks.filter((other) => other.after.includes(task.id)).map((other) => other.id)} tasks={tasks} choose={choose} />
       {task.failureContext ? <p className="note bad">{task.failureContext}</p> : null}
-      {task.state === 'failed' ? (
+      {task.state === 'failed' && retry ? (
         <button type="button" className="small" onClick={retry}>
           Try again
         </button>

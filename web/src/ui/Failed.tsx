@@ -7,7 +7,7 @@ export function Failed({ reading }: { reading: Pick<UseQueryResult, 'error' | 'r
     <div>
       <ErrorNote error={reading.error} />
       <button type="button" disabled={reading.isFetching} onClick={() => void reading.refetch()}>
-        Try again
+        Retry
       </button>
     </div>
   );

@@ -2,6 +2,8 @@
 import { type ReactNode, useEffect, useState } from 'react';
 import { Problem } from '../api/http';
 
+export { duration } from './duration';
+
 /** What a state is called in the style sheet: good, bad, busy or quiet. */
 function tone(state: string): string {
   if (['completed', 'resolved', 'answered', 'approved', 'alive'].includes(state)) return 'good';
@@ -32,13 +34,6 @@ export function Ago({ at }: { at: string | null | undefined }) {
       {words}
     </time>
   );
-}
-
-export function duration(ms: number | null | undefined): string {
-  if (ms === null || ms === undefined) return '';
-  if (ms < 1_000) return `${Math.round(ms)} ms`;
-  if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`;
-  return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1_000)} s`;
 }
 
 export function ErrorNote({ error }: { error: unknown }) {
@@ -83,12 +78,14 @@ export function Folded({ label, open = false, children }: { label: ReactNode; op
   );
 }
 
-export function CopyButton({ text, label = 'Copy' }: { text: () => string; label?: string }) {
+/** `of`: what is copied, for people who hear the button without what is around it. */
+export function CopyButton({ text, label = 'Copy', of }: { text: () => string; label?: string; of?: string }) {
   const [done, setDone] = useState(false);
   return (
     <button
       type="button"
       className="plain small"
+      aria-label={of === undefined ? undefined : `${done ? 'Copied' : label}: ${of}`}
       onClick={() => {
         void navigator.clipboard?.writeText(text()).then(() => {
           setDone(true);

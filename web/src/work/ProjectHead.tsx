@@ -1,11 +1,13 @@
 // The head of all that is shown of one project: what it is called, how it stands, and its other sides.
 import { Link } from '@tanstack/react-router';
 import { State } from '../ui/parts';
+import { useTitle } from '../ui/title';
 import type { Entity } from './board';
 
 export function ProjectHead({ project }: { project: Entity }) {
   const { description } = project.properties as { description?: string | null };
   const params = { projectId: project.id };
+  useTitle(project.name);
   return (
     <>
       <div className="title">

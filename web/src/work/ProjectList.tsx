@@ -7,11 +7,13 @@ import { useMe } from '../api/me';
 import { More, usePages } from '../api/pages';
 import { Failed } from '../ui/Failed';
 import { Ago, ErrorNote, State, Waiting } from '../ui/parts';
+import { useTitle } from '../ui/title';
 import type { Entity } from './board';
 import { FROM_HERE } from './moves';
 import './work.css';
 
 export function ProjectList() {
+  useTitle('Work');
   const me = useMe();
   const mayWrite = me.scopes.includes('write');
   const projects = usePages<Entity>(['work-projects'], '/api/onto/projects');

@@ -12,6 +12,12 @@ export function launch(more = []) {
   return chromium.launch({ executablePath: PROGRAM, args: ['--no-sandbox', '--disable-dev-shm-usage', ...more] });
 }
 
+/** An address that signs a browser in once, as the user of the key. */
+export async function signInLink({ url, apiKey }) {
+  const response = await fetch(`${url}/api/sign-in-codes`, { method: 'POST', headers: { authorization: `Bearer ${apiKey}` } });
+  return `${url}/#code=${(await response.json()).code}`;
+}
+
 /** A page that is signed in; what it says on its console, and whom it asks, are kept. */
 export async function signedIn(browser, dev, options = {}) {
   const context = await browser.newContext(options);
@@ -25,7 +31,7 @@ export async function signedIn(browser, dev, options = {}) {
   page.on('request', (request) => {
     if (!request.url().startsWith(dev.url) && !request.url().startsWith('data:')) elsewhere.push(request.url());
   });
-  await page.goto(`${dev.url}/#key=${dev.apiKey}`);
+  await page.goto(await signInLink(dev));
   await page.getByRole('textbox', { name: 'Message' }).waitFor();
   return { context, page, faults, elsewhere };
 }

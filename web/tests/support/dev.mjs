@@ -10,31 +10,37 @@ export const BINARY = process.env.REJOIN_TEST_BIN;
 /** Starts it, and waits until it is ready. */
 export async function startDev(modelUrl, { workers = 2, env = {} } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'rejoin-web-'));
-  const child = spawn(BINARY, ['dev', '--port', '0', '--workers', String(workers), '--data-dir', folder, '--json'], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-    env: {
-      ...process.env,
-      DATABASE_URL: '',
-      OPENAI_BASE_URL: modelUrl,
-      OPENAI_API_KEY: 'scripted',
-      REJOIN_MODEL: 'openai:scripted',
-      // A worker that is killed is missed soon.
-      REJOIN_LEASE_MS: '3000',
-      REJOIN_HEARTBEAT_MS: '1000',
-      ...env,
-    },
-  });
+  const settings = {
+    ...process.env,
+    DATABASE_URL: '',
+    OPENAI_BASE_URL: modelUrl,
+    OPENAI_API_KEY: 'scripted',
+    REJOIN_MODEL: 'openai:scripted',
+    // A worker that is killed is missed soon.
+    REJOIN_LEASE_MS: '3000',
+    REJOIN_HEARTBEAT_MS: '1000',
+    ...env,
+  };
   let told = '';
-  const pids = {};
-  child.stderr.on('data', (data) => {
-    told += data;
-  });
-  const line = await new Promise((resolve, reject) => {
-    createInterface({ input: child.stdout }).once('line', resolve);
-    child.once('exit', (code) => reject(new Error(`rejoin dev ended with ${code}:\n${told}`)));
-  });
-  const ready = JSON.parse(line);
-  Object.assign(pids, ready.pids);
+  let child;
+  const start = async (port) => {
+    child = spawn(BINARY, ['dev', '--port', String(port), '--workers', String(workers), '--data-dir', folder, '--json'], { stdio: ['ignore', 'pipe', 'pipe'], env: settings });
+    child.stderr.on('data', (data) => {
+      told += data;
+    });
+    const line = await new Promise((resolve, reject) => {
+      createInterface({ input: child.stdout }).once('line', resolve);
+      child.once('exit', (code) => reject(new Error(`rejoin dev ended with ${code}:\n${told}`)));
+    });
+    return JSON.parse(line);
+  };
+  const halt = async () => {
+    if (child.exitCode !== null) return;
+    const over = new Promise((resolve) => child.once('exit', resolve));
+    child.kill('SIGINT');
+    await over;
+  };
+  const ready = await start(0);
   const api = async (path, { method = 'GET', body } = {}) => {
     const response = await fetch(ready.url + path, {
       method,
@@ -55,10 +61,12 @@ export async function startDev(modelUrl, { workers = 2, env = {} } = {}) {
       return made.body.id;
     },
     told: () => told,
+    /** Stops all of it for a while; what it has stored stays. */
+    halt,
+    /** Starts it again, at the same address. */
+    resume: () => start(new URL(ready.url).port),
     stop: async () => {
-      const over = new Promise((resolve) => child.once('exit', resolve));
-      child.kill('SIGINT');
-      await over;
+      await halt();
       rmSync(folder, { recursive: true, force: true });
     },
   };

@@ -5,12 +5,13 @@ import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { BINARY } from './dev.mjs';
+import { skipWithout } from './needs.mjs';
 
 const PROGRAM = BINARY && join(dirname(BINARY), 'google-stand-in');
 const CLIENT = { client_id: 'stand-in', client_secret: 'not-a-secret' };
 
 /** Why nothing can be tested with it; false: it is there. */
-export const noGoogle = PROGRAM && existsSync(PROGRAM) ? false : 'SKIPPED: there is no google-stand-in beside the binary';
+export const noGoogle = skipWithout(PROGRAM && existsSync(PROGRAM), 'there is no google-stand-in beside the binary');
 
 /** Starts it: settings for a server that is to find it, and what its user does there. */
 export async function startGoogle() {

@@ -8,7 +8,7 @@ const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /**
  * `reply(messages)` gives `{text?, tools?: [{name, arguments}], paceMs?}` for what the model is asked, or `{refusal}`: it refuses, with these words.
- * A request that is dropped (its worker was killed) stops there.
+ * `breaks`: the connection is lost behind the text. A request that is dropped (its worker was killed) stops there.
  */
 export async function startModel(reply) {
   let calls = 0;
@@ -16,7 +16,7 @@ export async function startModel(reply) {
     let body = '';
     for await (const piece of request) body += piece;
     const asked = JSON.parse(body);
-    const { text = '', tools = [], paceMs = PACE_MS, refusal } = reply(asked.messages);
+    const { text = '', tools = [], paceMs = PACE_MS, refusal, breaks = false } = reply(asked.messages);
     if (refusal) {
       response.writeHead(400, { 'content-type': 'application/json' });
       response.end(JSON.stringify({ error: { message: refusal, type: 'invalid_request_error' } }));
@@ -33,6 +33,7 @@ export async function startModel(reply) {
       chunk({ content: word });
       if (paceMs > 0) await pause(paceMs);
     }
+    if (breaks) return void response.destroy();
     tools.forEach((tool, index) =>
       chunk({
         tool_calls: [{ index, id: `call_${++calls}`, type: 'function', function: { name: tool.name, arguments: JSON.stringify(tool.arguments) } }],

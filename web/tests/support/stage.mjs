@@ -3,9 +3,10 @@ import { after } from 'node:test';
 import { launch, PROGRAM } from './browser.mjs';
 import { BINARY, startDev } from './dev.mjs';
 import { startModel } from './model.mjs';
+import { skipWithout } from './needs.mjs';
 
 /** Why there is nothing to test here; false: there is. */
-export const skip = !BINARY || !PROGRAM ? 'SKIPPED: REJOIN_TEST_BIN names no binary, or there is no Chromium' : false;
+export const skip = skipWithout(BINARY && PROGRAM, 'REJOIN_TEST_BIN names no binary, or there is no Chromium');
 
 /** A model that answers so, `rejoin dev` over it and a browser, until the file's tests are over. Nothing where they are skipped. */
 export async function stage(reply = () => ({ text: 'Well.' }), options = { workers: 1 }) {

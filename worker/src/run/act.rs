@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use rejoin_shared::events::kinds::Operation;
+use rejoin_shared::text::{storable, storable_json};
 use rejoin_shared::tool_calls::CallStatus;
 use rejoin_shared::tools::{SharedTool, ToolContext, ToolError};
 use serde_json::Value;
@@ -105,6 +106,15 @@ impl Ended {
         }
     }
 
+    /// What the tool said, as it is told, recorded and given to the model: without what PostgreSQL can't store.
+    fn storable(self) -> Self {
+        Self {
+            output: self.output.map(storable_json),
+            error: self.error.map(storable),
+            ..self
+        }
+    }
+
     /// What the model reads.
     pub fn content(&self) -> String {
         let text = match (&self.output, &self.error) {
@@ -150,7 +160,7 @@ impl Doing {
     /// Runs it, and says what it did to which thing.
     pub async fn done(mut self) -> Result<Ended, Interrupt> {
         let operation = self.operation.take();
-        let mut ended = self.acted().await?;
+        let mut ended = self.acted().await?.storable();
         ended.operation = operation.map(|begun| {
             let made = ended.output.as_ref().and_then(|output| output["id"].as_str());
             Operation {

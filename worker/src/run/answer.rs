@@ -8,6 +8,7 @@ use super::{Execution, Interrupt};
 use crate::models::retry::stream_with_retry;
 use crate::models::{Chunk, Finish, ModelError, ModelRequest, ModelStream, ToolCall, Usage};
 use crate::publish::StreamEvent;
+use rejoin_shared::text::{storable, storable_json};
 use rejoin_shared::tools::SharedTool;
 
 /// Between the texts of two steps.
@@ -24,6 +25,20 @@ pub enum AnswerError {
     Interrupted(Interrupt),
     LeaseLost,
     Model(ModelError),
+}
+
+/// What the model said, as it is told, recorded and given back to the model: without what PostgreSQL can't store.
+fn storable_chunk(chunk: Chunk) -> Chunk {
+    match chunk {
+        Chunk::Text(text) => Chunk::Text(storable(text)),
+        Chunk::Reasoning(text) => Chunk::Reasoning(storable(text)),
+        Chunk::ToolCall(call) => Chunk::ToolCall(ToolCall {
+            id: storable(call.id),
+            name: storable(call.name),
+            arguments: storable_json(call.arguments),
+        }),
+        Chunk::End { .. } => chunk,
+    }
 }
 
 impl Execution {
@@ -61,7 +76,7 @@ impl Execution {
             usage: Usage::default(),
         };
         while let Some(chunk) = stream.next().await {
-            match chunk.map_err(AnswerError::Model)? {
+            match storable_chunk(chunk.map_err(AnswerError::Model)?) {
                 Chunk::Text(text) if text.is_empty() => {}
                 Chunk::Text(text) => {
                     let begins = answer.text.is_empty();

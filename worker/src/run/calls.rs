@@ -9,6 +9,7 @@ use rejoin_shared::commands::{RunError, ToolEnded, ToolStarted};
 use rejoin_shared::contexts::Shift;
 use rejoin_shared::events::Kind;
 use rejoin_shared::events::kinds::{DoneStatus, Operation};
+use rejoin_shared::runs::Run;
 use rejoin_shared::sabotage::{self, Break};
 use rejoin_shared::tool_calls::{CallStatus, ToolCallRow};
 use rejoin_shared::wakeup::Wake;
@@ -46,11 +47,26 @@ pub(super) fn bounded(mut call: ToolCall) -> ToolCall {
 }
 
 /// What readers are told of a result that is too long for them.
-fn told_instead(output: &Value, call: &ToolCallRow) -> Option<Value> {
+fn told_instead(output: &Value, run: &Run, call: &ToolCallRow) -> Option<Value> {
     let text = output.to_string();
     (text.len() > TOLD_MAX_BYTES).then(|| {
         let shown: String = text.chars().take(ARGUMENTS_SHOWN_CHARS).collect();
-        json!({ "cut": true, "bytes": text.len(), "toolCallId": call.id, "beginning": shown })
+        let whole = format!(
+            "/api/projects/{}/agent-runs/{}/tool-calls/{}",
+            run.project_id, run.id, call.id
+        );
+        json!({ "cut": true, "bytes": text.len(), "toolCallId": call.id, "whole": whole, "beginning": shown })
+    })
+}
+
+/// How a call ends that was made too often.
+pub(super) fn repeated(verdict: Verdict, tool: &str) -> Ended {
+    Ended::refused(match verdict {
+        Verdict::Stop => "the same call was repeated too often; the run was stopped".to_owned(),
+        Verdict::Go | Verdict::Refuse => format!(
+            "{tool} was called with these arguments again and again, with the same result; this call was not executed. \
+             Change the arguments, use another tool, or answer with what you have."
+        ),
     })
 }
 
@@ -193,14 +209,7 @@ impl Execution {
                 "this call was not executed: the turn has made {} calls of tools, and may make no more",
                 self.calls_made
             )),
-            (Verdict::Refuse, _) => Ended::refused(format!(
-                "{} was called with these arguments again and again, with the same result; this call was not executed. \
-                 Change the arguments, use another tool, or answer with what you have.",
-                call.tool_name
-            )),
-            (Verdict::Stop, _) => {
-                Ended::refused("the same call was repeated too often; the run was stopped".to_owned())
-            }
+            (Verdict::Refuse | Verdict::Stop, _) => repeated(verdict, &call.tool_name),
             (Verdict::Go, None) => Ended::refused(self.unknown_tool(&call.tool_name)),
             (Verdict::Go, Some(tool)) => {
                 let may_have_acted = call.status() == CallStatus::Running;
@@ -220,20 +229,22 @@ impl Execution {
             self.repeats.answered(&ended.content());
         }
         self.record_end(&call, &ended).await?;
-        if verdict == Verdict::Stop {
-            let message = format!(
-                "the run was stopped: {} identical calls of {} in a row",
-                REPEATS_STOPPED, call.tool_name
-            );
-            self.limit("doom_loop", &message).await?;
-            let error = RunError {
-                code: "doom_loop".to_owned(),
-                message,
-                retryable: false,
-            };
-            return Err(self.finished(DoneStatus::Failed, Some(error)));
+        match verdict {
+            Verdict::Go | Verdict::Refuse => Ok(()),
+            Verdict::Stop => Err(self.doom_loop(&call.tool_name).await?),
         }
-        Ok(())
+    }
+
+    /// The end of a run that makes the same call over and over.
+    pub(super) async fn doom_loop(&self, tool: &str) -> Result<End, End> {
+        let message = format!("the run was stopped: {REPEATS_STOPPED} identical calls of {tool} in a row");
+        self.limit("doom_loop", &message).await?;
+        let error = RunError {
+            code: "doom_loop".to_owned(),
+            message,
+            retryable: false,
+        };
+        Ok(self.finished(DoneStatus::Failed, Some(error)))
     }
 
     fn unknown_tool(&self, name: &str) -> String {
@@ -276,6 +287,7 @@ impl Execution {
         let started = ToolStarted {
             run: &self.request.run,
             attempt: self.request.attempt,
+            seen: &self.request.stream.seen,
             id: call.id,
             call_id: &call.call_id,
             tool: &call.tool_name,
@@ -295,12 +307,36 @@ impl Execution {
             }
             return Err(self.interrupted(Interrupt::Cancelled));
         }
+        match again {
+            true => Ok(()),
+            false => self.tell_start(call).await,
+        }
+    }
+
+    /// Tells the callback that a call begins.
+    pub(super) async fn tell_start(&self, call: &ToolCallRow) -> Result<(), End> {
         let start = StreamEvent::ToolCallStart {
             call_id: call.call_id.clone(),
             tool: call.tool_name.clone(),
             input: call.input.clone(),
         };
         self.tell(start).await.map_err(|_| End::LeaseLost)
+    }
+
+    /// Tells the callback that a call is over.
+    pub(super) async fn tell_end(
+        &self,
+        call: &ToolCallRow,
+        output: Option<&Value>,
+        error: Option<&str>,
+    ) -> Result<(), End> {
+        let end = StreamEvent::ToolCallEnd {
+            call_id: call.call_id.clone(),
+            tool: call.tool_name.clone(),
+            output: output.cloned(),
+            error: error.map(str::to_owned),
+        };
+        self.tell(end).await.map_err(|_| End::LeaseLost)
     }
 
     fn doing(&self, call: &ToolCallRow, tool: SharedTool, arguments: Value) -> Doing {
@@ -353,10 +389,14 @@ impl Execution {
             Kind::ContextShift { context_shift } => Shift::read(context_shift).map(Shift::context),
             _ => None,
         });
-        let cut = ended.output.as_ref().and_then(|output| told_instead(output, call));
+        let run = &self.request.run;
+        let cut = ended.output.as_ref().and_then(|output| told_instead(output, run, call));
+        // One that began in an earlier attempt was told of then.
+        let begins_now = ended.unannounced && call.status() != CallStatus::Running;
         let command = ToolEnded {
             run: &self.request.run,
             attempt: self.request.attempt,
+            seen: &self.request.stream.seen,
             step_number: call.step_number,
             id: call.id,
             call_id: &call.call_id,
@@ -367,7 +407,7 @@ impl Execution {
             error: ended.error.as_deref(),
             duration_ms: ended.duration_ms,
             result_message: &json!(message),
-            announce: ended.unannounced.then_some(&call.input),
+            announce: begins_now.then_some(&call.input),
             operation: ended.operation.clone(),
             events,
             context: context.as_ref(),
@@ -387,12 +427,9 @@ impl Execution {
         if let Some(context) = &context {
             surroundings::led_to(&mut self.request.run, context);
         }
-        let end = StreamEvent::ToolCallEnd {
-            call_id: call.call_id.clone(),
-            tool: call.tool_name.clone(),
-            output: ended.output.clone(),
-            error: ended.error.clone(),
-        };
-        self.tell(end).await.map_err(|_| End::LeaseLost)
+        if begins_now {
+            self.tell_start(call).await?;
+        }
+        self.tell_end(call, ended.output.as_ref(), ended.error.as_deref()).await
     }
 }

@@ -15,6 +15,8 @@ use rejoin_shared::{tasks, waits};
 use serde_json::{Value, json};
 
 use super::act::Ended;
+use super::calls::repeated;
+use super::limits::Verdict;
 use super::{End, Execution, Interrupt};
 use crate::coordination::{self, ASK_USER, CREATE_TASKS, SPAWN_AGENTS};
 
@@ -32,6 +34,8 @@ pub(super) enum Answer {
     Awaited(DeferredWhat),
     /// It is over.
     Ended(Ended),
+    /// It was made too often, and is not begun.
+    Repeated,
     /// It acts now, with these arguments.
     Acts(SharedTool, Value),
 }
@@ -61,9 +65,20 @@ impl Execution {
                 return Err(self.stop_deferred(&open, interrupt).await);
             }
             let mut awaited = Vec::new();
+            let mut repeats = self.repeats.clone();
             for call in std::mem::take(&mut open) {
-                match self.deferred_answer(&call).await? {
+                let verdict = match (repeats.ask(&call.tool_name, &call.input), self.request.may_repeat_calls) {
+                    (_, true) => Verdict::Go,
+                    (verdict, false) => verdict,
+                };
+                match self.deferred_answer(&call, verdict).await? {
                     Answer::Awaited(what) => awaited.push((call, what)),
+                    Answer::Repeated => {
+                        self.conclude(&call, &repeated(verdict, &call.tool_name)).await?;
+                        if verdict == Verdict::Stop {
+                            return Err(self.doom_loop(&call.tool_name).await?);
+                        }
+                    }
                     Answer::Ended(ended) => self.conclude(&call, &ended).await?,
                     Answer::Acts(tool, arguments) => {
                         let ended = self.act(&call, tool, arguments, false).await?;
@@ -96,7 +111,13 @@ impl Execution {
                 return Err(End::LeaseLost);
             }
             let suspended = self.request.services.execute(&suspend).await;
-            match suspended.map_err(|error| self.infrastructure(error))? {
+            let suspended = suspended.map_err(|error| self.infrastructure(error))?;
+            if suspended != Suspended::Cancelled {
+                for (call, _) in awaited.iter().filter(|(_, what)| what.begins()) {
+                    self.tell_start(call).await?;
+                }
+            }
+            match suspended {
                 Suspended::Parked(_) => return Err(End::Parked),
                 Suspended::Cancelled => {
                     let calls: Vec<ToolCallRow> = awaited.into_iter().map(|(call, _)| call).collect();
@@ -119,8 +140,9 @@ impl Execution {
     }
 
     async fn conclude(&mut self, call: &ToolCallRow, ended: &Ended) -> Result<(), End> {
-        self.repeats.ask(&call.tool_name, &call.input);
-        self.repeats.answered(&ended.content());
+        if self.repeats.ask(&call.tool_name, &call.input) == Verdict::Go {
+            self.repeats.answered(&ended.content());
+        }
         self.record_end(call, ended).await
     }
 
@@ -160,7 +182,8 @@ impl Execution {
         Ok(())
     }
 
-    async fn deferred_answer(&mut self, call: &ToolCallRow) -> Result<Answer, End> {
+    /// `verdict`: on a call that has not begun, as far as repetition is concerned.
+    async fn deferred_answer(&mut self, call: &ToolCallRow, verdict: Verdict) -> Result<Answer, End> {
         let has_begun = call.status() == CallStatus::Running;
         if has_begun && call.tool_name == SPAWN_AGENTS {
             return self.spawned(call).await;
@@ -176,6 +199,9 @@ impl Execution {
             .map_err(|error| End::database("reading a question", error))?;
         if let Some(question) = asked {
             return Ok(self.answered(call, &question));
+        }
+        if verdict != Verdict::Go {
+            return Ok(Answer::Repeated);
         }
         let Some(tool) = self.tool(&call.tool_name) else {
             return Ok(Answer::Ended(Ended::refused(format!(

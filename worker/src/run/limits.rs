@@ -5,7 +5,9 @@ use std::time::Duration;
 use rejoin_shared::commands::{MAX_TOTAL_STEPS, SpawnLimits};
 use rejoin_shared::runs::TreeUse;
 use serde_json::Value;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
+
+use crate::absence::Absence;
 
 /// Steps of a sub-agent whose definition sets no limit (requirement C18).
 pub const SUB_AGENT_MAX_STEPS: i32 = 50;
@@ -13,6 +15,9 @@ pub const SUB_AGENT_MAX_STEPS: i32 = 50;
 pub const REPEATS_REFUSED: u32 = 3;
 /// And with this one the run fails.
 pub const REPEATS_STOPPED: u32 = 5;
+
+/// How results name the runs, DAGs and plans that a call has made.
+const IDS_OF_CALLS: [&str; 3] = ["run_id", "dag_id", "plan_id"];
 
 /// What a whole tree may use.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,9 +45,12 @@ impl Default for TreeLimits {
     }
 }
 
-/// Steps and time of one run, and of its tree.
+/// Steps and time of one run, and of its tree. Moments are later by the time in which the database is away: nothing can be done then.
 #[derive(Debug, Clone)]
 pub struct Limits {
+    absence: Absence,
+    /// What of the absence was before.
+    absent: Duration,
     max_steps: Option<i32>,
     soft_end: Instant,
     hard_end: Instant,
@@ -121,12 +129,21 @@ impl StopReason {
 }
 
 impl Limits {
-    /// For a run that started `age` ago.
-    pub fn new(max_steps: Option<i32>, timeout: Duration, grace: Duration, age: Duration, tree: TreeLimits) -> Self {
+    /// For a run that was worked on for `age`.
+    pub fn new(
+        max_steps: Option<i32>,
+        timeout: Duration,
+        grace: Duration,
+        age: Duration,
+        tree: TreeLimits,
+        absence: Absence,
+    ) -> Self {
         let soft_end = Instant::now() + timeout.saturating_sub(age);
         let late = age.saturating_sub(timeout);
         let tree_end = Instant::now() + tree.left;
         Self {
+            absent: absence.total(),
+            absence,
             max_steps,
             soft_end,
             hard_end: (soft_end + grace.saturating_sub(late)).min(tree_end + grace),
@@ -137,10 +154,10 @@ impl Limits {
 
     /// Whether the step after `steps` of this turn, and `total_steps` of the run, must be the last one.
     pub fn reached(&self, steps: i32, total_steps: i32, used: TreeUse) -> Option<StopReason> {
-        let now = Instant::now();
-        if now >= self.tree_end {
+        let (now, later) = (Instant::now(), self.later_by());
+        if now >= self.tree_end + later {
             Some(StopReason::TreeTime)
-        } else if now >= self.soft_end {
+        } else if now >= self.soft_end + later {
             Some(StopReason::Time)
         } else if total_steps >= MAX_TOTAL_STEPS {
             Some(StopReason::TotalSteps)
@@ -159,9 +176,21 @@ impl Limits {
         self.tree.spawning
     }
 
-    /// Everything is given up then.
-    pub fn hard_end(&self) -> Instant {
-        self.hard_end
+    /// By how much the database's absence puts the ends off.
+    fn later_by(&self) -> Duration {
+        self.absence.total().saturating_sub(self.absent)
+    }
+
+    /// Returns when everything is given up.
+    pub async fn hard_end_reached(&self) {
+        loop {
+            let end = self.hard_end + self.later_by();
+            if Instant::now() >= end {
+                return;
+            }
+            // An absence that begins or goes on meanwhile moves it.
+            sleep_until(end).await;
+        }
     }
 }
 
@@ -206,10 +235,36 @@ impl Repeats {
 
     /// The call was executed and gave this: a result that differs from the one before is progress, not a loop.
     pub fn answered(&mut self, result: &str) {
-        if self.result.as_deref().is_some_and(|earlier| earlier != result) {
+        let result = without_ids(result);
+        if self.result.as_ref().is_some_and(|earlier| *earlier != result) {
             self.count = 1;
         }
-        self.result = Some(result.to_owned());
+        self.result = Some(result);
+    }
+}
+
+/// A result without the ids of what the call has made: they differ with each call, and are no progress.
+fn without_ids(result: &str) -> String {
+    fn strip(value: &mut Value) {
+        match value {
+            Value::Object(object) => {
+                object.retain(|name, _| !IDS_OF_CALLS.contains(&name.as_str()));
+                object.values_mut().for_each(strip);
+            }
+            Value::Array(items) => items.iter_mut().for_each(strip),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    // Few results have such ids, and some are long.
+    if !IDS_OF_CALLS.iter().any(|name| result.contains(name)) {
+        return result.to_owned();
+    }
+    match serde_json::from_str(result) {
+        Ok(mut value) => {
+            strip(&mut value);
+            value.to_string()
+        }
+        Err(_) => result.to_owned(),
     }
 }
 
@@ -258,6 +313,20 @@ mod tests {
         assert_eq!(repeats.ask("a", &json!({})), Verdict::Go);
     }
 
+    #[test]
+    fn the_id_of_a_new_run_is_no_new_result() {
+        let mut repeats = Repeats::default();
+        let mut verdicts = Vec::new();
+        for run in ["a", "b", "c"] {
+            let verdict = repeats.ask("spawn_agents", &json!({}));
+            if verdict == Verdict::Go {
+                repeats.answered(&json!({"results": [{"run_id": run, "summary": "nothing"}]}).to_string());
+            }
+            verdicts.push(verdict);
+        }
+        assert_eq!(verdicts, [Verdict::Go, Verdict::Go, Verdict::Refuse]);
+    }
+
     fn tree() -> TreeLimits {
         TreeLimits {
             tokens: 100,
@@ -275,6 +344,7 @@ mod tests {
             Duration::from_secs(5),
             Duration::ZERO,
             tree(),
+            Absence::default(),
         );
         let none = TreeUse::default();
         assert_eq!(limits.reached(1, 1, none), None);
@@ -286,9 +356,25 @@ mod tests {
         assert_eq!(limits.reached(0, 0, none), Some(StopReason::TreeTime));
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn time_in_which_the_database_was_away_does_not_count() {
+        let (timeout, grace) = (Duration::from_secs(10), Duration::from_secs(5));
+        let absence = Absence::default();
+        let mut observer = absence.observe();
+        let limits = Limits::new(None, timeout, grace, Duration::ZERO, TreeLimits::default(), absence);
+        observer.away();
+        tokio::time::advance(Duration::from_secs(60)).await;
+        observer.back();
+        assert_eq!(limits.reached(0, 0, TreeUse::default()), None);
+        let began = Instant::now();
+        limits.hard_end_reached().await;
+        assert_eq!(began.elapsed(), Duration::from_secs(15));
+    }
+
     #[tokio::test]
     async fn a_tree_has_a_budget() {
-        let limits = Limits::new(None, Duration::from_secs(10), Duration::ZERO, Duration::ZERO, tree());
+        let (timeout, none) = (Duration::from_secs(10), Duration::ZERO);
+        let limits = Limits::new(None, timeout, none, none, tree(), Absence::default());
         let used = |tokens, cost_usd| TreeUse { tokens, cost_usd };
         assert_eq!(limits.reached(0, 0, used(99, 0.9)), None);
         assert_eq!(limits.reached(0, 0, used(100, 0.9)), Some(StopReason::TreeTokens));

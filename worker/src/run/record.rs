@@ -47,6 +47,7 @@ impl Execution {
         let command = RecordStep {
             run: &self.request.run,
             attempt: self.request.attempt,
+            seen: &self.request.stream.seen,
             message_id: ids::new(),
             step_number: self.step,
             injected,
@@ -66,6 +67,7 @@ impl Execution {
                 .price
                 .map_or(0.0, |price| price.of(used.input_tokens, used.output_tokens)),
             mail,
+            publish: self.request.callback.is_some(),
         };
         let recorded = self.request.services.execute(&command).await;
         self.tree = recorded.map_err(|error| self.infrastructure(error))?.tree;

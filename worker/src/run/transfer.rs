@@ -7,7 +7,7 @@ use rejoin_shared::tools::arguments::{self, Arguments};
 use serde_json::{Value, json};
 
 use super::act::Ended;
-use super::{End, Execution, Interrupt};
+use super::{End, Execution, Interrupt, history};
 use crate::coordination::handoffs::{PREFIX, Target};
 use crate::models::Message;
 
@@ -97,12 +97,15 @@ impl Execution {
                 return self.record_end(call, &Ended::refused(why)).await;
             }
         };
+        let prompt = history::prompt_of_taker(&self.request.services, &self.request.run, to).await;
+        let prompt = prompt.map_err(|error| End::database("reading what the next agent is told", error))?;
         let output = transfer_run::output(self.agent_name(), &to.name);
         let message = result_message(call, &output);
         let command = TransferRun {
             call: ToolEnded {
                 run: &self.request.run,
                 attempt: self.request.attempt,
+                seen: &self.request.stream.seen,
                 step_number: call.step_number,
                 id: call.id,
                 call_id: &call.call_id,
@@ -122,6 +125,7 @@ impl Execution {
             from: self.agent_name(),
             to,
             model: &model,
+            prompt: &prompt,
             reason,
         };
         let (went, _) = self
@@ -133,6 +137,8 @@ impl Execution {
         if !went {
             return Err(self.interrupted(Interrupt::Cancelled));
         }
+        self.tell_start(call).await?;
+        self.tell_end(call, Some(&output), None).await?;
         metrics::counter!("rejoin_handoffs_total", "from" => self.agent_name().to_owned(), "to" => to.name.clone())
             .increment(1);
         Err(End::Transferred)

@@ -176,6 +176,7 @@ async fn search_objects(
     let scope = Scope {
         types: listed(params.types),
         labels: listed(params.labels),
+        bounds: None,
     };
     let limit = params.limit.map_or(SEARCH_LIMIT, i64::from);
     let (vector, note) = match params.mode {
@@ -262,7 +263,7 @@ async fn walk(
         max_depth,
         relationship_types: request.relationship_types,
         direction: request.direction,
-        prefer: None,
+        ..Walk::default()
     };
     let walked = traverse::traverse(&state.db.sql, project_id, request.start_entity_id, &walk).await?;
     let nodes = walked.nodes.into_iter().map(|node| NodeBody {

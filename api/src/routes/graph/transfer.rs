@@ -24,7 +24,7 @@ use serde_json::json;
 use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::io::StreamReader;
 use tracing::{debug, error};
 use utoipa::{IntoParams, ToSchema};
@@ -194,7 +194,7 @@ fn bad_lines(bad: Vec<import::BadLine>) -> Vec<BadLineBody> {
 enum UploadTrouble {
     #[error("the body is larger than {max_bytes} bytes")]
     TooLarge { max_bytes: u64 },
-    #[error("nothing of the body came for {} s", UPLOAD_STALL.as_secs())]
+    #[error("the body came too slowly: nothing of it for {} s, or less than the least rate; send it again", UPLOAD_STALL.as_secs())]
     Stalled,
     #[error("the body broke off")]
     Broken,
@@ -223,10 +223,14 @@ impl From<ImportError> for Problem {
     }
 }
 
-/// The body's bytes as they come, up to `max_bytes`.
-fn upload(body: BodyDataStream, max_bytes: u64) -> impl Stream<Item = io::Result<Bytes>> + Send {
-    stream::try_unfold((body, 0), move |(mut body, read)| async move {
-        let next = timeout(UPLOAD_STALL, body.next()).await;
+/// The body's bytes as they come, up to `max_bytes`, at a least rate: the time that is spent on waiting for them counts, not that in
+/// which they are worked on.
+fn upload(body: BodyDataStream, max_bytes: u64, min_bytes_per_s: u32) -> impl Stream<Item = io::Result<Bytes>> + Send {
+    stream::try_unfold((body, 0, Duration::ZERO), move |(mut body, read, waited)| async move {
+        let due = UPLOAD_STALL + Duration::from_secs_f64(read as f64 / f64::from(min_bytes_per_s));
+        let begun = Instant::now();
+        let next = timeout(UPLOAD_STALL.min(due.saturating_sub(waited)), body.next()).await;
+        let waited = waited + begun.elapsed();
         let Some(chunk) = next.map_err(|_| io::Error::other(UploadTrouble::Stalled))? else {
             return Ok(None);
         };
@@ -235,7 +239,7 @@ fn upload(body: BodyDataStream, max_bytes: u64) -> impl Stream<Item = io::Result
         if read > max_bytes {
             return Err(io::Error::other(UploadTrouble::TooLarge { max_bytes }));
         }
-        Ok(Some((chunk, (body, read))))
+        Ok(Some((chunk, (body, read, waited))))
     })
 }
 
@@ -280,7 +284,11 @@ async fn import_lines(
         kind: ActorKind::Import,
         id: Some(caller.user_id),
     };
-    let lines = StreamReader::new(Box::pin(upload(request.into_body().into_data_stream(), max_bytes)));
+    let lines = StreamReader::new(Box::pin(upload(
+        request.into_body().into_data_stream(),
+        max_bytes,
+        state.config.body_min_bytes_per_s,
+    )));
     let pool = &state.transfers.pool;
     let report = import::import(pool, project_id, lines, params.on_error, actor, |_| ()).await?;
     if report.imported {

@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::header::{ETAG, LOCATION};
 use axum::http::{HeaderMap, StatusCode};
 use chrono::{DateTime, Utc};
+use rejoin_outside::calendar::links as event_links;
 use rejoin_shared::work::documents::{self, Move};
 use rejoin_shared::work::entities::{self, Filter, NewEntity, Strategy, Update, Version};
 use rejoin_shared::work::links;
@@ -20,6 +21,7 @@ use super::{EntityBody, LinkBody, change, invalid};
 use crate::caller::Caller;
 use crate::extract::{Body, Limit, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, ProblemBody, Refused};
+use crate::routes::calendar_event_entities::EventBody;
 use crate::routes::graph::{Made, Versioned, etag, expected_version};
 use crate::state::AppState;
 
@@ -153,8 +155,11 @@ pub struct LinkedBody {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WorkLinkedList)]
+#[serde(rename_all = "camelCase")]
 pub struct LinkedList {
     pub items: Vec<LinkedBody>,
+    /// Events of the caller's calendars that belong to it, the first ones first
+    pub calendar_events: Vec<EventBody>,
 }
 
 fn kind_of(word: &str) -> Result<Kind, Problem> {
@@ -342,5 +347,9 @@ async fn linked(
         link: link.into(),
         entity: entity.into(),
     });
-    Ok(Json(LinkedList { items: items.collect() }))
+    let events = event_links::events_of(&mut *db, caller.owner(), id).await?;
+    Ok(Json(LinkedList {
+        items: items.collect(),
+        calendar_events: events.into_iter().map(EventBody::from).collect(),
+    }))
 }

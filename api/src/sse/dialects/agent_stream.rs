@@ -9,6 +9,19 @@ use crate::sse::frame::Frame;
 /// What of it is in the native event, whatever its type.
 const BASE: [&str; 5] = ["runId", "agent", "parentRunId", "source", "stepNumber"];
 
+/// The types of things that pages of this dialect know, and what any other is told as.
+const OPERATION_TYPES: [&str; 8] = [
+    "document",
+    "task",
+    "goal",
+    "plan",
+    "project",
+    "milestone",
+    "risk",
+    "requirement",
+];
+const OTHER_TYPE: &str = "document";
+
 pub fn render(frame: &Frame) -> Bytes {
     let said = frame.json().map(|event| translate(&event)).unwrap_or_default();
     let mut out = Vec::new();
@@ -33,8 +46,6 @@ fn translate(event: &Value) -> Vec<Value> {
     let said = match event["type"].as_str().unwrap_or_default() {
         // The client has them from its own request, and from `text`.
         "message" | "usage" => vec![],
-        // Each of them comes as a question, too.
-        "clarifying_questions" => vec![],
         // Of sub-agents: their text is not the answer.
         "token" | "reasoning" | "meta" if !event["parentRunId"].is_null() => vec![],
         "meta" => {
@@ -65,6 +76,9 @@ fn translate(event: &Value) -> Vec<Value> {
             json!({"type": "handoff", "agent": event["to"], "from": event["from"], "message": event["reason"]}),
             json!({"type": "agent_mode", "mode": event["to"]}),
         ],
+        // It comes with the others of its step.
+        "question" if event["clarifying"] == true => vec![],
+        // An approval, or a question of a log that was written before they came together.
         "question" => vec![json!({
             "type": "clarifying_questions",
             "questions": [{
@@ -72,6 +86,22 @@ fn translate(event: &Value) -> Vec<Value> {
                 "interactionType": event["interactionType"],
             }],
         })],
+        // Pages of this dialect know three states: a run that waits for its plan's steps, or for other agents, carries something out.
+        "agent_state" if event["state"] == "waiting_on_agents" => {
+            let mut state = event.clone();
+            state["state"] = json!("executing_plan");
+            vec![state]
+        }
+        "operation" => {
+            let mut told = event.clone();
+            let kind = told["operation"]["entity_type"]
+                .as_str()
+                .unwrap_or_default()
+                .to_lowercase();
+            let known = OPERATION_TYPES.contains(&kind.as_str());
+            told["operation"]["entity_type"] = json!(if known { kind.as_str() } else { OTHER_TYPE });
+            vec![told]
+        }
         "limit" if event["limit"] == "timeout" => vec![json!({"type": "timeout", "message": event["message"]})],
         "error" => vec![json!({
             "type": "error", "error": event["error"], "message": event["error"], "code": event["code"],
@@ -112,6 +142,11 @@ mod tests {
         assert_eq!(types(json!({"type": "limit", "limit": "timeout"})), ["timeout"]);
         assert_eq!(types(json!({"type": "reset", "discardAfter": 4})), ["reset"]);
         assert_eq!(types(json!({"type": "console_modification"})), ["console_modification"]);
+        assert_eq!(
+            types(json!({"type": "question", "clarifying": true})),
+            Vec::<String>::new()
+        );
+        assert_eq!(types(json!({"type": "question"})), ["clarifying_questions"]);
         let call = &translate(
             &json!({"type": "mcp_tool", "status": "started", "callId": "1", "tool": "t", "input": {"a": 1}, "runId": "r"}),
         )[0];
@@ -120,5 +155,35 @@ mod tests {
             json!({"name": "t", "arguments": "{\"a\":1}"})
         );
         assert_eq!(call["runId"], "r");
+    }
+
+    #[test]
+    fn e17_pages_are_told_states_that_they_know() {
+        for (native, here) in [
+            ("thinking", "thinking"),
+            ("executing_plan", "executing_plan"),
+            ("waiting_on_agents", "executing_plan"),
+            ("waiting_on_user", "waiting_on_user"),
+        ] {
+            let told = translate(&json!({"type": "agent_state", "state": native, "details": {"agents": 1}}));
+            assert_eq!(
+                told,
+                [json!({"type": "agent_state", "state": here, "details": {"agents": 1}})]
+            );
+        }
+    }
+
+    #[test]
+    fn e22_pages_are_told_types_of_things_that_they_know() {
+        for (native, here) in [
+            ("task", "task"),
+            ("Task", "task"),
+            ("event", "document"),
+            ("Package", "document"),
+        ] {
+            let told = translate(&json!({"type": "operation", "operation": {"entity_type": native, "action": "read"}}));
+            let operation = json!({"entity_type": here, "action": "read"});
+            assert_eq!(told, [json!({"type": "operation", "operation": operation})]);
+        }
     }
 }

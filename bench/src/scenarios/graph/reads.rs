@@ -241,7 +241,7 @@ impl<'a> Caller<'a> {
             Read::Tags => self.tool("list_tags", json!({})).await,
             Read::Similar => {
                 let project_id = self.database.project_id;
-                search::similar(&self.context.db, project_id, object, Some(MODEL), &[], 10).await?;
+                search::similar(&self.context.db, project_id, object, Some(MODEL), &Scope::default(), 10).await?;
                 Ok(())
             }
             Read::Path => {
@@ -255,7 +255,7 @@ impl<'a> Caller<'a> {
         let vector = vectors::query(&mut Dice::new(number as u64));
         let scope = Scope {
             types: types.to_vec(),
-            labels: Vec::new(),
+            ..Scope::default()
         };
         hybrid::find(
             &self.context.db,

@@ -59,16 +59,19 @@ impl Binaries {
     }
 }
 
-/// The best server for this user: `major` where a cluster already has one, else the first place that has one, and
-/// there the newest.
+/// The best server for this user: the one in `folder` (else in the folder that `REJOIN_PG_BIN` names); of version `major` where a
+/// cluster already has one; else the first place that has one, and there the newest.
 ///
 /// # Errors
 /// There is none; the message says the ways out.
-pub fn find(major: Option<u32>, user: Option<&User>) -> Result<Binaries> {
+pub fn find(folder: Option<&Path>, major: Option<u32>, user: Option<&User>) -> Result<Binaries> {
     let mut refused = Vec::new();
-    let explicit = std::env::var_os("REJOIN_PG_BIN")
-        .filter(|dir| !dir.is_empty())
-        .map(PathBuf::from);
+    let named = || {
+        std::env::var_os("REJOIN_PG_BIN")
+            .filter(|dir| !dir.is_empty())
+            .map(PathBuf::from)
+    };
+    let explicit = folder.map(Path::to_owned).or_else(named);
     let places = match &explicit {
         // Who names a folder wants that one and no other.
         Some(dir) => vec![dir.clone()],
@@ -77,10 +80,7 @@ pub fn find(major: Option<u32>, user: Option<&User>) -> Result<Binaries> {
     for dir in places {
         if !dir.join("initdb").is_file() || !dir.join("postgres").is_file() {
             if explicit.is_some() {
-                refused.push(format!(
-                    "{}: no initdb and postgres in it (REJOIN_PG_BIN)",
-                    dir.display()
-                ));
+                refused.push(format!("{}: no initdb and postgres in it", dir.display()));
             }
             continue;
         }

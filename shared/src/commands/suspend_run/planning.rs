@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
-use super::{CLARIFYING, Deferred, DeferredWhat, SpawnItem, SuspendRun, started};
+use super::{Deferred, DeferredWhat, SpawnItem, SuspendRun, started};
 use crate::commands::{Review, carry_out};
 use crate::events::kinds::{Event, Kind};
 use crate::events::log;
@@ -90,10 +90,10 @@ impl SuspendRun<'_> {
     }
 }
 
-/// What a call asks before anything is planned.
-pub(super) fn clarifying(call: &Deferred<'_>) -> Option<Value> {
+/// What a call asks its user.
+pub(super) fn asked(call: &Deferred<'_>) -> Option<Value> {
     match &call.what {
-        DeferredWhat::Ask(question) if call.call_id.starts_with(CLARIFYING) => Some(json!({
+        DeferredWhat::Ask(question) => Some(json!({
             "id": question.id, "question": question.question, "options": question.options, "interactionType": question.interaction_type,
         })),
         _ => None,

@@ -170,6 +170,7 @@ fn stream((run_id, log_id): (Uuid, Uuid), attempt: i32) -> Arc<RunStream> {
         run_id,
         attempt,
         lost: CancellationToken::new(),
+        seen: Default::default(),
     })
 }
 

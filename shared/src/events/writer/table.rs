@@ -15,6 +15,7 @@ use super::super::batch::Batch;
 use super::super::rows::NewRows;
 use super::{RunStream, Store};
 use crate::db::Db;
+use crate::outage::Causes;
 use crate::queue::settle::HotError;
 use crate::sabotage::{self, Break};
 
@@ -36,6 +37,7 @@ struct Committing {
     seq: i64,
     data: String,
     lost: Vec<Arc<RunStream>>,
+    ends: Vec<(Arc<RunStream>, i64)>,
 }
 
 impl Table {
@@ -63,7 +65,7 @@ impl Table {
             };
             match asked.await {
                 Ok(there) => return there,
-                Err(error) => debug!(%error, "the outcome of a commit is not known yet; asking again"),
+                Err(error) => debug!(error = %Causes(&error), "the outcome of a commit is not known yet; asking again"),
             }
             sleep(RETRY).await;
         }
@@ -93,32 +95,42 @@ impl Store for Table {
             client.query(&fence, &fence_arguments),
             client.query(&ends, &ends_arguments)
         )?;
-        let taken = Taken::of(&fenced, &ends, wanted.runs.len());
+        let mut taken = Taken::of(&fenced, &ends, wanted.runs.len());
 
         let mut rows = NewRows::default();
         let mut lost: Vec<Arc<RunStream>> = Vec::new();
+        // Where the logs end after this, for whom is written.
+        let mut seen: Vec<(Arc<RunStream>, i64)> = Vec::new();
         let mut first_stream = 0;
         for of_log in &batch.logs {
-            let ours = &taken.ours[first_stream..first_stream + of_log.streams.len()];
+            let ours = &mut taken.ours[first_stream..first_stream + of_log.streams.len()];
             first_stream += of_log.streams.len();
             let Some(end) = taken.ends.get(&of_log.log_id) else {
                 lost.extend(of_log.streams.iter().cloned());
                 continue;
             };
+            // A log that ends before what a stream has seen of it was taken back: what follows would follow something else.
+            for (stream, ours) in of_log.streams.iter().zip(ours.iter_mut()) {
+                *ours &= stream.seen.last() <= *end;
+            }
             lost.extend(
                 of_log
                     .streams
                     .iter()
-                    .zip(ours)
+                    .zip(ours.iter())
                     .filter(|(_, ours)| !**ours)
                     .map(|(stream, _)| stream.clone()),
             );
             let kept = of_log.events.iter().filter(|(of, _)| ours[*of]);
             let next = end + if sabotage::is(Break::DroppedSeq) { 2 } else { 1 };
+            let mut last = *end;
             for (seq, (of, event)) in (next..).zip(kept) {
                 let root = of_log.streams[*of].root_run_id;
                 rows.push(of_log.log_id, seq, root, event.kind, &event.data);
+                last = seq;
             }
+            let writing = of_log.streams.iter().zip(ours.iter()).filter(|(_, ours)| **ours);
+            seen.extend(writing.map(|(stream, _)| (stream.clone(), last)));
         }
         self.committing = match (taken.xid, rows.seqs.first(), rows.logs.first(), rows.data.first()) {
             (Some(xid), Some(seq), Some(log_id), Some(data)) => Some(Committing {
@@ -127,6 +139,7 @@ impl Store for Table {
                 seq: *seq,
                 data: data.to_string(),
                 lost: lost.clone(),
+                ends: seen.clone(),
             }),
             // Nothing is written: nothing can be lost.
             _ => None,
@@ -149,6 +162,7 @@ impl Store for Table {
             client.batch_execute("commit")
         )?;
         self.committing = None;
+        advance(&seen);
         Ok(lost)
     }
 
@@ -165,7 +179,15 @@ impl Store for Table {
             xid = committing.xid,
             "the answer to a commit was lost; it had gone through"
         );
+        advance(&committing.ends);
         Some(committing.lost)
+    }
+}
+
+/// The streams have seen their logs committed up to there.
+fn advance(ends: &[(Arc<RunStream>, i64)]) {
+    for (stream, end) in ends {
+        stream.seen.advance(*end);
     }
 }
 

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::{COLUMNS, MAX_PAGE, Object, get};
 use crate::graph::Error;
+use crate::graph::bounds::{self, Bounds};
 
 /// Objects that [`resolve`] names when a reference fits several.
 const MAX_AMBIGUOUS: i64 = 6;
@@ -78,11 +79,12 @@ pub async fn list(
     .map_err(Error::database("list objects"))
 }
 
-/// Live objects of one type in the asked order, and how many there are in all.
+/// Live objects of one type in the asked order, and how many there are in all. `bounds`: of those that are there by them.
 pub async fn query(
     pool: &PgPool,
     project_id: Uuid,
     object_type: &str,
+    bounds: Option<&Bounds>,
     sort: (SortBy, SortOrder),
     limit: i64,
     offset: i64,
@@ -97,10 +99,14 @@ pub async fn query(
         SortBy::UpdatedAt => format!("o.updated_at {order}, "),
         SortBy::Name => format!("lower(o.name) {order}, "),
     };
+    let live = format!(
+        "o.project_id = $1 and o.type = $2 and o.superseded_at is null and o.deleted_at is null {}",
+        bounds::condition(bounds)
+    );
     let sql = format!(
         "select {COLUMNS}
          from kb.graph_objects o
-         where o.project_id = $1 and o.type = $2 and o.superseded_at is null and o.deleted_at is null
+         where {live}
          order by {first}o.canonical_id {order}
          limit $3 offset $4"
     );
@@ -113,15 +119,13 @@ pub async fn query(
         .fetch_all(pool)
         .await
         .map_err(Error::database("query objects"))?;
-    let total = sqlx::query_scalar!(
-        r#"select count(*) as "count!" from kb.graph_objects
-           where project_id = $1 and type = $2 and superseded_at is null and deleted_at is null"#,
-        project_id,
-        object_type,
-    )
-    .fetch_one(pool)
-    .await
-    .map_err(Error::database("count objects"))?;
+    let count = format!("select count(*) from kb.graph_objects o where {live}");
+    let total = sqlx::query_scalar(AssertSqlSafe(count))
+        .bind(project_id)
+        .bind(object_type)
+        .fetch_one(pool)
+        .await
+        .map_err(Error::database("count objects"))?;
     Ok((objects, total))
 }
 

@@ -8,7 +8,7 @@
 use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 use uuid::Uuid;
 
-use super::{LIVE, MAX_RANKED, Scope};
+use super::{MAX_RANKED, Scope, bounds};
 use crate::graph::Error;
 use crate::graph::query::Query;
 
@@ -63,7 +63,7 @@ impl Terms {
     ) -> Result<Self, Error> {
         let attempted = "weigh the words of a search";
         // Built from our own words only.
-        let rows = sqlx::query(AssertSqlSafe(statement(reach)))
+        let rows = sqlx::query(AssertSqlSafe(statement(reach, scope)))
             .bind(project_id)
             .bind(&query.words)
             .bind(COMMON)
@@ -173,7 +173,8 @@ fn any_of<'a>(terms: impl IntoIterator<Item = &'a Term>) -> String {
 }
 
 /// $1 project, $2 words, $3 objects of a common word, $4 of a known word, $5 types, $6 labels, $7 near words, $8 letters of a beginning.
-fn statement(reach: Reach) -> String {
+fn statement(reach: Reach, scope: &Scope) -> String {
+    let live = scope.live();
     let near = match reach {
         Reach::Near => format!(
             ",
@@ -182,7 +183,7 @@ fn statement(reach: Reach) -> String {
                 from own
                 where not common
                   and (select count(*)
-                       from (select from kb.graph_objects o where {LIVE} and o.fts @@ own.query limit $4) known) < $4
+                       from (select from kb.graph_objects o where {live} and o.fts @@ own.query limit $4) known) < $4
             ),
             near as materialized (
                 select unknown.place, plainto_tsquery('simple', nearest.word) as query, common.lexeme is not null as common
@@ -260,6 +261,7 @@ pub(super) async fn sample(
         true => ("", "order by o.canonical_id"),
         false => ("and o.type = any($4)", ""),
     };
+    let bounds = bounds::condition(scope.bounds.as_ref());
     // Built from our own words only.
     let found = sqlx::query_scalar(AssertSqlSafe(format!(
         "select o.id
@@ -267,7 +269,7 @@ pub(super) async fn sample(
                from (select o.id, o.fts
                      from kb.graph_objects o
                      where o.project_id = $1 and o.superseded_at is null and o.deleted_at is null {by_type}
-                       and cardinality($4::text[]) >= 0
+                       and cardinality($4::text[]) >= 0 {bounds}
                      {order} limit $3) o
                where o.fts @@ $2::text::tsquery
                limit $5) o

@@ -1,12 +1,13 @@
 //! The tools that list what there is: types, labels, entities of a type, their versions, relationships.
 
 use crate::graph::objects::{self, SortBy, SortOrder};
-use crate::graph::relationships::{self, Filter};
-use crate::graph::schema;
+use crate::graph::relationships::{self, Connected, Filter};
+use crate::graph::{self, schema};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::definition::{Definition, ENTITY_ID, Effect};
-use super::{brief_entity, entity, full, told, unknown_relationship_types, unknown_types};
+use super::{brief_entity, entity, focus, full, told, unknown_relationship_types, unknown_types};
 use crate::tools::arguments::Kind::{OptionalChoice, OptionalInteger, OptionalText, Text};
 use crate::tools::arguments::{Arguments, Parameter};
 use crate::tools::{ToolContext, ToolError};
@@ -84,14 +85,30 @@ pub(super) const TOOLS: &[Definition] = &[
 
 /// How long a client may keep what it knows of the schema.
 const CACHE_HINT_TTL_S: u64 = schema::KEPT.as_secs();
+/// Pages of relationships that are looked through for those that are there.
+const MAX_PAGES: usize = 20;
 /// The farthest that `query_entities` pages.
 const MAX_OFFSET: i64 = 1_000_000;
 
 async fn list_entity_types(context: &ToolContext) -> Result<Value, ToolError> {
-    let types = schema::types(&context.db, context.project_id).await.map_err(told)?;
-    let relationships = schema::relationship_types(&context.db, context.project_id)
+    let mut types = schema::types(&context.db, context.project_id).await.map_err(told)?;
+    let mut relationships = schema::relationship_types(&context.db, context.project_id)
         .await
         .map_err(told)?;
+    if let Some(bounds) = focus::bounds(context) {
+        let inside = schema::bound_types(&context.db, context.project_id, &bounds)
+            .await
+            .map_err(told)?;
+        let bound = |name: &str| bounds.types.contains(&name);
+        types.retain(|counted| !bound(&counted.name) || inside.contains_key(&counted.name));
+        for counted in &mut types {
+            if let Some(count) = inside.get(&counted.name) {
+                counted.count = *count;
+            }
+        }
+        // Their counts are of all projects.
+        relationships.retain(|counted| !bound(&counted.from_type) && !bound(&counted.to_type));
+    }
     let total = types.len();
     let types: Vec<Value> = types
         .into_iter()
@@ -114,7 +131,11 @@ async fn schema_version(context: &ToolContext) -> Result<Value, ToolError> {
 }
 
 async fn list_tags(context: &ToolContext) -> Result<Value, ToolError> {
-    let tags = schema::labels(&context.db, context.project_id).await.map_err(told)?;
+    let tags = match focus::bounds(context) {
+        None => schema::labels(&context.db, context.project_id).await,
+        Some(bounds) => schema::labels_within(&context.db, context.project_id, &bounds).await,
+    };
+    let tags = tags.map_err(told)?;
     let listed: Vec<Value> = tags
         .iter()
         .map(|tag| json!({"name": tag.label, "count": tag.count}))
@@ -129,6 +150,9 @@ async fn get_entity_history(context: &ToolContext, arguments: &Arguments) -> Res
         Ok(id) => id,
         Err(_) => entity(context, "entity_id", reference).await?.id,
     };
+    if focus::hides(context, id).await? {
+        return Err(told(graph::Error::not_found("object", id)));
+    }
     let limit = arguments.integer("limit", 10, (1, 50));
     // One more than asked tells whether there are more.
     let mut versions = objects::history(&context.db, context.project_id, id, limit + 1)
@@ -172,6 +196,7 @@ async fn query_entities(context: &ToolContext, arguments: &Arguments) -> Result<
         &context.db,
         context.project_id,
         type_name,
+        focus::bounds(context).as_ref(),
         (sort_by, sort_order),
         limit,
         offset,
@@ -192,6 +217,35 @@ async fn query_entities(context: &ToolContext, arguments: &Arguments) -> Result<
     Ok(result)
 }
 
+/// The first `wanted` relationships whose ends are both there for the call.
+async fn relationships_inside(
+    context: &ToolContext,
+    filter: &Filter,
+    wanted: i64,
+) -> Result<Vec<Connected>, ToolError> {
+    let page = match context.focus {
+        None => wanted,
+        Some(_) => relationships::MAX_PAGE,
+    };
+    let (mut found, mut after) = (Vec::new(), None);
+    for _ in 0..MAX_PAGES {
+        let mut next = relationships::list(&context.db, context.project_id, filter, after, page)
+            .await
+            .map_err(told)?;
+        let is_last = (next.len() as i64) < page;
+        after = next.last().map(|last| last.relationship.id);
+        let ends: Vec<Uuid> = next.iter().flat_map(|one| [one.source.id, one.target.id]).collect();
+        let outside = focus::outside(context, &ends).await?;
+        next.retain(|one| !outside.contains(&one.source.id) && !outside.contains(&one.target.id));
+        found.append(&mut next);
+        if is_last || found.len() as i64 >= wanted {
+            break;
+        }
+    }
+    found.truncate(wanted as usize);
+    Ok(found)
+}
+
 async fn list_relationships(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let mut filter = Filter {
         relationship_type: arguments.text("type").map(str::to_owned),
@@ -205,9 +259,7 @@ async fn list_relationships(context: &ToolContext, arguments: &Arguments) -> Res
     }
     let limit = arguments.integer("limit", 50, (1, 100));
     // One more than asked tells whether there are more.
-    let mut found = relationships::list(&context.db, context.project_id, &filter, None, limit + 1)
-        .await
-        .map_err(told)?;
+    let mut found = relationships_inside(context, &filter, limit + 1).await?;
     let has_more = found.len() as i64 > limit;
     found.truncate(limit as usize);
     let listed: Vec<Value> = found

@@ -1,11 +1,13 @@
 //! The tools that show what another version of a template pack would mean, and what entities were like before. They only read.
 
+use crate::graph;
 use crate::graph::migration;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::definition::{Definition, Effect};
 use super::write::id;
-use super::{full, told};
+use super::{focus, full, told};
 use crate::tools::arguments::Kind::{OptionalInteger, Text};
 use crate::tools::arguments::{Arguments, Parameter};
 use crate::tools::{ToolContext, ToolError};
@@ -54,7 +56,7 @@ async fn preview_schema_migration(context: &ToolContext, arguments: &Arguments) 
     let to = arguments.required_text("to_version")?;
     let to = migration::find_pack(pool, project, to).await.map_err(told)?;
     let sample = arguments.integer("sample_size", 10, (1, migration::MAX_SAMPLE));
-    let preview = migration::preview(pool, project, &from, &to, sample)
+    let preview = migration::preview(pool, project, &from, &to, focus::bounds(context).as_ref(), sample)
         .await
         .map_err(told)?;
     Ok(json!(preview))
@@ -62,14 +64,21 @@ async fn preview_schema_migration(context: &ToolContext, arguments: &Arguments) 
 
 async fn list_migration_archives(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let limit = arguments.integer("limit", 20, (1, migration::MAX_PAGE));
-    let found = migration::archives(&context.db, context.project_id, limit)
+    let mut found = migration::archives(&context.db, context.project_id, limit)
         .await
         .map_err(told)?;
+    let ids: Vec<Uuid> = found.iter().map(|archive| archive.id).collect();
+    let outside = focus::outside(context, &ids).await?;
+    found.retain(|archive| !outside.contains(&archive.id));
     Ok(json!({"archives": found, "total": found.len()}))
 }
 
 async fn get_migration_archive(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
-    let versions = migration::archive(&context.db, context.project_id, id(arguments, "object_id")?)
+    let id = id(arguments, "object_id")?;
+    if focus::hides(context, id).await? {
+        return Err(told(graph::Error::not_found("object", id)));
+    }
+    let versions = migration::archive(&context.db, context.project_id, id)
         .await
         .map_err(told)?;
     let shown: Vec<Value> = versions

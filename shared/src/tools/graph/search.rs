@@ -9,7 +9,7 @@ use crate::graph::search::{self, Scope};
 use serde_json::{Value, json};
 
 use super::definition::{Definition, ENTITY_ID, Effect};
-use super::{entity, full, told, unknown_types};
+use super::{entity, focus, full, told, unknown_types};
 use crate::tools::arguments::Kind::{OptionalInteger, OptionalText, OptionalTexts, Text};
 use crate::tools::arguments::{Arguments, Parameter};
 use crate::tools::{ToolContext, ToolError};
@@ -80,6 +80,7 @@ async fn hybrid_search(context: &ToolContext, arguments: &Arguments) -> Result<V
     let scope = Scope {
         types: arguments.texts("types"),
         labels: arguments.texts("labels"),
+        bounds: focus::bounds(context),
     };
     let limit = arguments.integer("limit", 20, (1, 100));
     scored(context, arguments, scope, limit, Mode::Hybrid).await
@@ -89,6 +90,7 @@ async fn semantic_search(context: &ToolContext, arguments: &Arguments) -> Result
     let scope = Scope {
         types: arguments.texts("types"),
         labels: Vec::new(),
+        bounds: focus::bounds(context),
     };
     let limit = arguments.integer("limit", 20, (1, 50));
     scored(context, arguments, scope, limit, Mode::Semantic).await
@@ -140,6 +142,7 @@ async fn search_entities(context: &ToolContext, arguments: &Arguments) -> Result
     let scope = Scope {
         types,
         labels: Vec::new(),
+        bounds: focus::bounds(context),
     };
     let limit = arguments.integer("limit", 10, (1, 50));
     let found = search::search(&context.db, context.project_id, query, &scope, limit)
@@ -157,10 +160,14 @@ async fn search_entities(context: &ToolContext, arguments: &Arguments) -> Result
 
 async fn find_similar(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let object = entity(context, "entity_id", arguments.required_text("entity_id")?).await?;
-    let types = arguments.texts("types");
+    let scope = Scope {
+        types: arguments.texts("types"),
+        labels: Vec::new(),
+        bounds: focus::bounds(context),
+    };
     let limit = arguments.integer("limit", 10, (1, 50));
     let model = context.model.name();
-    let (hits, by_meaning) = search::similar(&context.db, context.project_id, object.id, model, &types, limit)
+    let (hits, by_meaning) = search::similar(&context.db, context.project_id, object.id, model, &scope, limit)
         .await
         .map_err(told)?;
     let shown: Vec<Value> = hits
@@ -185,7 +192,7 @@ async fn find_similar(context: &ToolContext, arguments: &Arguments) -> Result<Va
         result["note"] = json!(MATCHED_LIKENESS);
     }
     if hits.is_empty()
-        && let Some(unknown) = unknown_types(context, &types).await?
+        && let Some(unknown) = unknown_types(context, &scope.types).await?
     {
         result["note"] = json!(unknown);
     }

@@ -1,13 +1,14 @@
 //! The tools that follow relationships from an entity.
 
 use crate::graph::Direction;
-use crate::graph::edges::{self, Edge};
+use crate::graph::edges::{self, Edge, Edges};
 use crate::graph::path::{self, Found, Wanted};
 use crate::graph::traverse::{self, Walk};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::definition::{Definition, ENTITY, ENTITY_ID, Effect};
-use super::{brief, brief_entity, entity, told, unknown_relationship_types};
+use super::{brief, brief_entity, entity, focus, told, unknown_relationship_types};
 use crate::tools::arguments::Kind::{OptionalChoice, OptionalInteger, OptionalText, OptionalTexts, Text};
 use crate::tools::arguments::{Arguments, Parameter};
 use crate::tools::{ToolContext, ToolError};
@@ -80,9 +81,12 @@ const MAX_EDGES: i64 = 100;
 
 async fn get_entity_edges(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let object = entity(context, "entity_id", arguments.required_text("entity_id")?).await?;
-    let edges = edges::edges(&context.db, context.project_id, object.id, MAX_EDGES)
-        .await
-        .map_err(told)?;
+    let edges = match context.focus {
+        None => edges::edges(&context.db, context.project_id, object.id, MAX_EDGES)
+            .await
+            .map_err(told)?,
+        Some(_) => edges_inside(context, object.id).await?,
+    };
     let truncated =
         edges.incoming_total > edges.incoming.len() as i64 || edges.outgoing_total > edges.outgoing.len() as i64;
     let mut result = json!({
@@ -99,6 +103,26 @@ async fn get_entity_edges(context: &ToolContext, arguments: &Arguments) -> Resul
         ));
     }
     Ok(result)
+}
+
+/// The edges to what is there for the call. Of a hub, those among the first of its edges.
+async fn edges_inside(context: &ToolContext, id: Uuid) -> Result<Edges, ToolError> {
+    let mut edges = edges::edges(&context.db, context.project_id, id, edges::MAX_PAGE)
+        .await
+        .map_err(told)?;
+    let both = edges.incoming.iter().chain(&edges.outgoing);
+    let ends: Vec<Uuid> = both.map(|edge| edge.connected.id).collect();
+    let outside = focus::outside(context, &ends).await?;
+    let sides = [
+        (&mut edges.incoming, &mut edges.incoming_total),
+        (&mut edges.outgoing, &mut edges.outgoing_total),
+    ];
+    for (side, total) in sides {
+        side.retain(|edge| !outside.contains(&edge.connected.id));
+        *total = i64::try_from(side.len()).unwrap_or(i64::MAX);
+        side.truncate(MAX_EDGES as usize);
+    }
+    Ok(edges)
 }
 
 fn edge(edge: &Edge) -> Value {
@@ -125,6 +149,7 @@ async fn find_path(context: &ToolContext, arguments: &Arguments) -> Result<Value
         max_length: arguments.integer("max_length", 4, (1, i64::from(path::MAX_LENGTH))) as u32,
         relationship_types: arguments.texts("relationship_types"),
         direction: direction(arguments),
+        bounds: focus::bounds(context),
     };
     let found = path::shortest(&context.db, context.project_id, from.id, to.id, &wanted)
         .await
@@ -170,6 +195,7 @@ async fn traverse_graph(context: &ToolContext, arguments: &Arguments) -> Result<
         relationship_types: arguments.texts("relationship_types"),
         direction: direction(arguments),
         prefer: arguments.text("query_context").map(str::to_owned),
+        bounds: focus::bounds(context),
     };
     let walked = traverse::traverse(&context.db, context.project_id, start.id, &walk)
         .await

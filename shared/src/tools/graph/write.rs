@@ -1,6 +1,7 @@
 //! The tools that change the graph. What a call makes has an id that follows from the call's record, so that a call that is repeated
 //! after a crash finds what it has made, and makes nothing twice.
 
+use crate::graph;
 use crate::graph::objects::{self, NewObject, Object, ObjectChange};
 use crate::graph::relationships::{self, NewRelationship, Relationship, RelationshipChange};
 use crate::ids;
@@ -10,7 +11,7 @@ use sqlx::pool::PoolConnection;
 use uuid::Uuid;
 
 use super::definition::{Definition, ENTITY, ENTITY_ID, Effect};
-use super::{entity, full, told};
+use super::{entity, focus, full, told};
 use crate::tools::arguments::Kind::{
     Objects, OptionalBoolean, OptionalNumber, OptionalObject, OptionalText, OptionalTexts, Text,
 };
@@ -193,6 +194,7 @@ async fn create_entity(context: &ToolContext, arguments: &Arguments) -> Result<V
 
 /// The `nth` of the call.
 async fn make_entity(context: &ToolContext, arguments: &Arguments, nth: usize) -> Result<Object, ToolError> {
+    focus::may_make(context, arguments.required_text("type")?)?;
     let new = NewObject {
         object_type: arguments.required_text("type")?.to_owned(),
         key: arguments.text("key").map(str::to_owned),
@@ -229,6 +231,7 @@ async fn delete_entity(context: &ToolContext, arguments: &Arguments) -> Result<V
     let mut db = connection(context).await?;
     // An earlier attempt at this call may have deleted it.
     if let Ok(id) = reference.parse::<Uuid>()
+        && !focus::hides(context, id).await?
         && let Some(deleted) = deleted_by(context, id).await?
     {
         return Ok(json!({"deleted": true, "entity": told_entity(&deleted)}));
@@ -252,6 +255,9 @@ async fn deleted_by(context: &ToolContext, id: Uuid) -> Result<Option<Object>, T
 
 async fn restore_entity(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let id = id(arguments, "entity_id")?;
+    if focus::hides(context, id).await? {
+        return Err(told(graph::Error::not_found("object", id)));
+    }
     let mut db = connection(context).await?;
     let restored = objects::restore(&mut db, context.project_id, id, context.actor())
         .await
@@ -294,8 +300,23 @@ async fn make_relationship(
         .map_err(told)
 }
 
-async fn update_relationship(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
+/// The relationship that a call means, if its ends are there for it.
+async fn known_relationship(context: &ToolContext, arguments: &Arguments) -> Result<Uuid, ToolError> {
     let id = id(arguments, "relationship_id")?;
+    if context.focus.is_some() {
+        let newest = relationships::history(&context.db, context.project_id, id, 1)
+            .await
+            .map_err(told)?;
+        let ends: Vec<Uuid> = newest.iter().flat_map(|one| [one.source_id, one.target_id]).collect();
+        if !focus::outside(context, &ends).await?.is_empty() {
+            return Err(told(graph::Error::not_found("relationship", id)));
+        }
+    }
+    Ok(id)
+}
+
+async fn update_relationship(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
+    let id = known_relationship(context, arguments).await?;
     let change = RelationshipChange {
         properties: arguments.object("properties"),
         weight: arguments.number("weight"),
@@ -309,7 +330,7 @@ async fn update_relationship(context: &ToolContext, arguments: &Arguments) -> Re
 }
 
 async fn delete_relationship(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
-    let id = id(arguments, "relationship_id")?;
+    let id = known_relationship(context, arguments).await?;
     let mut db = connection(context).await?;
     match relationships::delete(&mut db, context.project_id, id, context.actor()).await {
         Ok(deleted) => Ok(json!({"deleted": true, "relationship": told_relationship(&deleted)})),

@@ -16,6 +16,9 @@ const TASK_ID: Parameter = Parameter::new("task_id", Text, "The task's id.");
 const GOAL_ID: Parameter = Parameter::new("goal_id", Text, "The goal's id.");
 const PLAN_ID: Parameter = Parameter::new("plan_id", Text, "The plan's id.");
 const DOCUMENT_ID: Parameter = Parameter::new("document_id", Text, "The document's id.");
+const MILESTONE_ID: Parameter = Parameter::new("milestone_id", Text, "The milestone's id.");
+const RISK_ID: Parameter = Parameter::new("risk_id", Text, "The risk's id.");
+const REQUIREMENT_ID: Parameter = Parameter::new("requirement_id", Text, "The requirement's id.");
 const PARENT_ID: Parameter = Parameter::new(
     "parent_id",
     OptionalText,
@@ -129,6 +132,36 @@ pub(super) const TOOLS: &[Definition] = &[
             "Makes a document that is about a task, in the task's project.",
         )
     },
+    Definition {
+        types: "milestone, has_milestone",
+        ..create(
+            "create_onto_milestone",
+            Kind::Milestone,
+            &[PROJECT_ID],
+            "POST /api/onto/milestones/create",
+            "Creates a milestone in a project, such as {\"title\": \"Beta is out\", \"due_at\": \"2030-01-31T17:00:00Z\"}.",
+        )
+    },
+    Definition {
+        types: "risk, has_risk",
+        ..create(
+            "create_onto_risk",
+            Kind::Risk,
+            &[PROJECT_ID],
+            "POST /api/onto/risks/create",
+            "Creates a risk in a project, such as {\"title\": \"The supplier is late\", \"impact\": \"high\", \"probability\": \"low\"}.",
+        )
+    },
+    Definition {
+        types: "requirement, has_requirement",
+        ..create(
+            "create_onto_requirement",
+            Kind::Requirement,
+            &[PROJECT_ID],
+            "POST /api/onto/requirements/create",
+            "Creates a requirement in a project: what its result has to meet.",
+        )
+    },
     update(
         "update_onto_project",
         Kind::Project,
@@ -167,21 +200,21 @@ pub(super) const TOOLS: &[Definition] = &[
     update(
         "update_onto_milestone",
         Kind::Milestone,
-        &[Parameter::new("milestone_id", Text, "The milestone's id.")],
+        &[MILESTONE_ID],
         "PATCH /api/onto/milestones/{id}",
         "Changes fields of a milestone; what is null stays.",
     ),
     update(
         "update_onto_risk",
         Kind::Risk,
-        &[Parameter::new("risk_id", Text, "The risk's id.")],
+        &[RISK_ID],
         "PATCH /api/onto/risks/{id}",
         "Changes fields of a risk; what is null stays.",
     ),
     update(
         "update_onto_requirement",
         Kind::Requirement,
-        &[Parameter::new("requirement_id", Text, "The requirement's id.")],
+        &[REQUIREMENT_ID],
         "PATCH /api/onto/requirements/{id}",
         "Changes fields of a requirement; what is null stays.",
     ),
@@ -213,6 +246,37 @@ pub(super) const TOOLS: &[Definition] = &[
         "DELETE /api/onto/documents/{id}",
         "Deletes a document with its links; those below it go to where it was.",
     ),
+    delete(
+        "delete_onto_milestone",
+        Kind::Milestone,
+        &[MILESTONE_ID],
+        "DELETE /api/onto/milestones/{id}",
+        "Deletes a milestone with its links.",
+    ),
+    delete(
+        "delete_onto_risk",
+        Kind::Risk,
+        &[RISK_ID],
+        "DELETE /api/onto/risks/{id}",
+        "Deletes a risk with its links.",
+    ),
+    delete(
+        "delete_onto_requirement",
+        Kind::Requirement,
+        &[REQUIREMENT_ID],
+        "DELETE /api/onto/requirements/{id}",
+        "Deletes a requirement with its links.",
+    ),
+    Definition {
+        types: "all",
+        ..delete(
+            "delete_onto_project",
+            Kind::Project,
+            &[Parameter::new("project_id", Text, "The project's id.")],
+            "DELETE /api/onto/projects/{id}",
+            "Deletes a project with everything in it. Ask the user first.",
+        )
+    },
 ];
 
 async fn make(

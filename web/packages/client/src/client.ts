@@ -7,49 +7,62 @@ import type { FollowStatus, Listener, Start } from './log.js';
 import type { Transcript } from './transcript.js';
 import { isOver } from './turn.js';
 import type { Turn } from './view.js';
-import type { Accepted, Agent, Conversation, Page, Run, StoredMessage, StoredQuestion, WireEvent } from './wire.js';
+import type { Accepted, Agent, Conversation, Page, Prewarmed, ProjectFocus, Run, StoredMessage, StoredQuestion, WireEvent } from './wire.js';
 
 export interface ClientOptions {
   /** Where the API is. In a browser: the page's origin, unless it is given. */
-  url?: string;
+  url?: string | undefined;
   /** An API key or a token, or what gives one for each request. In a browser without it, the session's cookie is shown. */
-  apiKey?: string | (() => string | Promise<string>);
+  apiKey?: string | (() => string | Promise<string>) | undefined;
   /** Among several projects of the caller. */
-  projectId?: string;
+  projectId?: string | undefined;
   /** Instead of the global one. */
-  fetch?: typeof fetch;
+  fetch?: typeof fetch | undefined;
   /** How often a silent stream gives a sign of life [ms]; 10,000. After 2.5 times as long it is taken for dead. */
-  heartbeatMs?: number;
+  heartbeatMs?: number | undefined;
   /** A page that is hidden for longer gives its connections up until it is seen again [ms]; 30,000. `Infinity`: never. */
-  hiddenMs?: number;
+  hiddenMs?: number | undefined;
 }
 
 export interface SendOptions {
   message: string;
   /** None: a new conversation. */
-  conversationId?: string;
+  conversationId?: string | undefined;
   /** The agent of a new conversation. None: plain chat. */
-  agentDefinitionId?: string;
+  agentDefinitionId?: string | undefined;
   /** The consoles that the user has open, and the one that she sees. */
-  consoles?: readonly { id: string; title: string; content: string; version?: number; databaseType?: string; databaseId?: string; database?: string }[];
-  consoleId?: string;
-  /** While a run of the conversation is active: the message waits its turn (`enqueue`, as usual), is refused, or ends that run. */
-  onBusy?: 'enqueue' | 'reject' | 'interrupt';
-  signal?: AbortSignal;
+  consoles?: readonly { id: string; title: string; content: string; version?: number | undefined; databaseType?: string | undefined; databaseId?: string | undefined; database?: string | undefined }[] | undefined;
+  consoleId?: string | undefined;
+  /**
+   * While a run of the conversation is active: the message answers what that run asks, and where it asks nothing, waits its turn (`answer`, as
+   * usual); it waits its turn whatever is asked (`enqueue`); is refused; or ends that run.
+   */
+  onBusy?: 'answer' | 'enqueue' | 'reject' | 'interrupt' | undefined;
+  signal?: AbortSignal | undefined;
   /** A name of this very message, so that it is stored once even if the program is started anew in between. */
-  idempotencyKey?: string;
+  idempotencyKey?: string | undefined;
   /** So long it is sent again while nobody answers or takes it [ms]; 120,000. */
-  retryLimitMs?: number;
+  retryLimitMs?: number | undefined;
+}
+
+export interface PrewarmOptions {
+  /** None: a new conversation. */
+  conversationId?: string | undefined;
+  /** What it is about from now on: a type of context, such as `project`. */
+  contextType?: string | undefined;
+  projectFocus?: ProjectFocus | undefined;
+  /** The agent of a new conversation. */
+  agentDefinitionId?: string | undefined;
 }
 
 export interface FollowOptions {
   /** Where to begin. `snapshot`, of a run: `beginning`. */
-  from?: Start;
+  from?: Start | undefined;
   /** Hears each event of the log with its number, and words about the connection without one. */
-  onEvent?: (event: WireEvent, seq: number | undefined) => void;
-  onStatus?: (status: FollowStatus, error: RejoinError | undefined) => void;
+  onEvent?: ((event: WireEvent, seq: number | undefined) => void) | undefined;
+  onStatus?: ((status: FollowStatus, error: RejoinError | undefined) => void) | undefined;
   /** Closes it. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
 }
 
 /** A follower of a log. Those of one conversation share a connection and a transcript. */
@@ -120,23 +133,29 @@ export function createClient(options: ClientOptions = {}) {
     /** Answers a question. `input`: with the answer `edit`, the arguments of the call instead of its own. */
     answer: (questionId: string, answer: unknown, input?: unknown) =>
       request<StoredQuestion>('POST', path('questions', questionId, 'answer'), { answer, ...(input !== undefined && { input }) }),
+    /**
+     * Call it as a chat opens, and when its user turns to something else: finds or makes the conversation, and reads what its first answer
+     * needs to know of the project in focus.
+     */
+    prewarm: ({ conversationId, ...about }: PrewarmOptions = {}) =>
+      request<Prewarmed>('POST', path('agent', 'prewarm'), { ...about, ...(conversationId && { sessionId: conversationId }) }),
     /** Lets a paused run go on. */
     resume: (runId: string, message?: string) =>
       request<{ runId: string; cursor: number }>('POST', path('runs', runId, 'resume'), { ...(message && { message }) }),
     /** Begins a new run where this one stood after a step. */
-    fork: (runId: string, fork: { step: number; message?: string }) =>
+    fork: (runId: string, fork: { step: number; message?: string | undefined }) =>
       request<{ runId: string; cursor: number }>('POST', path('runs', runId, 'fork'), fork),
     runs: {
       get: (id: string) => request<Run>('GET', path('runs', id)),
     },
     questions: {
-      list: (options?: PageOptions & { status?: StoredQuestion['status'] }) =>
+      list: (options?: PageOptions & { status?: StoredQuestion['status'] | undefined }) =>
         request<Page<StoredQuestion>>('GET', path('questions') + page(options)),
     },
     conversations: {
       list: (options?: PageOptions) => request<Page<Conversation>>('GET', path('conversations') + page(options)),
       get: (id: string) => request<Conversation>('GET', path('conversations', id)),
-      create: (conversation: { title?: string; agentDefinitionId?: string; metadata?: Record<string, unknown> } = {}) =>
+      create: (conversation: { title?: string | undefined; agentDefinitionId?: string | undefined; metadata?: Record<string, unknown> | undefined } = {}) =>
         request<Conversation>('POST', path('conversations'), conversation),
       rename: (id: string, title: string) => request<Conversation>('PATCH', path('conversations', id), { title }),
       delete: (id: string) => request<void>('DELETE', path('conversations', id)),
@@ -160,9 +179,9 @@ export function createClient(options: ClientOptions = {}) {
 
 export interface PageOptions {
   /** Items of the page. */
-  limit?: number;
+  limit?: number | undefined;
   /** `nextCursor` of the page before. */
-  cursor?: string;
+  cursor?: string | undefined;
 }
 
 function follower(

@@ -8,10 +8,10 @@ import { RejoinError } from './error.js';
 import { sleep } from './surroundings.js';
 
 export interface Access {
-  url?: string;
-  apiKey?: string | (() => string | Promise<string>);
-  projectId?: string;
-  fetch?: typeof fetch;
+  url?: string | undefined;
+  apiKey?: string | (() => string | Promise<string>) | undefined;
+  projectId?: string | undefined;
+  fetch?: typeof fetch | undefined;
 }
 
 /** Longest wait for an answer that is no stream [ms]. */
@@ -21,7 +21,7 @@ export const RETRY_LIMIT_MS = 120_000;
 
 export interface RequestOptions {
   signal?: AbortSignal | undefined;
-  headers?: Record<string, string>;
+  headers?: Record<string, string> | undefined;
 }
 
 export class Http {

@@ -12,7 +12,7 @@
  * - `backoff`, `error`, `surroundings`
  */
 export { createClient } from './client.js';
-export type { Client, ClientOptions, Follower, FollowOptions, PageOptions, SendOptions } from './client.js';
+export type { Client, ClientOptions, Follower, FollowOptions, PageOptions, PrewarmOptions, SendOptions } from './client.js';
 export { RejoinError } from './error.js';
 export type { FollowStatus, Start } from './log.js';
 export { SseParser } from './sse.js';

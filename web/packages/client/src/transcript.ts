@@ -162,7 +162,13 @@ export class Transcript {
         break;
       }
       case 'handoff':
-        turn.set(seq, { agent: event.to });
+        turn.handoff(seq, { type: 'handoff', from: event.from, to: event.to, ...(event.reason !== undefined && { reason: event.reason }) });
+        break;
+      case 'telemetry':
+        turn.set(seq, { details: [...(turn.head.details ?? []), { type: event.type, value: { name: event.name, data: event.data } }] });
+        break;
+      case 'debug_context':
+        turn.set(seq, { details: [...(turn.head.details ?? []), { type: event.type, value: event.debug }] });
         break;
       case 'question':
         turn.question(seq, event.questionId, {}, question(event));

@@ -5,7 +5,7 @@
  * text is cut where its first void piece begins. Invariant: after a reset a turn is what it would be without the void events.
  */
 import { GrowingText } from './text.js';
-import type { Message, Notice, Part, Question, ToolCall, Turn, TurnStatus } from './view.js';
+import type { HandoffPart, Message, Notice, Part, Question, ToolCall, Turn, TurnStatus } from './view.js';
 import type { SnapshotToolCall, ToolEvent } from './wire.js';
 
 /** What of a turn is a plain value, and replaced when it changes. */
@@ -15,7 +15,7 @@ type Growing =
   | { type: 'text' | 'reasoning'; text: GrowingText; view?: Part | undefined }
   | { type: 'tool'; view: ToolCall }
   | { type: 'agent'; turn: TurnFold; view?: Part }
-  | { type: 'message'; view: Part };
+  | { type: 'message' | 'handoff'; view: Part };
 
 const OVER: readonly TurnStatus[] = ['completed', 'failed', 'cancelled', 'paused'];
 export const isOver = (status: TurnStatus): boolean => OVER.includes(status);
@@ -116,6 +116,11 @@ export class TurnFold {
   agent(turn: TurnFold): void {
     this.#parts.push({ type: 'agent', turn });
     this.#touch();
+  }
+
+  handoff(seq: number, part: HandoffPart): void {
+    this.#add(seq, { type: 'handoff', view: part });
+    this.set(seq, { agent: part.to });
   }
 
   told(message: Message): void {

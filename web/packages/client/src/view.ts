@@ -41,7 +41,14 @@ export interface ToldPart {
   readonly type: 'message';
   readonly message: Message;
 }
-export type Part = TextPart | ToolCall | AgentPart | ToldPart;
+/** From here on another agent answers. */
+export interface HandoffPart {
+  readonly type: 'handoff';
+  readonly from: string;
+  readonly to: string;
+  readonly reason?: string;
+}
+export type Part = TextPart | ToolCall | AgentPart | ToldPart | HandoffPart;
 
 export interface Question {
   readonly questionId: string;
@@ -86,6 +93,12 @@ export interface Notice {
   readonly outageMs?: number;
 }
 
+/** An event for developers, as it came. */
+export interface Detail {
+  readonly type: 'telemetry' | 'debug_context';
+  readonly value: unknown;
+}
+
 export interface Turn {
   /** Unique in its transcript: the run's id, and its number from a run's second turn on. */
   readonly id: string;
@@ -124,6 +137,8 @@ export interface Turn {
   readonly limits: readonly { readonly limit: string; readonly message: string }[];
   readonly errors: readonly { readonly error: string; readonly code: string; readonly retryable: boolean }[];
   readonly notices: readonly Notice[];
+  /** What a server in development tells of how the turn came about; none elsewhere. */
+  readonly details?: readonly Detail[];
   /** Of a sub-agent: what it was given, and what came out of it. */
   readonly task?: string;
   readonly summary?: string;

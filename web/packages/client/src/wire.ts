@@ -112,6 +112,8 @@ export interface QuestionEvent extends EventBase {
   options: QuestionOption[];
   /** `buttons`, `select`, `multi_select`, `text` or `confirm`. */
   interactionType: string;
+  /** The step's `clarifying_questions` has it, too: the user's next message may answer it. */
+  clarifying?: boolean;
 }
 export interface QuestionAnsweredEvent extends EventBase {
   type: 'question_answered';
@@ -245,7 +247,7 @@ export interface LastTurnContextEvent extends EventBase {
   type: 'last_turn_context';
   context: Record<string, unknown>;
 }
-/** Each of them also comes as a `question`. */
+/** All that a step asks its user. Each of them also comes as a `question`. */
 export interface ClarifyingQuestionsEvent extends EventBase {
   type: 'clarifying_questions';
   questions: unknown[];
@@ -374,9 +376,23 @@ export interface Conversation {
   updatedAt: string;
 }
 
+/** What `prewarm` answers. */
+export interface Prewarmed {
+  /** Whether there was a project to read, and it was read. */
+  warmed: boolean;
+  session: Conversation;
+  /** Whether the conversation was made by this request. */
+  created: boolean;
+  /** What was read is used for so long, unless the project changes [s]. */
+  keptS: number;
+}
+
 /** A message as `conversations.messages` lists it. */
 export interface StoredMessage extends WireMessage {
   conversationId: string;
+  /** Of a result of a tool, which `include=tools` gives: its call, and the tool. */
+  toolCallId?: string;
+  toolName?: string;
   metadata: Record<string, unknown>;
   seq: number;
 }

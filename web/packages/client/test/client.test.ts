@@ -125,3 +125,21 @@ test('each call is the request that the wire names', async () => {
   listed.json(200, { items: [{ id: 'a', name: 'n', description: 'd' }], nextCursor: null });
   expect((await agents).items.map(({ name }) => name)).toEqual(['n']);
 });
+
+test('a chat is made ready before its first message', async () => {
+  const api = new ScriptedApi();
+  const client = api.client();
+  const focus = { projectId: 'w', projectName: 'Apollo', focusType: 'task', focusEntityId: 't' };
+  const answer = { warmed: true, session: { id: 'c' }, created: true, keptS: 300 };
+  const made = client.prewarm({ contextType: 'project', projectFocus: focus, agentDefinitionId: 'a' });
+  const first = await api.next();
+  expect([first.method, first.path, first.body]).toEqual([
+    'POST',
+    '/api/agent/prewarm',
+    { contextType: 'project', projectFocus: focus, agentDefinitionId: 'a' },
+  ]);
+  first.json(200, answer);
+  expect(await made).toEqual(answer);
+  void client.prewarm({ conversationId: 'c' });
+  expect((await api.next()).body).toEqual({ sessionId: 'c' });
+});

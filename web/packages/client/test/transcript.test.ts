@@ -110,6 +110,32 @@ test('a reset undoes exactly the events that it names', () => {
   expect(turn.parts.map((part) => part.type)).toEqual(['text', 'tool', 'message']);
 });
 
+test('a handoff stands where it happened, and what a development server tells is kept beside the words', () => {
+  const telemetry = { type: 'telemetry', runId: 'r', name: 'routing', data: { agent: 'ada' } };
+  const debug = { type: 'debug_context', runId: 'r', debug: { prompt: 'You answer.' } };
+  const log = numbered([
+    said('q'), telemetry, meta(), debug, token('I ask bea. '), { type: 'handoff', runId: 'r', from: 'ada', to: 'bea', reason: 'knows more' },
+    token('I know. '), { type: 'handoff', runId: 'r', from: 'bea', to: 'cyd' }, token('Me, too.'),
+  ]);
+  const turn = only(fold(log));
+  expect(turn.parts).toEqual([
+    { type: 'text', text: 'I ask bea. ' },
+    { type: 'handoff', from: 'ada', to: 'bea', reason: 'knows more' },
+    { type: 'text', text: 'I know. ' },
+    { type: 'handoff', from: 'bea', to: 'cyd' },
+    { type: 'text', text: 'Me, too.' },
+  ]);
+  expect(turn).toMatchObject({ agent: 'cyd', text: 'I ask bea. I know. Me, too.' });
+  expect(turn.details).toEqual([
+    { type: 'telemetry', value: { name: 'routing', data: { agent: 'ada' } } },
+    { type: 'debug_context', value: { prompt: 'You answer.' } },
+  ]);
+  // Taken back, the first agent goes on, and nothing is told of the other ones.
+  const reset = only(fold(numbered([...log.map(([, event]) => event), { type: 'reset', runId: 'r', discardAfter: 5, attempt: 2, reason: 'x' }])));
+  expect(reset.parts).toEqual([{ type: 'text', text: 'I ask bea. ' }]);
+  expect(reset.agent).toBe('ada');
+});
+
 test('after resets a turn is what it would be without the void events, whatever they were', () => {
   let state = 1;
   const random = (limit: number) => (state = (state * 48271) % 2147483647) % limit;
@@ -132,10 +158,12 @@ test('after resets a turn is what it would be without the void events, whatever 
           () => ({ type: 'question_answered', runId: 'r', questionId: callId, status: 'answered', answer: events.length }),
           () => ({ type: 'error', runId: 'r', error: 'e', code: `${events.length}`, retryable: true }),
           () => ({ type: 'agent_state', runId: 'r', state: 'thinking' }),
+          () => ({ type: 'handoff', runId: 'r', from: 'ada', to: `a${events.length}` }),
+          () => ({ type: 'telemetry', runId: 'r', name: 'n', data: events.length }),
           () => ({ type: 'sub_agent', status: 'started', task: 't', ...child }),
           () => ({ type: 'token', token: `s${events.length}`, ...child }),
           () => ({ type: 'reset', runId: 'r', discardAfter: safe, attempt: ++attempt, reason: 'x' }),
-        ][random(13)]!(),
+        ][random(15)]!(),
       );
       // The step that is under way begins anew now and then, and with each reset.
       if (random(8) === 0 || 'discardAfter' in events.at(-1)!) safe = events.length;
@@ -162,6 +190,13 @@ test('the last event that a reset leaves is left, and what was learnt beside the
   transcript.learn({ id: 'r', agent: null, agentDefinitionId: 'x', model: null, messageId: null, doneSeq: null } as never, 6);
   fold([[7, { type: 'reset', runId: 'r', discardAfter: 4, attempt: 2, reason: 'x' } as WireEvent]], transcript);
   expect(only(transcript)).toMatchObject({ text: 'a b ', agent: 'ada', agentDefinitionId: 'x' });
+});
+
+test('after a handoff the turn is the agent’s that took over', () => {
+  const to = (from: string, to: string) => ({ type: 'handoff', runId: 'r', from, to });
+  const log = numbered([said('q'), meta(), token('One. '), to('ada', 'grace'), token('Two. '), to('grace', 'alan'), token('Three.')]);
+  expect([3, 4, 5, 6, 7].map((end) => only(fold(log.slice(0, end))).agent)).toEqual(['ada', 'grace', 'grace', 'alan', 'alan']);
+  expect(only(fold(log)).text).toBe('One. Two. Three.');
 });
 
 test('sub-agents are turns within their parent’s, and what they say is theirs', () => {

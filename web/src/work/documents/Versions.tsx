@@ -1,15 +1,15 @@
 // What a document was: its versions, two of them compared, and back to one of them. The address holds which two.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
-import { lazy, Suspense } from 'react';
 import { api, type Schemas } from '../../api/http';
 import { useMe } from '../../api/me';
 import { Failed } from '../../ui/Failed';
+import { lazyPart } from '../../ui/lazyView';
 import { Ago, Waiting } from '../../ui/parts';
 import type { Entity } from '../board';
 import { change, documentKey, historyKey, reason, useChanged } from './document';
 
-const Changes = lazy(() => import('../../ui/editor').then((editor) => ({ default: editor.Changes })));
+const Changes = lazyPart(async () => (await import('../../ui/editor')).Changes, 'the changes');
 
 type Version = Schemas['WorkVersion'];
 
@@ -156,9 +156,7 @@ function Compared({ before, after }: { before: Version; after: Version }) {
       {isSameText ? (
         <p className="note quiet">{before.version === after.version ? 'The same version twice: choose two.' : 'Their texts are the same.'}</p>
       ) : (
-        <Suspense fallback={<Waiting what="the changes" />}>
-          <Changes before={old.content ?? ''} after={now.content ?? ''} label={name} />
-        </Suspense>
+        <Changes before={old.content ?? ''} after={now.content ?? ''} label={name} />
       )}
     </section>
   );

@@ -1,16 +1,17 @@
 // A document while it is written. It is saved for the version that it was made of; where another one is stored meanwhile, both are shown, and
 // nothing is stored or thrown away until somebody chooses.
 import { useMutation } from '@tanstack/react-query';
-import { lazy, type KeyboardEvent, Suspense, useState } from 'react';
+import { type KeyboardEvent, useState } from 'react';
 import { both, merge } from '../../consoles/merge';
 import { Dialog } from '../../ui/Dialog';
+import { lazyPart } from '../../ui/lazyView';
 import { Waiting } from '../../ui/parts';
 import type { Entity } from '../board';
 import { change, isConflict, read, reason, useChanged } from './document';
 import { type Draft, draftOf, isSame, textOf, written } from './draft';
 
-const TextEditor = lazy(() => import('./TextEditor'));
-const Changes = lazy(() => import('../../ui/editor').then((editor) => ({ default: editor.Changes })));
+const TextEditor = lazyPart(async () => (await import('./TextEditor')).default, 'the editor');
+const Changes = lazyPart(async () => (await import('../../ui/editor')).Changes, 'the changes');
 
 interface WritingProps {
   id: string;
@@ -90,7 +91,7 @@ export function Writing({ id, draft, write }: WritingProps) {
             aria-label="Title of the document"
             value={draft.text.title}
             onChange={(event) => write({ ...draft, text: { ...draft.text, title: event.target.value } })}
-          />
+        />
           <button type="submit" className="primary" disabled={mayNot}>
             Save
           </button>
@@ -107,14 +108,12 @@ export function Writing({ id, draft, write }: WritingProps) {
           </p>
         ) : null}
         {stored ? <Conflict draft={draft} stored={stored} resolve={(choice) => void resolve(choice, stored)} /> : null}
-        <Suspense fallback={<Waiting what="the editor" />}>
-          <TextEditor
-            key={count}
-            text={draft.text.content}
-            onChange={(content) => write({ ...draft, text: { ...draft.text, content } })}
-            onSave={saveIt}
-          />
-        </Suspense>
+        <TextEditor
+          key={count}
+          text={draft.text.content}
+          onChange={(content) => write({ ...draft, text: { ...draft.text, content } })}
+          onSave={saveIt}
+        />
       </form>
       {asksToLeave ? (
         <Dialog title="Throw away what you wrote?" onClose={() => askToLeave(false)}>
@@ -157,15 +156,11 @@ function Conflict({ draft, stored, resolve }: { draft: Draft; stored: Entity; re
       <div className="beside">
         <div>
           <h3>What you changed</h3>
-          <Suspense fallback={<Waiting what="the changes" />}>
-            <Changes before={draft.base.content} after={draft.text.content} label="What you changed" />
-          </Suspense>
+          <Changes before={draft.base.content} after={draft.text.content} label="What you changed" />
         </div>
         <div>
           <h3>What they changed</h3>
-          <Suspense fallback={<Waiting what="the changes" />}>
-            <Changes before={draft.base.content} after={theirs.content} label="What they changed" />
-          </Suspense>
+          <Changes before={draft.base.content} after={theirs.content} label="What they changed" />
         </div>
       </div>
       <div className="controls">

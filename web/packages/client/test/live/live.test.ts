@@ -6,7 +6,7 @@ import { createClient } from '../../src/index.js';
 import type { Client, Follower, SendOptions, Turn, WireEvent } from '../../src/index.js';
 import { browser, inPage } from './page.js';
 import { Proxy } from './proxy.js';
-import { Server, skipped } from './server.js';
+import { Server, skip, skipped } from './server.js';
 
 const QUESTION = 'Which packages need libssl3, and why?';
 const MEETINGS = Number(process.env.REJOIN_TEST_MEETINGS ?? 20);
@@ -367,7 +367,8 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
     await complete(follower, conversationId, runId);
   });
 
-  test.skipIf(!browser)(`in a browser, with the session’s cookie, through a cut${browser ? '' : ' (SKIPPED: no Chromium)'}`, async () => {
+  const noBrowser = browser ? '' : ` (${skip('there is no Chromium')})`;
+  test.skipIf(!browser)(`in a browser, with the session’s cookie, through a cut${noBrowser}`, async () => {
     const result = await inPage(
       server.url,
       `import { createClient } from '/client.js';

@@ -1,0 +1,187 @@
+//! Which requests are worked on, and when: a request takes a place only once its body has arrived. Called by `routes`.
+//!
+//! A request goes through three steps: its caller is looked up, its body arrives, its handler runs. The first and the last hold a place
+//! of `REJOIN_MAX_IN_FLIGHT`; the second one of as many others, for no longer than `arrival` allows.
+//!
+//! Invariant: no user and no project holds more than their share of either kind of place, so that whoever fills their share is
+//! refused alone (429), and others are served.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::body::{Body, HttpBody};
+use axum::extract::{FromRequestParts, Request};
+use axum::http::Method;
+use axum::http::header::AUTHORIZATION;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use uuid::Uuid;
+
+use crate::arrival;
+use crate::caller::{Caller, LookedUp};
+use crate::config::ApiConfig;
+use crate::problem::Problem;
+use crate::state::AppState;
+
+/// When there is no place for a request, it may come back after this.
+const RETRY_AFTER_S: u64 = 1;
+/// Signing in with a code is the only request whose body counts without a caller. All of them share one user's share of places.
+const NOBODY: Uuid = Uuid::nil();
+
+/// Maximum number of requests at a time: in all, of one user, and of one project.
+pub struct Places {
+    all: Arc<Semaphore>,
+    max_per_user: usize,
+    max_per_project: usize,
+    taken: Mutex<HashMap<Uuid, usize>>,
+}
+
+/// One request's place, given back when it is dropped.
+pub struct Place {
+    places: Arc<Places>,
+    _permit: OwnedSemaphorePermit,
+    counted: Option<(Uuid, Uuid)>,
+}
+
+impl Places {
+    pub fn new(config: &ApiConfig) -> Arc<Self> {
+        let share = |percent: u8| (config.max_in_flight * usize::from(percent)).div_ceil(100).max(1);
+        Arc::new(Self {
+            all: Arc::new(Semaphore::new(config.max_in_flight)),
+            max_per_user: share(config.max_in_flight_user_percent),
+            max_per_project: share(config.max_in_flight_project_percent),
+            taken: Mutex::default(),
+        })
+    }
+
+    /// A place that counts for nobody yet.
+    fn take(self: &Arc<Self>) -> Result<Place, Problem> {
+        let permit = self.all.clone().try_acquire_owned().map_err(|_| {
+            metrics::counter!("rejoin_requests_shed_total").increment(1);
+            Problem::overloaded(RETRY_AFTER_S)
+        })?;
+        Ok(Place {
+            places: self.clone(),
+            _permit: permit,
+            counted: None,
+        })
+    }
+
+    fn taken(&self) -> MutexGuard<'_, HashMap<Uuid, usize>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// Counts the place for a user and a project.
+    fn count_for(&mut self, user: Uuid, project: Uuid) -> Result<(), Problem> {
+        let mut taken = self.places.taken();
+        for (id, max, whose) in [
+            (user, self.places.max_per_user, "user"),
+            (project, self.places.max_per_project, "project"),
+        ] {
+            if taken.get(&id).copied().unwrap_or_default() >= max {
+                let detail = format!(
+                    "this {whose} has {max} requests under way, which is its share of the server; wait for their answers"
+                );
+                return Err(Problem::too_many(detail, RETRY_AFTER_S));
+            }
+        }
+        for id in [user, project] {
+            *taken.entry(id).or_default() += 1;
+        }
+        drop(taken);
+        self.counted = Some((user, project));
+        Ok(())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let Some((user, project)) = self.counted else { return };
+        let mut taken = self.places.taken();
+        for id in [user, project] {
+            if let Some(count) = taken.get_mut(&id) {
+                *count -= 1;
+                if *count == 0 {
+                    taken.remove(&id);
+                }
+            }
+        }
+    }
+}
+
+/// Looks up who sends the request, waits for its body of at most `max_bytes`, and gives it a place if `works`. The handler finds the
+/// caller, or why there is none, in the request.
+pub async fn admit(
+    state: &AppState,
+    request: Request,
+    works: bool,
+    max_bytes: usize,
+) -> Result<(Request, Option<Place>), Problem> {
+    let mut place = state.working.take()?;
+    let (mut parts, body) = request.into_parts();
+    let found = Caller::from_request_parts(&mut parts, state).await;
+    let counts_for = found.as_ref().ok().map(|caller| (caller.user_id, caller.project_id));
+    let is_sign_in = parts.method == Method::POST
+        && parts.uri.path() == crate::caller::SESSION_PATH
+        && !parts.headers.contains_key(AUTHORIZATION);
+    parts.extensions.insert(LookedUp(found));
+    let (user, project) = match counts_for {
+        Some(ids) => ids,
+        None if is_sign_in => (NOBODY, NOBODY),
+        // The handler refuses it, or needs no caller; either way it reads no body.
+        None => return Ok((Request::from_parts(parts, Body::empty()), Some(place))),
+    };
+    let mut body = body;
+    if !body.is_end_stream() {
+        drop(place);
+        let mut arriving = state.arriving.take()?;
+        arriving.count_for(user, project)?;
+        body = Body::from(arrival::whole(&parts.headers, body, max_bytes, &state.config).await?);
+        drop(arriving);
+        place = state.working.take()?;
+    }
+    let request = Request::from_parts(parts, body);
+    if !works {
+        return Ok((request, None));
+    }
+    place.count_for(user, project)?;
+    Ok((request, Some(place)))
+}
+
+#[cfg(test)]
+mod tests {
+    use rejoin_shared::config::DatabaseArgs;
+
+    use super::*;
+
+    #[test]
+    fn a_user_and_a_project_have_a_share_of_the_places_and_give_them_back() {
+        let mut config = ApiConfig::new(DatabaseArgs::new("postgres://nowhere"));
+        (
+            config.max_in_flight,
+            config.max_in_flight_user_percent,
+            config.max_in_flight_project_percent,
+        ) = (8, 25, 50);
+        let places = Places::new(&config);
+        let [ann, bob, carl, project, another] = [(); 5].map(|()| Uuid::now_v7());
+        let take = |user: Uuid, project: Uuid| {
+            let mut place = places.take()?;
+            place.count_for(user, project).map(|()| place)
+        };
+        let mut held: Vec<Place> = [ann, ann, bob, bob]
+            .map(|user| take(user, project).ok().unwrap())
+            .into();
+        for (user, whose) in [(ann, "this user has 2 "), (carl, "this project has 4 ")] {
+            let refused = take(user, project).err().unwrap();
+            assert!(refused.detail.starts_with(whose), "{}", refused.detail);
+            assert_eq!((refused.code, refused.retry_after_s), ("too_many_requests", Some(1)));
+        }
+        held.push(take(carl, another).ok().unwrap());
+        held.remove(0);
+        held.push(take(ann, project).ok().unwrap());
+        drop(held);
+        assert!(places.taken().is_empty());
+        assert_eq!(places.all.available_permits(), 8);
+    }
+}

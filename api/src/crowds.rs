@@ -1,0 +1,195 @@
+//! How many connections there may be: in all, below the number of files that the process may have open, and of one address. Called by
+//! `connections` before anything is read of a connection.
+//!
+//! Invariant: connections never take the file descriptors that the process keeps back for its database, its files and its requests.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tracing::{info, warn};
+
+use crate::config::ApiConfig;
+use crate::proxies::{self, Proxy};
+
+/// Bits of an IPv6 address that one subscriber has: whoever has them has all addresses behind them.
+const IPV6_PREFIX: u32 = 64;
+/// One address has at most this part of all connections, whatever the setting says.
+const ADDRESS_PART: usize = 4;
+
+/// Raises the number of files that this process may have open to what the system lets it have.
+pub fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current == limit.maximum {
+        return;
+    }
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => info!(files = limit.maximum, "raised the limit of open files"),
+        Err(error) => warn!(%error, "raising the limit of open files failed"),
+    }
+}
+
+/// Counts connections.
+pub struct Crowds {
+    max: usize,
+    max_per_address: usize,
+    proxies: Vec<Proxy>,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    all: usize,
+    by_address: HashMap<IpAddr, usize>,
+}
+
+/// One connection, counted until it is dropped.
+pub struct Admitted {
+    crowds: Arc<Crowds>,
+    /// None: a trusted proxy's.
+    address: Option<IpAddr>,
+}
+
+impl Admitted {
+    /// Whether a trusted proxy is at the other end.
+    pub fn is_proxy(&self) -> bool {
+        self.address.is_none()
+    }
+}
+
+impl Crowds {
+    pub fn new(config: &ApiConfig) -> Arc<Self> {
+        let files = getrlimit(Resource::Nofile).current;
+        let files = files.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX));
+        let max = room(files, config.reserved_files).min(config.max_connections);
+        if max < config.max_connections {
+            info!(
+                connections = max,
+                wanted = config.max_connections,
+                "fewer connections than wanted: the limit of open files is {files}"
+            );
+        }
+        Arc::new(Self {
+            max,
+            max_per_address: (max / ADDRESS_PART).max(1).min(config.max_connections_per_address),
+            proxies: config.trusted_proxies.clone(),
+            open: Mutex::default(),
+        })
+    }
+
+    /// None: there are too many already.
+    pub fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Admitted> {
+        let address = (!proxies::trusts(&self.proxies, peer)).then(|| counted_as(peer));
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.all >= self.max {
+            return refused("all");
+        }
+        if let Some(address) = address {
+            let count = open.by_address.entry(address).or_default();
+            if *count >= self.max_per_address {
+                return refused("address");
+            }
+            *count += 1;
+        }
+        open.all += 1;
+        Some(Admitted {
+            crowds: self.clone(),
+            address,
+        })
+    }
+}
+
+fn refused(bound: &'static str) -> Option<Admitted> {
+    metrics::counter!("rejoin_connections_refused_total", "bound" => bound).increment(1);
+    None
+}
+
+/// Connections that leave `reserved` files to the process, or half of its files where it has few.
+fn room(files: usize, reserved: usize) -> usize {
+    files.saturating_sub(reserved).max(files / 2).max(1)
+}
+
+fn counted_as(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => {
+            Ipv6Addr::from_bits(address.to_bits() >> (128 - IPV6_PREFIX) << (128 - IPV6_PREFIX)).into()
+        }
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        let mut open = self.crowds.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.all -= 1;
+        let Some(address) = self.address else { return };
+        if let Some(count) = open.by_address.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                open.by_address.remove(&address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rejoin_shared::config::DatabaseArgs;
+
+    use super::*;
+
+    fn crowds(max: usize, per_address: usize) -> Arc<Crowds> {
+        let mut config = ApiConfig::new(DatabaseArgs::new("postgres://nowhere"));
+        (config.max_connections, config.max_connections_per_address) = (max, per_address);
+        Crowds::new(&config)
+    }
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn an_address_has_a_bounded_number_of_connections_and_trusted_proxies_as_many_as_there_are() {
+        let crowds = crowds(12, 2);
+        let one = ip("192.0.2.1");
+        let held = [crowds.admit(one).unwrap(), crowds.admit(one).unwrap()];
+        assert!(crowds.admit(one).is_none());
+        assert!(
+            crowds.admit(ip("::ffff:192.0.2.1")).is_none(),
+            "the same address, as IPv6 writes it"
+        );
+        let network = [
+            crowds.admit(ip("2001:db8::1")).unwrap(),
+            crowds.admit(ip("2001:db8::2:1")).unwrap(),
+        ];
+        assert!(crowds.admit(ip("2001:db8::3")).is_none(), "the same subscriber");
+        let proxied: Vec<Admitted> = (0..8).map(|_| crowds.admit(ip("127.0.0.1")).unwrap()).collect();
+        assert!(proxied.iter().all(Admitted::is_proxy));
+        assert!(
+            crowds.admit(ip("192.0.2.2")).is_none(),
+            "there are as many as there may be"
+        );
+        drop((held, network, proxied));
+        let open = crowds.open.lock().unwrap();
+        assert_eq!((open.all, open.by_address.len()), (0, 0));
+    }
+
+    #[test]
+    fn one_address_never_has_all_connections() {
+        let crowds = crowds(8, 1_000);
+        let held: Vec<Option<Admitted>> = (0..3).map(|_| crowds.admit(ip("192.0.2.1"))).collect();
+        assert_eq!(held.iter().flatten().count(), 2);
+    }
+
+    #[test]
+    fn files_are_kept_back_for_the_process() {
+        assert_eq!(room(20_000, 256), 19_744);
+        assert_eq!(room(300, 256), 150);
+        assert_eq!(room(usize::MAX, 256), usize::MAX - 256);
+    }
+}

@@ -1,0 +1,145 @@
+//! `/api/calendar-events/{id}/entities`: the entities of the work graph that an event of a calendar belongs to, such as the task that is done then, or
+//! the event of a project that it is.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use chrono::{DateTime, Utc};
+use rejoin_outside::calendar::events;
+use rejoin_outside::calendar::links::{self, LinkedEntity, LinkedEvent, MAX_ENTITIES};
+use rejoin_shared::graph;
+use rejoin_shared::work::entities;
+use serde::Serialize;
+use sqlx::PgConnection;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::extract::Segments;
+use crate::problem::{Problem, ProblemBody, Refused};
+use crate::state::AppState;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(link, unlink))
+}
+
+/// An entity that an event belongs to
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = EntityOfEvent)]
+pub struct EntityBody {
+    pub id: Uuid,
+    /// `task`, `milestone`, `event`, …
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub name: String,
+}
+
+impl From<LinkedEntity> for EntityBody {
+    fn from(entity: LinkedEntity) -> Self {
+        Self {
+            id: entity.id,
+            kind: entity.kind,
+            name: entity.name,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = EntitiesOfEvent)]
+pub struct EntityList {
+    /// In the order in which they were linked
+    pub items: Vec<EntityBody>,
+}
+
+/// An event of the caller's calendars that belongs to an entity
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = EventOfEntity)]
+pub struct EventBody {
+    pub id: Uuid,
+    pub calendar_id: Uuid,
+    pub title: String,
+    pub starts_at: DateTime<Utc>,
+    pub ends_at: DateTime<Utc>,
+}
+
+impl From<LinkedEvent> for EventBody {
+    fn from(event: LinkedEvent) -> Self {
+        Self {
+            id: event.id,
+            calendar_id: event.calendar_id,
+            title: event.title,
+            starts_at: event.starts_at,
+            ends_at: event.ends_at,
+        }
+    }
+}
+
+/// Refuses an event that the caller has not.
+async fn seen(db: &mut PgConnection, caller: &Caller, id: Uuid) -> Result<(), Problem> {
+    let event = events::locked(db, caller.owner(), id).await?;
+    match event.filter(|event| !event.is_deleted) {
+        Some(_) => Ok(()),
+        None => Err(Problem::not_found("event_not_found", "The event")),
+    }
+}
+
+/// The entities of the work graph that an event belongs to
+#[utoipa::path(get, path = "/api/calendar-events/{id}/entities", tag = "calendar events",
+    params(("id" = Uuid, Path, description = "The event")),
+    responses((status = 200, description = "All of them", body = EntityList), Refused))]
+async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+) -> Result<Json<EntityList>, Problem> {
+    let mut db = caller.walled(&state).await?;
+    seen(&mut db, &caller, id).await?;
+    let items = links::entities_of(&mut *db, caller.owner(), id).await?;
+    let items = items.into_iter().map(EntityBody::from).collect();
+    Ok(Json(EntityList { items }))
+}
+
+/// Link an event with an entity of the work graph. Doing it again changes nothing
+#[utoipa::path(put, path = "/api/calendar-events/{id}/entities/{entity}", tag = "calendar events",
+    params(("id" = Uuid, Path, description = "The event"), ("entity" = Uuid, Path, description = "The task, milestone, event, … of the work graph")),
+    responses((status = 204, description = "They are linked"),
+        (status = 409, description = "The event belongs to 50 entities already", body = ProblemBody, content_type = "application/problem+json"),
+        Refused))]
+async fn link(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((id, entity)): Segments<(Uuid, Uuid)>,
+) -> Result<StatusCode, Problem> {
+    let mut db = caller.walled(&state).await?;
+    seen(&mut db, &caller, id).await?;
+    match entities::get_any(&mut db, caller.project_id, entity).await {
+        Ok(_) => {}
+        Err(graph::Error::NotFound { .. }) => return Err(Problem::not_found("not_found", "The entity")),
+        Err(error) => return Err(error.into()),
+    }
+    if !links::link(&mut db, caller.owner(), id, entity).await? {
+        let detail = format!("An event belongs to at most {MAX_ENTITIES} entities. Unlink one first.");
+        return Err(Problem::conflict("too_many_entities", detail));
+    }
+    db.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Take the link between an event and an entity away
+#[utoipa::path(delete, path = "/api/calendar-events/{id}/entities/{entity}", tag = "calendar events",
+    params(("id" = Uuid, Path, description = "The event"), ("entity" = Uuid, Path, description = "The entity")),
+    responses((status = 204, description = "They are not linked"), Refused))]
+async fn unlink(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((id, entity)): Segments<(Uuid, Uuid)>,
+) -> Result<StatusCode, Problem> {
+    let mut db = caller.walled(&state).await?;
+    seen(&mut db, &caller, id).await?;
+    links::unlink(&mut *db, caller.owner(), id, entity).await?;
+    db.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,100 @@
+//! Queries that were learned from the caller's questions: to see them, and to forget one.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use chrono::{DateTime, Utc};
+use rejoin_shared::query_patterns::{self, Learned};
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::extract::{PageParams, Params, Segments, page};
+use crate::problem::{Problem, Refused};
+use crate::state::AppState;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(forget))
+}
+
+/// A query that answered a question of the caller's
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QueryPatternBody {
+    pub id: Uuid,
+    pub data_source_id: Uuid,
+    /// Null: the source's own
+    pub database: Option<String>,
+    /// It is forgotten with this conversation
+    pub conversation_id: Option<Uuid>,
+    /// The question
+    pub asked: String,
+    pub query: String,
+    /// What agents of others in the project may be told: the query without values and comments
+    pub pattern: String,
+    /// In how many runs it was the query that succeeded last
+    pub times: i32,
+    pub learned_at: DateTime<Utc>,
+}
+
+impl From<Learned> for QueryPatternBody {
+    fn from(learned: Learned) -> Self {
+        Self {
+            id: learned.id,
+            data_source_id: learned.data_source_id,
+            database: Some(learned.database).filter(|database| !database.is_empty()),
+            conversation_id: learned.conversation_id,
+            asked: learned.asked,
+            query: learned.query,
+            pattern: learned.pattern,
+            times: learned.times,
+            learned_at: learned.learned_at,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QueryPatternPage {
+    pub items: Vec<QueryPatternBody>,
+    pub next_cursor: Option<String>,
+}
+
+/// The queries that were learned from the caller's questions, the newest first
+#[utoipa::path(get, path = "/api/projects/{p}/query-patterns", tag = "query patterns",
+    params(PageParams, ("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "A page", body = QueryPatternPage), Refused))]
+async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(project_id): Segments<Uuid>,
+    Params(params): Params<PageParams>,
+) -> Result<Json<QueryPatternPage>, Problem> {
+    caller.in_project(project_id)?;
+    let limit = params.limit(&state)?;
+    let mut db = caller.walled(&state).await?;
+    let rows = query_patterns::list(&mut *db, caller.owner(), params.after()?, limit + 1).await?;
+    let (items, next_cursor) = page(rows, limit, |row| (row.learned_at, row.id), QueryPatternBody::from);
+    Ok(Json(QueryPatternPage { items, next_cursor }))
+}
+
+/// Forget a query that was learned: no agent is told of it any more
+#[utoipa::path(delete, path = "/api/projects/{p}/query-patterns/{id}", tag = "query patterns",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The query")),
+    responses((status = 204, description = "Gone"), Refused))]
+async fn forget(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<StatusCode, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = caller.walled(&state).await?;
+    if !query_patterns::forget(&mut *db, caller.owner(), id).await? {
+        return Err(Problem::not_found("query_pattern_not_found", "The query"));
+    }
+    db.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}

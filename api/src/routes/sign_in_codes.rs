@@ -1,0 +1,57 @@
+//! `POST /api/sign-in-codes`: a code with which a browser signs in once, so that no link has to hold an API key.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use chrono::{DateTime, Utc};
+use rejoin_shared::auth::Kind;
+use rejoin_shared::sign_in;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::caller::Caller;
+use crate::problem::{Problem, Refused};
+use crate::proxies::Origin;
+use crate::state::AppState;
+
+/// Making one lets its holder do what the caller may do anyway.
+pub const PATH: &str = "/api/sign-in-codes";
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(create))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SignInCode {
+    /// For `POST /api/session`. It is told now, and never again
+    pub code: String,
+    /// The page's address that signs a browser in with it
+    pub url: String,
+    /// When it is good for nothing any more: ten minutes from now
+    pub expires_at: DateTime<Utc>,
+}
+
+/// Make a code that signs a browser in, once, as the user of the API key
+#[utoipa::path(post, path = "/api/sign-in-codes", tag = "callers",
+    responses((status = 201, description = "Made", body = SignInCode), Refused))]
+async fn create(
+    State(state): State<AppState>,
+    caller: Caller,
+    Origin(origin): Origin,
+) -> Result<(StatusCode, Json<SignInCode>), Problem> {
+    let key_id = caller.credential.key_id().filter(|_| caller.shown_in == Kind::Key);
+    let Some(key_id) = key_id else {
+        let detail = "sign-in codes are made with an API key; a session or a token can't make one";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "key_needed", detail));
+    };
+    let made = sign_in::create(&state.db.sql, &caller, key_id).await?;
+    let body = SignInCode {
+        url: format!("{origin}/#code={}", made.code),
+        code: made.code,
+        expires_at: made.expires_at,
+    };
+    Ok((StatusCode::CREATED, Json(body)))
+}

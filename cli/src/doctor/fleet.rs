@@ -1,0 +1,176 @@
+//! What API and worker processes need of the database: roles that row-level security binds, connections enough; and whether a worker
+//! lives.
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Parser;
+use rejoin_shared::config::DatabaseArgs;
+use rejoin_shared::db::{Db, Role, Unfit};
+use rejoin_shared::queue::lease;
+use sqlx::{Connection, PgConnection, Row};
+
+use super::{ANSWER_LIMIT, Check, Finding, good, lacking};
+
+/// A worker that has given no sign of life for so many heartbeats is not healthy.
+const MISSED_BEATS: u64 = 3;
+
+/// How a process of the fleet would be set up here.
+#[derive(Parser)]
+struct Settings {
+    #[command(flatten)]
+    database: DatabaseArgs,
+    #[arg(long, env = "REJOIN_HEARTBEAT_MS", default_value_t = lease::HEARTBEAT.as_millis() as u64)]
+    heartbeat_ms: u64,
+}
+
+impl Settings {
+    fn of(url: &str) -> Self {
+        Self::try_parse_from(["rejoin", "--database-url", url]).unwrap_or_else(|_| Self {
+            database: DatabaseArgs::new(url),
+            heartbeat_ms: lease::HEARTBEAT.as_millis() as u64,
+        })
+    }
+}
+
+/// Whether API and workers would work behind row-level security, each with what it lacks.
+pub(super) async fn row_security(connection: &mut PgConnection, url: &str) -> Result<Vec<Finding>> {
+    let args = Settings::of(url).database;
+    let mut findings: Vec<Finding> = Vec::new();
+    for (role, name, whose) in [
+        (Role::App, "rejoin_app", "API processes"),
+        (Role::Worker, "rejoin_worker", "workers"),
+    ] {
+        let may: Option<bool> =
+            sqlx::query_scalar("select pg_has_role(session_user, oid, 'member') from pg_roles where rolname = $1")
+                .bind(name)
+                .fetch_optional(&mut *connection)
+                .await?;
+        if may == Some(false) {
+            let found = format!("the login of DATABASE_URL does not have the role {name}: {whose} can't use it");
+            findings.push(lacking(
+                Check::Database,
+                false,
+                found,
+                format!("fine if {whose} have a login of their own"),
+            ));
+            continue;
+        }
+        let finding = match Db::inspect(&args, "rejoin-doctor", role).await {
+            Ok(()) => good(
+                Check::Database,
+                format!("{whose} work as {name}, behind row-level security"),
+            ),
+            Err(Unfit::RowSecurity(lack)) => lacking(Check::Database, true, lack.to_string(), lack.advice()),
+            Err(unfit @ (Unfit::Url(_) | Unfit::Connect(_) | Unfit::Session(_) | Unfit::Role { .. })) => {
+                let found = format!("{whose} can't work: {:#}", anyhow::Error::new(unfit));
+                lacking(Check::Database, true, found, "see docs/RECOVERY.md and docs/POOLERS.md")
+            }
+        };
+        // What both lack is said once.
+        if !findings.iter().any(|earlier| earlier.found == finding.found) {
+            findings.push(finding);
+        }
+    }
+    Ok(findings)
+}
+
+/// Whether all processes that are there could use all connections that they may.
+pub(super) async fn connections(connection: &mut PgConnection) -> Result<Option<Finding>> {
+    let args = Settings::of("postgres://").database;
+    // One more listens.
+    let each = i64::from(args.db_connections) + i64::try_from(args.db_hot_connections).unwrap_or(i64::MAX) + 1;
+    let row = sqlx::query(
+        "select current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint,
+                (select count(*) from pg_stat_activity where application_name = 'rejoin-api'),
+                (select count(*) from pg_stat_activity where application_name = 'rejoin-worker'),
+                (select count(*) from queue.workers where seen_at > now() - make_interval(secs => 60))",
+    )
+    .fetch_one(connection)
+    .await?;
+    let (usable, of_apis, of_workers, known): (i64, i64, i64, i64) =
+        (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
+    let at_least = |connections: i64| (connections + each - 1) / each;
+    Ok(fits(usable, at_least(of_apis) + known.max(at_least(of_workers)), each))
+}
+
+fn fits(usable: i64, processes: i64, each: i64) -> Option<Finding> {
+    let wanted = processes * each;
+    (wanted > usable).then(|| {
+        let found = format!(
+            "{processes} processes of the fleet may open {wanted} connections ({each} each), and the database admits {usable}"
+        );
+        let todo = "raise max_connections, or lower REJOIN_DB_CONNECTIONS and REJOIN_DB_HOT_CONNECTIONS of each process \
+                    (docs/CONFIGURATION.md)";
+        lacking(Check::Database, false, found, todo)
+    })
+}
+
+/// Whether a worker of this machine gives signs of life.
+pub(super) async fn worker(url: Option<&str>, host: Option<&str>) -> Finding {
+    let check = Check::Worker;
+    let Some(url) = url else {
+        return lacking(
+            check,
+            true,
+            "no DATABASE_URL to find workers in",
+            "export DATABASE_URL=…",
+        );
+    };
+    let here = rejoin_worker::services::hostname();
+    let host = host.unwrap_or(&here);
+    let asked = async {
+        let mut connection = PgConnection::connect(url).await?;
+        sqlx::query_scalar::<_, f64>(
+            "select extract(epoch from now() - seen_at)::float8 from queue.workers where hostname = $1 order by 1 limit 1",
+        )
+        .bind(host)
+        .fetch_optional(&mut connection)
+        .await
+    };
+    let limit = Duration::from_millis(Settings::of(url).heartbeat_ms * MISSED_BEATS);
+    let todo = "look at its log; a worker that hangs is to be killed: its runs go on elsewhere";
+    match tokio::time::timeout(ANSWER_LIMIT, asked).await {
+        Err(_) => lacking(
+            check,
+            true,
+            format!("the database gives no answer within {ANSWER_LIMIT:?}"),
+            "rejoin doctor",
+        ),
+        Ok(Err(error)) => lacking(
+            check,
+            true,
+            format!("workers can't be looked for: {error}"),
+            "rejoin doctor",
+        ),
+        Ok(Ok(None)) => lacking(
+            check,
+            true,
+            format!("no worker of {host} is there"),
+            "start one: rejoin worker",
+        ),
+        Ok(Ok(Some(ago_s))) if ago_s > limit.as_secs_f64() => {
+            let found = format!("the worker of {host} gave its last sign of life {ago_s:.0} s ago");
+            lacking(check, true, found, todo)
+        }
+        Ok(Ok(Some(ago_s))) => good(
+            check,
+            format!("a worker of {host} gave a sign of life {ago_s:.0} s ago"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_with_too_few_connections_is_told_with_both_numbers() {
+        assert!(fits(97, 5, 17).is_none());
+        let told = fits(97, 6, 17).unwrap();
+        assert!(
+            told.found.contains("6 processes")
+                && told.found.contains("102 connections")
+                && told.found.contains("admits 97")
+        );
+    }
+}

@@ -1,0 +1,46 @@
+//! `rejoin sign-in`: an address that signs a browser in once, so that no address has to hold the API key. `dev` prints one, too.
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use crate::{
+    args::Global,
+    client::Client,
+    current::{self, Access},
+    exit::Exit,
+    out::Out,
+};
+
+const PATH: &str = "/api/sign-in-codes";
+
+/// Print an address that signs a browser in, as the user of your API key.
+///
+/// It works once, within ten minutes. Where the browser is signed in as somebody else, the page asks first.
+///
+/// Examples:
+///   rejoin sign-in
+///   xdg-open "$(rejoin sign-in)"
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {}
+
+/// # Errors
+/// The API can't be reached, or refuses.
+pub async fn run(global: &Global, _args: Args, out: Out) -> Result<Exit> {
+    let url = address(current::access(global)?).await?;
+    match out.is_json() {
+        true => out.json(&json!({ "url": url }))?,
+        false => out.line(&url)?,
+    }
+    Ok(Exit::Done)
+}
+
+/// An address of the page, under the one by which we reach the API, with a new code.
+///
+/// # Errors
+/// The API can't be reached, or refuses.
+pub async fn address(access: Access) -> Result<String> {
+    let base = access.url.trim_end_matches('/').to_owned();
+    let made = Client::new(access)?.post(PATH, &json!({})).await?;
+    let code = made["code"].as_str().context("the API's answer holds no code")?;
+    Ok(format!("{base}/#code={code}"))
+}

@@ -1,0 +1,2 @@
+-- Codes that nobody has used are lost; they are good for minutes only.
+drop table kb.sign_in_codes;

@@ -1,0 +1,2 @@
+-- Loses the queries that were learned.
+drop table kb.query_patterns;

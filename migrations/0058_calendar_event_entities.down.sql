@@ -1,0 +1,1 @@
+drop table kb.calendar_event_entities;

@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# Builds the container image and tries it: its size, its user, the README's first question, a drain. Needs root on Debian, and installs
+# podman. Where the base images can't be pulled, stand-ins are made: Debian's by debootstrap, Rust's of that and this machine's toolchain;
+# what is tried is then this Dockerfile over the same Debian and the same compiler, not those publishers' images.
+#
+# Some kernels do not let containers change limits or cgroups: `runc` with limits below the machine's own works where podman's default
+# does not.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+MAX_IMAGE_MB=150
+WORK=${WORK:-.cache/image}
+IMAGE=localhost/rejoin:test
+RUN_LIMITS=(--ulimit nofile=4096:4096 --ulimit nproc=4096:4096)
+
+for program in podman buildah runc debootstrap; do
+    have "$program" || { can_apt && apt_install "$program"; } || die "$program is missing"
+done
+mkdir -p "$WORK"
+
+base_of() { sed -n 's/^FROM \([^ ]*\).*/\1/p' Dockerfile | grep -v '^scratch$' | head -n 1; }
+
+# Whether this machine's package settings are to be in a stand-in: where it fetches from, and whom it trusts.
+copy_package_settings() {
+    local root=$1 file
+    for file in /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources /etc/apt/apt.conf.d/99* /etc/pip.conf /etc/npmrc "$HOME/.npmrc" \
+        /etc/ssl/certs/ca-certificates.crt; do
+        [ ! -f "$file" ] || install -D -m 644 "$file" "$root$file"
+    done
+}
+
+# Makes the image that the build stage begins with, where it can't be pulled.
+make_base() {
+    local name=$1 root=$WORK/rust-root sysroot
+    say "the image $name can't be pulled: making a stand-in of Debian's packages and $(rustc --version)"
+    if [ ! -f "$root/.complete" ]; then
+        rm -rf "$root"
+        debootstrap --variant=minbase --include=ca-certificates,gcc,libc6-dev bookworm "$root" >"$WORK/debootstrap.log"
+        copy_package_settings "$root"
+        sysroot=$(rustc --print sysroot)
+        mkdir -p "$root/usr/local/rustup" "$root/usr/local/cargo"
+        cp -a "$sysroot/." "$root/usr/local/rustup/"
+        # Documentation is most of a toolchain.
+        rm -rf "$root/usr/local/rustup/share/doc"
+        touch "$root/.complete"
+    fi
+    local container
+    container=$(buildah from scratch)
+    buildah add --quiet "$container" "$root" / >/dev/null
+    buildah config --env PATH=/usr/local/rustup/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+        --env CARGO_HOME=/usr/local/cargo "$container"
+    buildah commit --quiet "$container" "$name" >/dev/null
+    buildah rm "$container" >/dev/null
+}
+
+base=$(base_of)
+buildah inspect --type image "docker.io/library/$base" >/dev/null 2>&1 ||
+    timeout 60 buildah pull --quiet "docker.io/library/$base" >/dev/null 2>&1 ||
+    make_base "docker.io/library/$base"
+
+say "building the image"
+# With chroot isolation nothing of the kernel's is needed; the cache of a build stays in buildah's own folder.
+buildah build --isolation chroot --layers --pull-never --tag "$IMAGE" .
+
+bytes=$(podman image inspect --format '{{.Size}}' "$IMAGE")
+megabytes=$((bytes / 1000000))
+user=$(podman image inspect --format '{{.User}}' "$IMAGE")
+say "size: $megabytes MB; user: $user"
+[ "$megabytes" -lt "$MAX_IMAGE_MB" ] || die "the image has $megabytes MB, $MAX_IMAGE_MB are allowed"
+[ "$user" = 10001:10001 ] || die "the image runs as $user"
+
+# A database on this machine, reached by its socket.
+source scripts/postgres.sh
+setup_postgres
+pg_dir=$(mktemp -d /tmp/rejoin-image.XXXXXX)
+started=()
+cleanup() {
+    local name
+    for name in "${started[@]}"; do
+        podman rm --force --time 5 "$name" >/dev/null 2>&1 || true
+    done
+    postgres_stop "$pg_dir"
+}
+trap cleanup EXIT
+url=$(postgres_start "$pg_dir")
+# The container's user is another one.
+chmod 755 "$pg_dir"
+
+run() { podman --runtime runc run --network host --volume "$pg_dir:$pg_dir" "${RUN_LIMITS[@]}" --env "DATABASE_URL=$url" "$@"; }
+
+say "rejoin dev, in a container, over a database outside"
+started+=(rejoin-image-dev)
+run --detach --name rejoin-image-dev "$IMAGE" dev --port 7463 --json >/dev/null
+ready=
+for _ in $(seq 240); do
+    ready=$(podman logs rejoin-image-dev 2>/dev/null | grep -m 1 '^{' || true)
+    [ -z "$ready" ] || break
+    sleep 0.5
+done
+[ -n "$ready" ] || {
+    podman logs rejoin-image-dev >&2
+    die "rejoin dev did not become ready"
+}
+field() { python3 -c 'import json, sys; print(json.loads(sys.argv[1])[sys.argv[2]])' "$ready" "$1"; }
+key=$(field apiKey)
+say "the README's question"
+answer=$(podman exec --env "REJOIN_API_KEY=$key" --env REJOIN_URL=http://127.0.0.1:7463 rejoin-image-dev rejoin chat "Which packages need libssl3, and why?")
+printf '%s\n' "$answer"
+grep -qi libssl3 <<<"$answer" || die "the answer names no libssl3"
+curl -sf -H 'accept: text/html' http://127.0.0.1:7463/ | grep -q '<div id="root"' || die "the web app is not in the image"
+say "search by meaning"
+project=$(field projectId)
+for _ in $(seq 240); do
+    found=$(curl -sf -H "authorization: Bearer $key" "http://127.0.0.1:7463/api/projects/$project/graph/search?mode=semantic&limit=3&query=burn+discs" || true)
+    ! grep -q '"score"' <<<"$found" || break
+    sleep 0.5
+done
+grep -q '"score"' <<<"$found" || die "search by meaning finds nothing: $found"
+say "a drain"
+podman stop --time 40 rejoin-image-dev >/dev/null
+code=$(podman inspect --format '{{.State.ExitCode}}' rejoin-image-dev)
+[ "$code" = 0 ] || die "after SIGTERM it ended with $code"
+say "the image works"

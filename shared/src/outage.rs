@@ -1,0 +1,92 @@
+//! What is logged about something that fails again and again: once that it does, with every cause; once that it works again.
+
+use std::error::Error;
+use std::fmt::{self, Display, Formatter};
+
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+/// Causes of one error that are printed at most.
+const MAX_CAUSES: usize = 10;
+
+/// An error with all its causes: `a statement failed: db error: FATAL: the database system is starting up`.
+pub struct Causes<'a>(pub &'a (dyn Error + 'a));
+
+impl Display for Causes<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut said = self.0.to_string();
+        f.write_str(&said)?;
+        let mut cause = self.0.source();
+        for _ in 0..MAX_CAUSES {
+            let Some(error) = cause else { break };
+            let text = error.to_string();
+            // Many errors print their cause themselves.
+            if !said.contains(&text) {
+                write!(f, ": {text}")?;
+                said = text;
+            }
+            cause = error.source();
+        }
+        Ok(())
+    }
+}
+
+/// Work that is repeated, and what was logged about its failures.
+pub struct Outage {
+    what: &'static str,
+    since: Option<Instant>,
+}
+
+impl Outage {
+    /// `what` begins the log lines: "claiming".
+    pub const fn of(what: &'static str) -> Self {
+        Self { what, since: None }
+    }
+
+    /// The work failed. Only the first failure in a row is a warning.
+    pub fn failed(&mut self, cause: impl Display) {
+        let what = self.what;
+        if self.since.is_some() {
+            debug!(error = %cause, "{what} failed again");
+            return;
+        }
+        self.since = Some(Instant::now());
+        warn!(error = %cause, "{what} failed; trying again until it works");
+    }
+
+    /// The work succeeded.
+    pub fn over(&mut self) {
+        if let Some(since) = self.since.take() {
+            let what = self.what;
+            info!(after_s = since.elapsed().as_secs_f64(), "{what} works again");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{text}")]
+    struct Failed {
+        text: &'static str,
+        source: Option<Box<Failed>>,
+    }
+
+    fn failed(text: &'static str, source: Option<Failed>) -> Failed {
+        let source = source.map(Box::new);
+        Failed { text, source }
+    }
+
+    #[test]
+    fn an_error_is_printed_with_its_causes_and_none_of_them_twice() {
+        let root = failed("connection refused", None);
+        let middle = failed("connecting failed: connection refused", Some(root));
+        let error = failed("a statement failed", Some(middle));
+        assert_eq!(
+            Causes(&error).to_string(),
+            "a statement failed: connecting failed: connection refused"
+        );
+    }
+}

@@ -1,0 +1,52 @@
+//! In a conversation that is about one project of the work graph, that project and what belongs to it is all of the work graph that there
+//! is, for the general tools as for those of the work graph. Objects of other types are there as ever.
+//!
+//! Invariant: of what is outside, nothing is read, changed or named, nor is it told whether it is there.
+
+use std::collections::HashSet;
+
+use uuid::Uuid;
+
+use super::told;
+use crate::graph::bounds::Bounds;
+use crate::graph::objects::Object;
+use crate::tools::{ToolContext, ToolError};
+use crate::work::{self, Kind};
+
+/// None: there is no focus, and all of the space's graph is there.
+pub(super) fn bounds(context: &ToolContext) -> Option<Bounds> {
+    context.focus.as_ref().map(|focus| work::bounds(focus.project_id))
+}
+
+/// Of these objects, those that are not there for the call.
+pub(super) async fn outside(context: &ToolContext, ids: &[Uuid]) -> Result<HashSet<Uuid>, ToolError> {
+    match bounds(context) {
+        None => Ok(HashSet::new()),
+        Some(bounds) => bounds.outside(&context.db, context.project_id, ids).await.map_err(told),
+    }
+}
+
+/// Whether an object, living or deleted, is not there for the call.
+pub(super) async fn hides(context: &ToolContext, id: Uuid) -> Result<bool, ToolError> {
+    Ok(outside(context, &[id]).await?.contains(&id))
+}
+
+/// Those that are there for the call.
+pub(super) async fn inside(context: &ToolContext, mut objects: Vec<Object>) -> Result<Vec<Object>, ToolError> {
+    let ids: Vec<Uuid> = objects.iter().map(|object| object.id).collect();
+    let outside = outside(context, &ids).await?;
+    objects.retain(|object| !outside.contains(&object.id));
+    Ok(objects)
+}
+
+/// What belongs to a project is made by the tools that put it there: by itself, it would be outside.
+pub(super) fn may_make(context: &ToolContext, object_type: &str) -> Result<(), ToolError> {
+    match (&context.focus, Kind::of(object_type)) {
+        (Some(focus), Some(kind)) => Err(ToolError::RespondToModel(format!(
+            "a {kind} belongs to a project, and this conversation is about \"{}\": make it with create_onto_{kind}",
+            focus.project_name,
+            kind = kind.as_str(),
+        ))),
+        (_, _) => Ok(()),
+    }
+}

@@ -1,0 +1,240 @@
+//! Asks SQLite in a process of its own, a process a question. Called by `sqlite` and by `sources::join`.
+//!
+//! Invariant: the process ends with its question: when it is answered, and when nobody waits for it. One that writes is first told to stop,
+//! so that it rolls back; one that reads is killed.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::cells::Answer;
+use super::child::{Limits, VERB};
+use super::engine::{self, On, Task};
+use crate::source::{Access, Bounds, Rows, SourceError};
+
+const MIB: u64 = 1024 * 1024;
+/// What the process has besides SQLite's memory: its task and its answer as values and as JSON, threads [bytes].
+const OVERHEAD_BYTES: u64 = 192 * MIB;
+/// A file that a question which only reads may write [bytes]: the index of a write-ahead log that another program left.
+const READER_FILE_BYTES: u64 = 4 * MIB;
+/// Columns and what is around values, in the answer's JSON [bytes].
+const ANSWER_OVERHEAD_BYTES: u64 = 8 * MIB;
+/// After the clock of the question: for the process's own word.
+const GRACE: Duration = Duration::from_secs(1);
+/// For a write that nobody waits for to be rolled back.
+const ROLLBACK_GRACE: Duration = Duration::from_secs(5);
+
+/// What SQLite's processes may use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Allowed {
+    /// Processes at a time; the next question waits.
+    pub(crate) processes: usize,
+    /// Memory of each [bytes].
+    pub(crate) memory_bytes: u64,
+    /// A file that is written to [bytes].
+    pub(crate) file_bytes: u64,
+}
+
+/// The program that asks SQLite, and its places. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Program {
+    path: PathBuf,
+    places: Arc<Semaphore>,
+    allowed: Allowed,
+}
+
+/// One statement.
+pub(crate) struct Statement {
+    pub(crate) on: On,
+    pub(crate) query: String,
+    pub(crate) arguments: Vec<String>,
+    pub(crate) access: Access,
+    pub(crate) bounds: Bounds,
+    /// Largest value [bytes].
+    pub(crate) value_max_bytes: usize,
+}
+
+impl Program {
+    /// `path`: a `rejoin`. None: the program that runs now.
+    pub(crate) fn new(path: Option<PathBuf>, allowed: Allowed) -> Self {
+        Self {
+            path: path
+                .filter(|path| !path.as_os_str().is_empty())
+                .unwrap_or_else(this_program),
+            places: Arc::new(Semaphore::new(allowed.processes)),
+            allowed,
+        }
+    }
+
+    /// Waits for a place, then for the answer, both within the statement's time.
+    pub(crate) async fn ask(&self, statement: Statement) -> Result<Rows, SourceError> {
+        let bounds = statement.bounds;
+        timeout(bounds.timeout + GRACE, self.ask_in_place(statement))
+            .await
+            .unwrap_or_else(|_| Err(SourceError::timed_out(&bounds)))
+    }
+
+    async fn ask_in_place(&self, statement: Statement) -> Result<Rows, SourceError> {
+        let begun = Instant::now();
+        // The semaphore is never closed.
+        let _place = self.places.acquire().await;
+        let bounds = statement.bounds;
+        let task = Task {
+            on: statement.on,
+            query: statement.query,
+            arguments: statement.arguments,
+            access: statement.access,
+            bounds: Bounds {
+                timeout: bounds.timeout.saturating_sub(begun.elapsed()),
+                ..bounds
+            },
+            value_max_bytes: statement.value_max_bytes,
+            memory_max_bytes: self.allowed.memory_bytes,
+            file_max_bytes: self.allowed.file_bytes,
+        };
+        let failed =
+            |error: std::io::Error| SourceError::Failed(format!("SQLite's process can't be talked to: {error}"));
+        let line = |text: serde_json::Result<String>| text.map_err(|error| failed(error.into()));
+        let asked = line(serde_json::to_string(&task))?;
+        let answer_max_bytes = (bounds.max_bytes as u64)
+            .saturating_mul(8)
+            .saturating_add(ANSWER_OVERHEAD_BYTES);
+        let limits = Limits {
+            memory_bytes: self
+                .allowed
+                .memory_bytes
+                .saturating_add(OVERHEAD_BYTES)
+                .saturating_add((asked.len() as u64).saturating_mul(8))
+                .saturating_add(answer_max_bytes.saturating_mul(2)),
+            file_bytes: match task.access {
+                Access::Reads => READER_FILE_BYTES,
+                Access::Writes => self.allowed.file_bytes.max(READER_FILE_BYTES),
+            },
+            cpu_s: bounds.timeout.as_secs() + GRACE.as_secs() + 1,
+        };
+        let input = format!("{}\n{asked}\n", line(serde_json::to_string(&limits))?);
+        drop(task);
+
+        let mut running = self.start(statement.access)?;
+        let (Some(mut stdin), Some(stdout)) = (
+            running.stdin.take(),
+            running.child.as_mut().and_then(|child| child.stdout.take()),
+        ) else {
+            return Err(SourceError::Failed("SQLite's process can't be talked to".to_owned()));
+        };
+        let tell = async {
+            // A process that has ended says why by its status. What is closed tells it that nobody waits: so it is kept.
+            let _ended = stdin.write_all(input.as_bytes()).await;
+            let _ended = stdin.flush().await;
+        };
+        let mut answer = Vec::new();
+        let hear = async { stdout.take(answer_max_bytes + 1).read_to_end(&mut answer).await };
+        let ((), heard) = tokio::join!(tell, hear);
+        running.stdin = Some(stdin);
+        heard.map_err(failed)?;
+        if answer.len() as u64 > answer_max_bytes {
+            return Err(SourceError::too_large(bounds.max_bytes));
+        }
+        let status = running.wait().await.map_err(failed)?;
+        match serde_json::from_slice::<Result<Answer, SourceError>>(&answer) {
+            // Its clock was set to what was left.
+            Ok(Err(SourceError::TimedOut(_))) => Err(SourceError::timed_out(&bounds)),
+            Ok(answer) if status.success() => answer.map(Rows::from),
+            _ => Err(self.ended(status, &bounds)),
+        }
+    }
+
+    fn start(&self, access: Access) -> Result<Running, SourceError> {
+        let mut child = Command::new(&self.path)
+            .arg(VERB)
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| {
+                SourceError::Unconfigured(format!(
+                    "SQLite is asked by {} in a process of its own, which can't be started: {error}",
+                    self.path.display()
+                ))
+            })?;
+        Ok(Running {
+            stdin: child.stdin.take(),
+            child: Some(child),
+            access,
+        })
+    }
+
+    /// What is said of a process that gave no answer.
+    fn ended(&self, status: ExitStatus, bounds: &Bounds) -> SourceError {
+        match status.signal() {
+            Some(signal) if signal == Signal::XCPU.as_raw() => SourceError::timed_out(bounds),
+            // An allocation outside SQLite that the system refused; the system short of memory.
+            Some(signal)
+                if [Signal::ABORT, Signal::KILL, Signal::SEGV]
+                    .map(Signal::as_raw)
+                    .contains(&signal) =>
+            {
+                engine::out_of_memory(self.allowed.memory_bytes)
+            }
+            _ => SourceError::Unconfigured(format!(
+                "SQLite's process ended without an answer ({status}): {} must be a `rejoin` of this version (REJOIN_SOURCE_SQLITE_PROGRAM)",
+                self.path.display()
+            )),
+        }
+    }
+}
+
+/// The program that runs now, also where an upgrade has put another one in its place.
+fn this_program() -> PathBuf {
+    match cfg!(target_os = "linux") {
+        true => PathBuf::from("/proc/self/exe"),
+        false => std::env::current_exe().unwrap_or_else(|_| PathBuf::from("rejoin")),
+    }
+}
+
+/// A process that is at work.
+struct Running {
+    /// None: it has ended.
+    child: Option<Child>,
+    stdin: Option<ChildStdin>,
+    access: Access,
+}
+
+impl Running {
+    async fn wait(&mut self) -> std::io::Result<ExitStatus> {
+        let status = match self.child.as_mut() {
+            Some(child) => child.wait().await?,
+            None => return Err(std::io::Error::other("it has ended")),
+        };
+        self.child = None;
+        Ok(status)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // This tells it to stop.
+        self.stdin = None;
+        if self.access == Access::Reads {
+            // Killed where it is dropped.
+            return;
+        }
+        if let (Some(mut child), Ok(runtime)) = (self.child.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(async move {
+                // Killed where it is dropped, if it has not ended by itself.
+                let _ended = timeout(ROLLBACK_GRACE, child.wait()).await;
+            });
+        }
+    }
+}

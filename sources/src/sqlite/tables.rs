@@ -1,0 +1,55 @@
+//! The tables of a join: answers of other sources, put into a SQLite database in memory. Called by `engine`, and by `sources::join`, which
+//! names their columns.
+
+use rusqlite::types::Value as Cell;
+use rusqlite::{Connection, params_from_iter};
+use serde::{Deserialize, Serialize};
+
+use super::cells::Sent;
+use crate::source::{Column, SourceError};
+
+/// An answer that becomes a table.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Table {
+    pub(crate) name: String,
+    /// Each with a name that no other has, and SQLite's type.
+    pub(crate) columns: Vec<Column>,
+    pub(crate) rows: Vec<Vec<Sent>>,
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// Makes the tables and fills them.
+pub(super) fn fill(connection: &mut Connection, tables: &[Table]) -> Result<(), rusqlite::Error> {
+    let filling = connection.transaction()?;
+    for table in tables {
+        let columns: Vec<String> = table
+            .columns
+            .iter()
+            .map(|column| format!("{} {}", quoted(&column.name), column.type_name))
+            .collect();
+        let name = quoted(&table.name);
+        filling.execute(&format!("create table {name} ({})", columns.join(", ")), [])?;
+        let marks = vec!["?"; columns.len()].join(", ");
+        let mut insert = filling.prepare(&format!("insert into {name} values ({marks})"))?;
+        for row in &table.rows {
+            insert.execute(params_from_iter(row.iter().map(Cell::from)))?;
+        }
+    }
+    filling.commit()
+}
+
+impl Table {
+    /// Refuses rows that are not as wide as the table: a child does not rely on its parent.
+    pub(super) fn check(&self) -> Result<(), SourceError> {
+        match self.rows.iter().all(|row| row.len() == self.columns.len()) {
+            true => Ok(()),
+            false => Err(SourceError::Failed(format!(
+                "a row of `{}` has not as many values as there are columns",
+                self.name
+            ))),
+        }
+    }
+}

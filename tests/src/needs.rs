@@ -1,0 +1,28 @@
+//! Programs that a test needs and a machine may lack. Under `CI=true` a missing one is a failure; elsewhere the suite is skipped, and one
+//! line says so.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+/// What was reported already in this process.
+static REPORTED: LazyLock<Mutex<BTreeSet<String>>> = LazyLock::new(Mutex::default);
+
+/// Reports that something is missing, once per process and reason. The caller's test then returns.
+///
+/// # Panics
+/// Where `CI=true`: there, everything must be tried.
+pub fn skip(reason: &str) {
+    assert!(
+        !std::env::var("CI").is_ok_and(|value| value == "true"),
+        "{reason}, and with CI=true nothing is skipped"
+    );
+    let first = REPORTED
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert(reason.to_owned());
+    if first {
+        // Not eprintln!: the test harness would hide it, as it does for all tests that pass.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: {reason}");
+    }
+}

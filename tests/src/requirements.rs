@@ -1,0 +1,275 @@
+//! Reads the tables of requirements (`docs/reference/requirements/`) and checks what they name: the code exists, and every test exists, is run,
+//! and asserts something. `requirements::each_requirement_has_code_and_a_test_that_asserts` calls it.
+//!
+//! - `tests` the tests of a file, in Rust or JavaScript, with what they assert
+//!
+//! Invariant: a test counts as asserting only if its own body asserts, or calls a function of the same file whose body does.
+
+mod tests;
+
+pub use tests::{Found, in_javascript, in_rust};
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// One row of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    pub id: String,
+    pub requirement: String,
+    /// Paths from the root of the repository.
+    pub code: Vec<String>,
+    /// Tests as the table names them.
+    pub tests: Vec<String>,
+    pub verdict: String,
+}
+
+/// The rows of a table in Markdown. Err: a line of the table that is not a row.
+pub fn rows(table: &str) -> Result<Vec<Row>, String> {
+    let lines = table.lines().filter(|line| line.starts_with('|')).skip(2);
+    lines
+        .map(|line| {
+            let cells = cells(line);
+            let [id, requirement, code, tests, verdict] = cells.as_slice() else {
+                return Err(format!(
+                    "a row has five cells, and this one has {}: {line}",
+                    cells.len()
+                ));
+            };
+            Ok(Row {
+                id: id.trim_matches('`').to_owned(),
+                requirement: requirement.clone(),
+                code: items(code),
+                tests: items(tests),
+                verdict: verdict.clone(),
+            })
+        })
+        .collect()
+}
+
+/// The cells of a row; `\|` is a bar within a cell.
+fn cells(line: &str) -> Vec<String> {
+    const BAR: &str = "\u{0}";
+    let line = line.trim().replace("\\|", BAR);
+    let inner = line.strip_prefix('|').unwrap_or(&line);
+    let inner = inner.strip_suffix('|').unwrap_or(inner);
+    inner.split('|').map(|cell| cell.trim().replace(BAR, "|")).collect()
+}
+
+/// What a cell lists: its code spans; or, in a cell without any, what commas and line breaks separate.
+fn items(cell: &str) -> Vec<String> {
+    let spans: Vec<String> = cell.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+    if !spans.is_empty() {
+        return spans;
+    }
+    cell.replace("<br>", ",")
+        .split(',')
+        .map(|item| item.trim().to_owned())
+        .filter(|item| !item.is_empty() && item != "-" && item != "none")
+        .collect()
+}
+
+/// Looks up what rows name in a repository; reads each file once.
+pub struct Repository {
+    root: PathBuf,
+    files: HashMap<PathBuf, Vec<Found>>,
+}
+
+impl Repository {
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Self {
+            root: root.into(),
+            files: HashMap::new(),
+        }
+    }
+
+    /// What is wrong with a row.
+    pub fn faults(&mut self, row: &Row) -> Vec<String> {
+        let mut faults = Vec::new();
+        if row.requirement.is_empty() {
+            faults.push("says no requirement".to_owned());
+        }
+        if row.code.is_empty() && !is_decision(&row.verdict) {
+            faults.push("names no code".to_owned());
+        }
+        for path in &row.code {
+            if !self.root.join(path).exists() {
+                faults.push(format!("code that does not exist: {path}"));
+            }
+        }
+        for test in &row.tests {
+            if let Err(fault) = self.check(test) {
+                faults.push(fault);
+            }
+        }
+        faults.extend(self.verdict_fault(row));
+        faults.into_iter().map(|fault| format!("{}: {fault}", row.id)).collect()
+    }
+
+    fn verdict_fault(&self, row: &Row) -> Option<String> {
+        let verdict = row.verdict.as_str();
+        if verdict == "works" {
+            return row.tests.is_empty().then(|| "works, and no test says so".to_owned());
+        }
+        if !is_decision(verdict) && !verdict.contains("measured") {
+            return Some(format!("the verdict is works, decision or measured, not: {verdict}"));
+        }
+        let mut targets = verdict.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        let tables = self.root.join("docs/reference/requirements");
+        let is_there = |target: &str| {
+            let path = target.split('#').next().unwrap_or_default();
+            tables.join(path).exists()
+        };
+        match targets.next() {
+            None => Some(format!("the verdict links to no document: {verdict}")),
+            Some(target) if !is_there(target) => Some(format!("a document that does not exist: {target}")),
+            Some(_) => None,
+        }
+    }
+
+    /// Err: why a test as a table names it is none.
+    pub fn check(&mut self, named: &str) -> Result<(), String> {
+        let (path, name) = place(named).ok_or_else(|| format!("this names no test: {named}"))?;
+        let file = self.root.join(&path);
+        if !self.files.contains_key(&file) {
+            let source =
+                std::fs::read_to_string(&file).map_err(|error| format!("{named}: {}: {error}", path.display()))?;
+            let found = match file.extension().and_then(|extension| extension.to_str()) {
+                Some("rs") => in_rust(&source).map_err(|error| format!("{}: {error}", path.display()))?,
+                _ => in_javascript(&source),
+            };
+            self.files.insert(file.clone(), found);
+        }
+        let mut found = self.files[&file].iter().filter(|test| test.name == name);
+        let Some(test) = found.next() else {
+            return Err(format!("there is no such test: {named}"));
+        };
+        match test {
+            Found { runs: false, .. } => Err(format!("the test is not run: {named}")),
+            Found { asserts: false, .. } => Err(format!("the test asserts nothing: {named}")),
+            Found { .. } => Ok(()),
+        }
+    }
+}
+
+fn is_decision(verdict: &str) -> bool {
+    verdict.contains("decision")
+}
+
+/// The file and the name of a test: `chat::name`, `worker/src/run/limits.rs::name`, or `web/tests/chat.test.mjs: title`.
+fn place(named: &str) -> Option<(PathBuf, String)> {
+    if let Some((path, title)) = named.split_once(": ") {
+        return Some((path.into(), title.trim().to_owned()));
+    }
+    let (path, name) = named.rsplit_once("::")?;
+    let path = match path.split_once(".rs") {
+        // What follows are the modules in the file.
+        Some((file, _)) => PathBuf::from(format!("{file}.rs")),
+        None => Path::new("tests/tests/it").join(format!("{}.rs", path.replace("::", "/"))),
+    };
+    Some((path, name.to_owned()))
+}
+
+#[cfg(test)]
+mod checks {
+    use super::*;
+
+    const TABLE: &str = "# C\n\n| id | requirement | code | test | verdict |\n| --- | --- | --- | --- | --- |\n\
+        | C01 | An agent runs. | `src/lib.rs` | `one::runs`, `web/a.test.mjs: a click, and a word` | works |\n\
+        | C02 | It is fast. | `src/lib.rs` | | [decision 1](../../decisions/0001-x.md) |\n";
+
+    fn repository(name: &str, test: &str) -> (PathBuf, Repository) {
+        let root = std::env::temp_dir().join(format!("rejoin-{name}-{}", uuid::Uuid::now_v7()));
+        for (path, text) in [
+            ("src/lib.rs", ""),
+            ("tests/tests/it/one.rs", test),
+            (
+                "web/a.test.mjs",
+                "test('a click, and a word', () => {\n  assert.ok(true)\n})\n",
+            ),
+            ("docs/reference/requirements/c.md", ""),
+            ("docs/decisions/0001-x.md", ""),
+        ] {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        (root.clone(), Repository::at(root))
+    }
+
+    fn faults(test: &str) -> Vec<String> {
+        let (root, mut repository) = repository("gate", test);
+        let rows = rows(TABLE).unwrap();
+        let faults = rows.iter().flat_map(|row| repository.faults(row)).collect();
+        std::fs::remove_dir_all(root).unwrap();
+        faults
+    }
+
+    #[test]
+    fn a_table_is_read_as_rows_of_code_tests_and_verdict() {
+        let rows = rows(TABLE).unwrap();
+        assert_eq!(rows.len(), 2);
+        assert_eq!(
+            (rows[0].id.as_str(), rows[0].requirement.as_str()),
+            ("C01", "An agent runs.")
+        );
+        assert_eq!(rows[0].code, ["src/lib.rs"]);
+        assert_eq!(rows[0].tests, ["one::runs", "web/a.test.mjs: a click, and a word"]);
+        assert_eq!(rows[1].tests, [""; 0]);
+        assert!(super::rows("| a |\n| - |\n| C01 | only this |\n").is_err());
+    }
+
+    #[test]
+    fn a_row_whose_test_asserts_has_no_fault() {
+        assert_eq!(faults("#[test]\nfn runs() { assert!(true) }"), [""; 0]);
+    }
+
+    #[test]
+    fn an_emptied_test_a_missing_one_and_an_ignored_one_are_found() {
+        assert_eq!(
+            faults("#[test]\nfn runs() { let _ = 1; }"),
+            ["C01: the test asserts nothing: one::runs"]
+        );
+        assert_eq!(
+            faults("#[test]\nfn other() { assert!(true) }"),
+            ["C01: there is no such test: one::runs"]
+        );
+        assert_eq!(
+            faults("fn runs() { assert!(true) }"),
+            ["C01: there is no such test: one::runs"]
+        );
+        assert_eq!(
+            faults("#[test]\n#[ignore]\nfn runs() { assert!(true) }"),
+            ["C01: the test is not run: one::runs"]
+        );
+    }
+
+    #[test]
+    fn code_and_decisions_that_do_not_exist_are_found() {
+        let (root, mut repository) = repository("gate-paths", "#[test]\nfn runs() { assert!(true) }");
+        let row = |code: &str, tests: &str, verdict: &str| Row {
+            id: "C09".to_owned(),
+            requirement: "x".to_owned(),
+            code: items(code),
+            tests: items(tests),
+            verdict: verdict.to_owned(),
+        };
+        assert_eq!(
+            repository.faults(&row("`src/gone.rs`", "`one::runs`", "works")),
+            ["C09: code that does not exist: src/gone.rs"]
+        );
+        assert_eq!(
+            repository.faults(&row("`src/lib.rs`", "", "works")),
+            ["C09: works, and no test says so"]
+        );
+        assert_eq!(
+            repository.faults(&row("`src/lib.rs`", "", "[decision 9](../../decisions/0009-y.md)")),
+            ["C09: a document that does not exist: ../../decisions/0009-y.md"]
+        );
+        assert_eq!(
+            repository.faults(&row("`src/lib.rs`", "", "perhaps")),
+            ["C09: the verdict is works, decision or measured, not: perhaps"]
+        );
+        std::fs::remove_dir_all(root).unwrap();
+    }
+}

@@ -1,0 +1,38 @@
+// Tells people with screen readers, and those who look at another tab, that an answer began, needs them, or is over: not each of its words.
+import { useEffect, useRef, useState } from 'react';
+import type { TranscriptView, Turn } from '../stream';
+
+const ENDS: Partial<Record<Turn['status'], string>> = {
+  completed: 'Answer finished.',
+  failed: 'The answer failed.',
+  cancelled: 'Answer stopped.',
+  paused: 'The answer is paused.',
+};
+
+export function Announcements({ view }: { view: TranscriptView }) {
+  const [words, setWords] = useState('');
+  /** The turns whose state was told, or was so when the conversation was opened. */
+  const told = useRef<Map<string, string> | null>(null);
+  const { turns, cursor } = view;
+  useEffect(() => {
+    // Nothing is known of it yet.
+    if (cursor === 0) return;
+    const isFirst = told.current === null;
+    const known = (told.current ??= new Map());
+    for (const { id, status } of turns) {
+      const state = ENDS[status] ?? 'Answer started.';
+      if (known.get(id) === state) continue;
+      known.set(id, state);
+      if (!isFirst) setWords(state);
+    }
+  }, [turns, cursor]);
+  const question = view.questions[0]?.question;
+  useEffect(() => {
+    if (question !== undefined) setWords(`The agent asks: ${question}`);
+  }, [question]);
+  return (
+    <p className="hidden" role="status" aria-live="polite">
+      {words}
+    </p>
+  );
+}

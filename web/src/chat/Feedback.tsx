@@ -1,0 +1,35 @@
+// Whether an answer helped, as its reader says. It can be changed; what this page was not told it does not show.
+import { useState } from 'react';
+import { api } from '../api/http';
+import { ErrorNote } from '../ui/parts';
+
+const CHOICES = [
+  { helped: true, sign: '👍', name: 'Helpful' },
+  { helped: false, sign: '👎', name: 'Not helpful' },
+];
+
+export function Feedback({ messageId }: { messageId: string }) {
+  const [said, setSaid] = useState<boolean | null>(null);
+  const [error, setError] = useState<unknown>(null);
+  const say = async (helped: boolean) => {
+    setError(null);
+    try {
+      await api(`/api/messages/${messageId}/feedback`, { method: 'PUT', body: { helped } });
+      setSaid(helped);
+    } catch (refusal) {
+      setError(refusal);
+    }
+  };
+  return (
+    <>
+      <span role="group" aria-label="Did this answer help?">
+        {CHOICES.map(({ helped, sign, name }) => (
+          <button key={name} type="button" className="plain small" aria-label={name} title={name} aria-pressed={said === helped} onClick={() => void say(helped)}>
+            {sign}
+          </button>
+        ))}
+      </span>
+      {error ? <ErrorNote error={error} /> : null}
+    </>
+  );
+}

@@ -1,0 +1,56 @@
+// Messages that the server has not taken yet, where they will stand in the conversation.
+import { CopyButton } from '../ui/parts';
+import { splitFiles } from './files';
+import { outbox, type Unsent } from './outbox';
+
+export function UnsentMessages({ unsent }: { unsent: readonly Unsent[] }) {
+  const stuckAt = unsent.findIndex(isStuck);
+  return unsent.map((one, nth) => (
+    <li key={one.key}>
+      <UnsentMessage unsent={one} isBehind={stuckAt >= 0 && nth > stuckAt} />
+    </li>
+  ));
+}
+
+function isStuck({ state }: Unsent): boolean {
+  return state === 'unreachable' || state === 'refused';
+}
+
+/** `isBehind`: one before it could not be sent, and is sent first. */
+function UnsentMessage({ unsent, isBehind }: { unsent: Unsent; isBehind: boolean }) {
+  const { key, message, state, reason } = unsent;
+  const { words, files } = splitFiles(message);
+  return (
+    <article className="mine unsent" aria-label="You">
+      {words === '' ? null : <p>{words}</p>}
+      {files.map((file, nth) => (
+        <p key={nth}>
+          <code>{file.name}</code>
+        </p>
+      ))}
+      <div className="sending" role="status">
+        {isStuck(unsent) ? (
+          <>
+            <b>Not sent.</b> {reason}
+            {state === 'unreachable' ? ' It is sent as soon as that is possible.' : ''}
+          </>
+        ) : (
+          <span className="quiet">{isBehind ? 'Waits for the message before it.' : 'Sending…'}</span>
+        )}
+      </div>
+      {isStuck(unsent) || isBehind ? (
+        <div className="controls">
+          {isStuck(unsent) ? (
+            <button type="button" className="small" onClick={() => outbox.retry(key)}>
+              Retry
+            </button>
+          ) : null}
+          <button type="button" className="small" onClick={() => outbox.remove(key)}>
+            Delete
+          </button>
+          <CopyButton text={() => message} of="your message" />
+        </div>
+      ) : null}
+    </article>
+  );
+}

@@ -1,0 +1,52 @@
+// What is being written and not sent: kept per conversation, through changes of the view and reloads.
+import { useCallback, useEffect, useRef, useState } from 'react';
+import * as keeping from '../api/keeping';
+import type { TextFile } from './files';
+
+export interface Draft {
+  words: string;
+  files: readonly TextFile[];
+}
+
+const KEPT = 'draft.';
+const EMPTY: Draft = { words: '', files: [] };
+
+function read(name: string): Draft {
+  const kept = keeping.read(KEPT + name) as Partial<Draft> | null;
+  if (typeof kept?.words !== 'string') return EMPTY;
+  const files = Array.isArray(kept.files) ? kept.files : [];
+  return { words: kept.words, files: files.filter((file) => typeof file?.name === 'string' && typeof file.content === 'string') };
+}
+
+export function forgetDraft(name: string): void {
+  keeping.remove(KEPT + name);
+}
+
+/** What was written in one place goes on in another, unless something is written there already. */
+export function moveDraft(from: string, to: string): void {
+  const draft = keeping.read(KEPT + from);
+  if (draft !== null && keeping.read(KEPT + to) === null) keeping.write(KEPT + to, draft);
+  forgetDraft(from);
+}
+
+/** The draft of a place, and how to change it. */
+export function useDraft(name: string): [Draft, (change: Partial<Draft>) => void] {
+  const [draft, setDraft] = useState(() => read(name));
+  const now = useRef(draft);
+  useEffect(() => {
+    now.current = read(name);
+    setDraft(now.current);
+  }, [name]);
+  const change = useCallback(
+    (change: Partial<Draft>) => {
+      now.current = { ...now.current, ...change };
+      const { words, files } = now.current;
+      if (words === '' && files.length === 0) forgetDraft(name);
+      // Without room for the files, the words are kept.
+      else if (!keeping.write(KEPT + name, now.current)) keeping.write(KEPT + name, { words, files: [] });
+      setDraft(now.current);
+    },
+    [name],
+  );
+  return [draft, change];
+}

@@ -1,0 +1,125 @@
+// What all agents are told beside their own prompts, and which agent new conversations go to.
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { type FormEvent, type ReactNode } from 'react';
+import { api, type Schemas } from '../api/http';
+import { useMe } from '../api/me';
+import { Failed } from '../ui/Failed';
+import { ErrorNote, Waiting } from '../ui/parts';
+
+/** Longest custom prompt, in characters. */
+const PROMPT_MAX_CHARS = 10_000;
+/** The agent that new chats go to where nothing is known and nothing else is set. */
+const TRIAGE = 'triage';
+
+export function Prompts() {
+  return (
+    <>
+      <CustomPrompts />
+      <Routing />
+    </>
+  );
+}
+
+function CustomPrompts() {
+  const me = useMe();
+  const path = `/api/workspaces/${me.projectId}/custom-prompt`;
+  const prompts = useQuery({ queryKey: ['custom-prompt'], queryFn: () => api<Schemas['CustomPrompt']>(path) });
+  const save = useSaved(['custom-prompt'], (body: Schemas['CustomPromptRequest']) => api(path, { method: 'PUT', body }));
+  if (prompts.isPending) return <Waiting what="prompts" />;
+  if (prompts.isError) return <Failed reading={prompts} />;
+  const submit = (form: FormData) => save.mutate({ customPrompt: String(form.get('customPrompt') ?? ''), userPrompt: String(form.get('userPrompt') ?? '') });
+  return (
+    <section>
+      <h2>Custom prompts</h2>
+      <p className="quiet">Every agent of the project gets these after its own system prompt.</p>
+      <Form key={JSON.stringify(prompts.data)} save={save} onSubmit={submit}>
+        <label>
+          For everyone in the project <textarea name="customPrompt" rows={6} maxLength={PROMPT_MAX_CHARS} defaultValue={prompts.data.customPrompt} />
+        </label>
+        <label>
+          For your own chats <textarea name="userPrompt" rows={4} maxLength={PROMPT_MAX_CHARS} defaultValue={prompts.data.userPrompt} />
+        </label>
+      </Form>
+    </section>
+  );
+}
+
+function Routing() {
+  const me = useMe();
+  const path = `/api/admin/projects/${me.projectId}/routing`;
+  const routing = useQuery({ queryKey: ['routing'], queryFn: () => api<Schemas['RoutingBody']>(path) });
+  const agents = useQuery({ queryKey: ['agents'], queryFn: () => api<Schemas['AgentPage']>(`/api/projects/${me.projectId}/agents?limit=100`) });
+  const save = useSaved(['routing'], (body: Schemas['RoutingRequest']) => api(path, { method: 'PUT', body }));
+  if (routing.isPending || agents.isPending) return <Waiting what="routing" />;
+  if (routing.isError) return <Failed reading={routing} />;
+  if (agents.isError) return <Failed reading={agents} />;
+  const { percent, preferredAgent, triageAgent } = routing.data;
+  const submit = (form: FormData) =>
+    save.mutate({
+      percent: Number(form.get('percent')),
+      preferredAgent: String(form.get('preferredAgent') ?? '') || null,
+      triageAgent: triageOf(String(form.get('triageAgent') ?? '').trim()),
+    });
+  return (
+    <section>
+      <h2>Routing</h2>
+      <p className="quiet">Chooses the agent of new chats that name none.</p>
+      <Form key={JSON.stringify(routing.data)} save={save} onSubmit={submit}>
+        <label>
+          Preferred agent{' '}
+          <select name="preferredAgent" defaultValue={preferredAgent ?? ''}>
+            <option value="">None</option>
+            {agents.data.items.map(({ id, name }) => (
+              <option key={id}>{name}</option>
+            ))}
+          </select>
+        </label>
+        <label>
+          Agent when nothing is known about the request <input name="triageAgent" defaultValue={triageAgent} />
+        </label>
+        <label>
+          New chats that are routed (%) <input name="percent" type="number" min={0} max={100} required defaultValue={percent} />
+        </label>
+      </Form>
+    </section>
+  );
+}
+
+/** null: the default, which a project need not have. */
+function triageOf(name: string): string | null {
+  return name === '' || name === TRIAGE ? null : name;
+}
+
+function useSaved<Body>(key: string[], put: (body: Body) => Promise<unknown>) {
+  const queries = useQueryClient();
+  return useMutation({ mutationFn: put, onSuccess: () => queries.invalidateQueries({ queryKey: key }) });
+}
+
+interface FormProps {
+  save: { isPending: boolean; isSuccess: boolean; error: unknown };
+  onSubmit: (form: FormData) => void;
+  children: ReactNode;
+}
+
+function Form({ save, onSubmit, children }: FormProps) {
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    onSubmit(new FormData(event.currentTarget));
+  };
+  return (
+    <form className="editor" onSubmit={submit}>
+      {children}
+      {save.error ? <ErrorNote error={save.error} /> : null}
+      <div className="controls">
+        <button type="submit" className="primary" disabled={save.isPending}>
+          Save
+        </button>
+        {save.isSuccess ? (
+          <span className="quiet" role="status">
+            Saved.
+          </span>
+        ) : null}
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,15 @@
+// A view whose subject could not be read: it is not there, or the server did not answer.
+import type { UseQueryResult } from '@tanstack/react-query';
+import { Problem } from '../api/http';
+import { Failed } from './Failed';
+import { NotFound } from './NotFound';
+
+export function LoadFailed({ reading, what, hint }: { reading: Pick<UseQueryResult, 'error' | 'refetch' | 'isFetching'>; what: string; hint?: string | undefined }) {
+  if (reading.error instanceof Problem && reading.error.status === 404) return <NotFound what={what} hint={hint} />;
+  return (
+    <main id="main" className="page">
+      <h1>{what} can&apos;t be shown</h1>
+      <Failed reading={reading} />
+    </main>
+  );
+}

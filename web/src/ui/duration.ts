@@ -1,0 +1,9 @@
+/** A time span for people, in the unit that fits it; nothing where it is not known. */
+export function duration(ms: number | null | undefined): string {
+  if (ms === null || ms === undefined) return '';
+  // Rounded first: what rounds up to the next unit is told in that.
+  if (Math.round(ms) < 1_000) return `${Math.round(ms)} ms`;
+  if (Math.round(ms / 100) < 600) return `${(Math.round(ms / 100) / 10).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1_000);
+  return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+}

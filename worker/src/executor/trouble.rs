@@ -1,0 +1,77 @@
+//! Why an attempt can't go on, and what becomes of its job then.
+
+use rejoin_shared::commands::{FencedError, RunError};
+use rejoin_shared::text::storable;
+
+/// Why a run can't go on in this attempt.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Trouble {
+    /// Stop, and write nothing.
+    #[error("the lease was lost")]
+    LeaseLost,
+    /// Something of ours or of the database's: another attempt may succeed.
+    #[error("{0}")]
+    Infrastructure(String),
+    /// The database is away or restarting: not the run's fault, and no attempt of its own.
+    #[error("{0}")]
+    DatabaseAway(String),
+    /// The database refuses what was to be stored, and would each time.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl Trouble {
+    pub(super) fn of(attempted: &str, error: &sqlx::Error) -> Self {
+        let text = format!("{attempted}: {error}");
+        if rejoin_shared::db::is_transient(error) {
+            Trouble::DatabaseAway(text)
+        } else if rejoin_shared::db::is_final(error) {
+            Trouble::Refused(refusal(attempted, error))
+        } else {
+            Trouble::Infrastructure(text)
+        }
+    }
+}
+
+impl From<sqlx::Error> for Trouble {
+    fn from(error: sqlx::Error) -> Self {
+        Trouble::of("the database", &error)
+    }
+}
+
+impl From<FencedError> for Trouble {
+    fn from(error: FencedError) -> Self {
+        match error {
+            FencedError::LeaseLost => Trouble::LeaseLost,
+            FencedError::Database { attempted, source } => Trouble::of(attempted, &source),
+        }
+    }
+}
+
+/// What the database said when it refused something. (Its details may hold the data, and are left out.)
+fn refusal(attempted: &str, error: &sqlx::Error) -> String {
+    let said = error
+        .as_database_error()
+        .map_or("it was refused", |refusal| refusal.message());
+    storable(format!(
+        "{attempted} failed, and would fail each time: the database says {said:?}"
+    ))
+}
+
+/// The end of a run whose records the database refuses.
+pub(crate) fn refused_by_database(attempted: &str, error: &sqlx::Error) -> RunError {
+    RunError {
+        code: "refused_by_database".to_owned(),
+        message: refusal(attempted, error),
+        retryable: false,
+    }
+}
+
+impl From<crate::run::LoadError> for Trouble {
+    fn from(error: crate::run::LoadError) -> Self {
+        match error {
+            crate::run::LoadError::Database(error) => Trouble::of("reading the run's records", &error),
+            crate::run::LoadError::Message(_) => Trouble::Infrastructure(error.to_string()),
+        }
+    }
+}
