@@ -203,6 +203,8 @@ test('a refusal is told with what to do, and sent once', { skip }, async () => {
   await page.getByRole('link', { name: 'To the calendar' }).click();
   await page.getByRole('combobox', { name: 'Which calendar' }).selectOption(id);
   await button(page, 'Google…').click();
+  // How it stands has been read before anything is refused.
+  await button(page, 'Go to Google').waitFor();
   for (const [code, words] of [['google_not_configured', 'nobody has set up Google here'], ['calendar_linked', 'it is linked already']]) {
     google.refuses = problem(409, code, words);
     await button(page, 'Go to Google').click();

@@ -45,7 +45,8 @@ export function Versions({ document }: { document: Entity }) {
   // They are counted from one, and the API gives the newest: as many as it has in one answer.
   const oldest = items.at(-1)?.version ?? 1;
   const choose = (side: 'before' | 'after', version: number) =>
-    void navigate({ search: { view: 'versions', before: before?.version, after: after?.version, [side]: version }, replace: true });
+    // The other side stays what was chosen last, also where the page has not followed yet.
+    void navigate({ search: (now) => ({ view: 'versions', before: now.before ?? before?.version, after: now.after ?? after?.version, [side]: version }), replace: true });
   return (
     <article aria-label={document.name}>
       <div className="title">
