@@ -7,9 +7,10 @@ IMAGE=${IMAGE:-rejoin:latest}
 if have docker && docker info >/dev/null 2>&1; then
     docker build --tag "$IMAGE" "$@" .
 elif have podman; then
-    podman build --tag "$IMAGE" "$@" .
+    # Docker's format: the others' keeps no health check.
+    podman build --format docker --tag "$IMAGE" "$@" .
 elif have buildah; then
-    buildah build --layers --tag "$IMAGE" "$@" .
+    buildah build --format docker --layers --tag "$IMAGE" "$@" .
 else
     die "there is no docker, podman or buildah here. On Debian: apt-get install podman"
 fi

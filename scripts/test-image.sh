@@ -37,30 +37,34 @@ make_base() {
         rm -rf "$root"
         debootstrap --variant=minbase --include=ca-certificates,gcc,libc6-dev bookworm "$root" >"$WORK/debootstrap.log"
         copy_package_settings "$root"
+        # Authorities of this machine's own, as a proxy's.
+        if compgen -G '/usr/local/share/ca-certificates/*.crt' >/dev/null; then
+            cp /usr/local/share/ca-certificates/*.crt "$root/usr/local/share/ca-certificates/"
+            chroot "$root" update-ca-certificates >/dev/null
+        fi
         sysroot=$(rustc --print sysroot)
         mkdir -p "$root/usr/local/rustup" "$root/usr/local/cargo"
-        cp -a "$sysroot/." "$root/usr/local/rustup/"
-        # Documentation is most of a toolchain.
-        rm -rf "$root/usr/local/rustup/share/doc"
+        # Documentation is half of a toolchain.
+        tar -C "$sysroot" --exclude=./share/doc -cf - . | tar -C "$root/usr/local/rustup" -xf -
         touch "$root/.complete"
     fi
     local container
     container=$(buildah from scratch)
     buildah add --quiet "$container" "$root" / >/dev/null
     buildah config --env PATH=/usr/local/rustup/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-        --env CARGO_HOME=/usr/local/cargo "$container"
+        --env CARGO_HOME=/usr/local/cargo --env NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt "$container"
     buildah commit --quiet "$container" "$name" >/dev/null
     buildah rm "$container" >/dev/null
 }
 
 base=$(base_of)
-buildah inspect --type image "docker.io/library/$base" >/dev/null 2>&1 ||
-    timeout 60 buildah pull --quiet "docker.io/library/$base" >/dev/null 2>&1 ||
-    make_base "docker.io/library/$base"
+buildah inspect --type image "$base" >/dev/null 2>&1 ||
+    timeout 60 buildah pull --quiet "$base" >/dev/null 2>&1 ||
+    make_base "$base"
 
 say "building the image"
 # With chroot isolation nothing of the kernel's is needed; the cache of a build stays in buildah's own folder.
-buildah build --isolation chroot --layers --pull-never --tag "$IMAGE" .
+buildah build --isolation chroot --layers --pull-never --format docker --tag "$IMAGE" .
 
 bytes=$(podman image inspect --format '{{.Size}}' "$IMAGE")
 megabytes=$((bytes / 1000000))
@@ -86,7 +90,8 @@ url=$(postgres_start "$pg_dir")
 # The container's user is another one.
 chmod 755 "$pg_dir"
 
-run() { podman --runtime runc run --network host --volume "$pg_dir:$pg_dir" "${RUN_LIMITS[@]}" --env "DATABASE_URL=$url" "$@"; }
+# As strict as the image allows: its own root is never written to.
+run() { podman --runtime runc run --read-only --cap-drop all --security-opt no-new-privileges --network host --volume "$pg_dir:$pg_dir" "${RUN_LIMITS[@]}" --env "DATABASE_URL=$url" "$@"; }
 
 say "rejoin dev, in a container, over a database outside"
 started+=(rejoin-image-dev)
