@@ -26,6 +26,7 @@ lock tests/source-servers/requirements
 lock tests/mcp-servers/requirements
 lock bench/peers/queue/python/requirements
 lock scripts/wheels/schemathesis
+lock scripts/wheels/mutants
 # Single files, unpacked without what they would need as packages.
 for wheel in postgres node duckdb; do
     lock "scripts/wheels/$wheel" --no-deps

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Mutation tests of what keeps tenants, leases and data: one build in which all mutants are, each behind a switch, and for each the
+# tests that reach it. mutants.sh [PATTERN…], the files whose mutants are tried; all of SCOPE unless named. It takes hours, and goes on
+# where it was ended; target/mutants/results.json is what came of it, and docs/reports/mutants.md what we make of that.
+# In the environment: MUTANTS_PARALLEL=2, how many are tried at once.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+# The tests bring their own PostgreSQL.
+unset DATABASE_URL
+
+VERSION=27.1.0
+SCOPE=(
+    api/src/caller.rs shared/src/auth.rs shared/src/row_security.rs shared/src/walls.rs shared/src/makers.rs
+    shared/src/queue.rs 'shared/src/queue/*.rs' shared/src/events.rs 'shared/src/events/**/*.rs'
+    shared/src/commands.rs 'shared/src/commands/**/*.rs' sources/src/guard.rs 'sources/src/guard/*.rs'
+)
+tools=$PWD/.cache/cargo-mutants-$VERSION
+venv=$PWD/.cache/mutants
+out=$PWD/target/mutants
+# Not the folder of other builds: these binaries have mutants in them.
+export CARGO_TARGET_DIR=$out/build
+
+[ -x "$tools/bin/cargo-mutants" ] || cheap_install cargo-mutants "$VERSION" "$tools"
+[ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+"$venv/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r scripts/wheels/mutants.txt
+mkdir -p "$out"
+
+say "listing mutants"
+"$tools/bin/cargo-mutants" mutants --list --json "${SCOPE[@]/#/--file=}" >"$out/listed.json"
+say "putting each behind a switch"
+"$venv/bin/python" scripts/mutants/instrument.py . "$out/tree" "$out/listed.json" "$out/mutants.json" \
+    cargo check --locked -p rejoin-shared -p rejoin-sources -p rejoin-api --lib --tests
+say "building all of them at once"
+(
+    cd "$out/tree"
+    cargo test --locked --no-run -p rejoin-tests -p rejoin-shared -p rejoin-sources -p rejoin-api --lib --test it
+    cargo build --locked -p rejoin -p rejoin-tests --bins
+)
+say "trying them"
+exec "$venv/bin/python" scripts/mutants/run.py "$out/tree" "$out/mutants.json" "$out/results.json" "$@"
