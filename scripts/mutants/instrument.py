@@ -393,8 +393,9 @@ def main():
             if not isinstance(message, dict) or message.get("level") != "error" or not message.get("spans"):
                 continue
             blamed = set()
-            # What it is about, else what else it points at.
-            for primary in (True, False):
+            # What it is about, else what else it points at; of a value that is moved twice, where it is moved first.
+            moved = (message.get("code") or {}).get("code") == "E0382"
+            for primary in (False, True) if moved else (True, False):
                 for span in message["spans"]:
                     if span["is_primary"] == primary and not blamed and (file := rendered.get(span["file_name"])):
                         blamed |= file.blamed(span["byte_start"], span["byte_end"])

@@ -141,6 +141,90 @@ mod tests {
     }
 
     #[test]
+    fn a_query_is_neither_empty_nor_too_long_nor_too_deep_and_has_no_nul() {
+        let told = |sql: &str| check(Kind::Sqlite, sql).err().unwrap_or_default();
+        for sql in ["", " \n\t"] {
+            assert_eq!(told(sql), "the query is empty");
+        }
+        let long = |bytes: usize| format!("select '{}'", "x".repeat(bytes - "select ''".len()));
+        assert_eq!(told(&long(QUERY_MAX_BYTES)), "");
+        assert_eq!(told(&long(QUERY_MAX_BYTES + 1)), "the query is longer than 32768 bytes");
+        assert_eq!(told(&long(QUERY_MAX_BYTES * 2)), "the query is longer than 32768 bytes");
+        assert_eq!(told("select 1\0"), "the query has a NUL character in it");
+        // In a literal, where no parser counts them.
+        for (open, close) in [("(", ")"), ("[", "]"), ("{", "}")] {
+            let deep = |levels: usize| format!("select '{}'", open.repeat(levels));
+            assert_eq!(told(&deep(MAX_DEPTH)), "", "{open}");
+            assert!(told(&deep(MAX_DEPTH + 1)).contains("more than 64 deep"), "{open}");
+            assert!(told(&deep(MAX_DEPTH + 2)).contains("more than 64 deep"), "{open}");
+            // What is closed is no longer deep, and what was never open does not count.
+            let closed = format!("{open}{close}").repeat(MAX_DEPTH * 2);
+            assert_eq!(told(&format!("select '{closed}'")), "", "{open}");
+            let unopened = format!("select '{}{}'", close.repeat(3), open.repeat(MAX_DEPTH + 1));
+            assert!(told(&unopened).contains("more than 64 deep"), "{open}");
+        }
+    }
+
+    #[test]
+    fn a_source_that_may_be_written_to_is_told_one_statement_and_whether_it_may_change_its_tables() {
+        let sql = Kind::ALL.into_iter().filter(|kind| kind.is_sql());
+        for kind in sql {
+            for keeps in [
+                "select 1",
+                "insert into t values (1)",
+                "update t set a = 1 where b = 2",
+                "delete from t where a = 1",
+                "explain select 1",
+            ] {
+                assert_eq!(check_single(kind, keeps), Ok(false), "{kind:?} {keeps}");
+            }
+            for changes in [
+                "create table t (a int)",
+                "drop table t",
+                "alter table t add column b int",
+            ] {
+                assert_eq!(check_single(kind, changes), Ok(true), "{kind:?} {changes}");
+            }
+            for not_one in ["", "select 1; select 2", "select 1; drop table t", "nonsense"] {
+                assert!(check_single(kind, not_one).is_err(), "{kind:?} {not_one}");
+            }
+        }
+        assert_eq!(
+            check_single(
+                Kind::Postgresql,
+                "merge into t using u on t.a = u.a when matched then do nothing"
+            ),
+            Ok(false)
+        );
+        assert!(check_single(Kind::Mongodb, "select 1").is_err(), "it has no SQL");
+        assert!(check(Kind::Mongodb, "select 1").is_err(), "it has no SQL");
+    }
+
+    #[test]
+    fn a_refusal_names_the_function_and_the_database() {
+        let refused = "the function sleep is not among those that a read-only source may call";
+        assert_eq!(check(Kind::Mysql, "select sleep(5)"), Err(refused.to_owned()));
+        assert!(check_database(Kind::Mysql, Some("mysql")).is_err());
+        assert_eq!(check_database(Kind::Mysql, Some("shop")), Ok(()));
+    }
+
+    #[test]
+    fn the_authorizer_of_sqlite_is_told_of_functions_and_tables_in_any_letters() {
+        for name in ["upper", "UPPER", "json_each"] {
+            assert!(allows_sqlite(name), "{name}");
+        }
+        for name in ["load_extension", "readfile", "", "xyzzy"] {
+            assert!(!allows_sqlite(name), "{name}");
+        }
+        for table in ["dbstat", "SQLite_DbPage", "sqlite_stmt"] {
+            assert!(hides_sqlite(table), "{table}");
+        }
+        for table in ["orders", "", "xyzzy"] {
+            assert!(!hides_sqlite(table), "{table}");
+        }
+    }
+
+    #[test]
     fn no_attack_passes() {
         let lists = [
             (Kind::Postgresql, include_str!("../tests/attacks/postgresql.sql"), 80),

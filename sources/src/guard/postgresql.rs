@@ -412,6 +412,31 @@ mod tests {
     }
 
     #[test]
+    fn explain_never_runs_what_it_explains_and_each_refusal_says_what_it_refuses() {
+        for sql in [
+            "explain analyze select 1",
+            "explain (analyze) select 1",
+            "explain (analyze false) select 1",
+        ] {
+            assert_eq!(
+                check(sql),
+                Err("EXPLAIN with analyze does not pass".to_owned()),
+                "{sql}"
+            );
+        }
+        assert_eq!(check("explain delete from t"), Err(READS_ONLY.to_owned()));
+        let all = check("show data_directory").expect_err("it is the server's");
+        assert_eq!(all, "SHOW data_directory does not pass: it may tell secrets");
+        let toast = check("select * from pg_toast.pg_toast_1").expect_err("it is other tables' rows");
+        assert_eq!(
+            toast,
+            "pg_toast_1 is not shown: it holds more than the source's own data"
+        );
+        assert!(check("select * from pg_toast.anything").is_err());
+        assert!(allows("lower") && !allows("pg_sleep") && !allows("LOWER"));
+    }
+
+    #[test]
     fn reads_pass() {
         for sql in [
             "select 1",

@@ -484,6 +484,24 @@ mod tests {
     }
 
     #[test]
+    fn explain_runs_nothing_and_clauses_that_no_list_has_do_not_pass() {
+        for sql in [
+            "explain analyze select 1",
+            "explain delete from t",
+            "explain insert into t values (1)",
+        ] {
+            assert_eq!(check(Kind::Mysql, None, sql), Err(READS_ONLY.to_owned()), "{sql}");
+        }
+        let piped = "select * from t |> where a > 1";
+        assert!(check_single(Kind::Bigquery, piped).is_ok(), "the parser reads it");
+        assert!(check(Kind::Bigquery, None, piped).is_err());
+        assert_eq!(
+            not_shown("sys"),
+            "sys is not shown: it holds more than the source's own data"
+        );
+    }
+
+    #[test]
     fn what_mysql_would_run_of_a_comment_is_seen() {
         assert!(
             check(

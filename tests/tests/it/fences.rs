@@ -14,7 +14,7 @@ use sqlx::PgConnection;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::queue::{LEASE, add, claim, end, job, time_passes};
+use crate::queue::{LEASE, add, claim, end, ended, job, kinds, time_passes};
 use crate::support::{self, TestDatabase, wait_for};
 
 /// SQLSTATE of a lock that is not to be had within `lock_timeout`.
@@ -342,4 +342,28 @@ async fn a_claim_passes_over_jobs_that_another_claim_holds() {
         .map(|job| job.id)
         .collect();
     assert_eq!(claimed, [free]);
+}
+
+#[tokio::test]
+async fn settling_says_whether_there_is_work_now_that_there_was_not() {
+    let db = support::database().await;
+    let keyed = |kind: &str| NewJob {
+        concurrency_key: Some("k".into()),
+        ..job(kind)
+    };
+    add(&db, keyed("head")).await;
+    add(&db, keyed("next")).await;
+    add(&db, job("plain")).await;
+    let jobs = claim(&db, 10).await;
+    assert_eq!(kinds(&jobs), ["head", "plain"]);
+    let makes_work = async |job: &queue::ClaimedJob, outcome| {
+        queue::settle(&db.db.hot, &[ended(job, outcome)], true)
+            .await
+            .expect("an answer")
+            .makes_work
+    };
+    assert!(!makes_work(&jobs[1], Outcome::Complete).await, "nothing waited for it");
+    assert!(makes_work(&jobs[0], Outcome::Complete).await, "the next one is let go");
+    let next = claim(&db, 10).await.remove(0);
+    assert!(makes_work(&next, Outcome::HandOver).await, "it is available again");
 }
