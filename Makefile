@@ -2,7 +2,7 @@
 # The logic is in scripts/, one file a verb, so that it can be read, linted and run without make.
 # (No linker is configured: current Rust links with lld on Linux by default.)
 .DEFAULT_GOAL := help
-.PHONY: help run web test mutants check build fuzz schemathesis sbom release image test-image bench bench-scale bench-compare bench-web chaos chaos-broken chaos-dags eval-routing example-dag soak setup setup-search setup-test sqlx sqlx-check clean
+.PHONY: help run web test mutants check build fuzz schemathesis sbom release image test-image bench bench-scale bench-compare bench-web chaos chaos-broken chaos-dags eval-routing example-dag soak setup setup-search setup-test models sqlx sqlx-check clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ setup-search: ## The local embedding model (84 MB), for search by meaning withou
 
 setup-test: ## Also what some tests need: a browser, the local embedding model
 	@scripts/setup-test.sh
+
+models: ## Refresh data/models.json, the catalogue of models: docs/MODELS.md
+	@scripts/models.sh
 
 sqlx: ## Refresh .sqlx, the cache that lets queries compile without a database
 	@scripts/sqlx.sh write

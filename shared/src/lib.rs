@@ -30,6 +30,7 @@
 //! - `query_patterns` queries that answered questions, learned from runs
 //! - `google_tokens` sealed tokens of calendars that are linked with Google's
 //! - `web_settings` what agents may do on the web
+//! - `models`    the catalogue of models: prices, limits, abilities, retirement
 //! - `mcp`       MCP servers of a project, and what they offer
 //! - `watchdog`  ends child processes with their owner
 //! - `work`      the work graph: projects with their tasks, goals, plans and documents
@@ -66,6 +67,7 @@ pub mod keys;
 pub mod makers;
 pub mod mcp;
 pub mod messages;
+pub mod models;
 pub mod net;
 pub mod outage;
 pub mod plans;
