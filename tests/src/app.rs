@@ -176,9 +176,8 @@ impl TestApp {
         let mut content = agents::defaults().remove(0);
         content.name = name.to_owned();
         content.model = Some(agents::ModelChoice {
-            name: "openai:scripted".to_owned(),
             temperature: Some(0.1),
-            max_tokens: None,
+            ..agents::ModelChoice::named("openai:scripted")
         });
         content.tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
         content.is_default = false;

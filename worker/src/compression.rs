@@ -9,6 +9,7 @@ mod anchors;
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
+use rejoin_shared::agents::ReasoningEffort;
 use rejoin_shared::compressions::{self, Compression};
 use rejoin_shared::messages::ChatMessage;
 use rejoin_shared::queue::{self, ClaimedJob, Outcome};
@@ -29,6 +30,8 @@ use crate::services::Services;
 const MESSAGE_CHARS: usize = 6_000;
 /// How much longer than its target a summary may be, with what is added to it.
 const SUMMARY_FACTOR: u64 = 2;
+/// Room for the reasoning of a model that can't do without [tokens].
+const REASONING_TOKENS: u64 = 4_096;
 /// A model that failed is asked again after this, at a later turn or by this job.
 const TRY_AGAIN: Duration = Duration::from_secs(60);
 /// Begins the name of the stand-in for a model: it can't sum up.
@@ -121,7 +124,9 @@ async fn compress(services: &Services, project_id: Uuid, conversation_id: Uuid) 
         messages: vec![Message::User { text }],
         tools: Vec::new(),
         temperature: Some(0.0),
-        max_tokens: u32::try_from(target * SUMMARY_FACTOR).ok(),
+        max_tokens: u32::try_from(target * SUMMARY_FACTOR + REASONING_TOKENS).ok(),
+        effort: Some(ReasoningEffort::None),
+        ..ModelRequest::default()
     };
     let late = || {
         Failure::Model(ModelError {

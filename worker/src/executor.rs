@@ -34,6 +34,7 @@ use tracing::{Instrument, info_span, warn};
 use crate::claimer::Signals;
 use crate::compression;
 use crate::coordination::{self, handoffs};
+use crate::models::fallback::{Candidate, Candidates};
 use crate::models::flow::FlowModel;
 use crate::models::{ModelError, Provider};
 use crate::publish;
@@ -218,6 +219,8 @@ struct Agent {
     definition: Option<AgentDefinition>,
     /// The model, and its name; or why it can't be asked.
     model: Result<(String, Arc<dyn Provider>), ModelError>,
+    /// Models that may answer in its place.
+    fallbacks: Vec<Candidate>,
 }
 
 impl Agent {
@@ -235,7 +238,22 @@ impl Agent {
             None if definition.is_none() && run.task_id.is_some() => services.models.resolve(run.model.as_deref()),
             None => services.models.resolve(wanted(definition.as_ref())),
         };
-        Ok(Self { definition, model })
+        let names = definition.iter().filter_map(|definition| definition.model.as_ref());
+        let fallbacks = names
+            .flat_map(|model| &model.fallback_models)
+            .filter_map(|name| match services.models.resolve(Some(name)) {
+                Ok((name, provider)) => Some(Candidate { name, provider }),
+                Err(error) => {
+                    tracing::warn!(model = %name, %error, "this fallback can't be asked: it is left out");
+                    None
+                }
+            })
+            .collect();
+        Ok(Self {
+            definition,
+            model,
+            fallbacks,
+        })
     }
 
     /// Whether it is made for planning: its definition names the tool.
@@ -279,7 +297,14 @@ async fn work(
     }
     match &agent.model {
         Err(error) => Ok(End::failed(run_error(error))),
-        Ok((_, provider)) => go(services, job, attempt, run, definition, provider.clone(), fresh).await,
+        Ok((name, provider)) => {
+            let first = Candidate {
+                name: name.clone(),
+                provider: provider.clone(),
+            };
+            let models = Candidates::new(first, agent.fallbacks.iter().cloned());
+            go(services, job, attempt, run, definition, models, fresh).await
+        }
     }
 }
 
@@ -290,7 +315,7 @@ async fn go(
     (signals, seen): (&Signals, &Seen),
     run: &Run,
     definition: Option<&AgentDefinition>,
-    provider: Arc<dyn Provider>,
+    models: Candidates,
     fresh: Option<&Opening>,
 ) -> Result<End, Trouble> {
     let stream = Arc::new(RunStream {
@@ -369,13 +394,16 @@ async fn go(
         confirm: Arc::new(Patterns::new(&settings.confirm)),
         price,
         tree: clocks.used,
-        provider,
+        models,
         temperature: definition
             .and_then(|d| d.model.as_ref())
             .and_then(|model| model.temperature),
         max_tokens: definition
             .and_then(|d| d.model.as_ref())
             .and_then(|model| model.max_tokens),
+        effort: definition
+            .and_then(|d| d.model.as_ref())
+            .and_then(|model| model.reasoning_effort),
         limits: Limits::new(
             definition
                 .and_then(|definition| definition.max_steps)

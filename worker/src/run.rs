@@ -34,6 +34,7 @@ mod transfer;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rejoin_shared::agents::ReasoningEffort;
 use rejoin_shared::agents::settings::Planning;
 use rejoin_shared::commands::{FencedError, RunError};
 use rejoin_shared::events::kinds::DoneStatus;
@@ -48,7 +49,8 @@ use serde_json::{Value, json};
 
 use crate::claimer::Signals;
 use crate::coordination::handoffs::Target;
-use crate::models::{Message, Provider};
+use crate::models::fallback::Candidates;
+use crate::models::{Message, Usage};
 use crate::publish::{StreamCallback, StreamEvent};
 use crate::services::Services;
 use rejoin_shared::tools::SharedTool;
@@ -68,9 +70,11 @@ pub struct ExecuteRequest {
     pub tools: Vec<SharedTool>,
     /// Which of them the model is shown.
     pub selection: Selection,
-    pub provider: Arc<dyn Provider>,
+    /// Who is asked: the definition's model, then its fallbacks.
+    pub models: Candidates,
     pub temperature: Option<f64>,
     pub max_tokens: Option<u32>,
+    pub effort: Option<ReasoningEffort>,
     pub limits: Limits,
     /// Tools whose calls a person approves before they act.
     pub confirm: Arc<Patterns>,
@@ -151,8 +155,7 @@ const READ_TRIES: u32 = 3_000;
 /// Tokens and calls of the run so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct Totals {
-    input_tokens: u64,
-    output_tokens: u64,
+    usage: Usage,
     /// What the newest model call was given.
     context_tokens: u64,
 }
@@ -203,8 +206,7 @@ impl Execution {
             step: stored.step,
             repeats: stored.repeats,
             totals: Totals {
-                input_tokens: stored.input_tokens,
-                output_tokens: stored.output_tokens,
+                usage: stored.usage,
                 context_tokens: stored.context_tokens,
             },
             tree: request.tree,
@@ -328,8 +330,7 @@ impl Execution {
             }
         };
         self.step += 1;
-        self.totals.input_tokens += answer.usage.input_tokens;
-        self.totals.output_tokens += answer.usage.output_tokens;
+        self.totals.usage += answer.usage;
         self.totals.context_tokens = answer.usage.input_tokens;
         // Calls that were not offered any more are refused as a whole: the answer is what there is of text.
         let calls = if self.stopping.is_some() {
@@ -347,7 +348,12 @@ impl Execution {
             return Next::End(self.finished(DoneStatus::Failed, Some(error)));
         }
         let mail: Vec<i64> = mail.iter().map(|mail| mail.id).collect();
-        if let Err(end) = self.record(answer.text, calls, answer.usage, &injected, &mail).await {
+        let said = Message::Assistant {
+            text: answer.text,
+            tool_calls: calls,
+            reasoning: answer.reasoning,
+        };
+        if let Err(end) = self.record(said, answer.usage, &injected, &mail).await {
             return Next::End(end);
         }
         Next::Step

@@ -22,9 +22,8 @@ pub fn defaults() -> Vec<DefinitionContent> {
                         plainly that nothing was found. Never make up entities, relationships or properties."
                 .to_owned(),
         model: Some(ModelChoice {
-            name: "gemini-2.0-flash".to_owned(),
             temperature: Some(0.1),
-            max_tokens: None,
+            ..ModelChoice::named("gemini-2.0-flash")
         }),
         tools: [
             "hybrid_search",
@@ -195,9 +194,8 @@ fn named(name: &str) -> DefinitionContent {
     DefinitionContent {
         name: name.to_owned(),
         model: Some(ModelChoice {
-            name: "gemini-2.0-flash".to_owned(),
             temperature: Some(0.1),
-            max_tokens: None,
+            ..ModelChoice::named("gemini-2.0-flash")
         }),
         ..DefinitionContent::blank()
     }

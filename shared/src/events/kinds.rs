@@ -234,6 +234,15 @@ pub enum Kind {
         input_tokens: u64,
         output_tokens: u64,
         total_tokens: u64,
+        /// Of the input: read from the provider's prompt cache.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        cached_tokens: u64,
+        /// Of the input: written to the provider's prompt cache.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        cache_write_tokens: u64,
+        /// Of the output: spent on reasoning.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        reasoning_tokens: u64,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
         steps: i32,
@@ -392,6 +401,11 @@ pub enum Kind {
     /// A kind that this version does not know: newer writers may be at work beside it.
     #[serde(other)]
     Unknown,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_zero(tokens: &u64) -> bool {
+    *tokens == 0
 }
 
 impl Kind {

@@ -405,11 +405,7 @@ async fn a_missing_model_key_names_its_variable() {
     let app = TestApp::start().await;
     let agent = app
         .agent_with("keyless", &[], |content| {
-            content.model = Some(agents::ModelChoice {
-                name: "anthropic:claude-x".into(),
-                temperature: None,
-                max_tokens: None,
-            });
+            content.model = Some(agents::ModelChoice::named("anthropic:claude-x"));
         })
         .await;
     let frames = app.client().ask(Some(agent), "hello").await;

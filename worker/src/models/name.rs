@@ -27,6 +27,14 @@ pub const CHAT_MODELS: [(ProviderKind, &str); 3] = [
 pub enum ProviderKind {
     /// OpenAI, and every server that speaks its chat completions API.
     OpenAi,
+    /// OpenAI, and every server that speaks its Responses API.
+    OpenAiResponses,
+    /// OpenAI's models at Azure.
+    Azure,
+    /// OpenRouter's models of many providers.
+    OpenRouter,
+    /// Amazon Bedrock's models of many providers.
+    Bedrock,
     Anthropic,
     Gemini,
     Vertex,
@@ -36,8 +44,12 @@ pub enum ProviderKind {
 }
 
 impl ProviderKind {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 10] = [
         Self::OpenAi,
+        Self::OpenAiResponses,
+        Self::Azure,
+        Self::OpenRouter,
+        Self::Bedrock,
         Self::Anthropic,
         Self::Gemini,
         Self::Vertex,
@@ -49,6 +61,10 @@ impl ProviderKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::OpenAi => "openai",
+            Self::OpenAiResponses => "openai-responses",
+            Self::Azure => "azure",
+            Self::OpenRouter => "openrouter",
+            Self::Bedrock => "bedrock",
             Self::Anthropic => "anthropic",
             Self::Gemini => "gemini",
             Self::Vertex => "vertex",
@@ -96,7 +112,8 @@ impl ModelName {
         let provider = bare_provider(text).ok_or_else(|| {
             unknown(format!(
                 "no provider is known for the model `{text}`; write `provider:model`, for example `openai:{text}` or \
-                 `ollama:{text}` (providers: openai, anthropic, gemini, vertex, ollama, demo)",
+                 `ollama:{text}` (providers: {})",
+                ProviderKind::ALL.map(ProviderKind::as_str).join(", ")
             ))
         })?;
         Ok(Self {
@@ -127,7 +144,9 @@ fn bare_provider(name: &str) -> Option<ProviderKind> {
 
 fn example(provider: ProviderKind) -> &'static str {
     match provider {
-        ProviderKind::OpenAi => "gpt-4o",
+        ProviderKind::OpenAi | ProviderKind::OpenAiResponses | ProviderKind::Azure => "gpt-6-luna",
+        ProviderKind::OpenRouter => "anthropic/claude-haiku-5.5",
+        ProviderKind::Bedrock => "anthropic.claude-haiku-5-5",
         ProviderKind::Anthropic => "claude-sonnet-4-5",
         ProviderKind::Gemini | ProviderKind::Vertex => "gemini-2.0-flash",
         ProviderKind::Ollama => "llama3.2",
@@ -178,6 +197,14 @@ pub struct ProviderSettings {
 pub struct ModelSettings {
     /// `OPENAI_API_KEY`, `OPENAI_BASE_URL` (with its `/v1`, with or without a last slash).
     pub openai: ProviderSettings,
+    /// `AZURE_OPENAI_API_KEY`, `AZURE_OPENAI_ENDPOINT` (the resource's address).
+    pub azure: ProviderSettings,
+    /// `OPENROUTER_API_KEY`, `OPENROUTER_BASE_URL` (with its `/v1`).
+    pub openrouter: ProviderSettings,
+    /// `AWS_BEARER_TOKEN_BEDROCK`, `BEDROCK_BASE_URL`.
+    pub bedrock: ProviderSettings,
+    /// `AWS_REGION`, else `AWS_DEFAULT_REGION`, else `us-east-1`.
+    pub bedrock_region: String,
     /// `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL` (without `/v1`, as Anthropic's SDKs read it).
     pub anthropic: ProviderSettings,
     /// `GEMINI_API_KEY`, `GEMINI_BASE_URL` (with its `/v1beta`).
@@ -198,6 +225,8 @@ pub struct ModelSettings {
     pub demo_fallback: bool,
     /// `REJOIN_DEMO_WORD_MS`.
     pub demo_word_pause: Duration,
+    /// `REJOIN_PROMPT_CACHE=off` switches it off: agents' prompts are marked for Anthropic's cache.
+    pub prompt_cache: bool,
     /// `REJOIN_MODEL_IDLE_TIMEOUT_MS`.
     pub idle_timeout: Duration,
     /// `REJOIN_MODEL_CONNECT_TIMEOUT_MS`.
@@ -245,6 +274,12 @@ impl ModelSettings {
         };
         Self {
             openai: provider("OPENAI_API_KEY", "OPENAI_BASE_URL"),
+            azure: provider("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT"),
+            openrouter: provider("OPENROUTER_API_KEY", "OPENROUTER_BASE_URL"),
+            bedrock: provider("AWS_BEARER_TOKEN_BEDROCK", "BEDROCK_BASE_URL"),
+            bedrock_region: var("AWS_REGION")
+                .or_else(|| var("AWS_DEFAULT_REGION"))
+                .unwrap_or_else(|| "us-east-1".to_owned()),
             anthropic: provider("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
             gemini: provider("GEMINI_API_KEY", "GEMINI_BASE_URL"),
             vertex: provider("VERTEX_API_KEY", "VERTEX_BASE_URL"),
@@ -256,6 +291,7 @@ impl ModelSettings {
             model_override: var("REJOIN_MODEL"),
             chat_model: var("REJOIN_CHAT_MODEL"),
             demo_fallback: var("REJOIN_DEMO_FALLBACK").is_some_and(|value| value == "1" || value == "true"),
+            prompt_cache: var("REJOIN_PROMPT_CACHE").is_none_or(|value| value != "off" && value != "0"),
             demo_word_pause: millis("REJOIN_DEMO_WORD_MS", DEFAULT_DEMO_WORD_PAUSE),
             idle_timeout: millis("REJOIN_MODEL_IDLE_TIMEOUT_MS", DEFAULT_IDLE_TIMEOUT),
             connect_timeout: millis("REJOIN_MODEL_CONNECT_TIMEOUT_MS", DEFAULT_CONNECT_TIMEOUT),
@@ -275,8 +311,14 @@ impl ModelSettings {
     pub fn missing_variable(&self, provider: ProviderKind) -> Option<&'static str> {
         match provider {
             // A base URL of one's own without a key: many local servers need none.
-            ProviderKind::OpenAi if self.openai.base_url.is_some() => None,
-            ProviderKind::OpenAi => self.openai.key.is_none().then_some("OPENAI_API_KEY"),
+            ProviderKind::OpenAi | ProviderKind::OpenAiResponses if self.openai.base_url.is_some() => None,
+            ProviderKind::OpenAi | ProviderKind::OpenAiResponses => {
+                self.openai.key.is_none().then_some("OPENAI_API_KEY")
+            }
+            ProviderKind::Azure if self.azure.key.is_none() => Some("AZURE_OPENAI_API_KEY"),
+            ProviderKind::Azure => self.azure.base_url.is_none().then_some("AZURE_OPENAI_ENDPOINT"),
+            ProviderKind::OpenRouter => self.openrouter.key.is_none().then_some("OPENROUTER_API_KEY"),
+            ProviderKind::Bedrock => self.bedrock.key.is_none().then_some("AWS_BEARER_TOKEN_BEDROCK"),
             ProviderKind::Anthropic => self.anthropic.key.is_none().then_some("ANTHROPIC_API_KEY"),
             ProviderKind::Gemini => self.gemini.key.is_none().then_some("GEMINI_API_KEY"),
             ProviderKind::Vertex if self.vertex.key.is_none() => Some("VERTEX_API_KEY"),
@@ -324,7 +366,7 @@ mod tests {
             assert!(!error.retryable);
         }
         let error = ModelName::parse("openai:").expect_err("nothing after the colon");
-        assert!(error.message.contains("openai:gpt-4o"), "{}", error.message);
+        assert!(error.message.contains("openai:gpt-6-luna"), "{}", error.message);
     }
 
     #[test]

@@ -71,6 +71,10 @@ impl Models {
                 )));
             }
             ProviderKind::OpenAi
+            | ProviderKind::OpenAiResponses
+            | ProviderKind::Azure
+            | ProviderKind::OpenRouter
+            | ProviderKind::Bedrock
             | ProviderKind::Anthropic
             | ProviderKind::Gemini
             | ProviderKind::Vertex
@@ -82,8 +86,11 @@ impl Models {
 
 fn key_missing(name: &ModelName, variable: &str) -> ModelError {
     let alternative = match name.provider {
-        ProviderKind::OpenAi => " (or OPENAI_BASE_URL for a server that needs no key)",
-        ProviderKind::Anthropic
+        ProviderKind::OpenAi | ProviderKind::OpenAiResponses => " (or OPENAI_BASE_URL for a server that needs no key)",
+        ProviderKind::Azure
+        | ProviderKind::OpenRouter
+        | ProviderKind::Bedrock
+        | ProviderKind::Anthropic
         | ProviderKind::Gemini
         | ProviderKind::Vertex
         | ProviderKind::Ollama

@@ -12,6 +12,7 @@ use rejoin_shared::tool_calls::{CallStatus, ToolCallRow};
 use rejoin_shared::tools::consoles::READ_CONSOLE;
 use rejoin_shared::tools::registry::Patterns;
 use rejoin_shared::{messages, prompts, query_patterns, run_messages, tool_calls};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 use tracing::warn;
@@ -20,7 +21,7 @@ use uuid::Uuid;
 use super::answer::STEP_SEPARATOR;
 use super::limits::{Repeats, StopReason, Verdict};
 use super::surroundings;
-use crate::models::{Message, ToolCall};
+use crate::models::{Message, ToolCall, Usage};
 use crate::services::Services;
 
 /// The heading of the search results in a plain conversation's prompt.
@@ -93,6 +94,7 @@ pub async fn open(
                     Message::Assistant {
                         text: message.content,
                         tool_calls: Vec::new(),
+                        reasoning: None,
                     },
                 ),
                 _ => {
@@ -296,8 +298,7 @@ pub struct Stored {
     pub open_calls: Vec<ToolCallRow>,
     pub step: i32,
     pub repeats: Repeats,
-    pub input_tokens: u64,
-    pub output_tokens: u64,
+    pub usage: Usage,
     pub context_tokens: u64,
     /// Calls of tools in this turn that are over.
     pub calls_made: usize,
@@ -315,8 +316,7 @@ impl Stored {
             open_calls: Vec::new(),
             step: run.step_count,
             repeats: Repeats::default(),
-            input_tokens: run.usage["inputTokens"].as_u64().unwrap_or_default(),
-            output_tokens: run.usage["outputTokens"].as_u64().unwrap_or_default(),
+            usage: Usage::deserialize(&run.usage).unwrap_or_default(),
             context_tokens: run.usage["contextTokens"].as_u64().unwrap_or_default(),
             calls_made: 0,
             reply: String::new(),

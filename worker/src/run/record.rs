@@ -9,24 +9,23 @@ use rejoin_shared::tools::SharedTool;
 use serde_json::{Value, json};
 
 use super::{End, Execution, history};
-use crate::models::{Message, ToolCall, Usage};
+use crate::models::{Message, Usage};
 use crate::publish::StreamEvent;
 
 impl Execution {
     /// Stores the step: the assistant's message, its calls as pending, the counters, `usage`.
     pub(super) async fn record(
         &mut self,
-        text: String,
-        calls: Vec<ToolCall>,
+        message: Message,
         used: Usage,
         injected: &[(&'static str, Value)],
         mail: &[i64],
     ) -> Result<(), End> {
-        let ids: Vec<_> = calls.iter().map(|_| ids::new()).collect();
-        let message = Message::Assistant {
-            text,
-            tool_calls: calls.clone(),
+        let calls = match &message {
+            Message::Assistant { tool_calls, .. } => tool_calls.clone(),
+            Message::User { .. } | Message::ToolResult { .. } => Vec::new(),
         };
+        let ids: Vec<_> = calls.iter().map(|_| ids::new()).collect();
         // What was streamed is committed before the step is: `reset` has nothing of it to take back.
         if !sabotage::is(Break::SettleBeforeEvents)
             && let Err(LeaseLost) = self.request.services.writer.flush(&self.request.stream).await
@@ -44,6 +43,7 @@ impl Execution {
             })
             .collect();
         let usage_json = self.usage();
+        let total = self.totals.usage;
         let command = RecordStep {
             run: &self.request.run,
             attempt: self.request.attempt,
@@ -54,9 +54,12 @@ impl Execution {
             assistant: &json!(message),
             calls: &asked,
             usage: Kind::Usage {
-                input_tokens: self.totals.input_tokens,
-                output_tokens: self.totals.output_tokens,
-                total_tokens: self.totals.input_tokens + self.totals.output_tokens,
+                input_tokens: total.input_tokens,
+                output_tokens: total.output_tokens,
+                total_tokens: total.input_tokens + total.output_tokens,
+                cached_tokens: total.cached_tokens,
+                cache_write_tokens: total.cache_write_tokens,
+                reasoning_tokens: total.reasoning_tokens,
                 cost_usd: self.cost_usd(),
                 steps: self.step,
             },
@@ -78,13 +81,23 @@ impl Execution {
 
     /// The run's usage, as stored and as `done` carries it.
     pub(super) fn usage(&self) -> Value {
+        let total = self.totals.usage;
         let mut usage = json!({
-            "inputTokens": self.totals.input_tokens,
-            "outputTokens": self.totals.output_tokens,
-            "totalTokens": self.totals.input_tokens + self.totals.output_tokens,
+            "inputTokens": total.input_tokens,
+            "outputTokens": total.output_tokens,
+            "totalTokens": total.input_tokens + total.output_tokens,
             "contextTokens": self.totals.context_tokens,
             "steps": self.step,
         });
+        for (name, tokens) in [
+            ("cachedTokens", total.cached_tokens),
+            ("cacheWriteTokens", total.cache_write_tokens),
+            ("reasoningTokens", total.reasoning_tokens),
+        ] {
+            if tokens > 0 {
+                usage[name] = tokens.into();
+            }
+        }
         if let Some(cost_usd) = self.cost_usd() {
             usage["costUsd"] = cost_usd.into();
         }
@@ -94,7 +107,7 @@ impl Execution {
     /// Of the run, at today's price.
     pub(super) fn cost_usd(&self) -> Option<f64> {
         let price = self.request.price?;
-        Some(price.of(self.totals.input_tokens, self.totals.output_tokens))
+        Some(price.of(self.totals.usage.input_tokens, self.totals.usage.output_tokens))
     }
 
     /// For development: how something was decided.
