@@ -33,6 +33,7 @@
 //! - `models`    the catalogue of models: prices, limits, abilities, retirement
 //! - `mcp`       MCP servers of a project, and what they offer
 //! - `watchdog`  ends child processes with their owner
+//! - `outputs`   answers that fit a JSON schema
 //! - `work`      the work graph: projects with their tasks, goals, plans and documents
 //! - `products`  what a project has installed by manifests
 //! - `horizon`   what holds back the removal of dead rows
@@ -70,6 +71,7 @@ pub mod messages;
 pub mod models;
 pub mod net;
 pub mod outage;
+pub mod outputs;
 pub mod plans;
 pub mod prices;
 pub mod products;

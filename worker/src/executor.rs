@@ -119,6 +119,7 @@ async fn give_up(services: &Services, job: &ClaimedJob, error: &str) -> Result<(
         citations: &[],
         error: Some(&error),
         usage: &run.usage,
+        output: None,
     };
     services.execute(&finish).await?;
     metrics::counter!("rejoin_runs_total", "status" => "failed").increment(1);
@@ -490,6 +491,12 @@ async fn finish(
         None => history::citations(&services.db.sql, run).await?,
     };
     let usage = usage.unwrap_or_else(|| run.usage.clone());
+    // The text of an answer that fits its schema is its JSON.
+    let output: Option<Value> = run
+        .output_schema
+        .as_ref()
+        .filter(|_| status == DoneStatus::Completed)
+        .and_then(|_| serde_json::from_str(&text).ok());
     let command = FinishRun {
         run,
         attempt: job.attempt,
@@ -499,6 +506,7 @@ async fn finish(
         citations: &citations,
         error: error.as_ref(),
         usage: &usage,
+        output: output.as_ref(),
     };
     if services.execute(&command).await? == Finished::HasMail {
         // Somebody told it something in the last moment: it goes on with that.

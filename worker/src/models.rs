@@ -50,6 +50,8 @@ pub struct ModelRequest {
     pub max_tokens: Option<u32>,
     /// How hard the model reasons. None: as its provider sets it.
     pub effort: Option<ReasoningEffort>,
+    /// The JSON schema that an answer in words has to fit, for providers that see to it themselves.
+    pub output: Option<Value>,
     /// Requests with one key begin with the same words: a hint for the provider's prompt cache.
     pub cache_key: Option<String>,
 }

@@ -6,6 +6,7 @@
 //! - `transfer` calls that hand the run over to another agent
 //! - `deferred` calls that sub-agents or people answer: the run waits without a worker
 //! - `clarify`  what is asked before a project is begun
+//! - `output`   answers that fit a JSON schema
 //! - `planning` calls that make plans
 //! - `limits`   steps, time, the same call over and over
 //! - `record`   a step as it is stored; what is told for development
@@ -24,6 +25,7 @@ mod clarify;
 mod deferred;
 pub mod history;
 pub mod limits;
+mod output;
 mod planning;
 pub mod ranking;
 mod record;
@@ -60,6 +62,7 @@ pub use history::LoadError;
 use history::{Opening, Stored};
 pub use limits::Limits;
 use limits::{Repeats, StopReason};
+use output::Fit;
 use selection::Selection;
 
 /// What is to be executed.
@@ -175,6 +178,10 @@ pub struct Execution {
     calls_made: usize,
     /// The reply so far: what readers who apply resets have on their screens.
     reply: String,
+    /// What the answer has to be; none: any text.
+    output: Option<output::Output>,
+    /// What the model is told before it is asked again for an answer that did not fit.
+    repair: Option<String>,
     /// The last step has begun: tools are off, and the run pauses after it.
     stopping: Option<StopReason>,
 }
@@ -213,6 +220,8 @@ impl Execution {
             calls_made: stored.calls_made,
             reply: stored.reply,
             stopping: stored.stopping,
+            output: output::Output::of(&request.run),
+            repair: None,
             request,
         }
     }
@@ -226,7 +235,14 @@ impl Execution {
                 Some(Message::Assistant { .. }) => match self.stopping {
                     Some(reason) => Next::End(self.paused(reason)),
                     None if self.has_mail().await => self.next_step().await,
-                    None => Next::End(self.finished(DoneStatus::Completed, None)),
+                    None => match self.fit() {
+                        Fit::Fits => Next::End(self.finished(DoneStatus::Completed, None)),
+                        Fit::Fails(error) => Next::End(self.unfit(error)),
+                        Fit::Repair(words) => {
+                            self.repair = Some(words);
+                            self.next_step().await
+                        }
+                    },
                 },
                 Some(Message::User { .. } | Message::ToolResult { .. }) | None => self.next_step().await,
             };
@@ -288,6 +304,11 @@ impl Execution {
             injected.push(("user", json!(message)));
             self.messages.push(message);
         }
+        if let Some(text) = self.repair.take() {
+            let message = Message::User { text };
+            injected.push(("user", json!(message)));
+            self.messages.push(message);
+        }
         let run = &self.request.run;
         let steps = self.step - run.turn_step;
         if self.stopping.is_none()
@@ -320,7 +341,7 @@ impl Execution {
             return Next::End(end);
         }
 
-        let answer = match self.ask(&tools).await {
+        let mut answer = match self.ask(&tools).await {
             Ok(answer) => answer,
             Err(AnswerError::Interrupted(interrupt)) => return Next::End(self.interrupted(interrupt)),
             Err(AnswerError::LeaseLost) => return Next::End(End::LeaseLost),
@@ -329,6 +350,9 @@ impl Execution {
                 return Next::End(self.finished(DoneStatus::Failed, Some(error)));
             }
         };
+        if self.tell_output(&mut answer).await.is_err() {
+            return Next::End(End::LeaseLost);
+        }
         self.step += 1;
         self.totals.usage += answer.usage;
         self.totals.context_tokens = answer.usage.input_tokens;

@@ -160,6 +160,7 @@ async fn post(asked: &Asked, session: Option<String>, given: &Value, request: &R
         }),
         attached_context: None,
         consoles: Vec::new(),
+        output_schema: None,
         exhausted: state.quotas.exhausted(&state.db.sql, caller).await?,
         message: message.to_owned(),
     };

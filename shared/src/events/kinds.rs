@@ -77,6 +77,7 @@ impl Event {
             | Kind::ClarifyingQuestions { .. }
             | Kind::DebugContext { .. }
             | Kind::Limit { .. }
+            | Kind::Output { .. }
             | Kind::Error { .. }
             | Kind::Done { .. }
             | Kind::Unknown => return None,
@@ -384,6 +385,10 @@ pub enum Kind {
         limit: String,
         message: String,
     },
+    /// The answer as data, where a JSON schema asked for it. Before the assistant's message, whose text is the same as JSON.
+    Output {
+        output: Value,
+    },
     /// Always before `done`.
     Error {
         error: String,
@@ -443,6 +448,7 @@ impl Kind {
             Kind::ClarifyingQuestions { .. } => "clarifying_questions",
             Kind::DebugContext { .. } => "debug_context",
             Kind::Limit { .. } => "limit",
+            Kind::Output { .. } => "output",
             Kind::Error { .. } => "error",
             Kind::Done { .. } => "done",
             Kind::Unknown => "unknown",

@@ -53,6 +53,11 @@ impl Candidates {
         Self { first, left }
     }
 
+    /// `provider:model` of the current one.
+    pub fn name(&self) -> &str {
+        &self.first.name
+    }
+
     pub fn current(&self) -> Arc<dyn Provider> {
         self.first.provider.clone()
     }

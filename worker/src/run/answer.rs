@@ -56,7 +56,7 @@ fn storable_chunk(chunk: Chunk) -> Chunk {
 impl Execution {
     /// Asks the model with all that was said so far.
     pub(super) async fn ask(&mut self, tools: &[SharedTool]) -> Result<Answer, AnswerError> {
-        let request = ModelRequest {
+        let mut request = ModelRequest {
             model: self.request.run.model.clone().unwrap_or_default(),
             system: self.system.clone(),
             messages: self.messages.clone(),
@@ -65,7 +65,11 @@ impl Execution {
             max_tokens: self.request.max_tokens,
             effort: self.request.effort,
             cache_key: Some(self.request.run.log_id.to_string()),
+            output: None,
         };
+        if let Some(output) = &self.output {
+            output.ask(self.request.models.name(), &mut request);
+        }
         let (signals, limits) = (self.request.signals.clone(), self.request.limits.clone());
         tokio::select! {
             biased;
@@ -116,6 +120,8 @@ impl Execution {
         while let Some(chunk) = stream.next().await {
             match storable_chunk(chunk.map_err(AnswerError::Model)?) {
                 Chunk::Text(text) if text.is_empty() => {}
+                // Told when it is known to fit.
+                Chunk::Text(text) if self.output.is_some() => answer.text.push_str(&text),
                 Chunk::Text(text) => {
                     let begins = answer.text.is_empty();
                     answer.text.push_str(&text);

@@ -163,7 +163,7 @@ impl Execution {
                     Chunk::Reasoning(_) | Chunk::ToolCall(_) => {}
                 }
             }
-            let analysis = serde_json::from_str(rejoin_shared::tasks::select::json_in(&text));
+            let analysis = serde_json::from_str(rejoin_shared::outputs::json_in(&text));
             Ok((analysis.map_err(|error| error.to_string())?, used))
         };
         tokio::select! {

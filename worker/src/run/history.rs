@@ -21,6 +21,7 @@ use uuid::Uuid;
 use super::answer::STEP_SEPARATOR;
 use super::limits::{Repeats, StopReason, Verdict};
 use super::surroundings;
+use super::output::REPAIR;
 use crate::models::{Message, ToolCall, Usage};
 use crate::services::Services;
 
@@ -330,6 +331,13 @@ impl Stored {
             let message: Message = serde_json::from_value(content)?;
             match &message {
                 // Of this turn: a resumed run's reply begins anew.
+                // An answer as data is the reply, if it is the last one.
+                Message::Assistant { text, tool_calls, .. } if run.output_schema.is_some() => {
+                    if step_number > run.turn_step && tool_calls.is_empty() {
+                        stored.reply.clone_from(text);
+                    }
+                }
+                Message::User { text } if text.starts_with(REPAIR) => stored.reply.clear(),
                 Message::Assistant { text, .. } if step_number > run.turn_step && !text.is_empty() => {
                     if !stored.reply.is_empty() {
                         stored.reply.push_str(STEP_SEPARATOR);

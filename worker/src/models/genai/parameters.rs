@@ -25,10 +25,12 @@ pub(super) enum Parameter {
     ReasoningContent,
     CacheKey,
     CacheControl,
+    /// The schema of an answer as data.
+    Output,
 }
 
 impl Parameter {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Temperature,
         Self::MaxCompletionTokens,
         Self::MaxTokens,
@@ -37,6 +39,7 @@ impl Parameter {
         Self::ReasoningContent,
         Self::CacheKey,
         Self::CacheControl,
+        Self::Output,
     ];
 
     /// How providers name it when they refuse it.
@@ -67,6 +70,15 @@ impl Parameter {
             Self::ReasoningContent => &["reasoning_content"],
             Self::CacheKey => &["prompt_cache_key"],
             Self::CacheControl => &["cache_control"],
+            Self::Output => &[
+                "response_format",
+                "text.format",
+                "output_config.format",
+                "output_format",
+                "response_json_schema",
+                "responseJsonSchema",
+                "json_schema",
+            ],
         }
     }
 

@@ -3,7 +3,7 @@
 
 use ::genai::adapter::AdapterKind;
 use ::genai::chat::{
-    CacheControl, ChatMessage, ChatOptions, ChatRequest, ContentPart, CustomPart, MessageContent,
+    CacheControl, ChatMessage, ChatOptions, ChatRequest, ContentPart, CustomPart, JsonSpec, MessageContent,
     ReasoningEffort as Effort, Tool, ToolResponse,
 };
 use rejoin_shared::agents::ReasoningEffort;
@@ -22,6 +22,8 @@ const CALL_ID_MAX_BYTES: usize = 40;
 const CALL_ID_DIGEST_BYTES: usize = 16;
 /// Models that think by a budget of tokens: the least that Anthropic takes.
 const THINKING_MIN_TOKENS: u32 = 1_024;
+/// What OpenAI calls an answer as data.
+const OUTPUT_NAME: &str = "answer";
 /// Marks of an ever longer prompt; with those of tools and system they are the four that Anthropic takes.
 const MESSAGE_MARKS: usize = 2;
 
@@ -175,6 +177,12 @@ impl Target<'_> {
                 parameters.add(Parameter::MaxCompletionTokens);
                 options = options.with_extra_body(json!({ "max_completion_tokens": max_tokens }));
             }
+        }
+        if let Some(schema) = &request.output
+            && !self.refuses(Parameter::Output)
+        {
+            parameters.add(Parameter::Output);
+            options = options.with_response_format(JsonSpec::new(OUTPUT_NAME, schema.clone()));
         }
         if let Some(key) = &request.cache_key
             && self.takes_cache_key()
