@@ -207,6 +207,7 @@ async fn post_message(
         console_id: request.console_id,
         client_turn_id: request.stream_run_id,
         attached_context: request.attached_context,
+        output_schema: None,
     };
     let mut response = chat::take(&state, &caller, &headers, &params, request, Dialect::AgentStream).await?;
     if let Some(names) = ignored {

@@ -213,7 +213,7 @@ pub fn describe(run: Run, children: Vec<Uuid>) -> RunDetail {
         output: run
             .output_schema
             .as_ref()
-            .filter(|_| run.state() == RunState::Completed)
+            .filter(|_| run.state() == runs::RunState::Completed)
             .and(run.summary.as_deref())
             .and_then(|json| serde_json::from_str(json).ok()),
         output_schema: run.output_schema.clone(),

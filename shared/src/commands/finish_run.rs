@@ -149,7 +149,9 @@ impl FinishRun<'_> {
         if let Some((id, conversation_id)) = message {
             let retrieval_context = json!({ "agent_run_id": run.id });
             let metadata = match self.status {
-                DoneStatus::Completed => self.output.map_or_else(|| json!({}), |output| json!({ "output": output })),
+                DoneStatus::Completed => self
+                    .output
+                    .map_or_else(|| json!({}), |output| json!({ "output": output })),
                 DoneStatus::Failed | DoneStatus::Cancelled | DoneStatus::Paused => json!({ "partial": true }),
             };
             let new_message = NewMessage {

@@ -33,7 +33,7 @@ impl Schema {
     }
 
     /// Err: the schema itself is broken, and how.
-    fn validator(&self) -> Result<&Validator, &String> {
+    pub(crate) fn validator(&self) -> Result<&Validator, &String> {
         let compiled = self.validator.get_or_init(|| schemas::compiled(&self.document));
         compiled.as_ref()
     }

@@ -546,6 +546,7 @@ async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
     use rejoin_shared::tools::registry::Patterns;
     use rejoin_shared::tools::registry::Registry;
     use rejoin_worker::claimer::Signals;
+    use rejoin_worker::models::fallback::{Candidate, Candidates};
     use rejoin_worker::models::name::ModelSettings;
     use rejoin_worker::run::limits::TreeLimits;
     use rejoin_worker::run::{End, ExecuteRequest, Execution, Limits};
@@ -616,9 +617,13 @@ async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
             .resolve(run.project_id, &["schema_version".to_owned()])
             .await
             .unwrap(),
-        provider: services.models.resolve(Some("openai:scripted")).unwrap().1,
+        models: {
+            let (name, provider) = services.models.resolve(Some("openai:scripted")).unwrap();
+            Candidates::new(Candidate { name, provider }, [])
+        },
         temperature: None,
         max_tokens: None,
+        effort: None,
         limits: Limits::new(
             None,
             Duration::from_secs(60),

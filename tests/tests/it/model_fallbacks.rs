@@ -8,7 +8,12 @@ use serde_json::json;
 
 /// An agent whose model is overloaded, with these fallbacks.
 async fn ask(app: &TestApp, fallbacks: &[&str], status: u16) -> Vec<rejoin_tests::client::Frame> {
-    let refusals = [Reply::status(status), Reply::status(status), Reply::status(status), Reply::status(status)];
+    let refusals = [
+        Reply::status(status),
+        Reply::status(status),
+        Reply::status(status),
+        Reply::status(status),
+    ];
     app.model.on_request(|request| request["model"] == "first", refusals);
     app.model
         .on_request(|request| request["model"] == "second", [Reply::text("Here I am.")]);
@@ -37,9 +42,18 @@ async fn an_overloaded_model_is_replaced_after_two_tries_and_readers_are_told() 
     let data = &told[0]["data"];
     assert_eq!(
         (&data["from"], &data["to"], &data["code"]),
-        (&json!("openai:first"), &json!("openai:second"), &json!("model_overloaded"))
+        (
+            &json!("openai:first"),
+            &json!("openai:second"),
+            &json!("model_overloaded")
+        )
     );
-    let asked: Vec<_> = app.model.requests().iter().map(|request| request["model"].clone()).collect();
+    let asked: Vec<_> = app
+        .model
+        .requests()
+        .iter()
+        .map(|request| request["model"].clone())
+        .collect();
     assert_eq!(asked, ["first", "first", "second"]);
 }
 

@@ -23,7 +23,8 @@ async fn run_of(app: &TestApp, events: &[Value]) -> Value {
 #[tokio::test]
 async fn an_answer_that_fits_is_told_as_data_and_its_text_is_the_same_json() {
     let app = TestApp::start().await;
-    app.model.script([Reply::tool("final_answer", json!({"city": "Bonn", "people": 330_000}))]);
+    app.model
+        .script([Reply::tool("final_answer", json!({"city": "Bonn", "people": 330_000}))]);
     let frames = app
         .client()
         .chat(json!({"message": "Which city?", "outputSchema": city()}))
@@ -115,11 +116,17 @@ async fn a_definitions_schema_holds_for_its_runs_also_after_tools_and_a_crash() 
     app.add_worker();
     let frames = stream.rest().await;
     let events = json_of(&frames);
-    assert_eq!(of_kind(&events, "output")[0]["output"], json!({"city": "Bonn", "people": 1}));
+    assert_eq!(
+        of_kind(&events, "output")[0]["output"],
+        json!({"city": "Bonn", "people": 1})
+    );
     let done = events.last().unwrap();
     assert_eq!((&done["type"], &done["status"]), (&json!("done"), &json!("completed")));
     let stored = of_kind(&events, "message");
-    assert_eq!(stored.last().unwrap()["message"]["content"], r#"{"city":"Bonn","people":1}"#);
+    assert_eq!(
+        stored.last().unwrap()["message"]["content"],
+        r#"{"city":"Bonn","people":1}"#
+    );
     let (_, definition) = client
         .get(&format!(
             "/api/admin/projects/{}/agent-definitions/{agent}",
@@ -136,18 +143,29 @@ async fn a_triggered_run_answers_as_data_and_a_broken_schema_is_refused() {
     app.model.script([Reply::text(r#"{"city": "Bonn", "people": 1}"#)]);
     let client = app.client();
     let path = format!("/api/projects/{}/agents/{agent}/trigger", app.db.project_id);
-    let (status, accepted) = client.post(&path, json!({"input": "Which?", "outputSchema": city()})).await;
+    let (status, accepted) = client
+        .post(&path, json!({"input": "Which?", "outputSchema": city()}))
+        .await;
     assert_eq!(status, StatusCode::ACCEPTED, "{accepted}");
     let run = accepted["runId"].as_str().unwrap();
-    client.event_stream(&format!("/api/runs/{run}/events")).await.rest().await;
+    client
+        .event_stream(&format!("/api/runs/{run}/events"))
+        .await
+        .rest()
+        .await;
     let (_, detail) = client.get(&format!("/api/runs/{run}")).await;
     assert_eq!(detail["output"], json!({"city": "Bonn", "people": 1}));
     for (schema, word) in [
         (json!({"type": "array"}), "object"),
-        (json!({"type": "object", "properties": {"a": {"type": "text"}}}), "JSON Schema"),
+        (
+            json!({"type": "object", "properties": {"a": {"type": "text"}}}),
+            "JSON Schema",
+        ),
         (json!({"type": "object", "description": "x".repeat(70_000)}), "65536"),
     ] {
-        let (status, problem) = client.post(&path, json!({"input": "Which?", "outputSchema": schema})).await;
+        let (status, problem) = client
+            .post(&path, json!({"input": "Which?", "outputSchema": schema}))
+            .await;
         assert_eq!(status, StatusCode::BAD_REQUEST, "{problem}");
         assert_eq!(problem["code"], "invalid_output_schema");
         assert!(problem["detail"].as_str().unwrap().contains(word), "{problem}");

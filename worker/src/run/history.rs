@@ -20,8 +20,8 @@ use uuid::Uuid;
 
 use super::answer::STEP_SEPARATOR;
 use super::limits::{Repeats, StopReason, Verdict};
-use super::surroundings;
 use super::output::REPAIR;
+use super::surroundings;
 use crate::models::{Message, ToolCall, Usage};
 use crate::services::Services;
 

@@ -27,8 +27,7 @@ const REPAIRS: usize = 1;
 pub const REPAIR: &str = "Your answer does not fit the JSON schema that it has to fit: ";
 /// Faults that the model is told of.
 const FAULTS_TOLD: usize = 5;
-const FINAL_ANSWER_WORDS: &str =
-    "Gives the final answer of the task as data. Call it once, when everything else is done; text beside it is not read.";
+const FINAL_ANSWER_WORDS: &str = "Gives the final answer of the task as data. Call it once, when everything else is done; text beside it is not read.";
 
 /// What the run's answer has to be.
 pub(super) struct Output {
@@ -87,9 +86,16 @@ fn is_native(model: &str, has_tools: bool) -> bool {
     // Older Gemini models take a schema or tools, not both.
     let is_older_gemini = ["gemini-1", "gemini-2"].iter().any(|family| model.contains(family));
     // genai gives schemas to these providers.
-    let is_sent = ["openai:", "openai-responses:", "azure:", "anthropic:", "gemini:", "vertex:"]
-        .iter()
-        .any(|provider| model.starts_with(provider));
+    let is_sent = [
+        "openai:",
+        "openai-responses:",
+        "azure:",
+        "anthropic:",
+        "gemini:",
+        "vertex:",
+    ]
+    .iter()
+    .any(|provider| model.starts_with(provider));
     can && is_sent && !(has_tools && is_older_gemini)
 }
 
@@ -110,7 +116,9 @@ impl Execution {
             .filter(|message| matches!(message, Message::User { text } if text.starts_with(REPAIR)))
             .count();
         if asked < REPAIRS {
-            return Fit::Repair(format!("{REPAIR}{faults}. Give the whole answer again, so that it fits."));
+            return Fit::Repair(format!(
+                "{REPAIR}{faults}. Give the whole answer again, so that it fits."
+            ));
         }
         Fit::Fails(RunError {
             code: "output_invalid".to_owned(),

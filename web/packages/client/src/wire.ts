@@ -30,6 +30,12 @@ export interface Usage {
   inputTokens: number;
   outputTokens: number;
   totalTokens: number;
+  /** Of the input: read from the provider's prompt cache. */
+  cachedTokens?: number;
+  /** Of the input: written to the provider's prompt cache. */
+  cacheWriteTokens?: number;
+  /** Of the output: spent on reasoning. */
+  reasoningTokens?: number;
   costUsd?: number;
   steps: number;
 }
@@ -134,6 +140,11 @@ export interface LimitEvent extends EventBase {
   type: 'limit';
   limit: string;
   message: string;
+}
+/** The answer as data, where `outputSchema` asked for it; the message's text is the same as JSON. */
+export interface OutputEvent extends EventBase {
+  type: 'output';
+  output: Record<string, unknown>;
 }
 export interface ErrorEvent extends EventBase {
   type: 'error';
@@ -335,6 +346,7 @@ export type RunEvent =
   | QuestionAnsweredEvent
   | SubAgentEvent
   | LimitEvent
+  | OutputEvent
   | PlanEvent
   | PlanReviewEvent
   | StepEvent
