@@ -62,7 +62,11 @@ async fn an_answer_that_does_not_fit_is_asked_for_once_more_and_nobody_reads_it(
     assert_eq!(text(&frames), r#"{"city":"Bonn","people":330000}"#);
     let events = json_of(&frames);
     assert_eq!(of_kind(&events, "output")[0]["output"]["city"], "Bonn");
-    let asked = app.model.requests()[1]["messages"].as_array().unwrap().clone();
+    // The provider of a conversation's model takes the schema itself.
+    let request = &app.model.requests()[1];
+    assert_eq!(request["response_format"]["json_schema"]["schema"], city());
+    assert!(request["tools"].is_null(), "{request}");
+    let asked = request["messages"].as_array().unwrap().clone();
     let again = asked.last().unwrap()["content"].as_str().unwrap();
     assert!(again.contains("does not fit") && again.contains("not JSON"), "{again}");
     assert_eq!(app.model.violations(), Vec::<String>::new());
