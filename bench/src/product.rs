@@ -75,6 +75,7 @@ impl Fleet {
             name: "openai:scripted".to_owned(),
             temperature: None,
             max_tokens: None,
+            or_default: false,
         });
         content.max_steps = None;
         content.is_default = false;

@@ -23,12 +23,15 @@ use settings::Settings;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ModelChoice {
-    /// `provider:model`, or a bare well-known name.
+    /// `provider:model`, a bare well-known name, or `default`: the model of plain conversations.
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
     #[serde(default, alias = "max_tokens", skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
+    /// Where the model's provider has no key, the model of plain conversations answers in its place.
+    #[serde(default, alias = "or_default", skip_serializing_if = "std::ops::Not::not")]
+    pub or_default: bool,
 }
 
 /// A definition as stored.

@@ -4,8 +4,12 @@
 //! Invariants: every write is fenced by the attempt (I4); a turn ends with exactly one `done`, in one transaction with its
 //! message and its job (I1); what is stored is not done again (recovery).
 //!
+//! - `agent`   the agent of a run, with the model that answers
+//! - `budget`  what is told where a budget can't count
 //! - `trouble` why an attempt can't go on
 
+mod agent;
+mod budget;
 mod trouble;
 
 use std::sync::Arc;
@@ -42,6 +46,7 @@ use crate::run::limits::{SUB_AGENT_MAX_STEPS, TreeLimits};
 use crate::run::selection::Selection;
 use crate::run::{End, ExecuteRequest, Execution, Limits};
 use crate::services::Services;
+use agent::Agent;
 use trouble::Trouble;
 pub(crate) use trouble::refused_by_database;
 
@@ -136,14 +141,22 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
         return Ok(Some(Outcome::Complete));
     }
     let mut agent = Agent::of(services, &run).await?;
-    let opening = match run.safe_seq {
+    let mut opening = match run.safe_seq {
         // An earlier attempt, an earlier turn, or a fork has stored it.
         Some(_) => Opening::default(),
         None if run.turn_step > 0 || run.total_steps > 0 || run.forked_from_run_id.is_some() => Opening::default(),
         None => history::open(services, &run, agent.definition.as_ref()).await?,
     };
     let model = agent.model_name();
+    if let Some(turn) = &mut opening.context {
+        turn.usage = contexts::with_window(turn.usage.take(), Some(&model));
+    }
+    let replaced = agent.replaced();
     let agent_name = agent.definition.as_ref().map(|definition| definition.name.clone());
+    let notices = match &agent.model {
+        Ok(_) => budget::notices(services, &run, agent.definition.as_ref(), &model).await?,
+        Err(_) => Vec::new(),
+    };
     let start = StartRun {
         run: &run,
         attempt: job.attempt,
@@ -154,12 +167,17 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
             agent_definition_id: run.agent_definition_id,
             agent_name: agent_name.clone(),
             model: model.clone(),
+            model_requested: replaced.map(|replaced| replaced.requested.clone()),
+            model_retired_on: replaced
+                .and_then(|replaced| replaced.retired_on)
+                .map(|day| day.to_string()),
             citations: opening.citations.clone(),
             attempt: job.attempt,
         },
         opening: opening.messages,
         context: opening.context.as_ref(),
         part: agent.plans().then_some(Part::Planner),
+        notices,
         tells_routing: services.config.debug_agent_context,
         reason: job.last_error.as_deref().unwrap_or("the worker handed the run over"),
     };
@@ -212,53 +230,6 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
     finish(services, job, &run, end, fresh, &seen).await
 }
 
-/// Whoever works on a run.
-struct Agent {
-    /// None: a plain conversation's run, or its definition has been deleted.
-    definition: Option<AgentDefinition>,
-    /// The model, and its name; or why it can't be asked.
-    model: Result<(String, Arc<dyn Provider>), ModelError>,
-}
-
-impl Agent {
-    async fn of(services: &Services, run: &Run) -> Result<Self, sqlx::Error> {
-        let definition = match run.agent_definition_id {
-            Some(id) => {
-                let mut connection = services.db.sql.acquire().await?;
-                agents::get(&mut connection, run.project_id, id).await?
-            }
-            None => None,
-        };
-        let model = match definition.as_ref().and_then(FlowModel::of) {
-            Some(flow) => Ok((flow.name(), Arc::new(flow) as Arc<dyn Provider>)),
-            // A run that chooses an agent for a task has no definition, and names its model itself.
-            None if definition.is_none() && run.task_id.is_some() => services.models.resolve(run.model.as_deref()),
-            None => services.models.resolve(wanted(definition.as_ref())),
-        };
-        Ok(Self { definition, model })
-    }
-
-    /// Whether it is made for planning: its definition names the tool.
-    fn plans(&self) -> bool {
-        let tools = self.definition.iter().flat_map(|definition| &definition.tools);
-        tools.into_iter().any(|tool| tool == contexts::PLAN_TOOL)
-    }
-
-    fn model_name(&self) -> String {
-        match &self.model {
-            Ok((name, _)) => name.clone(),
-            Err(_) => wanted(self.definition.as_ref()).unwrap_or("unknown").to_owned(),
-        }
-    }
-}
-
-/// The model that a definition asks for.
-fn wanted(definition: Option<&AgentDefinition>) -> Option<&str> {
-    definition
-        .and_then(|definition| definition.model.as_ref())
-        .map(|model| model.name.as_str())
-}
-
 /// One agent's part of the run.
 async fn work(
     services: &Services,
@@ -279,7 +250,7 @@ async fn work(
     }
     match &agent.model {
         Err(error) => Ok(End::failed(run_error(error))),
-        Ok((_, provider)) => go(services, job, attempt, run, definition, provider.clone(), fresh).await,
+        Ok(model) => go(services, job, attempt, run, definition, model.provider.clone(), fresh).await,
     }
 }
 

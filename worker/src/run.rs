@@ -39,7 +39,7 @@ use rejoin_shared::commands::{FencedError, RunError};
 use rejoin_shared::events::kinds::DoneStatus;
 use rejoin_shared::events::writer::{LeaseLost, RunStream};
 use rejoin_shared::inbox;
-use rejoin_shared::prices::Price;
+use rejoin_shared::models::Price;
 use rejoin_shared::runs::{Run, TreeUse};
 use rejoin_shared::sabotage::{self, Break};
 use rejoin_shared::tool_calls::ToolCallRow;
@@ -153,6 +153,8 @@ const READ_TRIES: u32 = 3_000;
 struct Totals {
     input_tokens: u64,
     output_tokens: u64,
+    /// The sum of what the steps cost, each at the price of its model on its day. None: none of them had a price.
+    cost_usd: Option<f64>,
     /// What the newest model call was given.
     context_tokens: u64,
 }
@@ -205,6 +207,7 @@ impl Execution {
             totals: Totals {
                 input_tokens: stored.input_tokens,
                 output_tokens: stored.output_tokens,
+                cost_usd: stored.cost_usd,
                 context_tokens: stored.context_tokens,
             },
             tree: request.tree,
@@ -328,9 +331,9 @@ impl Execution {
             }
         };
         self.step += 1;
-        self.totals.input_tokens += answer.usage.input_tokens;
-        self.totals.output_tokens += answer.usage.output_tokens;
-        self.totals.context_tokens = answer.usage.input_tokens;
+        let used = self.used(&answer);
+        self.count(&used);
+        self.totals.context_tokens = used.input_tokens;
         // Calls that were not offered any more are refused as a whole: the answer is what there is of text.
         let calls = if self.stopping.is_some() {
             Vec::new()
@@ -347,7 +350,7 @@ impl Execution {
             return Next::End(self.finished(DoneStatus::Failed, Some(error)));
         }
         let mail: Vec<i64> = mail.iter().map(|mail| mail.id).collect();
-        if let Err(end) = self.record(answer.text, calls, answer.usage, &injected, &mail).await {
+        if let Err(end) = self.record(answer.text, calls, used, &injected, &mail).await {
             return Next::End(end);
         }
         Next::Step

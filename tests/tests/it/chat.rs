@@ -409,6 +409,7 @@ async fn a_missing_model_key_names_its_variable() {
                 name: "anthropic:claude-x".into(),
                 temperature: None,
                 max_tokens: None,
+                or_default: false,
             });
         })
         .await;
@@ -620,7 +621,7 @@ async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
             .resolve(run.project_id, &["schema_version".to_owned()])
             .await
             .unwrap(),
-        provider: services.models.resolve(Some("openai:scripted")).unwrap().1,
+        provider: services.models.resolve(Some("openai:scripted")).unwrap().provider,
         temperature: None,
         max_tokens: None,
         limits: Limits::new(

@@ -327,6 +327,7 @@ async fn a_focus_on_another_tenants_project_tells_the_model_and_its_readers_noth
         name: "openai:scripted".to_owned(),
         temperature: None,
         max_tokens: None,
+        or_default: false,
     });
     content.tools = vec!["*".to_owned()];
     let agent = rejoin_shared::agents::insert(&mut db, tenant, &content)

@@ -105,6 +105,7 @@ async fn c04_c62_no_agent_sees_or_starts_anything_of_another_project() {
             name: "openai:scripted".to_owned(),
             temperature: None,
             max_tokens: None,
+            or_default: false,
         }),
         ..agents::defaults().remove(0)
     };

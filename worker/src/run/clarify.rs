@@ -91,8 +91,7 @@ impl Execution {
             return Ok(false);
         }
         self.step += 1;
-        self.totals.input_tokens += used.input_tokens;
-        self.totals.output_tokens += used.output_tokens;
+        self.count(&used);
         self.record(String::new(), calls, used, &[], &[]).await?;
         Ok(true)
     }

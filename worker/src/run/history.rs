@@ -11,7 +11,7 @@ use rejoin_shared::runs::Run;
 use rejoin_shared::tool_calls::{CallStatus, ToolCallRow};
 use rejoin_shared::tools::consoles::READ_CONSOLE;
 use rejoin_shared::tools::registry::Patterns;
-use rejoin_shared::{messages, prompts, query_patterns, run_messages, tool_calls};
+use rejoin_shared::{messages, prompts, query_patterns, run_messages, tokens, tool_calls};
 use serde_json::{Value, json};
 use sqlx::PgPool;
 use tracing::warn;
@@ -110,9 +110,9 @@ pub async fn open(
     let text = attachments::with_items(&run.input, &attached.unwrap_or_default());
     opening.messages.push(("user", json!(Message::User { text })));
     opening.context = about.and_then(|about| about.turn).map(|mut turn| {
-        let chars = opening.messages.iter().map(|(_, content)| said(content)).sum();
+        let estimated = opening.messages.iter().map(|(_, content)| said(content)).sum();
         let compressed = compressed.as_ref().map(Compression::to_json);
-        turn.usage = contexts::usage(contexts::estimate(chars), compressed.as_ref());
+        turn.usage = contexts::usage(estimated, compressed.as_ref());
         turn
     });
     Ok(opening)
@@ -155,9 +155,9 @@ pub async fn prompt_of_taker(services: &Services, run: &Run, taker: &AgentDefini
     Ok(with_surroundings(services, run, prompt).await?.text)
 }
 
-/// Characters of a stored message.
-fn said(content: &Value) -> usize {
-    content["text"].as_str().map_or(0, |text| text.chars().count())
+/// Tokens of a stored message, about.
+fn said(content: &Value) -> u64 {
+    content["text"].as_str().map_or(0, tokens::estimate)
 }
 
 /// An agent's prompt, with what the project and the user tell all agents, the consoles that are open where it can read them, and queries that
@@ -298,6 +298,8 @@ pub struct Stored {
     pub repeats: Repeats,
     pub input_tokens: u64,
     pub output_tokens: u64,
+    /// None: no step so far had a price.
+    pub cost_usd: Option<f64>,
     pub context_tokens: u64,
     /// Calls of tools in this turn that are over.
     pub calls_made: usize,
@@ -317,6 +319,7 @@ impl Stored {
             repeats: Repeats::default(),
             input_tokens: run.usage["inputTokens"].as_u64().unwrap_or_default(),
             output_tokens: run.usage["outputTokens"].as_u64().unwrap_or_default(),
+            cost_usd: run.usage["costUsd"].as_f64(),
             context_tokens: run.usage["contextTokens"].as_u64().unwrap_or_default(),
             calls_made: 0,
             reply: String::new(),

@@ -4,13 +4,19 @@ use rejoin_shared::commands::{AskedCall, RecordStep};
 use rejoin_shared::events::Kind;
 use rejoin_shared::events::writer::LeaseLost;
 use rejoin_shared::ids;
+use rejoin_shared::models::Tokens;
 use rejoin_shared::sabotage::{self, Break};
+use rejoin_shared::tokens::estimate;
 use rejoin_shared::tools::SharedTool;
 use serde_json::{Value, json};
 
+use super::answer::Answer;
 use super::{End, Execution, history};
 use crate::models::{Message, ToolCall, Usage};
 use crate::publish::StreamEvent;
+
+/// Before the models that are no language models.
+const UNCOUNTED: [&str; 2] = ["demo:", "flow:"];
 
 impl Execution {
     /// Stores the step: the assistant's message, its calls as pending, the counters, `usage`.
@@ -57,15 +63,12 @@ impl Execution {
                 input_tokens: self.totals.input_tokens,
                 output_tokens: self.totals.output_tokens,
                 total_tokens: self.totals.input_tokens + self.totals.output_tokens,
-                cost_usd: self.cost_usd(),
+                cost_usd: self.totals.cost_usd,
                 steps: self.step,
             },
             usage_json: &usage_json,
             tokens: used.input_tokens + used.output_tokens,
-            cost_usd: self
-                .request
-                .price
-                .map_or(0.0, |price| price.of(used.input_tokens, used.output_tokens)),
+            cost_usd: self.cost_usd(&used).unwrap_or_default(),
             mail,
             publish: self.request.callback.is_some(),
         };
@@ -85,16 +88,49 @@ impl Execution {
             "contextTokens": self.totals.context_tokens,
             "steps": self.step,
         });
-        if let Some(cost_usd) = self.cost_usd() {
+        if let Some(cost_usd) = self.totals.cost_usd {
             usage["costUsd"] = cost_usd.into();
         }
         usage
     }
 
-    /// Of the run, at today's price.
-    pub(super) fn cost_usd(&self) -> Option<f64> {
+    /// What a model call has used, by its provider; estimated where that tells nothing, so that budgets count all the same. Flows and the
+    /// stand-in use nothing.
+    pub(super) fn used(&self, answer: &Answer) -> Usage {
+        let model = self.request.run.model.as_deref().unwrap_or_default();
+        if answer.usage != Usage::default() || UNCOUNTED.iter().any(|provider| model.starts_with(provider)) {
+            return answer.usage;
+        }
+        let of_calls = |calls: &[ToolCall]| {
+            calls
+                .iter()
+                .map(|call| estimate(&call.arguments.to_string()))
+                .sum::<u64>()
+        };
+        let of_message = |message: &Message| match message {
+            Message::User { text } => estimate(text),
+            Message::Assistant { text, tool_calls } => estimate(text) + of_calls(tool_calls),
+            Message::ToolResult { content, .. } => estimate(content),
+        };
+        Usage {
+            input_tokens: estimate(&self.system) + self.messages.iter().map(of_message).sum::<u64>(),
+            output_tokens: estimate(&answer.text) + of_calls(&answer.calls),
+        }
+    }
+
+    /// Adds a model call to what the run has used.
+    pub(super) fn count(&mut self, used: &Usage) {
+        self.totals.input_tokens += used.input_tokens;
+        self.totals.output_tokens += used.output_tokens;
+        if let Some(cost_usd) = self.cost_usd(used) {
+            *self.totals.cost_usd.get_or_insert(0.0) += cost_usd;
+        }
+    }
+
+    /// What one model call cost. None: nobody knows.
+    fn cost_usd(&self, used: &Usage) -> Option<f64> {
         let price = self.request.price?;
-        Some(price.of(self.totals.input_tokens, self.totals.output_tokens))
+        Some(price.of(&tokens(used)))
     }
 
     /// For development: how something was decided.
@@ -126,4 +162,9 @@ impl Execution {
         };
         self.tell(StreamEvent::Note { event }).await.map_err(|_| End::LeaseLost)
     }
+}
+
+/// The tokens of a model call, as prices count them.
+fn tokens(used: &Usage) -> Tokens {
+    Tokens::new(used.input_tokens, used.output_tokens)
 }
