@@ -4,8 +4,8 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
-    api, audit, calendars, chat, completions, dev, doctor, exit, graph, install, keys, mcp, migrate, openapi, prices,
-    projects, questions, queue, routing, runs, schedules, secrets, sign_in, sources, tail, tasks, web, worker,
+    api, audit, calendars, chat, completions, dev, doctor, exit, graph, install, keys, mcp, migrate, models, openapi,
+    prices, projects, questions, queue, routing, runs, schedules, secrets, sign_in, sources, tail, tasks, web, worker,
 };
 
 /// Agent runs that you can leave and rejoin.
@@ -123,6 +123,7 @@ pub enum Command {
     Sources(sources::Args),
     Web(web::Args),
     Calendars(calendars::Args),
+    Models(models::Args),
     Prices(prices::Args),
     Routing(routing::Args),
     Install(install::Args),
@@ -196,7 +197,8 @@ mod tests {
             "rejoin web test",
             "rejoin calendars export Work work.ics",
             "rejoin schedules disable nightly",
-            "rejoin prices list",
+            "rejoin models --provider gemini --can tools,images flash --retired --json",
+            "rejoin prices list --all",
             "rejoin routing show",
             "rejoin routing set --percent 50 --prefer postgres-analyst --control none",
             "rejoin routing stats --days 7 --json",

@@ -30,6 +30,7 @@
 //! - `query_patterns` queries that answered questions, learned from runs
 //! - `google_tokens` sealed tokens of calendars that are linked with Google's
 //! - `web_settings` what agents may do on the web
+//! - `tokens`    how many tokens a text has, about
 //! - `models`    the catalogue of models: prices, limits, abilities, retirement
 //! - `mcp`       MCP servers of a project, and what they offer
 //! - `watchdog`  ends child processes with their owner
@@ -94,6 +95,7 @@ pub mod sign_in;
 pub mod tasks;
 pub mod telemetry;
 pub mod text;
+pub mod tokens;
 pub mod tool_calls;
 pub mod tools;
 pub mod waits;

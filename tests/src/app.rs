@@ -134,6 +134,12 @@ impl TestApp {
     }
 
     pub fn add_worker(&mut self) -> &Worker {
+        let models = ModelSettings::openai_compatible(self.model.base_url());
+        self.add_worker_with(models)
+    }
+
+    /// A worker that reaches these models.
+    pub fn add_worker_with(&mut self, models: ModelSettings) -> &Worker {
         let mut config = WorkerConfig {
             slots: self.options.slots,
             ..WorkerConfig::new(&self.db.url)
@@ -145,7 +151,6 @@ impl TestApp {
         config.embeddings = self.options.embeddings.clone();
         config.google = self.options.google.clone();
         (self.options.worker)(&mut config);
-        let models = ModelSettings::openai_compatible(self.model.base_url());
         self.workers.push(Worker::start(
             config,
             models,

@@ -4,8 +4,12 @@
 //! Invariants: every write is fenced by the attempt (I4); a turn ends with exactly one `done`, in one transaction with its
 //! message and its job (I1); what is stored is not done again (recovery).
 //!
+//! - `agent`   the agent of a run, with the model that answers
+//! - `budget`  what is told where a budget can't count
 //! - `trouble` why an attempt can't go on
 
+mod agent;
+mod budget;
 mod trouble;
 
 use std::sync::Arc;
@@ -20,7 +24,6 @@ use rejoin_shared::events::kinds::DoneStatus;
 use rejoin_shared::events::writer::{RunStream, Seen};
 use rejoin_shared::makers;
 use rejoin_shared::plans::{Part, TOOL_CALLS_MAX};
-use rejoin_shared::prices;
 use rejoin_shared::queue::{ClaimedJob, KIND_RUN, Outcome};
 use rejoin_shared::runs::{self, Clocks, Run};
 use rejoin_shared::sabotage::{self, Break};
@@ -34,7 +37,7 @@ use tracing::{Instrument, info_span, warn};
 use crate::claimer::Signals;
 use crate::compression;
 use crate::coordination::{self, handoffs};
-use crate::models::fallback::{Candidate, Candidates};
+use crate::models::fallback::Candidates;
 use crate::models::flow::FlowModel;
 use crate::models::{ModelError, Provider};
 use crate::publish;
@@ -43,6 +46,7 @@ use crate::run::limits::{SUB_AGENT_MAX_STEPS, TreeLimits};
 use crate::run::selection::Selection;
 use crate::run::{End, ExecuteRequest, Execution, Limits};
 use crate::services::Services;
+use agent::Agent;
 use trouble::Trouble;
 pub(crate) use trouble::refused_by_database;
 
@@ -138,14 +142,22 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
         return Ok(Some(Outcome::Complete));
     }
     let mut agent = Agent::of(services, &run).await?;
-    let opening = match run.safe_seq {
+    let mut opening = match run.safe_seq {
         // An earlier attempt, an earlier turn, or a fork has stored it.
         Some(_) => Opening::default(),
         None if run.turn_step > 0 || run.total_steps > 0 || run.forked_from_run_id.is_some() => Opening::default(),
         None => history::open(services, &run, agent.definition.as_ref()).await?,
     };
     let model = agent.model_name();
+    if let Some(turn) = &mut opening.context {
+        turn.usage = contexts::with_window(turn.usage.take(), Some(&model));
+    }
+    let replaced = agent.replaced();
     let agent_name = agent.definition.as_ref().map(|definition| definition.name.clone());
+    let notices = match &agent.model {
+        Ok(_) => budget::notices(services, &run, agent.definition.as_ref(), &model).await?,
+        Err(_) => Vec::new(),
+    };
     let start = StartRun {
         run: &run,
         attempt: job.attempt,
@@ -156,12 +168,17 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
             agent_definition_id: run.agent_definition_id,
             agent_name: agent_name.clone(),
             model: model.clone(),
+            model_requested: replaced.map(|replaced| replaced.requested.clone()),
+            model_retired_on: replaced
+                .and_then(|replaced| replaced.retired_on)
+                .map(|day| day.to_string()),
             citations: opening.citations.clone(),
             attempt: job.attempt,
         },
         opening: opening.messages,
         context: opening.context.as_ref(),
         part: agent.plans().then_some(Part::Planner),
+        notices,
         tells_routing: services.config.debug_agent_context,
         reason: job.last_error.as_deref().unwrap_or("the worker handed the run over"),
     };
@@ -214,70 +231,6 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
     finish(services, job, &run, end, fresh, &seen).await
 }
 
-/// Whoever works on a run.
-struct Agent {
-    /// None: a plain conversation's run, or its definition has been deleted.
-    definition: Option<AgentDefinition>,
-    /// The model, and its name; or why it can't be asked.
-    model: Result<(String, Arc<dyn Provider>), ModelError>,
-    /// Models that may answer in its place.
-    fallbacks: Vec<Candidate>,
-}
-
-impl Agent {
-    async fn of(services: &Services, run: &Run) -> Result<Self, sqlx::Error> {
-        let definition = match run.agent_definition_id {
-            Some(id) => {
-                let mut connection = services.db.sql.acquire().await?;
-                agents::get(&mut connection, run.project_id, id).await?
-            }
-            None => None,
-        };
-        let model = match definition.as_ref().and_then(FlowModel::of) {
-            Some(flow) => Ok((flow.name(), Arc::new(flow) as Arc<dyn Provider>)),
-            // A run that chooses an agent for a task has no definition, and names its model itself.
-            None if definition.is_none() && run.task_id.is_some() => services.models.resolve(run.model.as_deref()),
-            None => services.models.resolve(wanted(definition.as_ref())),
-        };
-        let names = definition.iter().filter_map(|definition| definition.model.as_ref());
-        let fallbacks = names
-            .flat_map(|model| &model.fallback_models)
-            .filter_map(|name| match services.models.resolve(Some(name)) {
-                Ok((name, provider)) => Some(Candidate { name, provider }),
-                Err(error) => {
-                    tracing::warn!(model = %name, %error, "this fallback can't be asked: it is left out");
-                    None
-                }
-            })
-            .collect();
-        Ok(Self {
-            definition,
-            model,
-            fallbacks,
-        })
-    }
-
-    /// Whether it is made for planning: its definition names the tool.
-    fn plans(&self) -> bool {
-        let tools = self.definition.iter().flat_map(|definition| &definition.tools);
-        tools.into_iter().any(|tool| tool == contexts::PLAN_TOOL)
-    }
-
-    fn model_name(&self) -> String {
-        match &self.model {
-            Ok((name, _)) => name.clone(),
-            Err(_) => wanted(self.definition.as_ref()).unwrap_or("unknown").to_owned(),
-        }
-    }
-}
-
-/// The model that a definition asks for.
-fn wanted(definition: Option<&AgentDefinition>) -> Option<&str> {
-    definition
-        .and_then(|definition| definition.model.as_ref())
-        .map(|model| model.name.as_str())
-}
-
 /// One agent's part of the run.
 async fn work(
     services: &Services,
@@ -298,12 +251,8 @@ async fn work(
     }
     match &agent.model {
         Err(error) => Ok(End::failed(run_error(error))),
-        Ok((name, provider)) => {
-            let first = Candidate {
-                name: name.clone(),
-                provider: provider.clone(),
-            };
-            let models = Candidates::new(first, agent.fallbacks.iter().cloned());
+        Ok(model) => {
+            let models = agent.candidates(services, run, model).await?;
             go(services, job, attempt, run, definition, models, fresh).await
         }
     }
@@ -335,10 +284,6 @@ async fn go(
     let settings = definition
         .map(|definition| Settings::of(&definition.config).unwrap_or_default())
         .unwrap_or_default();
-    let price = match run.model.as_deref() {
-        Some(model) => prices::find(&services.db.sql, run.project_id, model).await?,
-        None => None,
-    };
     let timeout_s = run
         .timeout_s
         .or(definition.and_then(|definition| definition.default_timeout))
@@ -393,7 +338,6 @@ async fn go(
         planning: settings.planning.clone(),
         tool_calls: part.is_some().then_some(TOOL_CALLS_MAX),
         confirm: Arc::new(Patterns::new(&settings.confirm)),
-        price,
         tree: clocks.used,
         models,
         temperature: definition

@@ -42,7 +42,7 @@ use rejoin_shared::commands::{FencedError, RunError};
 use rejoin_shared::events::kinds::DoneStatus;
 use rejoin_shared::events::writer::{LeaseLost, RunStream};
 use rejoin_shared::inbox;
-use rejoin_shared::prices::Price;
+use rejoin_shared::models::Price;
 use rejoin_shared::runs::{Run, TreeUse};
 use rejoin_shared::sabotage::{self, Break};
 use rejoin_shared::tool_calls::ToolCallRow;
@@ -91,8 +91,6 @@ pub struct ExecuteRequest {
     pub tool_calls: Option<usize>,
     /// Whether the same call for others to answer may be made again and again: a flow's rounds are counted by the flow.
     pub may_repeat_calls: bool,
-    /// What the model costs, where that is known.
-    pub price: Option<Price>,
     /// What the run's tree has used so far.
     pub tree: TreeUse,
     pub signals: Signals,
@@ -159,6 +157,8 @@ const READ_TRIES: u32 = 3_000;
 #[derive(Debug, Clone, Copy, Default)]
 struct Totals {
     usage: Usage,
+    /// The sum of what the steps cost, each at the price of its model on its day. None: none of them had a price.
+    cost_usd: Option<f64>,
     /// What the newest model call was given.
     context_tokens: u64,
 }
@@ -214,6 +214,7 @@ impl Execution {
             repeats: stored.repeats,
             totals: Totals {
                 usage: stored.usage,
+                cost_usd: stored.cost_usd,
                 context_tokens: stored.context_tokens,
             },
             tree: request.tree,
@@ -354,8 +355,9 @@ impl Execution {
             return Next::End(End::LeaseLost);
         }
         self.step += 1;
-        self.totals.usage += answer.usage;
-        self.totals.context_tokens = answer.usage.input_tokens;
+        let used = self.used(&answer);
+        self.count(&used);
+        self.totals.context_tokens = used.input_tokens;
         // Calls that were not offered any more are refused as a whole: the answer is what there is of text.
         let calls = if self.stopping.is_some() {
             Vec::new()
@@ -377,7 +379,7 @@ impl Execution {
             tool_calls: calls,
             reasoning: answer.reasoning,
         };
-        if let Err(end) = self.record(said, answer.usage, &injected, &mail).await {
+        if let Err(end) = self.record(said, used, &injected, &mail).await {
             return Next::End(end);
         }
         Next::Step

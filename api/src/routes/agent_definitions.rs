@@ -38,7 +38,7 @@ pub struct DefinitionBody {
     pub name: String,
     pub description: String,
     pub system_prompt: String,
-    /// `{name, temperature?, maxOutputTokens?, reasoningEffort?, fallbackModels?}`; none: the deployment's default
+    /// `{name, temperature?, maxOutputTokens?, reasoningEffort?, fallbackModels?, orDefault?}`; none, or the name `default`: the deployment's default
     #[schema(value_type = Option<Object>)]
     pub model: Option<ModelChoice>,
     /// Whitelist with globs; empty means none
@@ -113,7 +113,7 @@ pub struct DefinitionRequest {
     pub description: Option<String>,
     #[serde(alias = "system_prompt")]
     pub system_prompt: Option<String>,
-    /// `{name, temperature?, maxOutputTokens?, reasoningEffort?, fallbackModels?}`; none: the deployment's default
+    /// `{name, temperature?, maxOutputTokens?, reasoningEffort?, fallbackModels?, orDefault?}`; none, or the name `default`: the deployment's default
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<Object>)]
     pub model: Option<Option<ModelChoice>>,

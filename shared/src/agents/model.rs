@@ -9,7 +9,7 @@ const FALLBACKS_MAX: usize = 5;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ModelChoice {
-    /// `provider:model`, or a bare well-known name.
+    /// `provider:model`, a bare well-known name, or `default`: the model of plain conversations.
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
@@ -28,6 +28,9 @@ pub struct ModelChoice {
     /// Asked in this order when the model can't answer now: it is overloaded, limits our requests, or fails before its first word.
     #[serde(default, alias = "fallback_models", skip_serializing_if = "Vec::is_empty")]
     pub fallback_models: Vec<String>,
+    /// Where the model's provider has no key, the model of plain conversations answers in its place.
+    #[serde(default, alias = "or_default", skip_serializing_if = "std::ops::Not::not")]
+    pub or_default: bool,
 }
 
 impl ModelChoice {
@@ -39,6 +42,7 @@ impl ModelChoice {
             max_tokens: None,
             reasoning_effort: None,
             fallback_models: Vec::new(),
+            or_default: false,
         }
     }
 

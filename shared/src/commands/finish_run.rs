@@ -132,6 +132,7 @@ impl FinishRun<'_> {
             if let Some(tokens) = self.usage["contextTokens"].as_u64() {
                 let compressed = compressions::newest(&mut *db, conversation_id).await?;
                 let usage = contexts::usage(tokens, compressed.map(|compressed| compressed.to_json()).as_ref());
+                let usage = contexts::with_window(usage, run.model.as_deref());
                 events.push(run.event(Kind::ContextUsage { usage }));
             }
             events.push(run.event(Kind::LastTurnContext { context: last_turn }));

@@ -190,7 +190,14 @@ pub enum Kind {
         agent_definition_id: Option<Uuid>,
         #[serde(default, rename = "agent", skip_serializing_if = "Option::is_none")]
         agent_name: Option<String>,
+        /// The model that answers.
         model: String,
+        /// The one that the definition names, where it is another one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model_requested: Option<String>,
+        /// The day on which that one was retired by its provider.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model_retired_on: Option<String>,
         citations: Vec<Value>,
         attempt: i32,
     },
@@ -480,6 +487,8 @@ mod tests {
                 agent_definition_id: None,
                 agent_name: Some("a".into()),
                 model: "m".into(),
+                model_requested: None,
+                model_retired_on: None,
                 citations: vec![],
                 attempt: 1,
             },

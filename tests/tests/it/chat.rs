@@ -617,10 +617,13 @@ async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
             .resolve(run.project_id, &["schema_version".to_owned()])
             .await
             .unwrap(),
-        models: {
-            let (name, provider) = services.models.resolve(Some("openai:scripted")).unwrap();
-            Candidates::new(Candidate { name, provider }, [])
-        },
+        models: Candidates::new(
+            Candidate {
+                model: services.models.resolve(Some("openai:scripted")).unwrap(),
+                price: None,
+            },
+            [],
+        ),
         temperature: None,
         max_tokens: None,
         effort: None,
@@ -639,7 +642,6 @@ async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
         may_repeat_calls: false,
         questions: None,
         confirm: Arc::new(Patterns::new(&[])),
-        price: None,
         tree: TreeUse::default(),
         stream: Arc::new(RunStream {
             log_id: run.log_id,

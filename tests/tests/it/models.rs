@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 fn provider(settings: ModelSettings) -> Arc<dyn Provider> {
     let models = Models::new(settings).expect("the models");
-    models.resolve(Some(MODEL)).expect("the scripted model").1
+    models.resolve(Some(MODEL)).expect("the scripted model").provider
 }
 
 fn request(text: &str) -> ModelRequest {
@@ -337,7 +337,7 @@ async fn gemini_and_ollama_streams_without_a_reason_to_stop_are_cut_too() {
     settings.gemini.base_url = Some(gemini);
     let models = Models::new(settings).expect("the models");
     for model in ["gemini-2.0-flash", "ollama:llama3.2"] {
-        let (_, provider) = models.resolve(Some(model)).expect(model);
+        let provider = models.resolve(Some(model)).expect(model).provider;
         let (chunks, error) = ask(&provider, request("go")).await;
         assert_eq!(text(&chunks), "Hel", "{model}: {error:?}");
         let error = error.expect(model);
@@ -424,7 +424,7 @@ async fn a_missing_key_names_its_variable_unless_the_demo_stands_in() {
         assert!(error.message.contains(variable), "{}", error.message);
     }
     assert_eq!(
-        models.resolve(Some("ollama:llama3.2")).expect("needs no key").0,
+        models.resolve(Some("ollama:llama3.2")).expect("needs no key").name,
         "ollama:llama3.2"
     );
 
@@ -433,12 +433,12 @@ async fn a_missing_key_names_its_variable_unless_the_demo_stands_in() {
         demo_word_pause: Duration::ZERO,
         ..ModelSettings::default()
     };
-    let (name, demo) = Models::new(settings)
+    let demo = Models::new(settings)
         .expect("the models")
         .resolve(None)
         .expect("the stand-in");
-    assert_eq!(name, "demo:graph");
-    let (chunks, _) = read(demo.stream(request("hello")).await.expect("a stream")).await;
+    assert_eq!(demo.name, "demo:graph");
+    let (chunks, _) = read(demo.provider.stream(request("hello")).await.expect("a stream")).await;
     assert!(
         text(&chunks).starts_with("Demo model (rule-based, no language model): "),
         "{}",

@@ -6,6 +6,9 @@
 
 use std::sync::Arc;
 
+use rejoin_shared::models::Price;
+
+use super::registry::Resolved;
 use super::retry::RetryPolicy;
 use super::{ModelError, Provider};
 
@@ -21,9 +24,9 @@ const PASSES: [&str; 4] = [
 
 #[derive(Clone)]
 pub struct Candidate {
-    /// `provider:model`.
-    pub name: String,
-    pub provider: Arc<dyn Provider>,
+    pub model: Resolved,
+    /// None: nobody knows what it costs.
+    pub price: Option<Price>,
 }
 
 #[derive(Clone)]
@@ -45,7 +48,8 @@ impl Candidates {
     pub fn new(first: Candidate, fallbacks: impl IntoIterator<Item = Candidate>) -> Self {
         let mut left: Vec<Candidate> = Vec::new();
         for candidate in fallbacks {
-            if candidate.name != first.name && left.iter().all(|other| other.name != candidate.name) {
+            let is_new = |other: &Candidate| other.model.name != candidate.model.name;
+            if is_new(&first) && left.iter().all(is_new) {
                 left.push(candidate);
             }
         }
@@ -55,11 +59,16 @@ impl Candidates {
 
     /// `provider:model` of the current one.
     pub fn name(&self) -> &str {
-        &self.first.name
+        &self.first.model.name
+    }
+
+    /// What the current one costs.
+    pub fn price(&self) -> Option<Price> {
+        self.first.price
     }
 
     pub fn current(&self) -> Arc<dyn Provider> {
-        self.first.provider.clone()
+        self.first.model.provider.clone()
     }
 
     /// A model with a fallback is not waited for as long as one without.
@@ -80,8 +89,8 @@ impl Candidates {
         }
         let next = self.left.pop()?;
         let change = Change {
-            from: std::mem::replace(&mut self.first, next).name,
-            to: self.first.name.clone(),
+            from: std::mem::replace(&mut self.first, next).model.name,
+            to: self.first.model.name.clone(),
         };
         Some(change)
     }
@@ -112,8 +121,12 @@ mod tests {
 
     fn candidate(name: &str) -> Candidate {
         Candidate {
-            name: name.to_owned(),
-            provider: Arc::new(Nobody),
+            model: Resolved {
+                name: name.to_owned(),
+                provider: Arc::new(Nobody),
+                replaced: None,
+            },
+            price: None,
         }
     }
 

@@ -7,6 +7,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
+use rejoin_shared::models::{CHAT_MODELS, DEFAULT_MODEL, names};
+
 use super::ModelError;
 
 /// Idle time between two pieces of an answer (or before the first) after which a call counts as hung.
@@ -15,12 +17,8 @@ pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause of the demo model between two words.
 pub const DEFAULT_DEMO_WORD_PAUSE: Duration = Duration::from_millis(25);
-/// Models of conversations that have no agent: the first one whose provider has a key; without any key, the first one.
-pub const CHAT_MODELS: [(ProviderKind, &str); 3] = [
-    (ProviderKind::Gemini, "gemini-2.0-flash"),
-    (ProviderKind::OpenAi, "openai:gpt-4o-mini"),
-    (ProviderKind::Anthropic, "anthropic:claude-haiku-4-5"),
-];
+/// OpenAI's own servers, in an address.
+const OPENAI_HOST: &str = "api.openai.com";
 
 /// Who serves a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -56,6 +54,13 @@ impl ProviderKind {
         Self::Ollama,
         Self::Demo,
     ];
+
+    /// The provider of the word before the colon.
+    fn of(word: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.as_str().eq_ignore_ascii_case(word.trim()))
+    }
 
     /// As written before the colon.
     pub fn as_str(self) -> &'static str {
@@ -93,9 +98,7 @@ impl ModelName {
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         let text = text.trim();
         if let Some((prefix, model)) = text.split_once(':')
-            && let Some(provider) = ProviderKind::ALL
-                .into_iter()
-                .find(|kind| kind.as_str().eq_ignore_ascii_case(prefix.trim()))
+            && let Some(provider) = ProviderKind::of(prefix)
         {
             let model = model.trim();
             if model.is_empty() {
@@ -109,7 +112,7 @@ impl ModelName {
                 model: model.to_owned(),
             });
         }
-        let provider = bare_provider(text).ok_or_else(|| {
+        let provider = names::provider_of(text).and_then(ProviderKind::of).ok_or_else(|| {
             unknown(format!(
                 "no provider is known for the model `{text}`; write `provider:model`, for example `openai:{text}` or \
                  `ollama:{text}` (providers: {})",
@@ -129,26 +132,13 @@ impl fmt::Display for ModelName {
     }
 }
 
-fn bare_provider(name: &str) -> Option<ProviderKind> {
-    let is = |family: &str| name == family || name.strip_prefix(family).is_some_and(|rest| rest.starts_with('-'));
-    if name.starts_with("gemini-") {
-        Some(ProviderKind::Gemini)
-    } else if name.starts_with("claude-") {
-        Some(ProviderKind::Anthropic)
-    } else if name.starts_with("gpt-") || name.starts_with("chatgpt-") || is("o1") || is("o3") || is("o4") {
-        Some(ProviderKind::OpenAi)
-    } else {
-        None
-    }
-}
-
 fn example(provider: ProviderKind) -> &'static str {
     match provider {
         ProviderKind::OpenAi | ProviderKind::OpenAiResponses | ProviderKind::Azure => "gpt-6-luna",
         ProviderKind::OpenRouter => "anthropic/claude-haiku-5.5",
         ProviderKind::Bedrock => "anthropic.claude-haiku-5-5",
-        ProviderKind::Anthropic => "claude-sonnet-4-5",
-        ProviderKind::Gemini | ProviderKind::Vertex => "gemini-2.0-flash",
+        ProviderKind::Anthropic => "claude-sonnet-5-5",
+        ProviderKind::Gemini | ProviderKind::Vertex => "gemini-3.8-flash",
         ProviderKind::Ollama => "llama3.2",
         ProviderKind::Demo => "graph",
     }
@@ -219,7 +209,7 @@ pub struct ModelSettings {
     pub ollama_host: Option<String>,
     /// `REJOIN_MODEL`: instead of the model of every definition.
     pub model_override: Option<String>,
-    /// `REJOIN_CHAT_MODEL`: for conversations that have no agent. None: that of [`CHAT_MODELS`] whose provider has a key.
+    /// `REJOIN_CHAT_MODEL`: for conversations that have no agent. None: the first of [`CHAT_MODELS`] whose provider has a key.
     pub chat_model: Option<String>,
     /// `REJOIN_DEMO_FALLBACK=1`: a provider without a key is replaced by `demo:graph`. Only `rejoin dev` sets it.
     pub demo_fallback: bool,
@@ -289,7 +279,7 @@ impl ModelSettings {
                 .unwrap_or_else(|| "global".to_owned()),
             ollama_host: var("OLLAMA_HOST"),
             model_override: var("REJOIN_MODEL"),
-            chat_model: var("REJOIN_CHAT_MODEL"),
+            chat_model: var("REJOIN_CHAT_MODEL").filter(|name| name != DEFAULT_MODEL),
             demo_fallback: var("REJOIN_DEMO_FALLBACK").is_some_and(|value| value == "1" || value == "true"),
             prompt_cache: var("REJOIN_PROMPT_CACHE").is_none_or(|value| value != "off" && value != "0"),
             demo_word_pause: millis("REJOIN_DEMO_WORD_MS", DEFAULT_DEMO_WORD_PAUSE),
@@ -298,13 +288,30 @@ impl ModelSettings {
         }
     }
 
-    /// The model of conversations that have no agent.
+    /// The model of conversations that have no agent, and of definitions that name [`DEFAULT_MODEL`]. Without any key: the first one.
     pub fn chat_model(&self) -> &str {
-        let has_key = |provider| self.missing_variable(provider).is_none();
+        let has_key = |provider| ProviderKind::of(provider).is_some_and(|kind| self.missing_variable(kind).is_none());
         self.chat_model.as_deref().unwrap_or_else(|| {
-            let with_key = CHAT_MODELS.iter().find(|(provider, _)| has_key(*provider));
+            let with_key = CHAT_MODELS.iter().find(|(provider, _)| has_key(provider));
             with_key.unwrap_or(&CHAT_MODELS[0]).1
         })
+    }
+
+    /// Whether a model that its provider no longer serves is gone for this deployment: a server of one's own behind OPENAI_BASE_URL may
+    /// serve any model under any name, whatever OpenAI has retired.
+    pub(super) fn heeds_retirement(&self, provider: ProviderKind) -> bool {
+        match provider {
+            ProviderKind::OpenAi => self
+                .openai
+                .base_url
+                .as_deref()
+                .is_none_or(|url| url.contains(OPENAI_HOST)),
+            ProviderKind::Anthropic
+            | ProviderKind::Gemini
+            | ProviderKind::Vertex
+            | ProviderKind::Ollama
+            | ProviderKind::Demo => true,
+        }
     }
 
     /// The variable that must be set before this provider can be called, if one is missing.

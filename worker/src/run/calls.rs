@@ -157,7 +157,7 @@ impl Execution {
             match outcome {
                 Ok(ended) => {
                     self.repeats.ask(&call.tool_name, &call.input);
-                    self.repeats.answered(&ended.content());
+                    self.repeats.answered(&ended.content(&self.request.run));
                     self.record_end(call, &ended).await?;
                 }
                 Err(interrupt) => {
@@ -226,7 +226,7 @@ impl Execution {
             }
         };
         if verdict == Verdict::Go {
-            self.repeats.answered(&ended.content());
+            self.repeats.answered(&ended.content(&self.request.run));
         }
         self.record_end(&call, &ended).await?;
         match verdict {
@@ -378,7 +378,7 @@ impl Execution {
         let message = Message::ToolResult {
             call_id: call.call_id.clone(),
             tool: call.tool_name.clone(),
-            content: ended.content(),
+            content: ended.content(&self.request.run),
             is_error: ended.error.is_some(),
         };
         let events = match (&ended.output, self.tool(&call.tool_name)) {

@@ -92,7 +92,7 @@ impl Execution {
             return Ok(false);
         }
         self.step += 1;
-        self.totals.usage += used;
+        self.count(&used);
         let asked = Message::Assistant {
             text: String::new(),
             tool_calls: calls,

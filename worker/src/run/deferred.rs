@@ -141,7 +141,7 @@ impl Execution {
 
     async fn conclude(&mut self, call: &ToolCallRow, ended: &Ended) -> Result<(), End> {
         if self.repeats.ask(&call.tool_name, &call.input) == Verdict::Go {
-            self.repeats.answered(&ended.content());
+            self.repeats.answered(&ended.content(&self.request.run));
         }
         self.record_end(call, ended).await
     }

@@ -11,7 +11,7 @@ use rejoin_shared::runs::Run;
 use rejoin_shared::tool_calls::{CallStatus, ToolCallRow};
 use rejoin_shared::tools::consoles::READ_CONSOLE;
 use rejoin_shared::tools::registry::Patterns;
-use rejoin_shared::{messages, prompts, query_patterns, run_messages, tool_calls};
+use rejoin_shared::{messages, prompts, query_patterns, run_messages, tokens, tool_calls};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use sqlx::PgPool;
@@ -113,9 +113,9 @@ pub async fn open(
     let text = attachments::with_items(&run.input, &attached.unwrap_or_default());
     opening.messages.push(("user", json!(Message::User { text })));
     opening.context = about.and_then(|about| about.turn).map(|mut turn| {
-        let chars = opening.messages.iter().map(|(_, content)| said(content)).sum();
+        let estimated = opening.messages.iter().map(|(_, content)| said(content)).sum();
         let compressed = compressed.as_ref().map(Compression::to_json);
-        turn.usage = contexts::usage(contexts::estimate(chars), compressed.as_ref());
+        turn.usage = contexts::usage(estimated, compressed.as_ref());
         turn
     });
     Ok(opening)
@@ -158,9 +158,9 @@ pub async fn prompt_of_taker(services: &Services, run: &Run, taker: &AgentDefini
     Ok(with_surroundings(services, run, prompt).await?.text)
 }
 
-/// Characters of a stored message.
-fn said(content: &Value) -> usize {
-    content["text"].as_str().map_or(0, |text| text.chars().count())
+/// Tokens of a stored message, about.
+fn said(content: &Value) -> u64 {
+    content["text"].as_str().map_or(0, tokens::estimate)
 }
 
 /// An agent's prompt, with what the project and the user tell all agents, the consoles that are open where it can read them, and queries that
@@ -300,6 +300,8 @@ pub struct Stored {
     pub step: i32,
     pub repeats: Repeats,
     pub usage: Usage,
+    /// None: no step so far had a price.
+    pub cost_usd: Option<f64>,
     pub context_tokens: u64,
     /// Calls of tools in this turn that are over.
     pub calls_made: usize,
@@ -318,6 +320,7 @@ impl Stored {
             step: run.step_count,
             repeats: Repeats::default(),
             usage: Usage::deserialize(&run.usage).unwrap_or_default(),
+            cost_usd: run.usage["costUsd"].as_f64(),
             context_tokens: run.usage["contextTokens"].as_u64().unwrap_or_default(),
             calls_made: 0,
             reply: String::new(),

@@ -4,13 +4,19 @@ use rejoin_shared::commands::{AskedCall, RecordStep};
 use rejoin_shared::events::Kind;
 use rejoin_shared::events::writer::LeaseLost;
 use rejoin_shared::ids;
+use rejoin_shared::models::Tokens;
 use rejoin_shared::sabotage::{self, Break};
+use rejoin_shared::tokens::estimate;
 use rejoin_shared::tools::SharedTool;
 use serde_json::{Value, json};
 
+use super::answer::Answer;
 use super::{End, Execution, history};
-use crate::models::{Message, Usage};
+use crate::models::{Message, ToolCall, Usage};
 use crate::publish::StreamEvent;
+
+/// Before the models that are no language models.
+const UNCOUNTED: [&str; 2] = ["demo:", "flow:"];
 
 impl Execution {
     /// Stores the step: the assistant's message, its calls as pending, the counters, `usage`.
@@ -60,15 +66,12 @@ impl Execution {
                 cached_tokens: total.cached_tokens,
                 cache_write_tokens: total.cache_write_tokens,
                 reasoning_tokens: total.reasoning_tokens,
-                cost_usd: self.cost_usd(),
+                cost_usd: self.totals.cost_usd,
                 steps: self.step,
             },
             usage_json: &usage_json,
             tokens: used.input_tokens + used.output_tokens,
-            cost_usd: self
-                .request
-                .price
-                .map_or(0.0, |price| price.of(used.input_tokens, used.output_tokens)),
+            cost_usd: self.cost_usd(&used).unwrap_or_default(),
             mail,
             publish: self.request.callback.is_some(),
         };
@@ -98,16 +101,49 @@ impl Execution {
                 usage[name] = tokens.into();
             }
         }
-        if let Some(cost_usd) = self.cost_usd() {
+        if let Some(cost_usd) = self.totals.cost_usd {
             usage["costUsd"] = cost_usd.into();
         }
         usage
     }
 
-    /// Of the run, at today's price.
-    pub(super) fn cost_usd(&self) -> Option<f64> {
-        let price = self.request.price?;
-        Some(price.of(self.totals.usage.input_tokens, self.totals.usage.output_tokens))
+    /// What a model call has used, by its provider; estimated where that tells nothing, so that budgets count all the same. Flows and the
+    /// stand-in use nothing.
+    pub(super) fn used(&self, answer: &Answer) -> Usage {
+        let model = self.request.run.model.as_deref().unwrap_or_default();
+        if answer.usage != Usage::default() || UNCOUNTED.iter().any(|provider| model.starts_with(provider)) {
+            return answer.usage;
+        }
+        let of_calls = |calls: &[ToolCall]| {
+            calls
+                .iter()
+                .map(|call| estimate(&call.arguments.to_string()))
+                .sum::<u64>()
+        };
+        let of_message = |message: &Message| match message {
+            Message::User { text } => estimate(text),
+            Message::Assistant { text, tool_calls, .. } => estimate(text) + of_calls(tool_calls),
+            Message::ToolResult { content, .. } => estimate(content),
+        };
+        Usage {
+            input_tokens: estimate(&self.system) + self.messages.iter().map(of_message).sum::<u64>(),
+            output_tokens: estimate(&answer.text) + of_calls(&answer.calls),
+            ..Usage::default()
+        }
+    }
+
+    /// Adds a model call to what the run has used.
+    pub(super) fn count(&mut self, used: &Usage) {
+        self.totals.usage += *used;
+        if let Some(cost_usd) = self.cost_usd(used) {
+            *self.totals.cost_usd.get_or_insert(0.0) += cost_usd;
+        }
+    }
+
+    /// What one model call cost. None: nobody knows.
+    fn cost_usd(&self, used: &Usage) -> Option<f64> {
+        let price = self.request.models.price()?;
+        Some(price.of(&Tokens::from(*used)))
     }
 
     /// For development: how something was decided.

@@ -61,7 +61,12 @@ export interface MetaEvent extends EventBase {
   type: 'meta';
   conversationId?: string;
   agentDefinitionId?: string;
+  /** The model that answers. */
   model?: string;
+  /** The one that the definition names, where it is another one. */
+  modelRequested?: string;
+  /** The day on which that one was retired by its provider. */
+  modelRetiredOn?: string;
   citations?: unknown[];
   attempt?: number;
 }
@@ -245,6 +250,8 @@ export interface ContextUsage {
   usagePercent: number;
   tokensRemaining: number;
   status: 'ok' | 'near_limit' | 'over_budget';
+  /** What the model takes in all, where that is known. */
+  modelContextTokens?: number;
 }
 export interface ContextUsageEvent extends EventBase {
   type: 'context_usage';
