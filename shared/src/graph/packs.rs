@@ -6,14 +6,14 @@
 //! deleted.
 
 use chrono::{DateTime, Utc};
-use jsonschema::Validator;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sqlx::{Connection as _, PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use super::{Error, MAX_TYPE_BYTES, checked_word};
-use crate::{digest, ids, schemas};
+use crate::schemas::{self, Validator};
+use crate::{digest, ids};
 
 /// Types of a pack, of both sorts together.
 pub const MAX_TYPES: usize = 500;
