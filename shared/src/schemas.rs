@@ -35,6 +35,13 @@ pub struct Validator {
     outline: Outline,
 }
 
+impl Validator {
+    /// How many different patterns it has, each of which takes time to compile.
+    pub fn patterns(&self) -> usize {
+        self.outline.patterns
+    }
+}
+
 /// Says in words why a schema would not be [`compiled`] for what it may cost. Much cheaper than compiling it.
 pub fn check(schema: &Value) -> Result<(), String> {
     Outline::of(schema).map(|_| ())

@@ -62,13 +62,15 @@ pub(super) struct Node {
 #[derive(Debug)]
 pub(super) struct Outline {
     pub(super) nodes: Vec<Node>,
+    /// How many different patterns there are.
+    pub(super) patterns: usize,
 }
 
 impl Outline {
     /// # Errors
     /// Why holding something against it may cost too much, in words.
     pub(super) fn of(schema: &Value) -> Result<Self, String> {
-        measure(schema)?;
+        let patterns = measure(schema)?;
         let mut reader = Reader {
             root: schema,
             known: HashMap::new(),
@@ -81,12 +83,15 @@ impl Outline {
             reader.nodes[index] = node;
         }
         bound(&reader.nodes)?;
-        Ok(Self { nodes: reader.nodes })
+        Ok(Self {
+            nodes: reader.nodes,
+            patterns,
+        })
     }
 }
 
-/// Refuses what is too large to be looked at.
-fn measure(schema: &Value) -> Result<(), String> {
+/// Refuses what is too large to be looked at, and counts the patterns.
+fn measure(schema: &Value) -> Result<usize, String> {
     let bytes = schema.to_string().len();
     if bytes > SCHEMA_BYTES {
         return Err(format!("the schema has {bytes} bytes; the limit is {SCHEMA_BYTES}"));
@@ -123,7 +128,7 @@ fn measure(schema: &Value) -> Result<(), String> {
         Some(bytes) if bytes > PATTERN_BYTES => Err(format!(
             "a pattern of the schema has {bytes} bytes; the limit is {PATTERN_BYTES}"
         )),
-        Some(_) | None => Ok(()),
+        Some(_) | None => Ok(patterns.len()),
     }
 }
 

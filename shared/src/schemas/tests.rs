@@ -1,3 +1,5 @@
+//! Schemas and values that cost, what is refused of them, and what generators write and is taken.
+
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
