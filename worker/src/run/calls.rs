@@ -132,7 +132,7 @@ impl Execution {
         let mut under_way = Vec::with_capacity(calls.len());
         for (call, tool) in calls.iter().zip(tools) {
             let again = call.status() == CallStatus::Running;
-            under_way.push(match arguments::admit(tool.spec(), &call.input) {
+            under_way.push(match arguments::admit_apart(tool.spec(), &call.input).await {
                 Err(fault) => Err(Ended::refused(fault).announced(again)),
                 Ok(arguments) => {
                     let mut doing = self.doing(call, tool, arguments);
@@ -218,7 +218,7 @@ impl Execution {
                 if may_have_acted && !repeats {
                     Ended::unknown()
                 } else {
-                    match arguments::admit(tool.spec(), &call.input) {
+                    match arguments::admit_apart(tool.spec(), &call.input).await {
                         Err(fault) => Ended::refused(fault).announced(may_have_acted),
                         Ok(arguments) => self.act(&call, tool, arguments, may_have_acted).await?,
                     }
