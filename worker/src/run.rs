@@ -42,7 +42,6 @@ use rejoin_shared::commands::{FencedError, RunError};
 use rejoin_shared::events::kinds::DoneStatus;
 use rejoin_shared::events::writer::{LeaseLost, RunStream};
 use rejoin_shared::inbox;
-use rejoin_shared::models::Price;
 use rejoin_shared::runs::{Run, TreeUse};
 use rejoin_shared::sabotage::{self, Break};
 use rejoin_shared::tool_calls::ToolCallRow;
