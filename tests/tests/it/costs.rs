@@ -15,12 +15,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 fn asks(model: &str) -> impl FnOnce(&mut DefinitionContent) {
     let name = model.to_owned();
     move |content| {
-        content.model = Some(ModelChoice {
-            name,
-            temperature: None,
-            max_tokens: None,
-            or_default: false,
-        });
+        content.model = Some(ModelChoice::named(name));
     }
 }
 

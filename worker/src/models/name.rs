@@ -301,12 +301,15 @@ impl ModelSettings {
     /// serve any model under any name, whatever OpenAI has retired.
     pub(super) fn heeds_retirement(&self, provider: ProviderKind) -> bool {
         match provider {
-            ProviderKind::OpenAi => self
+            ProviderKind::OpenAi | ProviderKind::OpenAiResponses => self
                 .openai
                 .base_url
                 .as_deref()
                 .is_none_or(|url| url.contains(OPENAI_HOST)),
-            ProviderKind::Anthropic
+            ProviderKind::Azure
+            | ProviderKind::OpenRouter
+            | ProviderKind::Bedrock
+            | ProviderKind::Anthropic
             | ProviderKind::Gemini
             | ProviderKind::Vertex
             | ProviderKind::Ollama
