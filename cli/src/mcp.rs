@@ -307,7 +307,7 @@ fn shown(server: &Value) -> String {
         );
     }
     for left in items(&server["leftOut"]) {
-        let (tool, reason) = (words(&left["tool"], "left out"), words(&left["reason"], ""));
+        let (tool, reason) = (words(&left["tool"], "(its list)"), words(&left["reason"], ""));
         let _ = write!(text, "\n! {tool:32} {:9} {reason}", "left out");
     }
     let held = items(&server["offered"])

@@ -329,7 +329,9 @@ impl Connection {
             }
             // Its own word that the call is wrong.
             Ok(Err(ServiceError::McpError(error))) => {
-                return Err(CallError::Told(self.hider.text(error.message.into_owned())));
+                return Err(CallError::Told(answer::cut(
+                    self.hider.text(error.message.into_owned()),
+                )));
             }
             Ok(Err(ServiceError::TransportClosed | ServiceError::Cancelled { .. })) => {
                 return Err(CallError::Failed(format!(
