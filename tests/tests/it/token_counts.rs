@@ -109,9 +109,6 @@ fn the_estimate_is_near_the_count_in_many_languages_and_in_code() {
         .chain(results)
         .map(|(what, text)| (what, off_percent(text)))
         .collect();
-    for (what, percent) in &off {
-        println!("{what:16} {percent:+6.1} %");
-    }
     let far: Vec<_> = off.iter().filter(|(_, percent)| percent.abs() > OFF_AT_MOST).collect();
-    assert!(far.is_empty(), "{far:?}");
+    assert!(far.is_empty(), "{far:?} of {off:?}");
 }
