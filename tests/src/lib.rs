@@ -15,6 +15,7 @@
 //! - `requirements`  the tables of requirements, and what they name
 //! - `fuzzing`       what fuzzers feed with any bytes
 //! - `model_server`  a scripted model server that speaks OpenAI's protocol
+//! - `providers`     a strict stand-in of model providers, in four protocols
 
 pub mod app;
 pub mod bigquery;
@@ -26,6 +27,7 @@ pub mod issuer;
 pub mod mcp;
 pub mod model_server;
 pub mod needs;
+pub mod providers;
 pub mod requirements;
 pub mod sources;
 pub mod support;

@@ -80,6 +80,7 @@ mod plan_reviews;
 mod plans;
 mod prewarm;
 mod products;
+mod provider_standin;
 mod queue;
 mod queue_batches;
 mod queue_model;

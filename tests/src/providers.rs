@@ -1,0 +1,195 @@
+//! A strict stand-in of model providers: a real HTTP server on a loopback port that speaks OpenAI's Chat Completions and Responses,
+//! Anthropic's Messages and Google's Gemini API, and refuses what they refuse, with their statuses and error shapes.
+//!
+//! A test starts one ([`Providers::start`]), points `OPENAI_BASE_URL`, `ANTHROPIC_BASE_URL` and `GEMINI_BASE_URL` at it and scripts
+//! [`Turn`]s. It knows the models of the catalogue; each rule names the provider's page that says it. Beyond refusals it keeps
+//! [`Providers::losses`]: what a provider accepts and advises against, such as calls that come back without their reasoning.
+//!
+//! - `turn`       one scripted answer
+//! - `refusal`    a broken rule
+//! - `fields`     unknown, missing and mistyped fields
+//! - `schemas`    JSON Schemas that providers refuse
+//! - `models`     what the named model takes
+//! - `account`    tokens and prompt caches
+//! - `ledger`     what was said before, and must come back as it was
+//! - `plan`       a request, and what its check made of it
+//! - `answer`     a turn with ids, signatures and tokens
+//! - `delivery`   frames with pauses, gates and cuts
+//! - `openai`     what OpenAI's protocols share
+//! - `chat`, `responses`, `messages`, `gemini`  the protocols
+//! - `protocol`   the four behind one name
+//! - `server`     takes requests and gives turns
+
+mod account;
+mod answer;
+mod chat;
+mod delivery;
+mod fields;
+mod gemini;
+mod ledger;
+mod messages;
+mod models;
+mod openai;
+mod plan;
+mod protocol;
+mod refusal;
+mod responses;
+mod schemas;
+mod server;
+mod turn;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use rejoin_shared::models::Tokens;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+pub use self::protocol::{ANTHROPIC_KEY, GEMINI_KEY, OPENAI_KEY, Protocol};
+use self::server::Standin;
+pub use self::server::{Outcome, Recorded};
+pub use self::turn::{Stop, Turn};
+
+/// The stand-in. Stopped when dropped.
+pub struct Providers {
+    address: String,
+    state: Arc<Standin>,
+    server: JoinHandle<()>,
+}
+
+impl Providers {
+    /// Starts one on a free port. Its day is that on which the catalogue was made, so that what is retired does not change with time.
+    pub async fn start() -> Result<Self> {
+        Self::start_on("127.0.0.1:0").await
+    }
+
+    pub async fn start_on(address: &str) -> Result<Self> {
+        let listener = TcpListener::bind(address)
+            .await
+            .with_context(|| format!("binding the stand-in of providers to {address}"))?;
+        let address = format!("http://{}", listener.local_addr()?);
+        let state = Arc::new(Standin::new());
+        let router = server::router(state.clone());
+        let server = tokio::spawn(async move {
+            // Serving ends only with the process or with the abort of this task.
+            let _ = axum::serve(listener, router).await;
+        });
+        Ok(Self { address, state, server })
+    }
+
+    /// What `OPENAI_BASE_URL` takes.
+    pub fn openai_url(&self) -> String {
+        format!("{}/v1", self.address)
+    }
+
+    /// What `ANTHROPIC_BASE_URL` takes.
+    pub fn anthropic_url(&self) -> String {
+        self.address.clone()
+    }
+
+    /// What `GEMINI_BASE_URL` takes.
+    pub fn gemini_url(&self) -> String {
+        format!("{}/v1beta", self.address)
+    }
+
+    /// Turns, in this order, for conversations whose system prompt or first message of the user holds `marker`: parallel ones keep theirs
+    /// apart. An empty marker fits all.
+    pub fn script(&self, marker: &str, turns: impl IntoIterator<Item = Turn>) {
+        self.state
+            .lock()
+            .scripts
+            .push((marker.to_owned(), turns.into_iter().collect()));
+    }
+
+    /// From now on nothing is cached, as by a provider without a cache: what the same calls would cost then.
+    pub fn forget_caches(&self) {
+        self.state.lock().caching = false;
+    }
+
+    /// All calls so far, in the order in which they came.
+    pub fn recorded(&self) -> Vec<Recorded> {
+        self.state.lock().recorded.clone()
+    }
+
+    /// Calls that broke a rule: status and message.
+    pub fn refusals(&self) -> Vec<(u16, String)> {
+        self.recorded()
+            .into_iter()
+            .filter_map(|call| match call.outcome {
+                Outcome::Refused { status, message } => Some((status, message)),
+                Outcome::Answered { .. } | Outcome::Failed { .. } => None,
+            })
+            .collect()
+    }
+
+    /// What was accepted although the provider advises against it: reasoning that was not sent back, caches that were switched off.
+    pub fn losses(&self) -> Vec<String> {
+        self.state.lock().losses.clone()
+    }
+
+    /// Turns that nobody has taken.
+    pub fn left(&self) -> usize {
+        self.state.lock().scripts.iter().map(|(_, turns)| turns.len()).sum()
+    }
+
+    /// Dollars of all answers so far, by the catalogue's prices.
+    pub fn cost_usd(&self) -> f64 {
+        self.recorded()
+            .iter()
+            .map(|call| match &call.outcome {
+                Outcome::Answered { usd, .. } => usd.unwrap_or(0.0),
+                Outcome::Refused { .. } | Outcome::Failed { .. } => 0.0,
+            })
+            .sum()
+    }
+
+    /// Tokens of all answers so far.
+    pub fn tokens(&self) -> Tokens {
+        self.recorded()
+            .iter()
+            .fold(Tokens::default(), |sum, call| match &call.outcome {
+                Outcome::Answered { tokens, .. } => Tokens {
+                    input: sum.input + tokens.input,
+                    cached: sum.cached + tokens.cached,
+                    cache_write: sum.cache_write + tokens.cache_write,
+                    output: sum.output + tokens.output,
+                },
+                Outcome::Refused { .. } | Outcome::Failed { .. } => sum,
+            })
+    }
+
+    /// Waits until so many calls have come in.
+    pub async fn wait_for_calls(&self, calls: usize, limit: Duration) -> Result<()> {
+        let mut count = self.state.count.subscribe();
+        match tokio::time::timeout(limit, count.wait_for(|count| *count >= calls)).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(_)) => bail!("the stand-in of providers is gone"),
+            Err(_) => bail!("only {} calls came in within {limit:?}", *self.state.count.borrow()),
+        }
+    }
+}
+
+impl Drop for Providers {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+/// An error of a provider, apart from its shape: for tests of the shapes themselves.
+pub fn message_of(body: &Value) -> &str {
+    body["error"]["message"].as_str().unwrap_or_default()
+}
+
+/// A request that all protocols take, in the form of each.
+pub fn hello(protocol: Protocol, model: &str) -> Value {
+    match protocol {
+        Protocol::Chat => json!({"model": model, "messages": [{"role": "user", "content": "hello"}]}),
+        Protocol::Responses => json!({"model": model, "input": "hello"}),
+        Protocol::Messages => {
+            json!({"model": model, "max_tokens": 1_000, "messages": [{"role": "user", "content": "hello"}]})
+        }
+        Protocol::Gemini => json!({"contents": [{"role": "user", "parts": [{"text": "hello"}]}]}),
+    }
+}

@@ -1,0 +1,413 @@
+//! The server: takes requests, checks them, takes a turn for each, and remembers all of it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Path, Query, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use chrono::NaiveDate;
+use rejoin_shared::models::{Tokens, catalogue};
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::account::{Caches, Caching};
+use super::answer::{Answer, Call, Reasoning};
+use super::delivery;
+use super::ledger::{Ledger, Made, Signed};
+use super::plan::{Plan, Request};
+use super::protocol::Protocol;
+use super::refusal::Refusal;
+use super::turn::{Trouble, Turn};
+use super::{gemini, messages, responses};
+
+/// A request may be so large [bytes]: OpenAI and Gemini take tens of megabytes.
+const REQUEST_MAX_BYTES: usize = 64 << 20;
+
+/// One call of a model, as it came in, and what became of it.
+#[derive(Debug, Clone)]
+pub struct Recorded {
+    pub protocol: Protocol,
+    pub model: String,
+    pub headers: HeaderMap,
+    pub body: Value,
+    pub outcome: Outcome,
+}
+
+#[derive(Debug, Clone)]
+pub enum Outcome {
+    /// An answer was sent, or is on its way.
+    Answered {
+        tokens: Tokens,
+        reasoning_tokens: u64,
+        /// By the catalogue; None: it has no price.
+        usd: Option<f64>,
+    },
+    /// A rule was broken.
+    Refused { status: u16, message: String },
+    /// A status that the script wanted.
+    Failed { status: u16 },
+}
+
+pub(super) struct Standin {
+    pub(super) today: NaiveDate,
+    pub(super) inner: Mutex<Inner>,
+    pub(super) count: watch::Sender<usize>,
+}
+
+pub(super) struct Inner {
+    pub(super) scripts: Vec<(String, VecDeque<Turn>)>,
+    pub(super) ledger: Ledger,
+    pub(super) caches: Caches,
+    pub(super) caching: bool,
+    pub(super) recorded: Vec<Recorded>,
+    pub(super) losses: Vec<String>,
+}
+
+impl Standin {
+    pub(super) fn new() -> Self {
+        Self {
+            today: catalogue().made,
+            inner: Mutex::new(Inner {
+                scripts: Vec::new(),
+                ledger: Ledger::default(),
+                caches: Caches::default(),
+                caching: true,
+                recorded: Vec::new(),
+                losses: Vec::new(),
+            }),
+            count: watch::Sender::new(0),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A panic of one test thread must not hide what the others find.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) fn router(state: Arc<Standin>) -> Router {
+    Router::new()
+        .route("/v1/chat/completions", post(chat_completions))
+        .route("/v1/responses", post(create_response))
+        .route("/v1/messages", post(create_message))
+        .route("/v1beta/models/{call}", post(generate_content))
+        // Where Google's own clients ask since their third version.
+        .route("/v1/models/{call}", post(generate_content))
+        .layer(DefaultBodyLimit::max(REQUEST_MAX_BYTES))
+        .with_state(state)
+}
+
+async fn chat_completions(State(state): State<Arc<Standin>>, headers: HeaderMap, body: Bytes) -> Response {
+    call(&state, Protocol::Chat, headers, body, None, None, None).await
+}
+
+async fn create_response(State(state): State<Arc<Standin>>, headers: HeaderMap, body: Bytes) -> Response {
+    call(&state, Protocol::Responses, headers, body, None, None, None).await
+}
+
+async fn create_message(State(state): State<Arc<Standin>>, headers: HeaderMap, body: Bytes) -> Response {
+    call(&state, Protocol::Messages, headers, body, None, None, None).await
+}
+
+#[derive(serde::Deserialize)]
+struct GeminiQuery {
+    key: Option<String>,
+    alt: Option<String>,
+}
+
+/// `gemini-3.8-flash:streamGenerateContent`.
+async fn generate_content(
+    State(state): State<Arc<Standin>>,
+    Path(path): Path<String>,
+    Query(query): Query<GeminiQuery>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let (model, method) = path.split_once(':').unwrap_or((path.as_str(), ""));
+    let stream = match method {
+        "generateContent" => false,
+        // Without `alt=sse` the stream is one JSON array, which no client here reads.
+        "streamGenerateContent" if query.alt.as_deref() == Some("sse") => true,
+        _ => return StatusCode::NOT_FOUND.into_response(),
+    };
+    call(
+        &state,
+        Protocol::Gemini,
+        headers,
+        body,
+        Some(model.to_owned()),
+        Some(stream),
+        query.key,
+    )
+    .await
+}
+
+async fn call(
+    state: &Standin,
+    protocol: Protocol,
+    headers: HeaderMap,
+    bytes: Bytes,
+    model: Option<String>,
+    streams: Option<bool>,
+    query_key: Option<String>,
+) -> Response {
+    let answered = decide(state, protocol, headers, &bytes, model, streams, query_key);
+    state.count.send_modify(|count| *count += 1);
+    match answered {
+        Decided::Error {
+            refusal,
+            number,
+            retry_after_s,
+        } => error(protocol, &refusal, number, retry_after_s),
+        Decided::Answer {
+            turn,
+            answer,
+            body,
+            stream: true,
+        } => {
+            let frames = protocol.frames(&answer, &body);
+            let mut response = delivery::stream(&turn, frames, protocol.error_event(answer.number));
+            identify(&mut response, answer.number);
+            response
+        }
+        Decided::Answer { turn, answer, body, .. } => {
+            delivery::hold(&turn).await;
+            let mut response = Json(protocol.whole(&answer, &body)).into_response();
+            identify(&mut response, answer.number);
+            response
+        }
+    }
+}
+
+enum Decided {
+    Error {
+        refusal: Refusal,
+        number: u64,
+        retry_after_s: Option<u64>,
+    },
+    Answer {
+        turn: Turn,
+        answer: Box<Answer>,
+        body: Value,
+        stream: bool,
+    },
+}
+
+fn decide(
+    state: &Standin,
+    protocol: Protocol,
+    headers: HeaderMap,
+    bytes: &[u8],
+    model: Option<String>,
+    streams: Option<bool>,
+    query_key: Option<String>,
+) -> Decided {
+    let mut inner = state.lock();
+    let number = inner.ledger.next();
+    let parsed: Result<Value, _> = serde_json::from_slice(bytes);
+    let request = Request {
+        headers,
+        body: parsed.as_ref().cloned().unwrap_or(Value::Null),
+        model,
+        streams,
+        query_key,
+        key: protocol.key().to_owned(),
+        today: state.today,
+    };
+    let checked = match parsed {
+        Ok(_) => protocol.check(&request, &inner.ledger),
+        Err(error) => Err(Refusal::new(
+            StatusCode::BAD_REQUEST,
+            if protocol == Protocol::Gemini {
+                "INVALID_ARGUMENT"
+            } else {
+                "invalid_request_error"
+            },
+            format!("We could not parse the JSON body of your request: {error}"),
+        )),
+    };
+    let named = request
+        .model
+        .clone()
+        .or_else(|| request.body["model"].as_str().map(str::to_owned))
+        .unwrap_or_default();
+    let record = |outcome: Outcome| Recorded {
+        protocol,
+        model: named,
+        headers: request.headers.clone(),
+        body: request.body.clone(),
+        outcome,
+    };
+    let plan = match checked {
+        Ok(plan) => plan,
+        Err(refusal) => {
+            inner.recorded.push(record(Outcome::Refused {
+                status: refusal.status.as_u16(),
+                message: refusal.message.clone(),
+            }));
+            return Decided::Error {
+                refusal,
+                number,
+                retry_after_s: None,
+            };
+        }
+    };
+    let turn = inner.take(&plan.opening);
+    if let Trouble::Status(status, retry_after_s) = turn.trouble {
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        inner.recorded.push(record(Outcome::Failed {
+            status: status.as_u16(),
+        }));
+        return Decided::Error {
+            refusal: protocol.failure(status),
+            number,
+            retry_after_s,
+        };
+    }
+    let answer = inner.answer(protocol, number, &plan, &turn, &request.body);
+    let price = catalogue().price(&format!("{}:{}", protocol.provider(), plan.model), state.today);
+    inner.recorded.push(record(Outcome::Answered {
+        tokens: answer.tokens,
+        reasoning_tokens: answer.reasoning_tokens,
+        usd: price.map(|price| price.of(&answer.tokens)),
+    }));
+    inner.losses.extend(plan.losses);
+    Decided::Answer {
+        turn,
+        answer: Box::new(answer),
+        body: request.body,
+        stream: plan.stream,
+    }
+}
+
+impl Inner {
+    fn take(&mut self, opening: &str) -> Turn {
+        self.scripts
+            .iter_mut()
+            .find(|(marker, turns)| opening.contains(marker.as_str()) && !turns.is_empty())
+            .and_then(|(_, turns)| turns.pop_front())
+            .unwrap_or_else(|| Turn::text("This was not scripted."))
+    }
+
+    /// The turn with its ids, signatures and tokens, all of them remembered.
+    fn answer(&mut self, protocol: Protocol, number: u64, plan: &Plan, turn: &Turn, body: &Value) -> Answer {
+        let caching = if self.caching { plan.caching } else { Caching::None };
+        let place = format!("{}:{}", protocol.provider(), plan.model);
+        let prompt = self.caches.use_for(&place, &plan.prompt, caching);
+        let reasoning = plan.reasons.then(|| self.reason(protocol, number, plan, turn));
+        let calls = turn
+            .calls
+            .iter()
+            .enumerate()
+            .map(|(index, (name, arguments))| {
+                let id = call_id(protocol, number, index);
+                let item = format!("fc_{number:044x}{index:04x}");
+                // Of parallel calls only the first is signed.
+                let signature = (protocol == Protocol::Gemini && plan.signs && index == 0).then(|| {
+                    let signature = gemini::signature(number, index, &plan.model);
+                    let what = Signed::Call {
+                        name: name.clone(),
+                        arguments: arguments.clone(),
+                    };
+                    self.ledger.sign(signature.clone(), &plan.model, what);
+                    signature
+                });
+                let came_with = reasoning.as_ref().map(|reasoning| reasoning.id.clone());
+                self.ledger.item(&item, came_with.clone());
+                self.ledger.call(&id, Made { reasoning: came_with });
+                Call {
+                    id,
+                    item,
+                    name: name.clone(),
+                    arguments: arguments.clone(),
+                    signature,
+                }
+            })
+            .collect();
+        let text_signature = (protocol == Protocol::Gemini && plan.signs && turn.calls.is_empty()).then(|| {
+            let signature = gemini::signature(number, usize::MAX, &plan.model);
+            self.ledger.sign(signature.clone(), &plan.model, Signed::Part);
+            signature
+        });
+        let mut answer = Answer {
+            number,
+            model: plan.model.clone(),
+            reasoning,
+            text: turn.text.clone(),
+            text_signature,
+            calls,
+            stop: turn.stop,
+            tokens: Tokens::default(),
+            reasoning_tokens: 0,
+        };
+        answer.count(turn, prompt);
+        if protocol == Protocol::Responses {
+            let came_with = answer.reasoning.as_ref().map(|reasoning| reasoning.id.clone());
+            self.ledger.item(&responses::message_id(&answer), came_with);
+            if plan.store {
+                let mut items = responses::whole_input(body, &self.ledger).unwrap_or_default();
+                items.extend(responses::output(&answer));
+                self.ledger.store(&responses::response_id(&answer), items);
+            }
+        }
+        answer
+    }
+
+    fn reason(&mut self, protocol: Protocol, number: u64, plan: &Plan, turn: &Turn) -> Reasoning {
+        let id = format!("rs_{number:048x}");
+        let shown = if plan.shown {
+            turn.reasoning.clone()
+        } else {
+            String::new()
+        };
+        let signature = match protocol {
+            Protocol::Messages => Some((
+                messages::signature(number, &plan.model),
+                Signed::Thinking {
+                    text: shown.clone(),
+                    before: plan.bound,
+                },
+            )),
+            Protocol::Responses if plan.signs => {
+                Some((format!("gAAAAAB{number:041x}"), Signed::Reasoning { id: id.clone() }))
+            }
+            Protocol::Chat | Protocol::Responses | Protocol::Gemini => None,
+        };
+        let signature = signature.map(|(signature, what)| {
+            self.ledger.sign(signature.clone(), &plan.model, what);
+            signature
+        });
+        Reasoning { id, shown, signature }
+    }
+}
+
+/// Ids as each provider writes them.
+fn call_id(protocol: Protocol, number: u64, index: usize) -> String {
+    match protocol {
+        Protocol::Chat | Protocol::Responses => format!("call_{number:020}{index:04}"),
+        Protocol::Messages => format!("toolu_{number:020}{index:04}"),
+        Protocol::Gemini => format!("{number:06}-{index}"),
+    }
+}
+
+fn error(protocol: Protocol, refusal: &Refusal, number: u64, retry_after_s: Option<u64>) -> Response {
+    let mut response = (refusal.status, Json(protocol.error_body(refusal, number))).into_response();
+    if let Some(seconds) = retry_after_s {
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+    }
+    identify(&mut response, number);
+    response
+}
+
+/// The headers by which providers' support finds a request.
+fn identify(response: &mut Response, number: u64) {
+    if let Ok(id) = HeaderValue::from_str(&messages::request_id(number)) {
+        for name in ["request-id", "x-request-id"] {
+            response.headers_mut().insert(HeaderName::from_static(name), id.clone());
+        }
+    }
+}
