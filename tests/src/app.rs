@@ -46,6 +46,8 @@ pub struct AppOptions {
     pub google: GoogleArgs,
     /// Sees what the workers' runs tell.
     pub observer: Option<Observer>,
+    /// Of the workers, in the place of the scripted model.
+    pub models: Option<ModelSettings>,
 }
 
 impl Default for AppOptions {
@@ -60,6 +62,7 @@ impl Default for AppOptions {
             tools: Registry::builtin(),
             google: GoogleArgs::default(),
             observer: None,
+            models: None,
         }
     }
 }
@@ -134,7 +137,8 @@ impl TestApp {
     }
 
     pub fn add_worker(&mut self) -> &Worker {
-        let models = ModelSettings::openai_compatible(self.model.base_url());
+        let scripted = || ModelSettings::openai_compatible(self.model.base_url());
+        let models = self.options.models.clone().unwrap_or_else(scripted);
         self.add_worker_with(models)
     }
 

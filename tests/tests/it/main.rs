@@ -81,6 +81,7 @@ mod plans;
 mod prewarm;
 mod products;
 mod provider_standin;
+mod providers;
 mod queue;
 mod queue_batches;
 mod queue_model;

@@ -225,6 +225,10 @@ impl Target<'_> {
         if self.refuses(Parameter::Effort) || self.reasons() == Some(false) {
             return None;
         }
+        if wanted == ReasoningEffort::None && self.known.is_none() {
+            // Most models that nobody knows reason not at all, and many of their servers know no such level.
+            return None;
+        }
         let has = self.known.map(|model| model.efforts.as_slice()).unwrap_or_default();
         if has.is_empty() && self.known.is_some() && self.is_claude() && wanted != ReasoningEffort::None {
             return thinking_budget(wanted, max_tokens).map(Effort::Budget);
