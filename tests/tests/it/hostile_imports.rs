@@ -121,7 +121,7 @@ async fn many_tiny_lines_are_counted_and_others_are_served_meanwhile() {
     assert_eq!((status, &report["lines"]), (StatusCode::OK, &json!(count)), "{report}");
     assert_eq!(report["badLineCount"], 2_000_000);
     assert_eq!(report["badLines"].as_array().unwrap().len(), MAX_REPORTED_BAD_LINES);
-    assert!(slowest < Duration::from_secs(5), "{slowest:?}");
+    assert!(slowest < LIMIT, "{slowest:?}");
     assert!(began.elapsed() < LIMIT, "{:?}", began.elapsed());
     // The same object again and again, and rows of nothing but a key.
     let same = format!("{}\n", object(r#""key":"same""#)).repeat(20_000);

@@ -23,11 +23,12 @@ async fn run_of(app: &TestApp, events: &[Value]) -> Value {
 #[tokio::test]
 async fn an_answer_that_fits_is_told_as_data_and_its_text_is_the_same_json() {
     let app = TestApp::start().await;
+    let agent = app.agent("cities", &[]).await;
     app.model
         .script([Reply::tool("final_answer", json!({"city": "Bonn", "people": 330_000}))]);
     let frames = app
         .client()
-        .chat(json!({"message": "Which city?", "outputSchema": city()}))
+        .chat(json!({"message": "Which city?", "agentDefinitionId": agent, "outputSchema": city()}))
         .await;
     let events = json_of(&frames);
     let output = of_kind(&events, "output");

@@ -56,7 +56,7 @@ fn storable_chunk(chunk: Chunk) -> Chunk {
 impl Execution {
     /// Asks the model with all that was said so far.
     pub(super) async fn ask(&mut self, tools: &[SharedTool]) -> Result<Answer, AnswerError> {
-        let mut request = ModelRequest {
+        let request = ModelRequest {
             model: self.request.run.model.clone().unwrap_or_default(),
             system: self.system.clone(),
             messages: self.messages.clone(),
@@ -67,9 +67,6 @@ impl Execution {
             cache_key: Some(self.request.run.log_id.to_string()),
             output: None,
         };
-        if let Some(output) = &self.output {
-            output.ask(self.request.models.name(), &mut request);
-        }
         let (signals, limits) = (self.request.signals.clone(), self.request.limits.clone());
         tokio::select! {
             biased;
@@ -85,8 +82,12 @@ impl Execution {
     async fn open(&mut self, request: ModelRequest) -> Result<ModelStream, AnswerError> {
         loop {
             let provider = self.request.models.current();
+            let mut request = request.clone();
+            if let Some(output) = &self.output {
+                output.ask(self.request.models.name(), &mut request);
+            }
             let policy = self.request.models.policy(&self.request.services.retry);
-            let opened = stream_with_retry(provider.as_ref(), request.clone(), &policy, |retry| {
+            let opened = stream_with_retry(provider.as_ref(), request, &policy, |retry| {
                 metrics::counter!("rejoin_model_retries_total").increment(1);
                 warn!(attempt = retry.attempt, error = %retry.error, "the model call failed; trying again");
             });

@@ -1,3 +1,5 @@
+//! What is sent to whom: reasoning, parameters, marks of the cache, ids of calls.
+
 use rejoin_shared::models::catalogue;
 use rejoin_shared::tools::ToolSpec;
 use serde_json::json;
