@@ -5,6 +5,7 @@
 //! it makes up an end when the connection closes, so the reason to stop is checked here.
 
 mod errors;
+mod parts;
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -351,12 +352,16 @@ fn chat_messages(kind: ProviderKind, messages: Vec<Message>) -> Vec<ChatMessage>
     // Results of parallel calls that belong into one message: Anthropic and Gemini insist on it; genai's Ollama adapter keeps
     // only the last result of a message, so there each one is a message of its own.
     let mut results: Vec<ToolResponse> = Vec::new();
+    let mut files = Vec::new();
     for message in messages {
-        if !matches!(message, Message::ToolResult { .. }) && !results.is_empty() {
-            chat.push(ChatMessage::from(std::mem::take(&mut results)));
+        if !matches!(message, Message::ToolResult { .. }) {
+            if !results.is_empty() {
+                chat.push(ChatMessage::from(std::mem::take(&mut results)));
+            }
+            chat.extend(parts::behind_results(std::mem::take(&mut files)));
         }
         match message {
-            Message::User { text } => chat.push(ChatMessage::user(text)),
+            Message::User { text, attachments } => chat.push(parts::user(text, attachments)),
             Message::Assistant { text, tool_calls } => {
                 let mut parts = Vec::with_capacity(tool_calls.len() + 1);
                 if !text.is_empty() {
@@ -373,8 +378,13 @@ fn chat_messages(kind: ProviderKind, messages: Vec<Message>) -> Vec<ChatMessage>
                 }
             }
             Message::ToolResult {
-                call_id, tool, content, ..
+                call_id,
+                tool,
+                content,
+                attachments,
+                ..
             } => {
+                files.extend(attachments);
                 results.push(ToolResponse::new(call_id, content).with_fn_name(tool));
                 if kind == ProviderKind::Ollama {
                     chat.push(ChatMessage::from(std::mem::take(&mut results)));
@@ -385,6 +395,7 @@ fn chat_messages(kind: ProviderKind, messages: Vec<Message>) -> Vec<ChatMessage>
     if !results.is_empty() {
         chat.push(ChatMessage::from(results));
     }
+    chat.extend(parts::behind_results(files));
     chat
 }
 
@@ -489,8 +500,9 @@ mod tests {
             tool: "t".to_owned(),
             content: "{}".to_owned(),
             is_error: false,
+            attachments: Vec::new(),
         };
-        let messages = vec![result("a"), result("b"), Message::User { text: "go".to_owned() }];
+        let messages = vec![result("a"), result("b"), Message::user("go")];
         assert_eq!(chat_messages(ProviderKind::Anthropic, messages.clone()).len(), 2);
         assert_eq!(chat_messages(ProviderKind::Ollama, messages).len(), 3);
     }

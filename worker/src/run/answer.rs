@@ -22,6 +22,8 @@ pub struct Answer {
 }
 
 pub enum AnswerError {
+    /// The files of messages could not be read.
+    Database(sqlx::Error),
     Interrupted(Interrupt),
     LeaseLost,
     Model(ModelError),
@@ -44,25 +46,27 @@ fn storable_chunk(chunk: Chunk) -> Chunk {
 impl Execution {
     /// Asks the model with all that was said so far.
     pub(super) async fn ask(&mut self, tools: &[SharedTool]) -> Result<Answer, AnswerError> {
-        let request = ModelRequest {
-            model: self.request.run.model.clone().unwrap_or_default(),
-            system: self.system.clone(),
-            messages: self.messages.clone(),
-            tools: tools.iter().map(|tool| tool.spec().clone()).collect(),
-            temperature: self.request.temperature,
-            max_tokens: self.request.max_tokens,
-        };
         let (signals, limits) = (self.request.signals.clone(), self.request.limits.clone());
         let (provider, policy) = (self.request.provider.clone(), self.request.services.retry.clone());
         tokio::select! {
             biased;
             interrupt = Self::interrupt(&signals, &limits, true) => Err(AnswerError::Interrupted(interrupt)),
             answer = async {
+                let (messages, held) = self.messages_with_files().await?;
+                let request = ModelRequest {
+                    model: self.request.run.model.clone().unwrap_or_default(),
+                    system: self.system.clone(),
+                    messages,
+                    tools: tools.iter().map(|tool| tool.spec().clone()).collect(),
+                    temperature: self.request.temperature,
+                    max_tokens: self.request.max_tokens,
+                };
                 let opened = stream_with_retry(provider.as_ref(), request, &policy, |retry| {
                     metrics::counter!("rejoin_model_retries_total").increment(1);
                     warn!(attempt = retry.attempt, error = %retry.error, "the model call failed; trying again");
                 });
                 let stream = opened.await.map_err(AnswerError::Model)?;
+                drop(held);
                 self.listen(stream).await
             } => answer,
         }
