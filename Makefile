@@ -2,10 +2,10 @@
 # The logic is in scripts/, one file a verb, so that it can be read, linted and run without make.
 # (No linker is configured: current Rust links with lld on Linux by default.)
 .DEFAULT_GOAL := help
-.PHONY: help run web test mutants check build fuzz schemathesis sbom release image test-image bench bench-scale bench-compare bench-web chaos chaos-broken chaos-dags eval-routing example-dag soak setup setup-search setup-test models sqlx sqlx-check clean
+.PHONY: help run web test test-model mutants check build fuzz schemathesis sbom release image test-image bench bench-scale bench-compare bench-web chaos chaos-broken chaos-dags eval-routing example-dag soak setup setup-search setup-test probe-providers models sqlx sqlx-check clean
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## Everything on this machine: PostgreSQL, API, workers, a demo. make run ARGS="--port 8000"
 	@scripts/run.sh $(ARGS)
@@ -15,6 +15,9 @@ web: ## The web app into web/dist, where the server's build finds it
 
 test: ## All tests, over a real PostgreSQL. make test ARGS="-- name_of_a_test"
 	@scripts/test.sh $(ARGS)
+
+test-model: ## A real model, on this machine, calls a real tool and answers: docs/REAL_MODEL.md
+	@scripts/test-model.sh
 
 mutants: ## Mutation tests of rights, leases and guards: docs/reports/mutants.md. make mutants FILES="shared/src/queue/*"
 	@scripts/mutants.sh $(FILES)
@@ -81,6 +84,9 @@ setup-search: ## The local embedding model (84 MB), for search by meaning withou
 
 setup-test: ## Also what some tests need: a browser, the local embedding model
 	@scripts/setup-test.sh
+
+probe-providers: ## Ask the provider of each key that is set: a tool, an image, data, a cached repeat. MODELS="openai:NAME" make probe-providers
+	@MODELS="$(MODELS)" scripts/probe-providers.sh $(ARGS)
 
 models: ## Refresh data/models.json, the catalogue of models: docs/MODELS.md
 	@scripts/models.sh

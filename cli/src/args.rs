@@ -4,8 +4,9 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
-    api, audit, calendars, chat, completions, dev, doctor, exit, files, graph, install, keys, mcp, migrate, openapi,
-    prices, projects, questions, queue, routing, runs, schedules, secrets, sign_in, sources, tail, tasks, web, worker,
+    api, audit, calendars, chat, completions, dev, doctor, exit, files, graph, install, keys, mcp, migrate, models,
+    openapi, prices, projects, questions, queue, routing, runs, schedules, secrets, sign_in, sources, tail, tasks, web,
+    worker,
 };
 
 /// Agent runs that you can leave and rejoin.
@@ -124,6 +125,7 @@ pub enum Command {
     Web(web::Args),
     Calendars(calendars::Args),
     Files(files::Args),
+    Models(models::Args),
     Prices(prices::Args),
     Routing(routing::Args),
     Install(install::Args),
@@ -202,7 +204,8 @@ mod tests {
             "rejoin files get 019a0000-0000-7000-8000-000000000001 -",
             "rejoin files rm 019a0000-0000-7000-8000-000000000001",
             "rejoin schedules disable nightly",
-            "rejoin prices list",
+            "rejoin models --provider gemini --can tools,images flash --retired --json",
+            "rejoin prices list --all",
             "rejoin routing show",
             "rejoin routing set --percent 50 --prefer postgres-analyst --control none",
             "rejoin routing stats --days 7 --json",

@@ -3,7 +3,9 @@
 //! Also the health check of the container image (`--only api`). Invariant: it changes nothing, and each finding that
 //! is not good says the next step.
 //!
+//! - `definitions` models that agent definitions name
 //! - `fleet` what API and worker processes need of the database, and of each other
+mod definitions;
 mod fleet;
 
 use std::time::Duration;
@@ -16,7 +18,7 @@ use sqlx::{Connection, PgConnection};
 
 use crate::{
     args::Global,
-    current,
+    current::{self, Current},
     dev::{
         postgres::binaries::{self, OLDEST_MAJOR},
         process,
@@ -29,7 +31,7 @@ use crate::{
 /// Longest that one answer of the database or the API is waited for.
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 
-/// Check this machine, the database, the API and the model keys, and say what to do about each finding.
+/// Check this machine, the database, the API, the model keys and the models that agents name, and say what to do about each finding.
 ///
 /// Ends with 0 if nothing that is needed is missing. Keys are looked for, not shown and not used.
 ///
@@ -60,7 +62,7 @@ pub enum Check {
     Worker,
     /// REJOIN_URL: an API that is ready.
     Api,
-    /// Keys of model providers.
+    /// Keys of model providers, and the models that agent definitions name.
     Models,
 }
 
@@ -105,6 +107,8 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         findings.push(models(|name| {
             std::env::var(name).ok().filter(|value| !value.is_empty())
         }));
+        let of_dev = Current::here().and_then(|current| current.database_url);
+        findings.extend(definitions::of_database(global.database_url().or(of_dev.as_deref())).await);
     }
     for finding in &findings {
         if out.is_json() {

@@ -18,6 +18,7 @@
 //! - `calendars`             the caller's calendars as files: through the API
 //! - `files`                 files that are attached to messages, and those of tools: through the API
 //! - `web`                   what agents may do on the web: through the API
+//! - `models`                the catalogue of models: through the API
 //! - `prices`                what models cost: through the API
 //! - `routing`               which agent takes a new conversation: through the API
 //! - `install`               products, by their manifests: through the API
@@ -55,6 +56,7 @@ pub mod install;
 pub mod keys;
 pub mod mcp;
 pub mod migrate;
+pub mod models;
 pub mod openapi;
 pub mod out;
 pub mod prices;
@@ -99,6 +101,7 @@ pub async fn run(cli: Cli) -> Result<Exit> {
         Command::Files(args) => files::run(global, args, out).await,
         Command::Web(args) => web::run(global, args, out).await,
         Command::Schedules(args) => schedules::run(global, args, out).await,
+        Command::Models(args) => models::run(global, args, out).await,
         Command::Prices(args) => prices::run(global, args, out).await,
         Command::Routing(args) => routing::run(global, args, out).await,
         Command::Install(args) => install::run(global, args, out).await,

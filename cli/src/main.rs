@@ -3,6 +3,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use rejoin_cli::{args::Cli, exit::Exit};
+use rejoin_shared::watchdog;
 use rejoin_sources::sqlite::child;
 
 /// Many small allocations on several threads: glibc's allocator took a quarter of the API's time.
@@ -13,6 +14,10 @@ fn main() -> ExitCode {
     // A child of an API or a worker, which asks SQLite within limits: nothing else of this program is to run in it.
     if std::env::args_os().nth(1).is_some_and(|verb| verb == child::VERB) {
         return child::main();
+    }
+    // A child of `rejoin dev` or a worker, which ends their other children should they be killed.
+    if let Some(code) = watchdog::child::main_if_asked() {
+        return code;
     }
     match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime.block_on(run()),

@@ -306,6 +306,10 @@ fn shown(server: &Value) -> String {
             words(&tool["name"], "")
         );
     }
+    for left in items(&server["leftOut"]) {
+        let (tool, reason) = (words(&left["tool"], "(its list)"), words(&left["reason"], ""));
+        let _ = write!(text, "\n! {tool:32} {:9} {reason}", "left out");
+    }
     let held = items(&server["offered"])
         .iter()
         .filter(|tool| matches!(words(&tool["standing"], ""), "new" | "changed"))

@@ -11,8 +11,8 @@ use crate::{args::Global, client::Client, current, exit::Exit, out::Out};
 ///
 /// Examples:
 ///   rejoin prices list
-///   rejoin prices set 'openai:gpt-4o*' --input 2.5 --output 10
-///   rejoin prices remove 'openai:gpt-4o*'
+///   rejoin prices set 'openai:gpt-6*' --input 2 --output 10
+///   rejoin prices remove 'openai:gpt-6*'
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -25,8 +25,12 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// The project's own prices, and those that come with Rejoin.
-    List,
+    /// The project's own prices; `rejoin models` shows the catalogue's, by which every other model counts.
+    List {
+        /// Also the catalogue's.
+        #[arg(long)]
+        all: bool,
+    },
     /// Set a price of the project's own.
     Set {
         /// provider:model, or a glob.
@@ -51,7 +55,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         client.project(args.project).await?
     );
     match args.action {
-        Action::List => list(&client.get(&prices).await?, out)?,
+        Action::List { all } => list(&client.get(&prices).await?, all, out)?,
         Action::Set { model, input, output } => {
             let body = json!({ "model": model, "inputUsd": input, "outputUsd": output });
             let set = client.change(Method::PUT, &prices, &body).await?;
@@ -71,16 +75,17 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn list(prices: &Value, out: Out) -> Result<()> {
+fn list(prices: &Value, all: bool, out: Out) -> Result<()> {
     if out.is_json() {
         return out.json(prices);
     }
     let items = prices["items"].as_array().map(Vec::as_slice).unwrap_or_default();
     let rows: Vec<[String; 4]> = items
         .iter()
+        .filter(|price| all || price["builtIn"] != true)
         .map(|price| {
             let origin = match price["builtIn"] == true {
-                true => "built in",
+                true => "the catalogue",
                 false => "the project's own",
             };
             [

@@ -1,35 +1,26 @@
 //! Agent definitions: prompt, model, tools, limits. Unique by name within a project.
 //!
+//! - `model`     the model of a definition
 //! - `settings`  what is heeded of a definition's `config`
 //! - `defaults`  definitions that come with Rejoin
 
 pub mod defaults;
+mod model;
 pub mod settings;
 
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use crate::ids;
 
+pub use model::{ModelChoice, ReasoningEffort};
+
 pub use defaults::{GRAPH_QUERY_AGENT, defaults, planners, specialists};
 use settings::Settings;
-
-/// The model of a definition.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ModelChoice {
-    /// `provider:model`, or a bare well-known name.
-    pub name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub temperature: Option<f64>,
-    #[serde(default, alias = "max_tokens", skip_serializing_if = "Option::is_none")]
-    pub max_tokens: Option<u32>,
-}
 
 /// A definition as stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -151,18 +142,7 @@ impl DefinitionContent {
         }
         Settings::of(&self.config)?;
         if let Some(model) = &self.model {
-            if model.name.trim().is_empty() {
-                return Err("model.name must not be empty".to_owned());
-            }
-            if model
-                .temperature
-                .is_some_and(|temperature| !(0.0..=2.0).contains(&temperature))
-            {
-                return Err("model.temperature must be between 0 and 2".to_owned());
-            }
-            if model.max_tokens == Some(0) {
-                return Err("model.maxTokens must be greater than 0".to_owned());
-            }
+            model.check()?;
         }
         Ok(())
     }

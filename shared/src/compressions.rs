@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
-use crate::contexts::{self, TOKEN_BUDGET};
+use crate::contexts::TOKEN_BUDGET;
 use crate::messages::ChatMessage;
 use crate::queue::{self, NewJob};
+use crate::tokens;
 
 /// What `queue.jobs.kind` says of the job that makes one.
 pub const KIND: &str = "compress";
@@ -21,6 +22,8 @@ pub const DUE: i64 = 20;
 /// Of a summary [tokens]: this share of what it stands for, within bounds.
 const TARGET_SHARE: f64 = 0.45;
 const TARGET_TOKENS: std::ops::RangeInclusive<u64> = 1_000..=2_000;
+/// Of each message, as far as it is looked at to see whether one is due [characters]: more than the budget has, in any language.
+const LOOKED_AT_CHARS: i32 = 20_000;
 /// Messages that one summary takes in at most; the next one goes on.
 pub const TAKEN_IN: i64 = 200;
 /// Behind what people wait for, before what only sweeps need.
@@ -69,17 +72,21 @@ pub async fn newest(db: impl PgExecutor<'_>, conversation_id: Uuid) -> Result<Op
 
 /// Asks for a summary where what no summary covers has grown over its budget, or has [`DUE`] messages. Asked again while one is under way, nothing happens.
 pub async fn consider(db: &mut PgConnection, project_id: Uuid, conversation_id: Uuid) -> Result<bool, sqlx::Error> {
-    let row = sqlx::query!(
-        r#"select count(*) as "messages!", coalesce(sum(length(content)), 0) as "chars!"
+    let said = sqlx::query_scalar!(
+        r#"select left(content, $2) as "content!"
            from kb.chat_messages
            where conversation_id = $1
-             and seq > coalesce((select max(through_seq) from kb.chat_compressions where conversation_id = $1), 0)"#,
-        conversation_id
+             and seq > coalesce((select max(through_seq) from kb.chat_compressions where conversation_id = $1), 0)
+           limit $3"#,
+        conversation_id,
+        LOOKED_AT_CHARS,
+        DUE
     )
-    .fetch_one(&mut *db)
+    .fetch_all(&mut *db)
     .await?;
-    let tokens = contexts::estimate(usize::try_from(row.chars).unwrap_or_default());
-    if row.messages <= KEPT || (row.messages < DUE && tokens <= TOKEN_BUDGET) {
+    let messages = i64::try_from(said.len()).unwrap_or(i64::MAX);
+    let is_long = || said.iter().map(|text| tokens::estimate(text)).sum::<u64>() > TOKEN_BUDGET;
+    if messages <= KEPT || (messages < DUE && !is_long()) {
         return Ok(false);
     }
     let key = format!("compress:{conversation_id}");

@@ -1,12 +1,14 @@
 //! What a conversation is about: the type of its context, which chooses prompt and tools, and its focus, a project of the work graph (and
 //! perhaps one thing in it) that its tools are confined to.
 //!
+//! - `usage`    how full a model's context is
 //! - `location` the project in focus in words for a model, also made before it is needed
 //!
 //! A message may say what it is about ([`Told`]); what it leaves out is as it was. Tools may lead the conversation elsewhere. Invariant:
 //! all of it is kept by the server; what a client says of earlier turns is never believed.
 
 pub mod location;
+mod usage;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -18,14 +20,8 @@ use uuid::Uuid;
 
 use crate::events::{Event, Kind, log};
 
-/// Tokens that a turn's context may have before it is said to be too full (the source of the figure: chat pages of this kind).
-pub const TOKEN_BUDGET: u64 = 2_500;
-/// From this share of the budget on it is nearly full [percent].
-const NEAR_LIMIT_PERCENT: u64 = 85;
-/// A share is told up to this.
-const PERCENT_MAX: u64 = 999;
-/// Characters that make a token, about: what an estimate rests on.
-const CHARS_PER_TOKEN: u64 = 4;
+pub use usage::{TOKEN_BUDGET, usage, with_window};
+
 /// Of a project's name [characters].
 pub const NAME_MAX_CHARS: usize = 200;
 /// Of the message, in the summary of a turn [characters].
@@ -225,30 +221,6 @@ pub struct TurnContext {
     pub last_turn: Option<Value>,
     /// An estimate.
     pub usage: Value,
-}
-
-/// How full a context of this many tokens is.
-pub fn usage(tokens: u64, compressed: Option<&Value>) -> Value {
-    let percent = (tokens * 100).div_ceil(TOKEN_BUDGET).min(PERCENT_MAX);
-    let status = match percent {
-        ..NEAR_LIMIT_PERCENT => "ok",
-        NEAR_LIMIT_PERCENT..=100 => "near_limit",
-        _ => "over_budget",
-    };
-    json!({
-        "estimatedTokens": tokens,
-        "tokenBudget": TOKEN_BUDGET,
-        "usagePercent": percent,
-        "tokensRemaining": TOKEN_BUDGET.saturating_sub(tokens),
-        "status": status,
-        "lastCompressedAt": compressed.map(|compressed| &compressed["at"]),
-        "lastCompression": compressed,
-    })
-}
-
-/// Tokens of a text, about.
-pub fn estimate(chars: usize) -> u64 {
-    (chars as u64).div_ceil(CHARS_PER_TOKEN)
 }
 
 /// How a type of context is shipped: `data/contexts.json`.

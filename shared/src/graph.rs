@@ -45,6 +45,7 @@ pub mod traverse;
 pub mod unembedded;
 pub mod vectors;
 
+use chrono::{DateTime, Datelike as _, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
@@ -59,6 +60,8 @@ pub const MAX_TYPE_BYTES: usize = 200;
 pub const MAX_LABELS: usize = 100;
 /// Bytes of a name or title: it is indexed, too.
 pub const MAX_NAME_BYTES: usize = 1024;
+/// Years of a relationship's times.
+const YEARS: std::ops::RangeInclusive<i32> = 1..=9999;
 /// Levels of nesting in properties.
 pub const MAX_PROPERTIES_DEPTH: usize = 32;
 
@@ -165,6 +168,8 @@ pub(crate) fn checked_properties(properties: &Map<String, Value>) -> Result<(), 
         }
     }
     let bytes = serde_json::to_vec(properties).map_or(usize::MAX, |json| json.len());
+    // PostgreSQL writes numbers without exponents: 1e308 has 309 digits whenever it is read.
+    let bytes = bytes.saturating_add(properties.values().map(digits_beyond).sum());
     if bytes > MAX_PROPERTIES_BYTES {
         return Err(format!(
             "the properties take {bytes} bytes; the limit is {MAX_PROPERTIES_BYTES}"
@@ -191,6 +196,34 @@ fn checked_value(key: &str, value: &Value, depth_left: usize) -> Result<(), Stri
             checked_value(key, item, depth_left - 1)
         }),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
+    }
+}
+
+/// Digits of a value's numbers that are written as an exponent here and are not in the database.
+fn digits_beyond(value: &Value) -> usize {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let written = number.to_string();
+            let exponent = written
+                .split_once('e')
+                .and_then(|(_, exponent)| exponent.parse::<i32>().ok());
+            exponent.map_or(0, |exponent| exponent.unsigned_abs() as usize)
+        }
+        Value::Array(items) => items.iter().map(digits_beyond).sum(),
+        Value::Object(fields) => fields.values().map(digits_beyond).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+/// Checks that a time is one that people write and the database stores.
+pub(crate) fn checked_time(what: &str, time: Option<DateTime<Utc>>) -> Result<(), String> {
+    match time.map(|time| time.year()) {
+        Some(year) if !YEARS.contains(&year) => Err(format!(
+            "{what} is in the year {year}; years from {} to {} are taken",
+            YEARS.start(),
+            YEARS.end()
+        )),
+        Some(_) | None => Ok(()),
     }
 }
 

@@ -31,9 +31,11 @@
 //! - `query_patterns` queries that answered questions, learned from runs
 //! - `google_tokens` sealed tokens of calendars that are linked with Google's
 //! - `web_settings` what agents may do on the web
+//! - `tokens`    how many tokens a text has, about
 //! - `models`    the catalogue of models: prices, limits, abilities, retirement
 //! - `mcp`       MCP servers of a project, and what they offer
 //! - `watchdog`  ends child processes with their owner
+//! - `outputs`   answers that fit a JSON schema
 //! - `work`      the work graph: projects with their tasks, goals, plans and documents
 //! - `products`  what a project has installed by manifests
 //! - `horizon`   what holds back the removal of dead rows
@@ -72,6 +74,7 @@ pub mod messages;
 pub mod models;
 pub mod net;
 pub mod outage;
+pub mod outputs;
 pub mod plans;
 pub mod prices;
 pub mod products;
@@ -94,6 +97,7 @@ pub mod sign_in;
 pub mod tasks;
 pub mod telemetry;
 pub mod text;
+pub mod tokens;
 pub mod tool_calls;
 pub mod tools;
 pub mod waits;

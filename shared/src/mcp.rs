@@ -47,6 +47,8 @@ pub struct Server {
     pub seen_at: Option<DateTime<Utc>>,
     /// What it said of itself then.
     pub server_info: Option<Value>,
+    /// What it offered then and nobody is given: a list of [`offers::LeftOut`].
+    pub left_out: Value,
     /// When it last could not be asked; none since it could.
     pub failed_at: Option<DateTime<Utc>>,
     pub failure: Option<String>,
@@ -78,6 +80,7 @@ struct Row {
     failure: Option<String>,
     created_at: DateTime<Utc>,
     updated_at: DateTime<Utc>,
+    left_out: Value,
 }
 
 impl From<Row> for Server {
@@ -116,6 +119,7 @@ impl From<Row> for Server {
             revision: row.revision,
             seen_at: row.seen_at,
             server_info: row.server_info,
+            left_out: row.left_out,
             failed_at: row.failed_at,
             failure: row.failure,
             created_at: row.created_at,
@@ -207,6 +211,7 @@ pub async fn update(
              revision = revision + case when $13 then 1 else 0 end,
              seen_at = case when $13 then null else seen_at end,
              server_info = case when $13 then null else server_info end,
+             left_out = case when $13 then '[]' else left_out end,
              failed_at = case when $13 then null else failed_at end,
              failure = case when $13 then null else failure end
          where project_id = $1 and id = $2

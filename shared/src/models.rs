@@ -3,12 +3,14 @@
 //!
 //! - `names`  how models are named
 //! - `price`  what their tokens cost
+//! - `search` which of them somebody wants to see
 //!
 //! Budgets, the defaults, `GET /api/models`, `rejoin models` and `rejoin doctor` read it; the worker sends a request in the form that the
 //! model takes. Invariant: what the catalogue does not say is unknown, never "no".
 
 pub mod names;
 pub mod price;
+pub mod search;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -56,6 +58,22 @@ pub enum Ability {
 }
 
 impl Ability {
+    pub const ALL: [Ability; 8] = [
+        Ability::Tools,
+        Ability::ParallelTools,
+        Ability::Images,
+        Ability::Pdf,
+        Ability::Audio,
+        Ability::StructuredOutput,
+        Ability::Reasoning,
+        Ability::Caching,
+    ];
+
+    /// The ability of a word, as the API writes it.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|ability| ability.as_str() == word)
+    }
+
     /// As the API and the CLI write it.
     pub fn as_str(self) -> &'static str {
         match self {

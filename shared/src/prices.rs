@@ -1,22 +1,12 @@
-//! What models cost: a list that is built in, and a project's own prices, which go before it. They serve budgets and the `costUsd` of
-//! `usage`; a model that neither names costs nothing that we know of.
+//! What models cost in a project: its own prices, and the catalogue's for every other model. Budgets and the `costUsd` of `usage` count by
+//! them. A model that neither names has no price: what it uses costs nothing that a budget sees.
 
+use chrono::NaiveDate;
 use globset::Glob;
 use sqlx::PgExecutor;
 use uuid::Uuid;
 
-/// Dollars for a million tokens.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Price {
-    pub input_usd: f64,
-    pub output_usd: f64,
-}
-
-impl Price {
-    pub fn of(self, input_tokens: u64, output_tokens: u64) -> f64 {
-        (input_tokens as f64 * self.input_usd + output_tokens as f64 * self.output_usd) / 1e6
-    }
-}
+use crate::models::{self, Price};
 
 /// A price and the models that have it.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,43 +43,20 @@ impl ModelPrice {
     }
 }
 
-/// List prices of well-known models as their makers publish them; they change, which is what a project's own are for.
-const BUILT_IN: [(&str, f64, f64); 9] = [
-    ("openai:gpt-4o-mini*", 0.15, 0.60),
-    ("openai:gpt-4o*", 2.50, 10.0),
-    ("openai:gpt-4.1-mini*", 0.40, 1.60),
-    ("openai:gpt-4.1*", 2.0, 8.0),
-    ("anthropic:claude-3-5-haiku*", 0.80, 4.0),
-    ("anthropic:claude-*-sonnet*", 3.0, 15.0),
-    ("gemini:gemini-2.0-flash*", 0.10, 0.40),
-    ("gemini:gemini-2.5-pro*", 1.25, 10.0),
-    ("ollama:*", 0.0, 0.0),
-];
-
-/// What a model costs in a project. Of several patterns that fit, the longest counts.
+/// What a model costs in a project today: by the project's own prices, else by the catalogue's. None: nobody knows.
 pub async fn find(db: impl PgExecutor<'_>, project_id: Uuid, model: &str) -> Result<Option<Price>, sqlx::Error> {
     let own = list(db, project_id).await?;
-    Ok(pick(&own, model).or_else(|| pick(&built_in(), model)))
+    Ok(of(&own, model, models::today()))
 }
 
-/// Those that come with Rejoin.
-pub fn built_in() -> Vec<ModelPrice> {
-    BUILT_IN
-        .map(|(model, input_usd, output_usd)| ModelPrice {
-            model: model.to_owned(),
-            input_usd,
-            output_usd,
-        })
-        .into()
-}
-
-fn pick(prices: &[ModelPrice], model: &str) -> Option<Price> {
+/// What a model costs on a day: by the longest of the project's patterns that fits, else by the catalogue.
+pub fn of(own: &[ModelPrice], model: &str, today: NaiveDate) -> Option<Price> {
     let fits = |price: &&ModelPrice| Glob::new(&price.model).is_ok_and(|glob| glob.compile_matcher().is_match(model));
-    let best = prices.iter().filter(fits).max_by_key(|price| price.model.len())?;
-    Some(Price {
-        input_usd: best.input_usd,
-        output_usd: best.output_usd,
-    })
+    match own.iter().filter(fits).max_by_key(|price| price.model.len()) {
+        // It names no price of cached tokens: they cost what all tokens of a prompt cost.
+        Some(own) => Some(Price::flat(own.input_usd, own.output_usd)),
+        None => models::catalogue().price(model, today),
+    }
 }
 
 /// A project's own prices, by model.
@@ -135,16 +102,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_pattern_that_fits_counts() {
+    fn the_longest_pattern_that_fits_counts_and_goes_before_the_catalogue() {
         let price = |model: &str, input_usd| ModelPrice {
             model: model.to_owned(),
             input_usd,
             output_usd: 1.0,
         };
-        let prices = [price("openai:*", 1.0), price("openai:gpt-4o", 2.0)];
-        assert_eq!(pick(&prices, "openai:gpt-4o").map(|price| price.input_usd), Some(2.0));
-        assert_eq!(pick(&prices, "openai:other").map(|price| price.input_usd), Some(1.0));
-        assert_eq!(pick(&prices, "gemini:x"), None);
+        let own = [price("openai:*", 1.0), price("openai:gpt-6*", 3.0)];
+        let today = models::catalogue().made;
+        let usd = |own: &[ModelPrice], model: &str| of(own, model, today).map(|price| price.input_usd);
+        assert_eq!(usd(&own, "openai:gpt-6-luna"), Some(3.0));
+        assert_eq!(usd(&own, "openai:other"), Some(1.0));
+        assert_eq!(usd(&own, "gemini:x"), None);
+        let listed = models::catalogue().price("openai:gpt-6-luna", today);
+        assert!(listed.is_some_and(|price| price.cached_usd < price.input_usd));
+        assert_eq!(of(&[], "openai:gpt-6-luna", today), listed);
+        assert_eq!(usd(&[], "ollama:whatever"), Some(0.0));
     }
 
     #[test]
@@ -163,14 +136,5 @@ mod tests {
         ] {
             assert!(wrong.check().unwrap_err().contains(word), "{wrong:?}");
         }
-    }
-
-    #[test]
-    fn tokens_cost_by_the_million() {
-        let price = Price {
-            input_usd: 2.5,
-            output_usd: 10.0,
-        };
-        assert!((price.of(1_000_000, 100_000) - 3.5).abs() < 1e-9);
     }
 }

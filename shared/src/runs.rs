@@ -143,6 +143,8 @@ pub struct Run {
     pub context: Option<Value>,
     /// What it is in a plan: a [`Part`].
     pub part: Option<Value>,
+    /// The JSON schema that its answer has to fit.
+    pub output_schema: Option<Value>,
 }
 
 /// `source` of a sub-agent's events.
@@ -206,6 +208,8 @@ pub struct NewRun<'a> {
     pub timeout_s: Option<i32>,
     /// The task that it works on, or decides about.
     pub task_id: Option<Uuid>,
+    /// The JSON schema that its answer has to fit; none: its definition's, if that has one.
+    pub output_schema: Option<&'a Value>,
 }
 
 /// Where a sub-agent comes from.
@@ -223,12 +227,14 @@ pub async fn insert(db: &mut PgConnection, run: NewRun<'_>) -> Result<(), sqlx::
     sqlx::query!(
         "insert into kb.agent_runs (id, project_id, conversation_id, user_id, agent_definition_id, agent_name, root_run_id,
                                     log_id, message_id, input, first_seq, timeout_s,
-                                    parent_run_id, depth, spawn_call_id, spawn_position, task_id, context)
+                                    parent_run_id, depth, spawn_call_id, spawn_position, task_id, context, output_schema)
          values ($1, $2, $3, $4, $5, $6, coalesce($12::uuid, $1::uuid), $7, $8, $9, $10, $11, $13, $14, $15, $16, $17,
                  coalesce((select context from kb.agent_runs where id = $13),
                           (select r.context from kb.tasks t join kb.task_dags d on d.id = t.dag_id
                            join kb.agent_run_tool_calls c on c.id = d.waiting_call_id
-                           join kb.agent_runs r on r.id = c.run_id where t.id = $17)))",
+                           join kb.agent_runs r on r.id = c.run_id where t.id = $17)),
+                 coalesce($18, (select nullif(config -> 'outputSchema', 'null') from kb.agent_definitions
+                                where id = $5 and flow_type = 'single')))",
         run.id,
         run.project_id,
         run.conversation_id,
@@ -246,6 +252,7 @@ pub async fn insert(db: &mut PgConnection, run: NewRun<'_>) -> Result<(), sqlx::
         run.spawned.map(|spawned| spawned.call_id) as _,
         run.spawned.map(|spawned| spawned.position) as _,
         run.task_id as _,
+        run.output_schema as _,
     )
     .execute(db)
     .await?;

@@ -1,22 +1,82 @@
 //! JSON Schemas that come from outside: compiled, and what breaks them in words. Called by whatever holds a value against one: packs
 //! of the graph, arguments of tools, manifests.
+//!
+//! - `outline`  what a schema consists of, and what is refused of it
+//! - `checks`   what it costs to hold a value against it
+//!
+//! Invariant: whoever wrote the schema and the value, compiling and checking take bounded time and memory. A schema that may cost more is
+//! refused when it is compiled, a value that would cost more is refused before it is checked.
 
-use jsonschema::Validator;
+mod checks;
+mod outline;
+
+use jsonschema::PatternOptions;
 use serde_json::Value;
+
+use outline::Outline;
 
 /// Faults of one value that are told.
 const TOLD_FAULTS: usize = 5;
 /// Of each fault: it quotes what is wrong, which may be megabytes.
 const TOLD_CHARS: usize = 500;
+/// Checks of one value up to which its faults are collected: each fault of each alternative takes memory. Beyond, only that there is one is told.
+const TOLD_CHECKS: u64 = 20_000;
+/// Size of a compiled pattern, in bytes.
+const PATTERN_COMPILED_BYTES: usize = 256 * 1024;
+/// Size of the tables that searching by a pattern fills, in bytes.
+const PATTERN_TABLES_BYTES: usize = 256 * 1024;
+/// Ways that a pattern with lookaround or back references may try.
+const PATTERN_BACKTRACKS: usize = 10_000;
+
+/// A schema, compiled.
+#[derive(Debug)]
+pub struct Validator {
+    compiled: jsonschema::Validator,
+    outline: Outline,
+}
+
+impl Validator {
+    /// How many different patterns it has, each of which takes time to compile.
+    pub fn patterns(&self) -> usize {
+        self.outline.patterns
+    }
+}
+
+/// Says in words why a schema would not be [`compiled`] for what it may cost. Much cheaper than compiling it.
+pub fn check(schema: &Value) -> Result<(), String> {
+    Outline::of(schema).map(|_| ())
+}
 
 /// Err: what is wrong with the schema. References lead nowhere outside of it.
 pub fn compiled(schema: &Value) -> Result<Validator, String> {
-    jsonschema::validator_for(schema).map_err(|error| cut(&error.to_string()))
+    let outline = Outline::of(schema)?;
+    let patterns = PatternOptions::fancy_regex()
+        .size_limit(PATTERN_COMPILED_BYTES)
+        .dfa_size_limit(PATTERN_TABLES_BYTES)
+        .backtrack_limit(PATTERN_BACKTRACKS);
+    let compiled = jsonschema::options()
+        .with_pattern_options(patterns)
+        // A value that is to be a pattern is not compiled to find out whether it is one.
+        .with_format("regex", |_| true)
+        .build(schema)
+        .map_err(|error| cut(&error.to_string()))?;
+    Ok(Validator { compiled, outline })
 }
 
 /// What is wrong with a value, each with where; empty if nothing is.
 pub fn faults(validator: &Validator, value: &Value) -> Vec<String> {
+    let checks = match checks::of(&validator.outline, value) {
+        Ok(checks) => checks,
+        Err(why) => return vec![why],
+    };
+    if validator.compiled.is_valid(value) {
+        return Vec::new();
+    }
+    if checks > TOLD_CHECKS {
+        return vec!["it breaks the schema, and is too large to say where".to_owned()];
+    }
     validator
+        .compiled
         .iter_errors(value)
         .take(TOLD_FAULTS)
         .map(|fault| {
@@ -42,3 +102,6 @@ pub fn allows_null(schema: &Value) -> bool {
 fn cut(text: &str) -> String {
     text.chars().take(TOLD_CHARS).collect()
 }
+
+#[cfg(test)]
+mod tests;

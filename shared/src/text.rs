@@ -19,12 +19,49 @@ pub fn storable(text: String) -> String {
 
 /// The same for every string of a JSON value, keys included.
 pub fn storable_json(value: Value) -> Value {
+    each_text(value, &storable)
+}
+
+/// Whether any string of a JSON value, keys included, has a NUL: for values of people, who are told of it.
+pub fn has_nul(value: &Value) -> bool {
     match value {
-        Value::String(text) => Value::String(storable(text)),
-        Value::Array(items) => items.into_iter().map(storable_json).collect(),
+        Value::String(text) => text.contains('\0'),
+        Value::Array(items) => items.iter().any(has_nul),
+        Value::Object(fields) => fields.iter().any(|(key, value)| key.contains('\0') || has_nul(value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// Whether a character shows nothing, or changes how others are shown, so that people don't see what a model reads: control characters,
+/// marks that turn the direction of writing, zero-width spaces, tags.
+pub fn is_hidden(character: char) -> bool {
+    let is_control = character.is_control() && !matches!(character, '\n' | '\r' | '\t');
+    let hides = matches!(character,
+        '\u{200B}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}'
+        | '\u{E0000}'..='\u{E01EF}');
+    is_control || hides
+}
+
+/// The text with each hidden character replaced by U+FFFD: for words of a stranger that people approve and models read.
+pub fn plain(text: String) -> String {
+    match text.contains(is_hidden) {
+        true => text.replace(is_hidden, REPLACEMENT),
+        false => text,
+    }
+}
+
+/// The same for every string of a JSON value, keys included.
+pub fn plain_json(value: Value) -> Value {
+    each_text(value, &plain)
+}
+
+fn each_text(value: Value, change: &impl Fn(String) -> String) -> Value {
+    match value {
+        Value::String(text) => Value::String(change(text)),
+        Value::Array(items) => items.into_iter().map(|item| each_text(item, change)).collect(),
         Value::Object(fields) => fields
             .into_iter()
-            .map(|(key, value)| (storable(key), storable_json(value)))
+            .map(|(key, value)| (change(key), each_text(value, change)))
             .collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) => value,
     }
@@ -46,5 +83,24 @@ mod tests {
             storable_json(json!({"a\0": ["\0", {"b": "c\0"}, 1, null, true]})),
             json!({"a\u{FFFD}": ["\u{FFFD}", {"b": "c\u{FFFD}"}, 1, null, true]})
         );
+    }
+
+    #[test]
+    fn what_people_would_not_see_is_replaced_and_languages_are_left_alone() {
+        let said = json!({"a\u{202E}b": "x\u{200B}\u{E0041}\u{7}\u{0}y"});
+        assert_eq!(
+            plain_json(said),
+            json!({"a\u{FFFD}b": "x\u{FFFD}\u{FFFD}\u{FFFD}\u{FFFD}y"})
+        );
+        // Line breaks, a joiner that Persian needs, an accent of its own, and emoji of several parts.
+        for text in [
+            "a\n\tb\r\n",
+            "می\u{200C}خواهم",
+            "e\u{301}",
+            "👩\u{200D}💻",
+            "שלום\u{200F}",
+        ] {
+            assert_eq!(plain(text.to_owned()), text);
+        }
     }
 }

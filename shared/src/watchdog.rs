@@ -1,59 +1,24 @@
 //! Ends child processes when their owner ends, however it ends.
 //!
-//! A small `sh` reads from a pipe whose other end only we hold. When we exit, crash or are killed with SIGKILL, the
-//! kernel closes our end, its `read` returns, and it ends what it was told to guard. (The kernel's own parent-death
-//! signal follows the thread that forked, and a runtime's threads come and go: it would end a server in mid-life.)
+//! - `child`  the process that ends them
+//!
+//! That process reads from a pipe whose other end only the owner holds. When the owner exits, crashes or is killed with SIGKILL, the kernel
+//! closes its end, the read returns, and the guarded processes are ended. (The kernel's own parent-death signal follows the thread that
+//! forked, and a runtime's threads come and go: it would end a server in mid-life. It also reaches one process, not its group.)
+//!
+//! It is a `rejoin`, started with a verb of its own: an image without a shell has nothing else to run.
 //!
 //! Called by `rejoin dev` for what it starts, and by workers for MCP servers. Invariant: the watchdog holds none of our other files, so nobody who waits
 //! for the end of our output waits for it.
+pub mod child;
+
 use std::{
-    io::{self, Write},
+    io::{self, BufRead, BufReader, Write},
     os::unix::process::CommandExt,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
     sync::Mutex,
 };
-
-/// How long a guarded process may take to obey its first signal, once the owner is gone: 50 looks, 0.1 s apart.
-const GRACE_LOOKS: u32 = 50;
-
-const SCRIPT: &str = r#"
-looks=$1
-shift
-guarded=
-while read -r verb rest; do
-    case $verb in
-        guard) guarded="$guarded $rest" ;;
-        forget)
-            left=
-            for entry in $guarded; do
-                case $entry in "$rest":*) ;; *) left="$left $entry" ;; esac
-            done
-            guarded=$left
-            ;;
-        remove) set -- "$@" "$rest" ;;
-        keep) set -- ;;
-    esac
-done
-for entry in $guarded; do
-    signals=${entry#*:}
-    kill -s "${signals%%:*}" -- "${entry%%:*}" 2>/dev/null
-done
-while [ "$looks" -gt 0 ]; do
-    alive=
-    for entry in $guarded; do
-        kill -s 0 -- "${entry%%:*}" 2>/dev/null && alive=1
-    done
-    [ -z "$alive" ] && break
-    looks=$((looks - 1))
-    sleep 0.1
-done
-for entry in $guarded; do
-    kill -s "${entry##*:}" -- "${entry%%:*}" 2>/dev/null
-done
-[ "$#" -gt 0 ] && rm -rf -- "$@"
-exit 0
-"#;
 
 /// A running watchdog. Dropping it is the owner's end, too: what is still guarded then is ended.
 #[derive(Debug)]
@@ -63,26 +28,50 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
+    /// Starts one, and waits until it reads.
+    ///
     /// # Errors
-    /// `/bin/sh` can't be started.
+    /// There is no program that can be one, or it can't be started.
     pub fn start() -> io::Result<Self> {
-        let mut child = Command::new("/bin/sh")
-            .args(["-c", SCRIPT, "rejoin-watchdog"])
-            .arg(GRACE_LOOKS.to_string())
+        let program = program()?;
+        let mut command = Command::new(&program);
+        command.arg(child::VERB);
+        Self::of(command).map_err(|error| {
+            let program = program.display();
+            io::Error::new(error.kind(), format!("{program} does not start as a watchdog: {error}"))
+        })
+    }
+
+    fn of(mut command: Command) -> io::Result<Self> {
+        let mut child = command
+            // It needs none of our settings, some of which are secret.
+            .env_clear()
             .current_dir("/")
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             // Ctrl-C goes to the terminal's foreground group; the watchdog has to outlive it.
             .process_group(0)
             .spawn()?;
-        Ok(Self {
+        let watchdog = Self {
             pipe: Mutex::new(child.stdin.take()),
             child,
-        })
+        };
+        watchdog.hear()
     }
 
-    /// From now on the process ends with us: by the signal `first` (a name that `kill -s` knows), and if it does not obey, by `last`.
+    /// Waits for its first word: another program, or a `rejoin` of another version, has none.
+    fn hear(mut self) -> io::Result<Self> {
+        let said = BufReader::new(self.child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?);
+        for line in said.lines() {
+            if line?.ends_with(child::READY) {
+                return Ok(self);
+            }
+        }
+        Err(io::Error::other("it is no `rejoin` of this version"))
+    }
+
+    /// From now on the process ends with us: by the signal `first` (`INT`, `QUIT`, `TERM` or `KILL`), and if it does not obey, by `last`.
     pub fn guard(&self, pid: u32, first: &str, last: &str) {
         self.tell(&format!("guard {pid}:{first}:{last}"));
     }
@@ -139,24 +128,79 @@ impl Drop for Watchdog {
     }
 }
 
+/// The program that is started: this one, if it said that it can be one ([`child::main_if_asked`]); else, for tests and programs that embed
+/// us, the `rejoin` beside it, or in the folder above as Cargo places it.
+fn program() -> io::Result<PathBuf> {
+    if child::is_this_program() {
+        // Also where an upgrade has put another one in its place.
+        return match cfg!(target_os = "linux") {
+            true => Ok(PathBuf::from("/proc/self/exe")),
+            false => std::env::current_exe(),
+        };
+    }
+    let this = std::env::current_exe()?;
+    let folders = this.ancestors().skip(1).take(2);
+    let beside = folders.map(|folder| folder.join("rejoin")).find(|path| path.is_file());
+    beside.ok_or_else(|| {
+        let this = this.display();
+        io::Error::new(
+            io::ErrorKind::NotFound,
+            format!("there is no `rejoin` beside {this}, which the watchdog is (cargo build -p rejoin --bins)"),
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     use super::*;
 
+    const SIGKILL: i32 = 9;
     const SIGTERM: i32 = 15;
 
-    fn sleeper() -> Child {
-        Command::new("/bin/sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap()
+    /// A shell that says when it is ready for signals, and then waits.
+    fn waiting(script: &str, group: bool) -> Child {
+        let mut command = Command::new("/bin/sh");
+        command.args([
+            "-c",
+            &format!("{script}; echo ready; while :; do sleep 60 & wait; done"),
+        ]);
+        if group {
+            command.process_group(0);
+        }
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        said.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        child
+    }
+
+    /// This test program as a watchdog: the test below, alone.
+    fn start() -> Watchdog {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args([
+            "--exact",
+            "watchdog::tests::this_program_as_a_watchdog",
+            "--ignored",
+            "--nocapture",
+        ]);
+        Watchdog::of(command).unwrap()
+    }
+
+    #[test]
+    #[ignore = "a part of the others, started by them"]
+    fn this_program_as_a_watchdog() {
+        child::main();
     }
 
     #[test]
     fn a_guarded_process_ends_with_the_watchdog_and_a_forgotten_one_does_not() {
         let dir = std::env::temp_dir().join(format!("rejoin watchdog {}", uuid::Uuid::now_v7().simple()));
         std::fs::create_dir(&dir).unwrap();
-        let (mut guarded, mut forgotten) = (sleeper(), sleeper());
-        let watchdog = Watchdog::start().unwrap();
+        let (mut guarded, mut forgotten) = (waiting(":", false), waiting(":", false));
+        let watchdog = start();
         watchdog.guard(guarded.id(), "TERM", "KILL");
         watchdog.guard(forgotten.id(), "TERM", "KILL");
         watchdog.forget(forgotten.id());
@@ -169,5 +213,33 @@ mod tests {
         assert!(!dir.exists());
         forgotten.kill().unwrap();
         forgotten.wait().unwrap();
+    }
+
+    #[test]
+    fn a_group_that_does_not_obey_is_killed_and_another_one_that_was_forgotten_lives() {
+        let (mut stubborn, mut forgotten) = (waiting("trap : TERM", true), waiting(":", true));
+        let watchdog = start();
+        watchdog.guard_group(stubborn.id());
+        watchdog.guard_group(forgotten.id());
+        watchdog.forget_group(forgotten.id());
+        let ended = std::thread::spawn(move || stubborn.wait().unwrap());
+        drop(watchdog);
+        assert_eq!(ended.join().unwrap().signal(), Some(SIGKILL));
+        assert!(forgotten.try_wait().unwrap().is_none());
+        forgotten.kill().unwrap();
+        forgotten.wait().unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_is_to_be_kept_is_kept_and_a_program_that_is_no_watchdog_is_an_error() {
+        let dir = std::env::temp_dir().join(format!("rejoin-watchdog-{}", uuid::Uuid::now_v7().simple()));
+        std::fs::create_dir(&dir).unwrap();
+        let watchdog = start();
+        watchdog.remove(&dir);
+        watchdog.keep();
+        drop(watchdog);
+        assert!(dir.exists());
+        std::fs::remove_dir(&dir).unwrap();
+        assert!(Watchdog::of(Command::new("/bin/true")).is_err());
     }
 }

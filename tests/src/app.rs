@@ -134,6 +134,12 @@ impl TestApp {
     }
 
     pub fn add_worker(&mut self) -> &Worker {
+        let models = ModelSettings::openai_compatible(self.model.base_url());
+        self.add_worker_with(models)
+    }
+
+    /// A worker that reaches these models.
+    pub fn add_worker_with(&mut self, models: ModelSettings) -> &Worker {
         let mut config = WorkerConfig {
             slots: self.options.slots,
             ..WorkerConfig::new(&self.db.url)
@@ -145,7 +151,6 @@ impl TestApp {
         config.embeddings = self.options.embeddings.clone();
         config.google = self.options.google.clone();
         (self.options.worker)(&mut config);
-        let models = ModelSettings::openai_compatible(self.model.base_url());
         self.workers.push(Worker::start(
             config,
             models,
@@ -176,9 +181,8 @@ impl TestApp {
         let mut content = agents::defaults().remove(0);
         content.name = name.to_owned();
         content.model = Some(agents::ModelChoice {
-            name: "openai:scripted".to_owned(),
             temperature: Some(0.1),
-            max_tokens: None,
+            ..agents::ModelChoice::named("openai:scripted")
         });
         content.tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
         content.is_default = false;

@@ -2,6 +2,7 @@
 //! `scripts/setup-mcp.sh` puts them where they are looked for; without them a test fails under CI and is skipped elsewhere.
 
 pub mod guarded;
+pub mod hostile;
 mod shop;
 
 pub use shop::{Called, Shop, count, lines};
@@ -192,4 +193,21 @@ pub fn lives(pid: i64) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = status.rsplit(')').next().unwrap_or_default().trim().chars().next();
     !matches!(state, None | Some('Z' | 'X'))
+}
+
+/// The command lines of a process's children.
+pub fn children(pid: u32) -> Vec<Vec<String>> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let listed = threads.map(|thread| std::fs::read_to_string(thread.path().join("children")).unwrap_or_default());
+    let ids: Vec<String> = listed
+        .flat_map(|listed| listed.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    let words = |id: &String| {
+        let line = std::fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        line.split_terminator('\0').map(str::to_owned).collect()
+    };
+    ids.iter().map(words).collect()
 }

@@ -9,11 +9,12 @@ mod anchors;
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
+use rejoin_shared::agents::ReasoningEffort;
 use rejoin_shared::compressions::{self, Compression};
 use rejoin_shared::messages::ChatMessage;
 use rejoin_shared::queue::{self, ClaimedJob, Outcome};
 use rejoin_shared::wakeup::Wake;
-use rejoin_shared::{agents, contexts};
+use rejoin_shared::{agents, tokens};
 use std::fmt::Write as _;
 use std::time::Duration;
 use tracing::warn;
@@ -21,6 +22,7 @@ use uuid::Uuid;
 
 use crate::claimer::Signals;
 use crate::jobs::Handler;
+use crate::models::registry::Resolved;
 use crate::models::retry::stream_with_retry;
 use crate::models::{Chunk, Message, ModelError, ModelRequest};
 use crate::services::Services;
@@ -29,6 +31,8 @@ use crate::services::Services;
 const MESSAGE_CHARS: usize = 6_000;
 /// How much longer than its target a summary may be, with what is added to it.
 const SUMMARY_FACTOR: u64 = 2;
+/// Room for the reasoning of a model that can't do without [tokens].
+const REASONING_TOKENS: u64 = 4_096;
 /// A model that failed is asked again after this, at a later turn or by this job.
 const TRY_AGAIN: Duration = Duration::from_secs(60);
 /// Begins the name of the stand-in for a model: it can't sum up.
@@ -104,14 +108,11 @@ async fn compress(services: &Services, project_id: Uuid, conversation_id: Uuid) 
     let due = compressions::due(db, conversation_id, after_seq).await?;
     let Some(last) = due.last() else { return Ok(()) };
     let text = minutes(before.as_ref(), &due);
-    let tokens = contexts::estimate(text.chars().count());
-    let target = compressions::target(tokens);
+    let before_tokens = tokens::estimate(&text);
+    let target = compressions::target(before_tokens);
     let wanted = agents::of_conversation(db, project_id, conversation_id).await?;
     let model = wanted.and_then(|definition| definition.model);
-    let (name, provider) = services
-        .models
-        .resolve(model.as_ref().map(|model| model.name.as_str()))
-        .map_err(Failure::Model)?;
+    let Resolved { name, provider, .. } = services.models.of_definition(model.as_ref()).map_err(Failure::Model)?;
     if name.starts_with(DEMO) {
         return Ok(());
     }
@@ -121,7 +122,9 @@ async fn compress(services: &Services, project_id: Uuid, conversation_id: Uuid) 
         messages: vec![Message::user(text)],
         tools: Vec::new(),
         temperature: Some(0.0),
-        max_tokens: u32::try_from(target * SUMMARY_FACTOR).ok(),
+        max_tokens: u32::try_from(target * SUMMARY_FACTOR + REASONING_TOKENS).ok(),
+        effort: Some(ReasoningEffort::None),
+        ..ModelRequest::default()
     };
     let late = || {
         Failure::Model(ModelError {
@@ -159,8 +162,8 @@ async fn compress(services: &Services, project_id: Uuid, conversation_id: Uuid) 
         version: before.as_ref().map_or(1, |before| before.version + 1),
         through_seq: last.seq,
         messages: before.as_ref().map_or(0, |before| before.messages) + i32::try_from(due.len()).unwrap_or(i32::MAX),
-        tokens_before: count(tokens),
-        tokens_after: count(contexts::estimate(summary.chars().count())),
+        tokens_before: count(before_tokens),
+        tokens_after: count(tokens::estimate(&summary)),
         summary,
         created_at: last.created_at,
     };

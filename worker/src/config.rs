@@ -19,6 +19,9 @@ use crate::mcp::McpArgs;
 /// What providers take in one request, as base64, is some tens of megabytes.
 const MODEL_FILES_BYTES: u64 = 40 * 1024 * 1024;
 
+/// Dollars that all runs of a tree may cost together, unless the deployment says otherwise.
+pub(crate) const TREE_COST_USD: f64 = 25.0;
+
 #[derive(Debug, Clone, Args)]
 pub struct WorkerConfig {
     #[command(flatten)]
@@ -80,7 +83,7 @@ pub struct WorkerConfig {
     pub tree_tokens: u64,
 
     /// Dollars that all runs of a tree may cost together, by the prices that are known
-    #[arg(long, env = "REJOIN_TREE_COST_USD", default_value_t = 25.0)]
+    #[arg(long, env = "REJOIN_TREE_COST_USD", default_value_t = TREE_COST_USD)]
     pub tree_cost_usd: f64,
 
     /// Sub-agents that a tree starts at most, from its beginning to its end
@@ -189,7 +192,7 @@ impl WorkerConfig {
             run_grace_s: 30,
             tree_timeout_s: 3600,
             tree_tokens: 5_000_000,
-            tree_cost_usd: 25.0,
+            tree_cost_usd: TREE_COST_USD,
             tree_runs: 200,
             parallel_sub_agents: 1_000,
             question_expires_h: 24.0 * 30.0,

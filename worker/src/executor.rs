@@ -4,8 +4,12 @@
 //! Invariants: every write is fenced by the attempt (I4); a turn ends with exactly one `done`, in one transaction with its
 //! message and its job (I1); what is stored is not done again (recovery).
 //!
+//! - `agent`   the agent of a run, with the model that answers
+//! - `budget`  what is told where a budget can't count
 //! - `trouble` why an attempt can't go on
 
+mod agent;
+mod budget;
 mod trouble;
 
 use std::sync::Arc;
@@ -20,7 +24,6 @@ use rejoin_shared::events::kinds::DoneStatus;
 use rejoin_shared::events::writer::{RunStream, Seen};
 use rejoin_shared::makers;
 use rejoin_shared::plans::{Part, TOOL_CALLS_MAX};
-use rejoin_shared::prices;
 use rejoin_shared::queue::{ClaimedJob, KIND_RUN, Outcome};
 use rejoin_shared::runs::{self, Clocks, Run};
 use rejoin_shared::sabotage::{self, Break};
@@ -34,14 +37,16 @@ use tracing::{Instrument, info_span, warn};
 use crate::claimer::Signals;
 use crate::compression;
 use crate::coordination::{self, handoffs};
+use crate::models::ModelError;
+use crate::models::fallback::Candidates;
 use crate::models::flow::FlowModel;
-use crate::models::{ModelError, Provider};
 use crate::publish;
 use crate::run::history::{self, Opening};
 use crate::run::limits::{SUB_AGENT_MAX_STEPS, TreeLimits};
 use crate::run::selection::Selection;
 use crate::run::{End, ExecuteRequest, Execution, Limits};
 use crate::services::Services;
+use agent::Agent;
 use trouble::Trouble;
 pub(crate) use trouble::refused_by_database;
 
@@ -118,6 +123,7 @@ async fn give_up(services: &Services, job: &ClaimedJob, error: &str) -> Result<(
         citations: &[],
         error: Some(&error),
         usage: &run.usage,
+        output: None,
     };
     services.execute(&finish).await?;
     metrics::counter!("rejoin_runs_total", "status" => "failed").increment(1);
@@ -136,14 +142,22 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
         return Ok(Some(Outcome::Complete));
     }
     let mut agent = Agent::of(services, &run).await?;
-    let opening = match run.safe_seq {
+    let mut opening = match run.safe_seq {
         // An earlier attempt, an earlier turn, or a fork has stored it.
         Some(_) => Opening::default(),
         None if run.turn_step > 0 || run.total_steps > 0 || run.forked_from_run_id.is_some() => Opening::default(),
         None => history::open(services, &run, agent.definition.as_ref()).await?,
     };
     let model = agent.model_name();
+    if let Some(turn) = &mut opening.context {
+        turn.usage = contexts::with_window(turn.usage.take(), Some(&model));
+    }
+    let replaced = agent.replaced();
     let agent_name = agent.definition.as_ref().map(|definition| definition.name.clone());
+    let notices = match &agent.model {
+        Ok(_) => budget::notices(services, &run, agent.definition.as_ref(), &model).await?,
+        Err(_) => Vec::new(),
+    };
     let start = StartRun {
         run: &run,
         attempt: job.attempt,
@@ -154,12 +168,17 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
             agent_definition_id: run.agent_definition_id,
             agent_name: agent_name.clone(),
             model: model.clone(),
+            model_requested: replaced.map(|replaced| replaced.requested.clone()),
+            model_retired_on: replaced
+                .and_then(|replaced| replaced.retired_on)
+                .map(|day| day.to_string()),
             citations: opening.citations.clone(),
             attempt: job.attempt,
         },
         opening: opening.messages,
         context: opening.context.as_ref(),
         part: agent.plans().then_some(Part::Planner),
+        notices,
         tells_routing: services.config.debug_agent_context,
         reason: job.last_error.as_deref().unwrap_or("the worker handed the run over"),
     };
@@ -212,53 +231,6 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
     finish(services, job, &run, end, fresh, &seen).await
 }
 
-/// Whoever works on a run.
-struct Agent {
-    /// None: a plain conversation's run, or its definition has been deleted.
-    definition: Option<AgentDefinition>,
-    /// The model, and its name; or why it can't be asked.
-    model: Result<(String, Arc<dyn Provider>), ModelError>,
-}
-
-impl Agent {
-    async fn of(services: &Services, run: &Run) -> Result<Self, sqlx::Error> {
-        let definition = match run.agent_definition_id {
-            Some(id) => {
-                let mut connection = services.db.sql.acquire().await?;
-                agents::get(&mut connection, run.project_id, id).await?
-            }
-            None => None,
-        };
-        let model = match definition.as_ref().and_then(FlowModel::of) {
-            Some(flow) => Ok((flow.name(), Arc::new(flow) as Arc<dyn Provider>)),
-            // A run that chooses an agent for a task has no definition, and names its model itself.
-            None if definition.is_none() && run.task_id.is_some() => services.models.resolve(run.model.as_deref()),
-            None => services.models.resolve(wanted(definition.as_ref())),
-        };
-        Ok(Self { definition, model })
-    }
-
-    /// Whether it is made for planning: its definition names the tool.
-    fn plans(&self) -> bool {
-        let tools = self.definition.iter().flat_map(|definition| &definition.tools);
-        tools.into_iter().any(|tool| tool == contexts::PLAN_TOOL)
-    }
-
-    fn model_name(&self) -> String {
-        match &self.model {
-            Ok((name, _)) => name.clone(),
-            Err(_) => wanted(self.definition.as_ref()).unwrap_or("unknown").to_owned(),
-        }
-    }
-}
-
-/// The model that a definition asks for.
-fn wanted(definition: Option<&AgentDefinition>) -> Option<&str> {
-    definition
-        .and_then(|definition| definition.model.as_ref())
-        .map(|model| model.name.as_str())
-}
-
 /// One agent's part of the run.
 async fn work(
     services: &Services,
@@ -279,7 +251,10 @@ async fn work(
     }
     match &agent.model {
         Err(error) => Ok(End::failed(run_error(error))),
-        Ok((_, provider)) => go(services, job, attempt, run, definition, provider.clone(), fresh).await,
+        Ok(model) => {
+            let models = agent.candidates(services, run, model).await?;
+            go(services, job, attempt, run, definition, models, fresh).await
+        }
     }
 }
 
@@ -290,7 +265,7 @@ async fn go(
     (signals, seen): (&Signals, &Seen),
     run: &Run,
     definition: Option<&AgentDefinition>,
-    provider: Arc<dyn Provider>,
+    models: Candidates,
     fresh: Option<&Opening>,
 ) -> Result<End, Trouble> {
     let stream = Arc::new(RunStream {
@@ -309,10 +284,6 @@ async fn go(
     let settings = definition
         .map(|definition| Settings::of(&definition.config).unwrap_or_default())
         .unwrap_or_default();
-    let price = match run.model.as_deref() {
-        Some(model) => prices::find(&services.db.sql, run.project_id, model).await?,
-        None => None,
-    };
     let timeout_s = run
         .timeout_s
         .or(definition.and_then(|definition| definition.default_timeout))
@@ -367,15 +338,17 @@ async fn go(
         planning: settings.planning.clone(),
         tool_calls: part.is_some().then_some(TOOL_CALLS_MAX),
         confirm: Arc::new(Patterns::new(&settings.confirm)),
-        price,
         tree: clocks.used,
-        provider,
+        models,
         temperature: definition
             .and_then(|d| d.model.as_ref())
             .and_then(|model| model.temperature),
         max_tokens: definition
             .and_then(|d| d.model.as_ref())
             .and_then(|model| model.max_tokens),
+        effort: definition
+            .and_then(|d| d.model.as_ref())
+            .and_then(|model| model.reasoning_effort),
         limits: Limits::new(
             definition
                 .and_then(|definition| definition.max_steps)
@@ -462,6 +435,12 @@ async fn finish(
         None => history::citations(&services.db.sql, run).await?,
     };
     let usage = usage.unwrap_or_else(|| run.usage.clone());
+    // The text of an answer that fits its schema is its JSON.
+    let output: Option<Value> = run
+        .output_schema
+        .as_ref()
+        .filter(|_| status == DoneStatus::Completed)
+        .and_then(|_| serde_json::from_str(&text).ok());
     let command = FinishRun {
         run,
         attempt: job.attempt,
@@ -471,6 +450,7 @@ async fn finish(
         citations: &citations,
         error: error.as_ref(),
         usage: &usage,
+        output: output.as_ref(),
     };
     if services.execute(&command).await? == Finished::HasMail {
         // Somebody told it something in the last moment: it goes on with that.

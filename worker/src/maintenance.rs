@@ -293,6 +293,7 @@ async fn bury(services: &Services, job: &DeadJob) -> Result<(), String> {
         citations: &[],
         error: Some(&error),
         usage: &json!(run.usage),
+        output: None,
     };
     match services.execute(&finish).await {
         // Somebody else was faster.

@@ -2,6 +2,7 @@
 //!
 //! - `connections`  one connection for each server of each project, shared by all runs
 //! - `connection`   one of them: a process, or streamable HTTP
+//! - `listing`      what a server offers, read and judged
 //! - `http`         how a server over HTTP is connected to
 //! - `authorized`   HTTP with a token in each request
 //! - `oauth`        tokens by the client-credentials grant
@@ -18,6 +19,7 @@ pub mod breaker;
 pub mod connection;
 pub mod connections;
 mod http;
+pub mod listing;
 pub mod oauth;
 pub mod probe;
 pub mod secrets;

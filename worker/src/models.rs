@@ -5,20 +5,25 @@
 //! - `name`      `provider:model` names, bare well-known names, and where keys and base URLs come from
 //! - `registry`  from a definition's model to a provider that is ready to be called
 //! - `retry`     repeats a call that failed before it said anything
-//! - `genai`     OpenAI-compatible servers, Anthropic, Gemini, Vertex and Ollama, through the genai crate
+//! - `fallback`  asks another model where the first one can't answer now
+//! - `reasoning` what a provider wants back of a model's reasoning
+//! - `genai`     every model of the network, through the genai crate
 //! - `flow`      sequential, loop and parallel definitions: no language model, but sub-agents
 //! - `demo`      `demo:graph`, the rule-based stand-in of `rejoin dev`
 //!
 //! The message types here are also what `kb.agent_run_messages.content` stores, so that a run can be rebuilt exactly.
 
 pub mod demo;
+pub mod fallback;
 pub mod flow;
 pub mod genai;
 pub mod name;
+pub mod reasoning;
 pub mod registry;
 pub mod retry;
 
 use std::fmt;
+use std::ops::AddAssign;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,20 +32,31 @@ use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use rejoin_shared::agents::ReasoningEffort;
 use rejoin_shared::files::FileRef;
+use rejoin_shared::models::Tokens;
 use rejoin_shared::tools::ToolSpec;
 
+pub use reasoning::{Reasoning, ReasoningPart};
+
 /// One model call: the whole context of a step.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ModelRequest {
-    /// As the definition names it, e.g. `openai:gpt-4o`; resolved by the provider registry.
+    /// As the definition names it, e.g. `openai:gpt-6-luna`; resolved by the provider registry.
     pub model: String,
     pub system: String,
     pub messages: Vec<Message>,
     /// Tools that the model may call in this step. Empty: it must answer in text.
     pub tools: Vec<ToolSpec>,
     pub temperature: Option<f64>,
+    /// Maximum length of the answer, reasoning included [tokens].
     pub max_tokens: Option<u32>,
+    /// How hard the model reasons. None: as its provider sets it.
+    pub effort: Option<ReasoningEffort>,
+    /// The JSON schema that an answer in words has to fit, for providers that see to it themselves.
+    pub output: Option<Value>,
+    /// Requests with one key begin with the same words: a hint for the provider's prompt cache.
+    pub cache_key: Option<String>,
 }
 
 /// A message of the run, in the form that is stored and sent.
@@ -57,6 +73,9 @@ pub enum Message {
         text: String,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<ToolCall>,
+        /// What the provider wants back with it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reasoning: Option<Reasoning>,
     },
     ToolResult {
         call_id: String,
@@ -135,15 +154,49 @@ pub enum Chunk {
     /// A whole tool call (providers' partial arguments are collected first).
     ToolCall(ToolCall),
     /// The answer is complete. Always the last chunk of a stream that did not fail.
-    End { usage: Usage, finish: Finish },
+    End {
+        usage: Usage,
+        finish: Finish,
+        /// What the provider wants back with this answer in the next step.
+        reasoning: Option<Reasoning>,
+    },
 }
 
 /// Tokens of one model call, as the provider counted them; 0 where it does not say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct Usage {
+    /// The whole prompt, with what was read from and written to a cache.
     pub input_tokens: u64,
+    /// The whole answer, with its reasoning.
     pub output_tokens: u64,
+    /// Of the input: read from the provider's prompt cache.
+    pub cached_tokens: u64,
+    /// Of the input: written to the provider's prompt cache.
+    pub cache_write_tokens: u64,
+    /// Of the output: spent on reasoning.
+    pub reasoning_tokens: u64,
+}
+
+impl AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input_tokens += other.input_tokens;
+        self.output_tokens += other.output_tokens;
+        self.cached_tokens += other.cached_tokens;
+        self.cache_write_tokens += other.cache_write_tokens;
+        self.reasoning_tokens += other.reasoning_tokens;
+    }
+}
+
+impl From<Usage> for Tokens {
+    fn from(usage: Usage) -> Self {
+        Self {
+            input: usage.input_tokens,
+            cached: usage.cached_tokens,
+            cache_write: usage.cache_write_tokens,
+            output: usage.output_tokens,
+        }
+    }
 }
 
 /// Why the model stopped.
@@ -170,9 +223,10 @@ pub trait Provider: Send + Sync {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {
-    /// Stable word for clients: `model_key_missing`, `model_key_rejected`, `model_rate_limited`, `model_unavailable`,
-    /// `model_rejected`, `model_stream_cut`, `model_protocol`, `model_unknown`, `model_misconfigured`,
-    /// `model_cannot_read_file`, `model_files_too_large`.
+    /// Stable word for clients: `model_key_missing`, `model_key_rejected`, `model_rate_limited`, `model_overloaded`,
+    /// `model_quota_exhausted`, `model_context_overflow`, `model_refused`, `model_unavailable`, `model_rejected`,
+    /// `model_stream_cut`, `model_protocol`, `model_unknown`, `model_misconfigured`, `model_cannot_read_file`,
+    /// `model_files_too_large` (docs/MODELS.md, docs/FILES.md).
     pub code: &'static str,
     /// What was attempted and what to do, without secrets.
     pub message: String,

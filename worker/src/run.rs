@@ -7,6 +7,7 @@
 //! - `files`    files of messages, loaded for a model call
 //! - `deferred` calls that sub-agents or people answer: the run waits without a worker
 //! - `clarify`  what is asked before a project is begun
+//! - `output`   answers that fit a JSON schema
 //! - `planning` calls that make plans
 //! - `limits`   steps, time, the same call over and over
 //! - `record`   a step as it is stored; what is told for development
@@ -26,6 +27,7 @@ mod deferred;
 mod files;
 pub mod history;
 pub mod limits;
+mod output;
 mod planning;
 pub mod ranking;
 mod record;
@@ -36,12 +38,12 @@ mod transfer;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rejoin_shared::agents::ReasoningEffort;
 use rejoin_shared::agents::settings::Planning;
 use rejoin_shared::commands::{FencedError, RunError};
 use rejoin_shared::events::kinds::DoneStatus;
 use rejoin_shared::events::writer::{LeaseLost, RunStream};
 use rejoin_shared::inbox;
-use rejoin_shared::prices::Price;
 use rejoin_shared::runs::{Run, TreeUse};
 use rejoin_shared::sabotage::{self, Break};
 use rejoin_shared::tool_calls::ToolCallRow;
@@ -50,7 +52,8 @@ use serde_json::{Value, json};
 
 use crate::claimer::Signals;
 use crate::coordination::handoffs::Target;
-use crate::models::{Message, Provider};
+use crate::models::fallback::Candidates;
+use crate::models::{Message, Usage};
 use crate::publish::{StreamCallback, StreamEvent};
 use crate::services::Services;
 use rejoin_shared::tools::SharedTool;
@@ -60,6 +63,7 @@ pub use history::LoadError;
 use history::{Opening, Stored};
 pub use limits::Limits;
 use limits::{Repeats, StopReason};
+use output::Fit;
 use selection::Selection;
 
 /// What is to be executed.
@@ -70,9 +74,11 @@ pub struct ExecuteRequest {
     pub tools: Vec<SharedTool>,
     /// Which of them the model is shown.
     pub selection: Selection,
-    pub provider: Arc<dyn Provider>,
+    /// Who is asked: the definition's model, then its fallbacks.
+    pub models: Candidates,
     pub temperature: Option<f64>,
     pub max_tokens: Option<u32>,
+    pub effort: Option<ReasoningEffort>,
     pub limits: Limits,
     /// Tools whose calls a person approves before they act.
     pub confirm: Arc<Patterns>,
@@ -86,8 +92,6 @@ pub struct ExecuteRequest {
     pub tool_calls: Option<usize>,
     /// Whether the same call for others to answer may be made again and again: a flow's rounds are counted by the flow.
     pub may_repeat_calls: bool,
-    /// What the model costs, where that is known.
-    pub price: Option<Price>,
     /// What the run's tree has used so far.
     pub tree: TreeUse,
     pub signals: Signals,
@@ -153,8 +157,9 @@ const READ_TRIES: u32 = 3_000;
 /// Tokens and calls of the run so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct Totals {
-    input_tokens: u64,
-    output_tokens: u64,
+    usage: Usage,
+    /// The sum of what the steps cost, each at the price of its model on its day. None: none of them had a price.
+    cost_usd: Option<f64>,
     /// What the newest model call was given.
     context_tokens: u64,
 }
@@ -174,6 +179,10 @@ pub struct Execution {
     calls_made: usize,
     /// The reply so far: what readers who apply resets have on their screens.
     reply: String,
+    /// What the answer has to be; none: any text.
+    output: Option<output::Output>,
+    /// What the model is told before it is asked again for an answer that did not fit.
+    repair: Option<String>,
     /// The last step has begun: tools are off, and the run pauses after it.
     stopping: Option<StopReason>,
 }
@@ -205,14 +214,16 @@ impl Execution {
             step: stored.step,
             repeats: stored.repeats,
             totals: Totals {
-                input_tokens: stored.input_tokens,
-                output_tokens: stored.output_tokens,
+                usage: stored.usage,
+                cost_usd: stored.cost_usd,
                 context_tokens: stored.context_tokens,
             },
             tree: request.tree,
             calls_made: stored.calls_made,
             reply: stored.reply,
             stopping: stored.stopping,
+            output: output::Output::of(&request.run),
+            repair: None,
             request,
         }
     }
@@ -226,7 +237,14 @@ impl Execution {
                 Some(Message::Assistant { .. }) => match self.stopping {
                     Some(reason) => Next::End(self.paused(reason)),
                     None if self.has_mail().await => self.next_step().await,
-                    None => Next::End(self.finished(DoneStatus::Completed, None)),
+                    None => match self.fit() {
+                        Fit::Fits => Next::End(self.finished(DoneStatus::Completed, None)),
+                        Fit::Fails(error) => Next::End(self.unfit(error)),
+                        Fit::Repair(words) => {
+                            self.repair = Some(words);
+                            self.next_step().await
+                        }
+                    },
                 },
                 Some(Message::User { .. } | Message::ToolResult { .. }) | None => self.next_step().await,
             };
@@ -289,6 +307,11 @@ impl Execution {
             injected.push(("user", json!(message)));
             self.messages.push(message);
         }
+        if let Some(text) = self.repair.take() {
+            let message = Message::user(text);
+            injected.push(("user", json!(message)));
+            self.messages.push(message);
+        }
         let run = &self.request.run;
         let steps = self.step - run.turn_step;
         if self.stopping.is_none()
@@ -319,7 +342,7 @@ impl Execution {
             return Next::End(end);
         }
 
-        let answer = match self.ask(&tools).await {
+        let mut answer = match self.ask(&tools).await {
             Ok(answer) => answer,
             Err(AnswerError::Interrupted(interrupt)) => return Next::End(self.interrupted(interrupt)),
             Err(AnswerError::LeaseLost) => return Next::End(End::LeaseLost),
@@ -331,10 +354,13 @@ impl Execution {
                 return Next::End(self.finished(DoneStatus::Failed, Some(error)));
             }
         };
+        if self.tell_output(&mut answer).await.is_err() {
+            return Next::End(End::LeaseLost);
+        }
         self.step += 1;
-        self.totals.input_tokens += answer.usage.input_tokens;
-        self.totals.output_tokens += answer.usage.output_tokens;
-        self.totals.context_tokens = answer.usage.input_tokens;
+        let used = self.used(&answer);
+        self.count(&used);
+        self.totals.context_tokens = used.input_tokens;
         // Calls that were not offered any more are refused as a whole: the answer is what there is of text.
         let calls = if self.stopping.is_some() {
             Vec::new()
@@ -351,7 +377,12 @@ impl Execution {
             return Next::End(self.finished(DoneStatus::Failed, Some(error)));
         }
         let mail: Vec<i64> = mail.iter().map(|mail| mail.id).collect();
-        if let Err(end) = self.record(answer.text, calls, answer.usage, &injected, &mail).await {
+        let said = Message::Assistant {
+            text: answer.text,
+            tool_calls: calls,
+            reasoning: answer.reasoning,
+        };
+        if let Err(end) = self.record(said, used, &injected, &mail).await {
             return Next::End(end);
         }
         Next::Step

@@ -162,6 +162,7 @@ async fn post(asked: &Asked, session: Option<String>, given: &Value, request: &R
         files: Vec::new(),
         max_files_bytes: 0,
         consoles: Vec::new(),
+        output_schema: None,
         exhausted: state.quotas.exhausted(&state.db.sql, caller).await?,
         message: message.to_owned(),
     };

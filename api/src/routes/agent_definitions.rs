@@ -38,7 +38,7 @@ pub struct DefinitionBody {
     pub name: String,
     pub description: String,
     pub system_prompt: String,
-    /// `{name, temperature?, maxTokens?}`; none: the deployment's default
+    /// `{name, temperature?, maxOutputTokens?, reasoningEffort?, fallbackModels?, orDefault?}`; none, or the name `default`: the deployment's default
     #[schema(value_type = Option<Object>)]
     pub model: Option<ModelChoice>,
     /// Whitelist with globs; empty means none
@@ -55,6 +55,9 @@ pub struct DefinitionBody {
     /// Agents that may take a conversation over: what `config.handoffs` says
     #[schema(value_type = Vec<Object>)]
     pub handoffs: Value,
+    /// The JSON Schema that answers have to fit: what `config.outputSchema` says
+    #[schema(value_type = Option<Object>)]
+    pub output_schema: Option<Value>,
     pub config: Value,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
@@ -77,6 +80,7 @@ impl From<AgentDefinition> for DefinitionBody {
             visibility: d.visibility,
             max_depth: d.max_depth,
             handoffs: d.config.get("handoffs").cloned().unwrap_or_else(|| json!([])),
+            output_schema: d.config.get("outputSchema").filter(|schema| !schema.is_null()).cloned(),
             config: d.config,
             created_at: d.created_at,
             updated_at: d.updated_at,
@@ -109,7 +113,7 @@ pub struct DefinitionRequest {
     pub description: Option<String>,
     #[serde(alias = "system_prompt")]
     pub system_prompt: Option<String>,
-    /// `{name, temperature?, maxTokens?}`; none: the deployment's default
+    /// `{name, temperature?, maxOutputTokens?, reasoningEffort?, fallbackModels?, orDefault?}`; none, or the name `default`: the deployment's default
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<Object>)]
     pub model: Option<Option<ModelChoice>>,
@@ -135,6 +139,10 @@ pub struct DefinitionRequest {
     /// Agents that may take a conversation over: names, or `{agent, as}`. Kept as `config.handoffs`
     #[schema(value_type = Option<Vec<Object>>)]
     pub handoffs: Option<Value>,
+    /// A JSON Schema of an object: answers are JSON that fits it. Kept as `config.outputSchema`
+    #[serde(default, alias = "output_schema", deserialize_with = "present")]
+    #[schema(value_type = Option<Object>)]
+    pub output_schema: Option<Option<Value>>,
     pub config: Option<Value>,
 }
 
@@ -160,6 +168,12 @@ impl DefinitionRequest {
         set(&mut content.config, self.config);
         if let (Some(handoffs), Some(config)) = (self.handoffs, content.config.as_object_mut()) {
             config.insert("handoffs".to_owned(), handoffs);
+        }
+        if let (Some(schema), Some(config)) = (self.output_schema, content.config.as_object_mut()) {
+            match schema {
+                Some(schema) => config.insert("outputSchema".to_owned(), schema),
+                None => config.remove("outputSchema"),
+            };
         }
     }
 }

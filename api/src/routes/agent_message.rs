@@ -104,6 +104,7 @@ async fn propose(
         user_id: Some(caller.user_id),
         input,
         idempotency,
+        output_schema: None,
         exhausted: state.quotas.exhausted(&state.db.sql, &caller).await?,
         part: Some(Part::Suggestion),
     };

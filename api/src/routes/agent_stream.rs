@@ -210,6 +210,7 @@ async fn post_message(
         client_turn_id: request.stream_run_id,
         attached_context: request.attached_context,
         attachments: request.attachments,
+        output_schema: None,
     };
     let mut response = chat::take(&state, &caller, &headers, &params, request, Dialect::AgentStream).await?;
     if let Some(names) = ignored {

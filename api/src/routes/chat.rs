@@ -12,6 +12,7 @@ use rejoin_shared::commands::{OnBusy, PostError, PostMessage, Posted};
 use rejoin_shared::consoles::NewConsole;
 use rejoin_shared::consoles::attached::{ATTACHED_MAX, Attached};
 use rejoin_shared::contexts;
+use rejoin_shared::outputs;
 use rejoin_shared::walls::Asking;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -64,6 +65,10 @@ pub struct ChatRequest {
     /// its model reads such files
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attachments: Option<Vec<AttachedFile>>,
+    /// A JSON Schema of an object: the answer is JSON that fits it, told by an `output` event
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub output_schema: Option<Value>,
     /// The client's own name for this turn: posting it again gives the same run
     pub client_turn_id: Option<String>,
 }
@@ -227,6 +232,7 @@ fn command(
     };
     contexts::Told::of(request.context_type.as_deref(), request.project_focus.as_ref())
         .map_err(|fault| Problem::bad_request("invalid_context", fault))?;
+    check_output_schema(request.output_schema.as_ref())?;
     Ok(PostMessage {
         owner: caller.owner(),
         conversation_id,
@@ -238,6 +244,7 @@ fn command(
         consoles: attached_consoles(request.consoles.as_ref())?,
         attached_context: attached_context(&request, &items),
         exhausted: None,
+        output_schema: request.output_schema.take(),
         message: request.message,
     })
 }
@@ -258,6 +265,14 @@ pub fn check_message(message: &str, max_chars: usize) -> Result<(), Problem> {
         ));
     }
     Ok(())
+}
+
+/// A schema that answers are asked for by.
+pub fn check_output_schema(schema: Option<&Value>) -> Result<(), Problem> {
+    match schema {
+        Some(schema) => outputs::check(schema).map_err(|why| Problem::bad_request("invalid_output_schema", why)),
+        None => Ok(()),
+    }
 }
 
 fn definition_not_found(id: &str) -> Problem {

@@ -1,9 +1,10 @@
-//! What models cost in a project, where it knows better than the list that is built in. Budgets of trees count by it.
+//! What models cost in a project, where it knows better than the catalogue. Budgets of trees count by it.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use rejoin_shared::audit::Action;
+use rejoin_shared::models::{self, Model, Price};
 use rejoin_shared::prices::{self, ModelPrice};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -32,17 +33,36 @@ pub struct PriceBody {
     pub input_usd: f64,
     /// Dollars for a million tokens of output
     pub output_usd: f64,
-    /// Whether it comes with Rejoin; a project's own go before these
+    /// Dollars for a million tokens read from the provider's cache; absent where the project's own price stands: it prices all input alike
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cached_usd: Option<f64>,
+    /// Dollars for a million tokens written to the provider's cache
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_write_usd: Option<f64>,
+    /// Whether it is the catalogue's; a project's own go before these
     pub built_in: bool,
 }
 
 impl PriceBody {
-    fn of(price: ModelPrice, built_in: bool) -> Self {
+    fn of_project(price: ModelPrice) -> Self {
         Self {
             model: price.model,
             input_usd: price.input_usd,
             output_usd: price.output_usd,
-            built_in,
+            cached_usd: None,
+            cache_write_usd: None,
+            built_in: false,
+        }
+    }
+
+    fn of_catalogue(model: &Model, price: Price) -> Self {
+        Self {
+            model: model.name.clone(),
+            input_usd: price.input_usd,
+            output_usd: price.output_usd,
+            cached_usd: Some(price.cached_usd),
+            cache_write_usd: Some(price.cache_write_usd),
+            built_in: true,
         }
     }
 }
@@ -56,7 +76,7 @@ pub struct Prices {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PriceRequest {
-    /// `provider:model`, as in the `meta` of its runs, or a glob such as `openai:gpt-4o*`
+    /// `provider:model`, as in the `meta` of its runs, or a glob such as `openai:gpt-6*`
     #[schema(max_length = 200, min_length = 1)]
     pub model: String,
     /// Dollars for a million tokens of input
@@ -74,7 +94,8 @@ pub struct Which {
 
 /// What models cost in the project
 ///
-/// Its own first, then those that come with Rejoin. Of several that fit a model, the longest name of the first kind counts.
+/// Its own first, then the catalogue's of models that are served. Of several of its own that fit a model, the longest name counts; the
+/// catalogue's counts where none fits.
 #[utoipa::path(get, path = "/api/admin/projects/{p}/model-prices", tag = "model prices",
     params(("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "All of them", body = Prices), Refused))]
@@ -85,10 +106,15 @@ async fn list(
 ) -> Result<Json<Prices>, Problem> {
     caller.in_project(project_id)?;
     let own = prices::list(&mut *caller.walled(&state).await?, project_id).await?;
-    let own = own.into_iter().map(|price| PriceBody::of(price, false));
-    let built_in = prices::built_in().into_iter().map(|price| PriceBody::of(price, true));
+    let own = own.into_iter().map(PriceBody::of_project);
+    let today = models::today();
+    let served = models::catalogue()
+        .all()
+        .iter()
+        .filter(|model| !model.is_retired(today));
+    let listed = served.filter_map(|model| Some(PriceBody::of_catalogue(model, model.price(today)?)));
     Ok(Json(Prices {
-        items: own.chain(built_in).collect(),
+        items: own.chain(listed).collect(),
     }))
 }
 
@@ -125,7 +151,7 @@ async fn put(
     let detail = json!({ "inputUsd": price.input_usd, "outputUsd": price.output_usd });
     record(&mut db, &caller, Action::ModelPriceSet, target(&price.model), detail).await?;
     db.commit().await?;
-    Ok(Json(PriceBody::of(price, false)))
+    Ok(Json(PriceBody::of_project(price)))
 }
 
 /// Remove a price of the project's own

@@ -77,6 +77,12 @@ pub struct RunDetail {
     pub input: String,
     /// What came out of it
     pub summary: Option<String>,
+    /// The JSON Schema that its answer has to fit
+    #[schema(value_type = Option<Object>)]
+    pub output_schema: Option<Value>,
+    /// The answer as data, where a schema asked for it
+    #[schema(value_type = Option<Object>)]
+    pub output: Option<Value>,
     /// The user's message that it answers
     pub message_id: Option<Uuid>,
     /// The assistant's message that it ended with
@@ -204,6 +210,13 @@ pub fn describe(run: Run, children: Vec<Uuid>) -> RunDetail {
     RunDetail {
         input: run.input.clone(),
         summary: run.summary.clone(),
+        output: run
+            .output_schema
+            .as_ref()
+            .filter(|_| run.state() == runs::RunState::Completed)
+            .and(run.summary.as_deref())
+            .and_then(|json| serde_json::from_str(json).ok()),
+        output_schema: run.output_schema.clone(),
         message_id: run.message_id,
         final_message_id: run.final_message_id,
         children,

@@ -20,6 +20,8 @@ use crate::idempotency;
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
+use super::chat::check_output_schema;
+
 pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(trigger))
 }
@@ -29,6 +31,10 @@ pub fn routes() -> OpenApiRouter<AppState> {
 pub struct TriggerRequest {
     /// What the agent is asked: text, or any JSON, which it is given as text
     pub input: Value,
+    /// A JSON Schema of an object: the answer is JSON that fits it, told by an `output` event
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub output_schema: Option<Value>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -62,6 +68,7 @@ async fn trigger(
         let detail = format!("the input is longer than {} characters", state.config.max_message_chars);
         return Err(Problem::bad_request("message_too_long", detail));
     }
+    check_output_schema(request.output_schema.as_ref())?;
     let definition = find(&state, &caller, project_id, &definition).await?;
     let command = TriggerRun {
         definition: &definition,
@@ -70,6 +77,7 @@ async fn trigger(
         idempotency,
         exhausted: state.quotas.exhausted(&state.db.sql, &caller).await?,
         part: None,
+        output_schema: request.output_schema,
     };
     let (run_id, wake) = commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
     state.bus.publish(wake);

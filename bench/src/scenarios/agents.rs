@@ -83,6 +83,7 @@ impl Scenario for Agents {
                 user_id: Some(database.user_id),
                 input: script.message(),
                 idempotency: None,
+                output_schema: None,
                 exhausted: None,
                 part: None,
             };

@@ -144,6 +144,7 @@ async fn plain_runs(fleet: &Fleet, agent: Uuid, script: Script, count: usize) ->
             user_id: Some(database.user_id),
             input: script.message(),
             idempotency: None,
+            output_schema: None,
             exhausted: None,
             part: None,
         };

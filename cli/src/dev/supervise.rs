@@ -97,7 +97,7 @@ impl Supervisor {
     /// Children are this very program with other arguments.
     ///
     /// # Errors
-    /// The program can't tell where it is, or `/bin/sh` can't be started.
+    /// The program can't tell where it is, or its watchdog can't be started.
     pub fn new() -> Result<Self> {
         let program = std::env::current_exe().context("can't find this program's own file")?;
         Self::with(program, DRAIN_LIMIT, Arc::new(to_stderr))
@@ -106,7 +106,7 @@ impl Supervisor {
     /// Any program, any limit, any place for the lines.
     ///
     /// # Errors
-    /// `/bin/sh` can't be started.
+    /// The watchdog can't be started.
     pub fn with(program: impl Into<PathBuf>, drain_limit: Duration, output: Output) -> Result<Self> {
         let watchdog = Watchdog::start().context("can't start the watchdog")?;
         let shared = Shared {

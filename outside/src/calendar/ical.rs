@@ -405,7 +405,9 @@ impl Lines<'_> {
         let (start, all_day) = read_at(start, start.val.as_str(), time_zone)?;
         let end = match (self.one("DTEND"), self.value("DURATION")) {
             (Some(end), _) => read_at(end, end.val.as_str(), time_zone)?.0,
-            (None, Some(length)) => start + duration(length).ok_or("its DURATION can't be read")?,
+            (None, Some(length)) => duration(length)
+                .and_then(|length| start.checked_add_signed(length))
+                .ok_or("its DURATION can't be read, or leads too far")?,
             (None, None) if all_day => moved(start, time_zone, Duration::days(1)),
             (None, None) => start,
         };

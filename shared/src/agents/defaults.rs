@@ -4,9 +4,13 @@
 use serde_json::{Value, json};
 
 use super::{DefinitionContent, ModelChoice};
+use crate::models::DEFAULT_MODEL;
 
 /// The default agent of every project.
 pub const GRAPH_QUERY_AGENT: &str = "graph-query-agent";
+/// The model that the default agent names (requirement A25). Its provider has retired it: the catalogue's successor answers, or, where
+/// that one's provider has no key, the model of plain conversations.
+const GRAPH_QUERY_MODEL: &str = "gemini-2.0-flash";
 
 /// The definitions that `install-default-agents` installs unless it is asked for others. They live in code, so that they are versioned and tested with it.
 pub fn defaults() -> Vec<DefinitionContent> {
@@ -22,9 +26,9 @@ pub fn defaults() -> Vec<DefinitionContent> {
                         plainly that nothing was found. Never make up entities, relationships or properties."
                 .to_owned(),
         model: Some(ModelChoice {
-            name: "gemini-2.0-flash".to_owned(),
             temperature: Some(0.1),
-            max_tokens: None,
+            or_default: true,
+            ..ModelChoice::named(GRAPH_QUERY_MODEL)
         }),
         tools: [
             "hybrid_search",
@@ -195,9 +199,8 @@ fn named(name: &str) -> DefinitionContent {
     DefinitionContent {
         name: name.to_owned(),
         model: Some(ModelChoice {
-            name: "gemini-2.0-flash".to_owned(),
             temperature: Some(0.1),
-            max_tokens: None,
+            ..ModelChoice::named(DEFAULT_MODEL)
         }),
         ..DefinitionContent::blank()
     }

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::outputs;
 use crate::routing::{Database, Specialist, words};
 
 /// Sub-agents that a flow may name.
@@ -42,6 +43,9 @@ pub struct Settings {
     #[serde(alias = "toolSelection")]
     pub tool_selection: ToolSelection,
     pub planning: Planning,
+    /// The JSON schema that answers have to fit.
+    #[serde(rename = "outputSchema")]
+    pub output_schema: Option<Value>,
 }
 
 /// Of an agent that plans.
@@ -182,6 +186,9 @@ impl Settings {
     pub fn of(config: &Value) -> Result<Self, String> {
         let mut settings = Self::deserialize(config).map_err(|error| format!("config: {error}"))?;
         settings.specialty.normalize()?;
+        if let Some(schema) = &settings.output_schema {
+            outputs::check(schema).map_err(|why| format!("config.{why}"))?;
+        }
         let flow = &settings.flow;
         if flow.agents.len() > FLOW_MAX_AGENTS || flow.agents.iter().any(|name| name.trim().is_empty()) {
             return Err(format!(
@@ -296,6 +303,7 @@ mod tests {
             (json!({"handoffs": [{"agent": "a", "as": "Ü"}]}), "a-z"),
             (json!({"confirm": "delete_*"}), "config"),
             (json!({"toolSelection": "some"}), "context"),
+            (json!({"outputSchema": {"type": "array"}}), "outputSchema"),
             (json!({"specialty": {"databases": ["oracle"]}}), "postgresql"),
             (json!({"specialty": {"keywords": ["a", " - "]}}), "keywords"),
             (json!({"specialty": {"keywords": vec!["a"; 51]}}), "keywords"),

@@ -228,7 +228,7 @@ async fn worked(db: &mut PgConnection, dag: &Dag, task: &Task, end: &RunEnd<'_>)
 
 /// What an agent that decides has said. One that says nothing that can be read leaves it to the rule.
 fn verdict_of(role: Role, task: &Task, end: &RunEnd<'_>) -> Verdict {
-    let said: Value = serde_json::from_str(select::json_in(end.text)).unwrap_or_default();
+    let said: Value = serde_json::from_str(crate::outputs::json_in(end.text)).unwrap_or_default();
     let feedback = said["feedback"].as_str().unwrap_or_default().to_owned();
     let failure = || task.failure_context.clone().unwrap_or_default();
     match (role, said["verdict"].as_str()) {
@@ -411,6 +411,7 @@ async fn start(
         first_seq: planner.map_or(0, |planner| planner.first_seq),
         timeout_s: planner.map(|_| STEP_TIMEOUT_S),
         task_id: Some(task.id),
+        output_schema: None,
     };
     runs::insert(db, run).await?;
     if let Some(place) = &place {

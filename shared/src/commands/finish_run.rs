@@ -40,6 +40,8 @@ pub struct FinishRun<'a> {
     /// With `failed`, and where a limit ended the run.
     pub error: Option<&'a RunError>,
     pub usage: &'a Value,
+    /// The answer as data, where a schema asked for it; `text` is the same as JSON.
+    pub output: Option<&'a Value>,
 }
 
 /// What became of it.
@@ -107,6 +109,10 @@ impl FinishRun<'_> {
         )
         .fetch_one(&mut *db)
         .await?;
+        if let Some(output) = self.output.filter(|_| !run.is_sub_agent()) {
+            let output = output.clone();
+            events.push(run.event(Kind::Output { output }));
+        }
         let mut message_at = 0;
         if let Some((id, _)) = message {
             message_at = events.len();
@@ -127,6 +133,7 @@ impl FinishRun<'_> {
             if let Some(tokens) = self.usage["contextTokens"].as_u64() {
                 let compressed = compressions::newest(&mut *db, conversation_id).await?;
                 let usage = contexts::usage(tokens, compressed.map(|compressed| compressed.to_json()).as_ref());
+                let usage = contexts::with_window(usage, run.model.as_deref());
                 events.push(run.event(Kind::ContextUsage { usage }));
             }
             events.push(run.event(Kind::LastTurnContext { context: last_turn }));
@@ -144,7 +151,9 @@ impl FinishRun<'_> {
         if let Some((id, conversation_id)) = message {
             let retrieval_context = json!({ "agent_run_id": run.id });
             let metadata = match self.status {
-                DoneStatus::Completed => json!({}),
+                DoneStatus::Completed => self
+                    .output
+                    .map_or_else(|| json!({}), |output| json!({ "output": output })),
                 DoneStatus::Failed | DoneStatus::Cancelled | DoneStatus::Paused => json!({ "partial": true }),
             };
             let new_message = NewMessage {

@@ -159,6 +159,7 @@ async fn start(db: &mut PgConnection, schedule: &Schedule, target: Target) -> Re
                 user_id: schedule.created_by,
                 input,
                 idempotency: None,
+                output_schema: None,
                 exhausted: None,
                 part: None,
             };

@@ -105,6 +105,7 @@ impl Command for ForkRun<'_> {
             first_seq: 0,
             timeout_s: source.timeout_s,
             task_id: None,
+            output_schema: source.output_schema.as_ref(),
         };
         runs::insert(db, run).await?;
         runs::set_fork(db, id, source.id, self.step).await?;

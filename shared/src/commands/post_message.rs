@@ -51,6 +51,8 @@ pub struct PostMessage {
     pub consoles: Vec<Attached>,
     pub idempotency: Option<Idempotency>,
     pub on_busy: OnBusy,
+    /// The JSON schema that the answer has to fit.
+    pub output_schema: Option<Value>,
     /// What the project has used up: nothing new is stored then.
     pub exhausted: Option<Exhausted>,
 }
@@ -225,6 +227,7 @@ impl Command for PostMessage {
             first_seq: seq - 1,
             timeout_s: None,
             task_id: None,
+            output_schema: self.output_schema.as_ref(),
         };
         runs::insert(db, run).await?;
         reception::note(db, self.owner.project_id, run_id, &received).await?;

@@ -34,6 +34,8 @@ pub struct StartRun<'a> {
     pub context: Option<&'a TurnContext>,
     /// What it is in a plan, where that was not said before.
     pub part: Option<Part>,
+    /// What readers are told behind `meta`.
+    pub notices: Vec<Kind>,
     /// Whether readers are told how the agent was chosen.
     pub tells_routing: bool,
     /// Why an earlier attempt did not finish, for `reset`.
@@ -108,6 +110,9 @@ impl StartRun<'_> {
             }
         };
         let mut events = vec![run.event(event)];
+        if started == Started::Fresh {
+            events.extend(self.notices.iter().map(|notice| run.event(notice.clone())));
+        }
         if let (Started::Fresh, Some(routing), true) = (started, &run.routing, self.tells_routing) {
             events.push(run.event(Kind::Telemetry {
                 name: "routing".to_owned(),

@@ -386,6 +386,7 @@ impl SuspendRun<'_> {
             first_seq: run.first_seq,
             timeout_s,
             task_id: None,
+            output_schema: None,
         };
         runs::insert(db, child).await?;
         enqueue(db, run, id, 0).await?;

@@ -1,6 +1,6 @@
 //! A run outside a conversation, with a log of its own.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -20,6 +20,8 @@ pub struct TriggerRun<'a> {
     pub user_id: Option<Uuid>,
     pub input: String,
     pub idempotency: Option<Idempotency>,
+    /// The JSON schema that the answer has to fit.
+    pub output_schema: Option<Value>,
     /// What the project has used up: nothing new is begun then.
     pub exhausted: Option<Exhausted>,
     /// What the run is, where it is not simply an agent's.
@@ -60,6 +62,7 @@ impl Command for TriggerRun<'_> {
             first_seq: 0,
             timeout_s: None,
             task_id: None,
+            output_schema: self.output_schema.as_ref(),
         };
         runs::insert(db, run).await?;
         if let Some(part) = &self.part {

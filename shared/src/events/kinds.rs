@@ -79,6 +79,7 @@ impl Event {
             | Kind::ClarifyingQuestions { .. }
             | Kind::DebugContext { .. }
             | Kind::Limit { .. }
+            | Kind::Output { .. }
             | Kind::Error { .. }
             | Kind::Done { .. }
             | Kind::Unknown => return None,
@@ -194,7 +195,14 @@ pub enum Kind {
         agent_definition_id: Option<Uuid>,
         #[serde(default, rename = "agent", skip_serializing_if = "Option::is_none")]
         agent_name: Option<String>,
+        /// The model that answers.
         model: String,
+        /// The one that the definition names, where it is another one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model_requested: Option<String>,
+        /// The day on which that one was retired by its provider.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model_retired_on: Option<String>,
         citations: Vec<Value>,
         attempt: i32,
     },
@@ -239,6 +247,15 @@ pub enum Kind {
         input_tokens: u64,
         output_tokens: u64,
         total_tokens: u64,
+        /// Of the input: read from the provider's prompt cache.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        cached_tokens: u64,
+        /// Of the input: written to the provider's prompt cache.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        cache_write_tokens: u64,
+        /// Of the output: spent on reasoning.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        reasoning_tokens: u64,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
         steps: i32,
@@ -380,6 +397,10 @@ pub enum Kind {
         limit: String,
         message: String,
     },
+    /// The answer as data, where a JSON schema asked for it. Before the assistant's message, whose text is the same as JSON.
+    Output {
+        output: Value,
+    },
     /// Always before `done`.
     Error {
         error: String,
@@ -397,6 +418,11 @@ pub enum Kind {
     /// A kind that this version does not know: newer writers may be at work beside it.
     #[serde(other)]
     Unknown,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_zero(tokens: &u64) -> bool {
+    *tokens == 0
 }
 
 impl Kind {
@@ -434,6 +460,7 @@ impl Kind {
             Kind::ClarifyingQuestions { .. } => "clarifying_questions",
             Kind::DebugContext { .. } => "debug_context",
             Kind::Limit { .. } => "limit",
+            Kind::Output { .. } => "output",
             Kind::Error { .. } => "error",
             Kind::Done { .. } => "done",
             Kind::Unknown => "unknown",
@@ -465,6 +492,8 @@ mod tests {
                 agent_definition_id: None,
                 agent_name: Some("a".into()),
                 model: "m".into(),
+                model_requested: None,
+                model_retired_on: None,
                 citations: vec![],
                 attempt: 1,
             },

@@ -335,6 +335,7 @@ fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Tur
             | Kind::ClarifyingQuestions { .. }
             | Kind::DebugContext { .. }
             | Kind::Limit { .. }
+            | Kind::Output { .. }
             | Kind::Error { .. }
             | Kind::Done { .. }
             | Kind::Unknown => {}

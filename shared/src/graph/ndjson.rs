@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::{MAX_KEY_BYTES, MAX_TYPE_BYTES, checked_labels, checked_properties, checked_word};
+use super::{MAX_KEY_BYTES, MAX_TYPE_BYTES, checked_labels, checked_properties, checked_time, checked_word};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -166,6 +166,8 @@ fn parse_object(line: ObjectLine) -> Result<Parsed, String> {
 fn parse_relationship(line: RelationshipLine) -> Result<Parsed, String> {
     checked_word("type", &line.relationship_type, MAX_TYPE_BYTES)?;
     checked_properties(&line.properties)?;
+    checked_time("valid_from", line.valid_from)?;
+    checked_time("valid_to", line.valid_to)?;
     Ok(Parsed::Relationship {
         relationship_type: line.relationship_type,
         source: reference("source", line.source, line.source_id)?,

@@ -6,17 +6,19 @@
 //! deleted.
 
 use chrono::{DateTime, Utc};
-use jsonschema::Validator;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sqlx::{Connection as _, PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use super::{Error, MAX_TYPE_BYTES, checked_word};
-use crate::{digest, ids, schemas};
+use crate::schemas::{self, Validator};
+use crate::{digest, ids};
 
 /// Types of a pack, of both sorts together.
 pub const MAX_TYPES: usize = 500;
+/// Patterns in the schemas of a pack.
+const MAX_PATTERNS: usize = 1_000;
 /// Bytes of a pack: its types, ui and prompts as JSON.
 pub const MAX_PACK_BYTES: usize = 1024 * 1024;
 /// Packs on a page of [`list`].
@@ -121,16 +123,25 @@ impl NewPack {
         if types > MAX_TYPES {
             return Err(format!("{types} types; the limit is {MAX_TYPES}"));
         }
+        // Each is compiled whenever the project's rules are.
+        let mut patterns = 0;
+        let mut count = |more: usize| {
+            patterns += more;
+            match patterns > MAX_PATTERNS {
+                true => Err(format!("its schemas have more than {MAX_PATTERNS} patterns")),
+                false => Ok(()),
+            }
+        };
         for (name, schema) in &self.object_types {
             checked_word("a type", name, MAX_TYPE_BYTES)?;
-            compiled(name, schema)?;
+            count(compiled(name, schema)?.patterns())?;
         }
         for (name, described) in &self.relationship_types {
             checked_word("a type", name, MAX_TYPE_BYTES)?;
             let described: RelationshipType = serde_json::from_value(described.clone())
                 .map_err(|error| format!("relationship type {name}: {error}"))?;
             if let Some(schema) = &described.schema {
-                compiled(name, schema)?;
+                count(compiled(name, schema)?.patterns())?;
             }
         }
         let bytes = serde_json::to_vec(&self.content()).map_or(usize::MAX, |json| json.len());

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::objects::merged;
 use super::rules::Rules;
-use super::{Actor, Error, MAX_TYPE_BYTES, checked_properties, checked_word, take_turns};
+use super::{Actor, Error, MAX_TYPE_BYTES, checked_properties, checked_time, checked_word, take_turns};
 use crate::digest;
 
 /// Relationships on a page of [`list`] or [`history`].
@@ -149,6 +149,9 @@ async fn insert(
 ) -> Result<Option<Relationship>, Error> {
     checked_word("type", &new.relationship_type, MAX_TYPE_BYTES).map_err(Error::Invalid)?;
     checked_properties(&new.properties).map_err(Error::Invalid)?;
+    for (what, time) in [("validFrom", new.valid_from), ("validTo", new.valid_to)] {
+        checked_time(what, time).map_err(Error::Invalid)?;
+    }
     let mut tx = db
         .begin()
         .await
@@ -252,6 +255,9 @@ pub async fn update(
         .relationship(&next.relationship_type, (None, None), &next.properties)
         .map_err(Error::Invalid)?;
     next.weight = change.weight.or(next.weight);
+    for (what, time) in [("validFrom", change.valid_from), ("validTo", change.valid_to)] {
+        checked_time(what, time).map_err(Error::Invalid)?;
+    }
     next.valid_from = change.valid_from.or(next.valid_from);
     next.valid_to = change.valid_to.or(next.valid_to);
     let written = write_version(&mut tx, project_id, &next, false, actor).await?;

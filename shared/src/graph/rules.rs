@@ -6,14 +6,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use jsonschema::Validator;
 use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::Error;
 use super::packs::{self, RelationshipType};
-use crate::schemas;
+use crate::schemas::{self, Validator};
 
 /// Projects whose rules are remembered, compiled.
 const REMEMBERED: usize = 1_000;

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use serde::Deserialize;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 /// A file that is larger holds something else [bytes].
 const FILE_MAX_BYTES: u64 = 1024 * 1024;
@@ -39,6 +40,7 @@ pub struct Command {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct File {
+    #[serde(deserialize_with = "each_once")]
     mcp_servers: BTreeMap<String, Command>,
 }
 
@@ -140,9 +142,59 @@ impl Commands {
     }
 }
 
+/// The list, where no name stands twice: of two commands nobody could tell which one is meant.
+fn each_once<'de, D: Deserializer<'de>>(list: D) -> Result<BTreeMap<String, Command>, D::Error> {
+    struct Names;
+
+    impl<'de> Visitor<'de> for Names {
+        type Value = BTreeMap<String, Command>;
+
+        fn expecting(&self, words: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            words.write_str("commands by name")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+            let mut commands = BTreeMap::new();
+            while let Some((name, command)) = entries.next_entry::<String, Command>()? {
+                if commands.contains_key(&name) {
+                    return Err(A::Error::custom(format!("there are two commands {name:?}")));
+                }
+                commands.insert(name, command);
+            }
+            Ok(commands)
+        }
+    }
+
+    list.deserialize_map(Names)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_is_no_list_of_commands_is_an_error_that_names_it() {
+        let path = std::env::temp_dir().join(format!("rejoin-commands-{}.json", uuid::Uuid::now_v7().simple()));
+        let twice = br#"{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}"#.to_vec();
+        for content in [
+            b"".to_vec(),
+            b"\xff\xfe".to_vec(),
+            b"a: &a [*a, *a]".to_vec(),
+            "[".repeat(1_000_000).into_bytes(),
+            br#"{"mcpServers": {"a": {"command": ["x"]}}}"#.to_vec(),
+            br#"{"mcpServers": {"a": {"command": "x", "shell": true}}}"#.to_vec(),
+            vec![b' '; 2 * 1024 * 1024],
+            twice.clone(),
+        ] {
+            std::fs::write(&path, &content).unwrap();
+            let error = Commands::read(&path).unwrap_err().to_string();
+            assert!(error.contains("rejoin-commands-") && error.len() < 500, "{error}");
+        }
+        std::fs::write(&path, twice).unwrap();
+        assert!(Commands::read(&path).unwrap_err().to_string().contains("two commands"));
+        std::fs::remove_file(&path).unwrap();
+        assert!(Commands::read(&path).is_err());
+    }
 
     #[test]
     fn a_project_gets_only_what_the_operator_names() {

@@ -16,8 +16,12 @@ use crate::digest;
 
 /// Tools of one server; more are left out.
 pub const MAX_TOOLS: usize = 500;
-/// Of one definition; a larger one is left out [bytes].
+/// Size of one definition, in bytes; a larger one is left out.
 pub const DEFINITION_MAX_BYTES: usize = 64 * 1024;
+/// Length of a tool's name, in characters, as the protocol says; a longer one is left out.
+pub const NAME_MAX_CHARS: usize = 128;
+/// Reasons that are kept of what was left out; more are counted.
+pub const MAX_LEFT_OUT: usize = 50;
 
 /// A tool as its server names it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -68,6 +72,22 @@ pub struct Found {
     pub definition: Value,
 }
 
+/// What a server offered and nobody is given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// None: it is not about one tool.
+    pub tool: Option<String>,
+    pub reason: String,
+}
+
+/// A server's list of tools.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Listed {
+    pub found: Vec<Found>,
+    /// The first [`MAX_LEFT_OUT`] of them.
+    pub left_out: Vec<LeftOut>,
+}
+
 /// All tools of a project's servers, by server and name.
 pub async fn of_project(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<Offered>, sqlx::Error> {
     sqlx::query_as!(
@@ -96,7 +116,7 @@ pub async fn record(
     db: &mut PgConnection,
     server: &Server,
     info: &Value,
-    found: &[Found],
+    listed: &Listed,
 ) -> Result<bool, sqlx::Error> {
     let locked = sqlx::query!(
         r#"select seen_at is null as "is_first!" from kb.project_mcp_servers where id = $1 and revision = $2 for update"#,
@@ -113,7 +133,7 @@ pub async fn record(
     let known = of_server(&mut *db, server.id).await?;
     let mut known: HashMap<String, Offered> = known.into_iter().map(|tool| (tool.name.clone(), tool)).collect();
     let mut changes = false;
-    for tool in found {
+    for tool in &listed.found {
         let digest = digest::hex(&digest::of_json(&[&tool.definition]));
         match known.remove(&tool.name) {
             Some(there) if there.offered && there.digest == digest => continue,
@@ -133,6 +153,8 @@ pub async fn record(
         .execute(&mut *db)
         .await?;
     }
+    let left_out = serde_json::to_value(&listed.left_out).unwrap_or_default();
+    changes |= server.left_out != left_out;
     let gone = known.into_values().filter(|tool| tool.offered).map(|tool| tool.name);
     let gone: Vec<String> = gone.collect();
     if !gone.is_empty() {
@@ -145,11 +167,19 @@ pub async fn record(
         .execute(&mut *db)
         .await?;
     }
+    // What was approved is, should it come back; of the others a server could make any number.
+    sqlx::query!(
+        "delete from kb.mcp_tools where server_id = $1 and not offered and approved_digest is null",
+        server.id
+    )
+    .execute(&mut *db)
+    .await?;
     sqlx::query!(
         "update kb.project_mcp_servers
-         set seen_at = clock_timestamp(), server_info = $2, failed_at = null, failure = null where id = $1",
+         set seen_at = clock_timestamp(), server_info = $2, left_out = $3, failed_at = null, failure = null where id = $1",
         server.id,
-        info
+        info,
+        left_out
     )
     .execute(db)
     .await?;

@@ -17,7 +17,7 @@ pub fn provider_of(bare: &str) -> Option<&'static str> {
 }
 
 /// A name with its provider before it. Some providers have two words for one list of models: the catalogue knows the first.
-pub(super) fn full(name: &str) -> Option<Cow<'_, str>> {
+pub fn full(name: &str) -> Option<Cow<'_, str>> {
     let name = name.trim();
     match split(name) {
         Some((provider, model)) => {

@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use jsonschema::Validator;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -14,7 +13,8 @@ use crate::agents::{DefinitionContent, ModelChoice};
 use crate::graph::packs::NewPack;
 use crate::mcp::{Approval, OAuth, Settings, Transport};
 use crate::schedules::ScheduleContent;
-use crate::schemas;
+use crate::schemas::{self, Validator};
+use crate::text;
 
 /// The JSON Schema of manifests.
 pub const SCHEMA: &str = include_str!("manifest.schema.json");
@@ -151,6 +151,9 @@ impl Manifest {
         let bytes = document.to_string().len();
         if bytes > MAX_BYTES {
             return Err(format!("the manifest has {bytes} bytes, and may have {MAX_BYTES}"));
+        }
+        if text::has_nul(&document) {
+            return Err("the manifest contains a NUL character, which can't be stored".to_owned());
         }
         let faults = schemas::faults(&VALIDATOR, &document);
         if !faults.is_empty() {

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::spec::SelectRule;
 use super::{Dag, Task};
 use crate::agents::AgentDefinition;
+use crate::outputs;
 
 /// Words shorter than this say nothing.
 const WORD_MIN_CHARS: usize = 4;
@@ -96,20 +97,12 @@ pub fn choose(dag: &Dag, task: &Task, agents: &[AgentDefinition]) -> Choice {
 
 /// What a selector's answer says. Err: it names nobody whom we know.
 pub fn answered(answer: &str, agents: &[AgentDefinition]) -> Option<String> {
-    let read: Value = serde_json::from_str(json_in(answer)).unwrap_or_default();
+    let read: Value = serde_json::from_str(outputs::json_in(answer)).unwrap_or_default();
     let named = read["agent"].as_str().unwrap_or(answer).trim();
     let exact = agents.iter().find(|agent| agent.name == named);
     exact
         .or_else(|| agents.iter().find(|agent| answer.contains(&agent.name)))
         .map(|agent| agent.name.clone())
-}
-
-/// The JSON object in a model's answer, which may have words or a fence around it.
-pub fn json_in(answer: &str) -> &str {
-    match (answer.find('{'), answer.rfind('}')) {
-        (Some(begin), Some(end)) if begin < end => &answer[begin..=end],
-        _ => answer,
-    }
 }
 
 fn chosen(name: &str, because: &str) -> Choice {

@@ -5,11 +5,13 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::schemas;
-use jsonschema::Validator;
+use crate::schemas::{self, Validator};
 use serde_json::{Map, Value, json};
 
 use super::{ToolError, ToolSpec};
+
+/// Properties that a model is told of when its arguments are wrong.
+const TOLD_PROPERTIES: usize = 100;
 
 /// A JSON Schema, compiled when the first arguments are held against it.
 #[derive(Debug, Clone)]
@@ -33,7 +35,7 @@ impl Schema {
     }
 
     /// Err: the schema itself is broken, and how.
-    fn validator(&self) -> Result<&Validator, &String> {
+    pub(crate) fn validator(&self) -> Result<&Validator, &String> {
         let compiled = self.validator.get_or_init(|| schemas::compiled(&self.document));
         compiled.as_ref()
     }
@@ -111,11 +113,22 @@ fn object_of(parameters: &[Parameter]) -> Value {
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
 
+/// What a tool may be called with ([`admit`]), found out on a thread for what takes time: a schema may be a stranger's.
+pub async fn admit_apart(spec: &ToolSpec, arguments: &Value) -> Result<Value, String> {
+    let (name, schema, arguments) = (spec.name.clone(), spec.parameters.clone(), arguments.clone());
+    let admitted = tokio::task::spawn_blocking(move || held(&name, &schema, arguments)).await;
+    admitted.unwrap_or_else(|_| Err(format!("{} can't be called: its schema could not be used", spec.name)))
+}
+
 /// What a tool may be called with, or what the model is told instead: no tool acts upon arguments that break its schema, whoever
 /// wrote the tool. Null and an absent property mean the same, where the schema allows null.
 pub fn admit(spec: &ToolSpec, arguments: &Value) -> Result<Value, String> {
+    held(&spec.name, &spec.parameters, arguments.clone())
+}
+
+fn held(tool: &str, schema: &Schema, arguments: Value) -> Result<Value, String> {
     let mut fields = match arguments {
-        Value::Object(fields) => fields.clone(),
+        Value::Object(fields) => fields,
         Value::Null => Map::new(),
         Value::String(_) => return Err("the arguments are text that is not a JSON object".to_owned()),
         Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
@@ -123,13 +136,12 @@ pub fn admit(spec: &ToolSpec, arguments: &Value) -> Result<Value, String> {
         }
     };
     let no_properties = Map::new();
-    let document = spec.parameters.document();
+    let document = schema.document();
     fill_in(document, &mut fields);
     let properties = document["properties"].as_object().unwrap_or(&no_properties);
-    let validator = spec
-        .parameters
+    let validator = schema
         .validator()
-        .map_err(|error| format!("{} can't be called: its own schema is broken: {error}", spec.name))?;
+        .map_err(|error| format!("{tool} can't be called: its own schema is broken: {error}"))?;
     let fields = Value::Object(fields);
     let faults = schemas::faults(validator, &fields);
     if faults.is_empty() {
@@ -137,12 +149,20 @@ pub fn admit(spec: &ToolSpec, arguments: &Value) -> Result<Value, String> {
     }
     let takes = match properties.is_empty() {
         true => "none: send {}".to_owned(),
-        false => properties.iter().map(in_words).collect::<Vec<_>>().join(", "),
+        false => properties
+            .iter()
+            .take(TOLD_PROPERTIES)
+            .map(in_words)
+            .collect::<Vec<_>>()
+            .join(", "),
+    };
+    let more = match properties.len().saturating_sub(TOLD_PROPERTIES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
     };
     Err(format!(
-        "wrong arguments: {}; {} takes {takes}",
+        "wrong arguments: {}; {tool} takes {takes}{more}",
         faults.join("; "),
-        spec.name
     ))
 }
 

@@ -37,6 +37,7 @@ async fn main() -> anyhow::Result<()> {
         revision: 1,
         seen_at: None,
         server_info: None,
+        left_out: json!([]),
         failed_at: None,
         failure: None,
         created_at: DateTime::UNIX_EPOCH,
@@ -60,7 +61,7 @@ async fn main() -> anyhow::Result<()> {
     };
     let said = anyhow::Error::msg::<String>;
     let connection = Connection::open(&means, &server, filled, Arc::new(Notify::new())).await?;
-    for tool in connection.list().await.map_err(said)? {
+    for tool in connection.list().await.map_err(said)?.found {
         let arguments = json!({"a": 5, "b": 3}).as_object().cloned().unwrap_or_default();
         let answer = connection
             .call(&tool.name, arguments, Duration::from_secs(20), None)

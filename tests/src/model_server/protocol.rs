@@ -120,11 +120,11 @@ fn split(text: &str) -> Vec<String> {
 }
 
 fn usage(reply: &Reply, request: &Value) -> Value {
-    let prompt: usize = messages(request)
-        .iter()
-        .map(|message| text_of(&message["content"]).split_whitespace().count())
-        .sum();
-    let completion = reply.words.len() + reply.tools.len();
+    let (prompt, completion) = reply.counted.unwrap_or_else(|| {
+        let words = |message: &Value| text_of(&message["content"]).split_whitespace().count() as u64;
+        let prompt = messages(request).iter().map(words).sum();
+        (prompt, (reply.words.len() + reply.tools.len()) as u64)
+    });
     json!({"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion})
 }
 

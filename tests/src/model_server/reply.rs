@@ -16,6 +16,8 @@ pub struct Reply {
     pub(super) words: Vec<String>,
     pub(super) tools: Vec<(String, String)>,
     pub(super) finish: Option<&'static str>,
+    /// Tokens of prompt and answer, instead of words that are counted.
+    pub(super) counted: Option<(u64, u64)>,
     delay: Duration,
     pace: Duration,
     gate: Option<Arc<Notify>>,
@@ -56,6 +58,7 @@ impl Reply {
             words: Vec::new(),
             tools: Vec::new(),
             finish: None,
+            counted: None,
             delay: Duration::ZERO,
             pace: Duration::ZERO,
             gate: None,
@@ -107,6 +110,12 @@ impl Reply {
     /// Reasoning before the text.
     pub fn reasoning(mut self, text: &str) -> Self {
         text.clone_into(&mut self.reasoning);
+        self
+    }
+
+    /// Says that its prompt and its answer had this many tokens.
+    pub fn counted(mut self, prompt: u64, answer: u64) -> Self {
+        self.counted = Some((prompt, answer));
         self
     }
 

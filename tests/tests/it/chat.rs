@@ -405,11 +405,7 @@ async fn a_missing_model_key_names_its_variable() {
     let app = TestApp::start().await;
     let agent = app
         .agent_with("keyless", &[], |content| {
-            content.model = Some(agents::ModelChoice {
-                name: "anthropic:claude-x".into(),
-                temperature: None,
-                max_tokens: None,
-            });
+            content.model = Some(agents::ModelChoice::named("anthropic:claude-x"));
         })
         .await;
     let frames = app.client().ask(Some(agent), "hello").await;
@@ -550,6 +546,7 @@ async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
     use rejoin_shared::tools::registry::Patterns;
     use rejoin_shared::tools::registry::Registry;
     use rejoin_worker::claimer::Signals;
+    use rejoin_worker::models::fallback::{Candidate, Candidates};
     use rejoin_worker::models::name::ModelSettings;
     use rejoin_worker::run::limits::TreeLimits;
     use rejoin_worker::run::{End, ExecuteRequest, Execution, Limits};
@@ -620,9 +617,16 @@ async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
             .resolve(run.project_id, &["schema_version".to_owned()])
             .await
             .unwrap(),
-        provider: services.models.resolve(Some("openai:scripted")).unwrap().1,
+        models: Candidates::new(
+            Candidate {
+                model: services.models.resolve(Some("openai:scripted")).unwrap(),
+                price: None,
+            },
+            [],
+        ),
         temperature: None,
         max_tokens: None,
+        effort: None,
         limits: Limits::new(
             None,
             Duration::from_secs(60),
@@ -638,7 +642,6 @@ async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
         may_repeat_calls: false,
         questions: None,
         confirm: Arc::new(Patterns::new(&[])),
-        price: None,
         tree: TreeUse::default(),
         stream: Arc::new(RunStream {
             log_id: run.log_id,

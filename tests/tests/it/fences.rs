@@ -33,6 +33,7 @@ async fn post(db: &TestDatabase) -> Posted {
         consoles: Vec::new(),
         idempotency: None,
         on_busy: commands::OnBusy::Enqueue,
+        output_schema: None,
         exhausted: None,
     };
     commands::execute(&db.pool, &command).await.expect("it is posted")

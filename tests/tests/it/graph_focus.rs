@@ -323,11 +323,7 @@ async fn a_focus_on_another_tenants_project_tells_the_model_and_its_readers_noth
         .unwrap();
     let mut content = rejoin_shared::agents::defaults().remove(0);
     content.name = "snoop".to_owned();
-    content.model = Some(rejoin_shared::agents::ModelChoice {
-        name: "openai:scripted".to_owned(),
-        temperature: None,
-        max_tokens: None,
-    });
+    content.model = Some(rejoin_shared::agents::ModelChoice::named("openai:scripted"));
     content.tools = vec!["*".to_owned()];
     let agent = rejoin_shared::agents::insert(&mut db, tenant, &content)
         .await

@@ -373,3 +373,17 @@ fn check_defaults(command: &clap::Command, document: &str) {
         check_defaults(subcommand, document);
     }
 }
+
+#[test]
+fn schemas_of_others_are_compiled_where_they_are_bounded() {
+    let called = format!("{}::", "jsonschema");
+    for member in MEMBERS {
+        for (path, text) in sources(member) {
+            let may = path.starts_with("shared/src/schemas");
+            assert!(
+                may || !text.contains(&called),
+                "{path} compiles or checks schemas without a bound"
+            );
+        }
+    }
+}

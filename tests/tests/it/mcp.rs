@@ -361,6 +361,12 @@ async fn processes_end_with_their_worker_even_stubborn_ones_of_a_worker_that_is_
         ],
     );
     let killed = [pid(&shop, "odd_where").await, pid(&shop, "stubborn_where").await];
+    let children = mcp::children(worker.id());
+    // The image has no shell: what guards them is the program itself.
+    assert!(
+        children.iter().any(|words| words.ends_with(&["__watchdog".to_owned()])),
+        "{children:?}"
+    );
     worker.kill();
     wait_for("the processes to end", async || {
         killed.iter().all(|pid| !lives(*pid)).then_some(())

@@ -208,7 +208,11 @@ async fn fill_mcp(app: &TestApp) {
         name: "search".to_owned(),
         definition: json!({"description": "Searches."}),
     };
-    mcp::offers::record(&mut connection, &server, &json!({}), &[found])
+    let listed = mcp::offers::Listed {
+        found: vec![found],
+        left_out: Vec::new(),
+    };
+    mcp::offers::record(&mut connection, &server, &json!({}), &listed)
         .await
         .expect("a tool");
     sqlx::query("insert into kb.products (project_id, name, version, manifest) values ($1, 'errands', '1.0.0', '{}')")

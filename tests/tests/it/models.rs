@@ -9,7 +9,9 @@ use rejoin_tests::model_server::{ModelServer, Reply};
 use rejoin_worker::models::name::{ModelSettings, Secret};
 use rejoin_worker::models::registry::Models;
 use rejoin_worker::models::retry::{RetryPolicy, stream_with_retry};
-use rejoin_worker::models::{Chunk, Finish, Message, ModelError, ModelRequest, ModelStream, Provider, ToolCall, Usage};
+use rejoin_worker::models::{
+    Chunk, Finish, Message, ModelError, ModelRequest, ModelStream, Provider, Reasoning, ReasoningPart, ToolCall, Usage,
+};
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -18,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 fn provider(settings: ModelSettings) -> Arc<dyn Provider> {
     let models = Models::new(settings).expect("the models");
-    models.resolve(Some(MODEL)).expect("the scripted model").1
+    models.resolve(Some(MODEL)).expect("the scripted model").provider
 }
 
 fn request(text: &str) -> ModelRequest {
@@ -29,6 +31,7 @@ fn request(text: &str) -> ModelRequest {
         tools: Vec::new(),
         temperature: Some(0.0),
         max_tokens: Some(100),
+        ..ModelRequest::default()
     }
 }
 
@@ -60,6 +63,17 @@ async fn read(stream: ModelStream) -> (Vec<Chunk>, Option<ModelError>) {
     (chunks, error)
 }
 
+/// One call: what came of it, and the error that ended it.
+async fn ask(provider: &Arc<dyn Provider>, request: ModelRequest) -> (Vec<Chunk>, Option<ModelError>) {
+    match tokio::time::timeout(LIMIT, provider.stream(request))
+        .await
+        .expect("the model answers")
+    {
+        Ok(stream) => read(stream).await,
+        Err(error) => (Vec::new(), Some(error)),
+    }
+}
+
 fn text(chunks: &[Chunk]) -> String {
     chunks
         .iter()
@@ -83,7 +97,7 @@ async fn a_text_arrives_word_by_word_and_ends_with_its_usage() {
     let server = ModelServer::start().await.expect("a server");
     server.script([Reply::text("one two three").reasoning("hm")]);
     let provider = provider(ModelSettings::openai_compatible(server.base_url()));
-    let (chunks, error) = read(provider.stream(request("go")).await.expect("a stream")).await;
+    let (chunks, error) = ask(&provider, request("go")).await;
     assert!(error.is_none(), "{error:?}");
     assert_eq!(
         chunks,
@@ -95,9 +109,12 @@ async fn a_text_arrives_word_by_word_and_ends_with_its_usage() {
             Chunk::End {
                 usage: Usage {
                     input_tokens: 3,
-                    output_tokens: 3
+                    output_tokens: 3,
+                    ..Usage::default()
                 },
                 finish: Finish::Stop,
+                // The server is one's own: it may want its reasoning back.
+                reasoning: Reasoning::of(MODEL.to_owned(), vec![ReasoningPart::Text { text: "hm".to_owned() }]),
             },
         ]
     );
@@ -120,7 +137,7 @@ async fn parallel_tool_calls_in_pieces_arrive_whole_and_their_results_go_back() 
     let provider = provider(ModelSettings::openai_compatible(server.base_url()));
     let mut request = request("go");
     request.tools = vec![tool("search"), tool("count")];
-    let (chunks, error) = read(provider.stream(request.clone()).await.expect("a stream")).await;
+    let (chunks, error) = ask(&provider, request.clone()).await;
     assert!(error.is_none(), "{error:?}");
     let calls: Vec<ToolCall> = chunks
         .iter()
@@ -151,6 +168,7 @@ async fn parallel_tool_calls_in_pieces_arrive_whole_and_their_results_go_back() 
     request.messages.push(Message::Assistant {
         text: text(&chunks),
         tool_calls: calls.clone(),
+        reasoning: None,
     });
     request.messages.extend(calls.iter().map(|call| Message::ToolResult {
         call_id: call.id.clone(),
@@ -159,7 +177,7 @@ async fn parallel_tool_calls_in_pieces_arrive_whole_and_their_results_go_back() 
         is_error: false,
         attachments: Vec::new(),
     }));
-    let (chunks, error) = read(provider.stream(request).await.expect("a stream")).await;
+    let (chunks, error) = ask(&provider, request).await;
     assert!(error.is_none(), "{error:?}");
     assert_eq!(text(&chunks), "done");
     assert_eq!(server.violations(), Vec::<String>::new());
@@ -172,7 +190,7 @@ async fn broken_arguments_become_a_string_and_may_be_sent_back() {
     let provider = provider(ModelSettings::openai_compatible(server.base_url()));
     let mut request = request("go");
     request.tools = vec![tool("search")];
-    let (chunks, _) = read(provider.stream(request.clone()).await.expect("a stream")).await;
+    let (chunks, _) = ask(&provider, request.clone()).await;
     let Some(Chunk::ToolCall(call)) = chunks.first() else {
         panic!("no call: {chunks:?}");
     };
@@ -180,6 +198,7 @@ async fn broken_arguments_become_a_string_and_may_be_sent_back() {
     request.messages.push(Message::Assistant {
         text: String::new(),
         tool_calls: vec![call.clone()],
+        reasoning: None,
     });
     request.messages.push(Message::ToolResult {
         call_id: call.id.clone(),
@@ -188,7 +207,7 @@ async fn broken_arguments_become_a_string_and_may_be_sent_back() {
         is_error: true,
         attachments: Vec::new(),
     });
-    let (_, error) = read(provider.stream(request).await.expect("a stream")).await;
+    let (_, error) = ask(&provider, request).await;
     assert!(error.is_none(), "{error:?}");
     assert_eq!(server.violations(), Vec::<String>::new());
 }
@@ -205,9 +224,10 @@ async fn a_tool_call_without_an_answer_is_refused_as_by_a_strict_provider() {
             name: "search".to_owned(),
             arguments: json!({}),
         }],
+        reasoning: None,
     });
     request.messages.push(Message::user("and?"));
-    let (_, error) = read(provider.stream(request).await.expect("a stream")).await;
+    let (_, error) = ask(&provider, request).await;
     let error = error.expect("a refusal");
     assert_eq!((error.code, error.retryable), ("model_rejected", false));
     assert_eq!(
@@ -278,7 +298,7 @@ async fn a_cut_stream_is_told_from_an_ended_one() {
     server.script([Reply::cut_after(3), Reply::end_early_after(3)]);
     let provider = provider(ModelSettings::openai_compatible(server.base_url()));
     for kind in ["socket closed", "no end marker"] {
-        let (chunks, error) = read(provider.stream(request("go")).await.expect("a stream")).await;
+        let (chunks, error) = ask(&provider, request("go")).await;
         assert_eq!(text(&chunks), "t0 t1 t2 ", "{kind}");
         let error = error.expect(kind);
         assert_eq!(
@@ -317,8 +337,8 @@ async fn gemini_and_ollama_streams_without_a_reason_to_stop_are_cut_too() {
     settings.gemini.base_url = Some(gemini);
     let models = Models::new(settings).expect("the models");
     for model in ["gemini-2.0-flash", "ollama:llama3.2"] {
-        let (_, provider) = models.resolve(Some(model)).expect(model);
-        let (chunks, error) = read(provider.stream(request("go")).await.expect("a stream")).await;
+        let provider = models.resolve(Some(model)).expect(model).provider;
+        let (chunks, error) = ask(&provider, request("go")).await;
         assert_eq!(text(&chunks), "Hel", "{model}: {error:?}");
         let error = error.expect(model);
         assert_eq!(
@@ -351,7 +371,7 @@ async fn a_malformed_chunk_is_a_protocol_error() {
     let server = ModelServer::start().await.expect("a server");
     server.script([Reply::malformed()]);
     let provider = provider(ModelSettings::openai_compatible(server.base_url()));
-    let (chunks, error) = read(provider.stream(request("go")).await.expect("a stream")).await;
+    let (chunks, error) = ask(&provider, request("go")).await;
     assert_eq!(text(&chunks), "t0 ");
     assert_eq!(error.expect("an error").code, "model_protocol");
 }
@@ -364,7 +384,7 @@ async fn a_model_that_falls_silent_is_given_up() {
     settings.idle_timeout = Duration::from_millis(100);
     let provider = provider(settings);
     for said in ["", "t0 t1 "] {
-        let (chunks, error) = read(provider.stream(request("go")).await.expect("a stream")).await;
+        let (chunks, error) = ask(&provider, request("go")).await;
         assert_eq!(text(&chunks), said);
         let error = error.expect("an error");
         assert_eq!((error.code, error.retryable), ("model_unavailable", true));
@@ -383,7 +403,7 @@ async fn a_server_that_is_not_there_is_unavailable_without_its_path() {
     let provider = provider(ModelSettings::openai_compatible(format!(
         "http://{address}/v1?key=very-secret"
     )));
-    let (_, error) = read(provider.stream(request("go")).await.expect("a stream")).await;
+    let (_, error) = ask(&provider, request("go")).await;
     let error = error.expect("an error");
     assert_eq!((error.code, error.retryable), ("model_unavailable", true));
     assert!(error.message.contains(&address.to_string()), "{}", error.message);
@@ -404,7 +424,7 @@ async fn a_missing_key_names_its_variable_unless_the_demo_stands_in() {
         assert!(error.message.contains(variable), "{}", error.message);
     }
     assert_eq!(
-        models.resolve(Some("ollama:llama3.2")).expect("needs no key").0,
+        models.resolve(Some("ollama:llama3.2")).expect("needs no key").name,
         "ollama:llama3.2"
     );
 
@@ -413,12 +433,12 @@ async fn a_missing_key_names_its_variable_unless_the_demo_stands_in() {
         demo_word_pause: Duration::ZERO,
         ..ModelSettings::default()
     };
-    let (name, demo) = Models::new(settings)
+    let demo = Models::new(settings)
         .expect("the models")
         .resolve(None)
         .expect("the stand-in");
-    assert_eq!(name, "demo:graph");
-    let (chunks, _) = read(demo.stream(request("hello")).await.expect("a stream")).await;
+    assert_eq!(demo.name, "demo:graph");
+    let (chunks, _) = read(demo.provider.stream(request("hello")).await.expect("a stream")).await;
     assert!(
         text(&chunks).starts_with("Demo model (rule-based, no language model): "),
         "{}",
@@ -432,7 +452,7 @@ async fn the_base_url_works_with_and_without_a_last_slash() {
     for url in [server.base_url().to_owned(), format!("{}/", server.base_url())] {
         server.script([Reply::text("here")]);
         let provider = provider(ModelSettings::openai_compatible(&url));
-        let (chunks, error) = read(provider.stream(request("go")).await.expect("a stream")).await;
+        let (chunks, error) = ask(&provider, request("go")).await;
         assert!(error.is_none(), "{url}: {error:?}");
         assert_eq!(text(&chunks), "here");
     }
@@ -464,7 +484,7 @@ async fn parallel_conversations_keep_their_replies_apart() {
     server.on("beta", [Reply::text("for beta")]);
     let provider = provider(ModelSettings::openai_compatible(server.base_url()));
     let ask = async |question: &str| {
-        let (chunks, _) = read(provider.stream(request(question)).await.expect("a stream")).await;
+        let (chunks, _) = ask(&provider, request(question)).await;
         text(&chunks)
     };
     let (beta, alpha) = tokio::join!(ask("beta?"), ask("alpha?"));

@@ -101,11 +101,7 @@ async fn c04_c62_no_agent_sees_or_starts_anything_of_another_project() {
     let other = projects::create(&mut db, "other").await.unwrap();
     let secret = DefinitionContent {
         name: "stranger".to_owned(),
-        model: Some(ModelChoice {
-            name: "openai:scripted".to_owned(),
-            temperature: None,
-            max_tokens: None,
-        }),
+        model: Some(ModelChoice::named("openai:scripted")),
         ..agents::defaults().remove(0)
     };
     agents::insert(&mut db, other, &secret).await.unwrap().unwrap();

@@ -163,6 +163,7 @@ async fn a_flush_that_meets_a_lock_is_tried_again_until_it_works_and_writes_each
         consoles: Vec::new(),
         idempotency: None,
         on_busy: commands::OnBusy::Enqueue,
+        output_schema: None,
         exhausted: None,
     };
     let posted = commands::execute(&app.db.pool, &command).await.unwrap();

@@ -26,6 +26,7 @@ async fn post(db: &TestDatabase) -> Posted {
         consoles: Vec::new(),
         idempotency: None,
         on_busy: commands::OnBusy::Enqueue,
+        output_schema: None,
         exhausted: None,
     };
     commands::execute(&db.pool, &command).await.unwrap()

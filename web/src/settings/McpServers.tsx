@@ -69,6 +69,7 @@ function One({ path, server }: { path: string; server: Server }) {
   const failed = test.error ?? approve.error ?? change.error ?? remove.error;
   const offered = detail.data?.offered ?? [];
   const unapproved = offered.filter((tool) => UNAPPROVED.includes(tool.standing)).map((tool) => tool.name);
+  const leftOut = (detail.data?.leftOut ?? []) as { tool: string | null; reason: string }[];
   const info = detail.data?.serverInfo as { name?: string; version?: string } | null | undefined;
   return (
     <>
@@ -108,6 +109,19 @@ function One({ path, server }: { path: string; server: Server }) {
         ) : null}
       </div>
       {failed ? <ErrorNote error={failed} /> : null}
+      {leftOut.length > 0 ? (
+        <Folded label={<>Left out: {leftOut.length}</>}>
+          {() => (
+            <ul className="hits">
+              {leftOut.map((left, place) => (
+                <li key={place}>
+                  {left.tool === null ? null : <code>{left.tool}</code>} {left.reason}
+                </li>
+              ))}
+            </ul>
+          )}
+        </Folded>
+      ) : null}
       <ul className="hits">
         {offered.map((tool) => (
           <li key={tool.name}>

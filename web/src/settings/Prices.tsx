@@ -1,12 +1,16 @@
-// What models cost: budgets of runs count by it.
+// What models cost: budgets of runs count by it. The project's own prices, and those of the catalogue that are looked for.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import type { FormEvent } from 'react';
+import { useState, type FormEvent } from 'react';
 import { api, query, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { ErrorNote, Waiting } from '../ui/parts';
 
+/** Prices of the catalogue that are shown at once. */
+const SHOWN = 20;
+
 export function Prices() {
   const me = useMe();
+  const [wanted, setWanted] = useState('');
   const queries = useQueryClient();
   const path = `/api/admin/projects/${me.projectId}/model-prices`;
   const prices = useQuery({ queryKey: ['prices'], queryFn: () => api<Schemas['Prices']>(path) });
@@ -24,9 +28,12 @@ export function Prices() {
   };
   if (prices.isPending) return <Waiting what="prices" />;
   if (prices.isError) return <ErrorNote error={prices.error} />;
+  const listed = prices.data.items.filter((price) => price.builtIn && price.model.includes(wanted.trim()));
+  const shown = [...prices.data.items.filter((price) => !price.builtIn), ...listed.slice(0, SHOWN)];
   return (
     <>
-      <p className="quiet">Dollars for a million tokens. The project's own go before those that come with Rejoin.</p>
+      <p className="quiet">Dollars for a million tokens. The project's own go before those of the catalogue.</p>
+      <input value={wanted} aria-label="Find models" placeholder="find models" onChange={(event) => setWanted(event.target.value)} />
       <table>
         <thead>
           <tr>
@@ -41,7 +48,7 @@ export function Prices() {
           </tr>
         </thead>
         <tbody>
-          {prices.data.items.map((price) => (
+          {shown.map((price) => (
             <tr key={`${price.builtIn}${price.model}`}>
               <td>
                 <code>{price.model}</code>
@@ -50,7 +57,7 @@ export function Prices() {
               <td className="number">{price.outputUsd}</td>
               <td>
                 {price.builtIn ? (
-                  <span className="quiet">Rejoin</span>
+                  <span className="quiet">catalogue</span>
                 ) : (
                   <button type="button" className="small" aria-label={`Remove the price of ${price.model}`} onClick={() => remove.mutate(price.model)}>
                     Remove
@@ -61,6 +68,7 @@ export function Prices() {
           ))}
         </tbody>
       </table>
+      {listed.length > SHOWN ? <p className="quiet">{listed.length - SHOWN} more of the catalogue: find them by name.</p> : null}
       <form className="search" onSubmit={submit}>
         <input name="model" aria-label="Model" placeholder="provider:model, or a glob" required />
         <input name="input" aria-label="Dollars for input" type="number" min={0} step="any" placeholder="input" required />

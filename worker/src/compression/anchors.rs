@@ -4,12 +4,14 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use rejoin_shared::contexts;
+use rejoin_shared::tokens;
 
 /// Longer sentences are cut [characters].
 const SENTENCE_CHARS: usize = 300;
 /// Numbers and names of fewer characters say too little.
 const ANCHOR_MIN_CHARS: usize = 3;
+/// The dash before a sentence, and its line.
+const ITEM_TOKENS: u64 = 1;
 /// The heading of what is added; the next summary reads it as part of the minutes.
 const HEADING: &str = "\n\nAlso said:";
 
@@ -23,11 +25,11 @@ pub fn kept<'a>(summary: &str, texts: impl IntoIterator<Item = &'a str>, max_tok
         .filter(|sentence| anchors(sentence).iter().any(|anchor| !said.contains(anchor.as_str())))
         .filter(|sentence| seen.insert(sentence.to_lowercase()))
         .collect();
-    let mut tokens = contexts::estimate(summary.chars().count() + HEADING.len());
+    let mut whole = tokens::estimate(summary) + tokens::estimate(HEADING);
     let mut fit = 0;
     for sentence in lacking.iter().rev() {
-        tokens += contexts::estimate(sentence.chars().count() + 3);
-        if tokens > max_tokens {
+        whole += tokens::estimate(sentence) + ITEM_TOKENS;
+        if whole > max_tokens {
             break;
         }
         fit += 1;
@@ -121,7 +123,7 @@ mod tests {
     #[test]
     fn the_newest_is_kept_where_not_all_fits() {
         let texts = ["Room 101 is old.", "Room 202 is new."];
-        let room = contexts::estimate("S".len() + HEADING.len()) + contexts::estimate(texts[1].len() + 3);
+        let room = tokens::estimate("S") + tokens::estimate(HEADING) + tokens::estimate(texts[1]) + ITEM_TOKENS;
         assert_eq!(kept("S", texts, room), "S\n\nAlso said:\n- Room 202 is new.");
         assert_eq!(kept("S", texts, 0), "S");
     }

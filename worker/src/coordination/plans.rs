@@ -169,7 +169,7 @@ pub fn review_input(plan: &NewPlan) -> String {
 
 /// The verdict in a reviewing agent's answer. One that can't be read asks for changes: nothing is carried out unreviewed.
 pub fn verdict(plan_id: Uuid, reviewer: &str, text: &str) -> Review {
-    let said: Value = serde_json::from_str(rejoin_shared::tasks::select::json_in(text)).unwrap_or_default();
+    let said: Value = serde_json::from_str(rejoin_shared::outputs::json_in(text)).unwrap_or_default();
     let notes = said["notes"].as_str().map(str::to_owned);
     let (verdict, notes) = match said["verdict"].as_str() {
         Some("approved") => ("approved", notes),

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use process_wrap::tokio::{CommandWrap, ProcessGroup};
 use rejoin_shared::mcp::commands::Commands;
 use rejoin_shared::mcp::{Server, Transport, offers};
+use rejoin_shared::text;
 use rejoin_shared::watchdog::Watchdog;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation, ProtocolVersion,
@@ -29,6 +30,7 @@ use tracing::{debug, info, warn};
 
 use super::answer::{self, Keep};
 use super::http;
+use super::listing;
 use super::secrets::{Filled, Hider};
 use rejoin_shared::net::Hosts;
 
@@ -259,53 +261,43 @@ impl Connection {
     /// What the server says of itself.
     pub fn about(&self) -> Value {
         match self.peer.peer_info() {
-            Some(info) => self.hider.value(json!({
-                "name": info.server_info.as_ref().map(|server| &server.name),
-                "version": info.server_info.as_ref().map(|server| &server.version),
-                "protocolVersion": info.protocol_version,
-                "instructions": info.instructions,
-            })),
+            Some(info) => {
+                let told = |said: &String| answer::cut(text::plain(self.hider.text(said.clone())));
+                json!({
+                    "name": info.server_info.as_ref().map(|server| told(&server.name)),
+                    "version": info.server_info.as_ref().map(|server| told(&server.version)),
+                    "protocolVersion": info.protocol_version,
+                    "instructions": info.instructions.as_ref().map(told),
+                })
+            }
             None => json!({}),
         }
     }
 
-    /// The tools that it offers now, without those that are too many or too large.
-    pub async fn list(&self) -> Result<Vec<offers::Found>, String> {
+    /// The tools that it offers now, and what of its list is left out.
+    pub async fn list(&self) -> Result<offers::Listed, String> {
         let _using = self.using();
-        let listed = timeout(LIST_LIMIT, self.peer.list_all_tools()).await;
-        let tools = match listed {
+        let listed = timeout(LIST_LIMIT, listing::read(&self.peer, &self.hider, &self.server)).await;
+        let listed = match listed {
             Err(_) => return Err(format!("it did not list its tools within {} s", LIST_LIMIT.as_secs())),
             Ok(Err(error)) => return Err(format!("listing its tools failed: {}", self.words(&error))),
-            Ok(Ok(tools)) => tools,
+            Ok(Ok(listed)) => listed,
         };
-        let offered = tools.len();
-        let mut found: Vec<_> = tools
-            .into_iter()
-            .map(answer::found)
-            .map(|tool| offers::Found {
-                definition: self.hider.value(tool.definition),
-                ..tool
-            })
-            .filter(|tool| tool.definition.to_string().len() <= offers::DEFINITION_MAX_BYTES)
-            .take(offers::MAX_TOOLS)
-            .collect();
-        found.sort_by(|a, b| a.name.cmp(&b.name));
-        found.dedup_by(|a, b| a.name == b.name);
-        if found.len() < offered {
+        for left in &listed.left_out {
             warn!(
                 server = self.server,
-                offered,
-                taken = found.len(),
-                "an MCP server offers too much, or the same twice"
+                tool = left.tool,
+                reason = left.reason,
+                "what an MCP server offers is left out"
             );
         }
-        Ok(found)
+        Ok(listed)
     }
 
     /// An error as it is told.
     fn words(&self, error: &ServiceError) -> String {
         let words = http::refusal(error.auth_challenge(), self.is_authorized).unwrap_or_else(|| error.to_string());
-        self.hider.text(words)
+        answer::cut(self.hider.text(words))
     }
 
     /// Calls a tool, and keeps the files in its answer. Dropping the future tells the server that nobody waits any more.
@@ -343,7 +335,9 @@ impl Connection {
             }
             // Its own word that the call is wrong.
             Ok(Err(ServiceError::McpError(error))) => {
-                return Err(CallError::Told(self.hider.text(error.message.into_owned())));
+                return Err(CallError::Told(answer::cut(
+                    self.hider.text(error.message.into_owned()),
+                )));
             }
             Ok(Err(ServiceError::TransportClosed | ServiceError::Cancelled { .. })) => {
                 return Err(CallError::Failed(format!(

@@ -12,6 +12,7 @@ use dashmap::DashMap;
 use rejoin_shared::files::FilesArgs;
 use rejoin_shared::mcp::{Server, offers};
 use rejoin_shared::secrets::MasterKeys;
+use rejoin_shared::text;
 use rejoin_shared::wakeup::{SharedBus, Wake};
 use serde_json::{Map, Value};
 use sqlx::PgPool;
@@ -28,6 +29,8 @@ use super::secrets;
 /// Tries of one call to connect, and the pause after the first.
 const CONNECT_TRIES: usize = 3;
 const CONNECT_PAUSE: Duration = Duration::from_millis(250);
+/// After a server's tools were listed because it said that they have changed, before that is done again.
+const RELIST_PAUSE: Duration = Duration::from_secs(5);
 /// Between two looks for connections that nobody uses.
 const IDLE_LOOK: Duration = Duration::from_secs(5);
 
@@ -140,7 +143,7 @@ impl Connections {
     }
 
     /// Asks a server what it offers, and stores that.
-    pub async fn look(&self, server: &Server) -> Result<Vec<offers::Found>, String> {
+    pub async fn look(&self, server: &Server) -> Result<offers::Listed, String> {
         let slot = self.slot(server);
         let admitted = slot
             .breaker
@@ -150,33 +153,30 @@ impl Connections {
     }
 
     /// The same for a person, who gets an answer of the server's even where it is left alone.
-    pub async fn test(&self, server: &Server) -> Result<Vec<offers::Found>, String> {
+    pub async fn test(&self, server: &Server) -> Result<offers::Listed, String> {
         let slot = self.slot(server);
         let admitted = slot.breaker.admit_anyway();
         self.look_by(&slot, admitted, server).await
     }
 
-    async fn look_by(
-        &self,
-        slot: &Slot,
-        admitted: Admitted<'_>,
-        server: &Server,
-    ) -> Result<Vec<offers::Found>, String> {
+    async fn look_by(&self, slot: &Slot, admitted: Admitted<'_>, server: &Server) -> Result<offers::Listed, String> {
         let listed = match self.connected(slot, server).await {
-            Ok(connection) => connection.list().await.map(|found| (connection, found)),
+            Ok(connection) => connection.list().await.map(|listed| (connection, listed)),
             Err(error) => Err(error),
         };
         match listed {
-            Ok((connection, found)) => {
+            Ok((connection, listed)) => {
                 admitted.succeeded();
-                self.record(server, &connection, &found)
+                self.record(server, &connection, &listed)
                     .await
                     .map_err(|error| error.to_string())?;
-                Ok(found)
+                Ok(listed)
             }
             Err(error) => {
                 self.failed(admitted, slot, server).await;
-                if let Err(error) = offers::record_failure(&self.db, server, &error).await {
+                // In a server's words there may be what the database does not store.
+                let told = text::plain(error.clone());
+                if let Err(error) = offers::record_failure(&self.db, server, &told).await {
                     warn!(%error, "storing that an MCP server failed did not work");
                 }
                 Err(error)
@@ -203,10 +203,10 @@ impl Connections {
         &self,
         server: &Server,
         connection: &Connection,
-        found: &[offers::Found],
+        listed: &offers::Listed,
     ) -> Result<(), sqlx::Error> {
         let mut tx = self.db.begin().await?;
-        let changes = offers::record(&mut tx, server, &connection.about(), found).await?;
+        let changes = offers::record(&mut tx, server, &connection.about(), listed).await?;
         tx.commit().await?;
         if changes {
             self.bus.publish(Wake::tools(server.project_id));
@@ -265,8 +265,8 @@ impl Connections {
     /// Lists a server's tools again over a connection that is there.
     async fn refresh(&self, server: &Server, connection: &Connection) {
         let refreshed = match connection.list().await {
-            Ok(found) => self
-                .record(server, connection, &found)
+            Ok(listed) => self
+                .record(server, connection, &listed)
                 .await
                 .map_err(|error| error.to_string()),
             Err(error) => Err(error),
@@ -323,7 +323,7 @@ fn rest(server: &str, wait: Duration) -> String {
     )
 }
 
-/// Lists a server's tools again whenever it says that they have changed.
+/// Lists a server's tools again whenever it says that they have changed, with a pause between: what it says meanwhile counts once.
 async fn follow(
     connections: Weak<Connections>,
     server: Server,
@@ -339,6 +339,11 @@ async fn follow(
             return;
         };
         connections.refresh(&server, &connection).await;
+        drop(connections);
+        tokio::select! {
+            () = tokio::time::sleep(RELIST_PAUSE) => {}
+            () = connection.ended() => return,
+        }
     }
 }
 

@@ -75,8 +75,10 @@ fn chunks(request: &ModelRequest) -> Vec<Chunk> {
         usage: Usage {
             input_tokens,
             output_tokens,
+            ..Usage::default()
         },
         finish,
+        reasoning: None,
     };
     match next_move(request) {
         Move::Call { tool, arguments } => {

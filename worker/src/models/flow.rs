@@ -234,6 +234,7 @@ impl Provider for FlowModel {
         let end = Chunk::End {
             usage: Usage::default(),
             finish,
+            reasoning: None,
         };
         Ok(futures::stream::iter(chunks.into_iter().chain([end]).map(Ok)).boxed())
     }
@@ -266,12 +267,9 @@ mod tests {
             });
         }
         model.next(&ModelRequest {
-            model: String::new(),
-            system: String::new(),
             messages,
             tools: vec![coordination::spawn_agents().spec().clone()],
-            temperature: None,
-            max_tokens: None,
+            ..ModelRequest::default()
         })
     }
 

@@ -7,6 +7,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
+use rejoin_shared::models::{CHAT_MODELS, DEFAULT_MODEL, names};
+
 use super::ModelError;
 
 /// Idle time between two pieces of an answer (or before the first) after which a call counts as hung.
@@ -15,18 +17,22 @@ pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause of the demo model between two words.
 pub const DEFAULT_DEMO_WORD_PAUSE: Duration = Duration::from_millis(25);
-/// Models of conversations that have no agent: the first one whose provider has a key; without any key, the first one.
-pub const CHAT_MODELS: [(ProviderKind, &str); 3] = [
-    (ProviderKind::Gemini, "gemini-2.0-flash"),
-    (ProviderKind::OpenAi, "openai:gpt-4o-mini"),
-    (ProviderKind::Anthropic, "anthropic:claude-haiku-4-5"),
-];
+/// OpenAI's own servers, in an address.
+const OPENAI_HOST: &str = "api.openai.com";
 
 /// Who serves a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ProviderKind {
     /// OpenAI, and every server that speaks its chat completions API.
     OpenAi,
+    /// OpenAI, and every server that speaks its Responses API.
+    OpenAiResponses,
+    /// OpenAI's models at Azure.
+    Azure,
+    /// OpenRouter's models of many providers.
+    OpenRouter,
+    /// Amazon Bedrock's models of many providers.
+    Bedrock,
     Anthropic,
     Gemini,
     Vertex,
@@ -36,8 +42,12 @@ pub enum ProviderKind {
 }
 
 impl ProviderKind {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 10] = [
         Self::OpenAi,
+        Self::OpenAiResponses,
+        Self::Azure,
+        Self::OpenRouter,
+        Self::Bedrock,
         Self::Anthropic,
         Self::Gemini,
         Self::Vertex,
@@ -45,10 +55,21 @@ impl ProviderKind {
         Self::Demo,
     ];
 
+    /// The provider of the word before the colon.
+    fn of(word: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.as_str().eq_ignore_ascii_case(word.trim()))
+    }
+
     /// As written before the colon.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::OpenAi => "openai",
+            Self::OpenAiResponses => "openai-responses",
+            Self::Azure => "azure",
+            Self::OpenRouter => "openrouter",
+            Self::Bedrock => "bedrock",
             Self::Anthropic => "anthropic",
             Self::Gemini => "gemini",
             Self::Vertex => "vertex",
@@ -77,9 +98,7 @@ impl ModelName {
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         let text = text.trim();
         if let Some((prefix, model)) = text.split_once(':')
-            && let Some(provider) = ProviderKind::ALL
-                .into_iter()
-                .find(|kind| kind.as_str().eq_ignore_ascii_case(prefix.trim()))
+            && let Some(provider) = ProviderKind::of(prefix)
         {
             let model = model.trim();
             if model.is_empty() {
@@ -93,10 +112,11 @@ impl ModelName {
                 model: model.to_owned(),
             });
         }
-        let provider = bare_provider(text).ok_or_else(|| {
+        let provider = names::provider_of(text).and_then(ProviderKind::of).ok_or_else(|| {
             unknown(format!(
                 "no provider is known for the model `{text}`; write `provider:model`, for example `openai:{text}` or \
-                 `ollama:{text}` (providers: openai, anthropic, gemini, vertex, ollama, demo)",
+                 `ollama:{text}` (providers: {})",
+                ProviderKind::ALL.map(ProviderKind::as_str).join(", ")
             ))
         })?;
         Ok(Self {
@@ -112,24 +132,13 @@ impl fmt::Display for ModelName {
     }
 }
 
-fn bare_provider(name: &str) -> Option<ProviderKind> {
-    let is = |family: &str| name == family || name.strip_prefix(family).is_some_and(|rest| rest.starts_with('-'));
-    if name.starts_with("gemini-") {
-        Some(ProviderKind::Gemini)
-    } else if name.starts_with("claude-") {
-        Some(ProviderKind::Anthropic)
-    } else if name.starts_with("gpt-") || name.starts_with("chatgpt-") || is("o1") || is("o3") || is("o4") {
-        Some(ProviderKind::OpenAi)
-    } else {
-        None
-    }
-}
-
 fn example(provider: ProviderKind) -> &'static str {
     match provider {
-        ProviderKind::OpenAi => "gpt-4o",
-        ProviderKind::Anthropic => "claude-sonnet-4-5",
-        ProviderKind::Gemini | ProviderKind::Vertex => "gemini-2.0-flash",
+        ProviderKind::OpenAi | ProviderKind::OpenAiResponses | ProviderKind::Azure => "gpt-6-luna",
+        ProviderKind::OpenRouter => "anthropic/claude-haiku-5.5",
+        ProviderKind::Bedrock => "anthropic.claude-haiku-5-5",
+        ProviderKind::Anthropic => "claude-sonnet-5-5",
+        ProviderKind::Gemini | ProviderKind::Vertex => "gemini-3.8-flash",
         ProviderKind::Ollama => "llama3.2",
         ProviderKind::Demo => "graph",
     }
@@ -178,6 +187,14 @@ pub struct ProviderSettings {
 pub struct ModelSettings {
     /// `OPENAI_API_KEY`, `OPENAI_BASE_URL` (with its `/v1`, with or without a last slash).
     pub openai: ProviderSettings,
+    /// `AZURE_OPENAI_API_KEY`, `AZURE_OPENAI_ENDPOINT` (the resource's address).
+    pub azure: ProviderSettings,
+    /// `OPENROUTER_API_KEY`, `OPENROUTER_BASE_URL` (with its `/v1`).
+    pub openrouter: ProviderSettings,
+    /// `AWS_BEARER_TOKEN_BEDROCK`, `BEDROCK_BASE_URL`.
+    pub bedrock: ProviderSettings,
+    /// `AWS_REGION`, else `AWS_DEFAULT_REGION`, else `us-east-1`.
+    pub bedrock_region: String,
     /// `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL` (without `/v1`, as Anthropic's SDKs read it).
     pub anthropic: ProviderSettings,
     /// `GEMINI_API_KEY`, `GEMINI_BASE_URL` (with its `/v1beta`).
@@ -192,12 +209,14 @@ pub struct ModelSettings {
     pub ollama_host: Option<String>,
     /// `REJOIN_MODEL`: instead of the model of every definition.
     pub model_override: Option<String>,
-    /// `REJOIN_CHAT_MODEL`: for conversations that have no agent. None: that of [`CHAT_MODELS`] whose provider has a key.
+    /// `REJOIN_CHAT_MODEL`: for conversations that have no agent. None: the first of [`CHAT_MODELS`] whose provider has a key.
     pub chat_model: Option<String>,
     /// `REJOIN_DEMO_FALLBACK=1`: a provider without a key is replaced by `demo:graph`. Only `rejoin dev` sets it.
     pub demo_fallback: bool,
     /// `REJOIN_DEMO_WORD_MS`.
     pub demo_word_pause: Duration,
+    /// `REJOIN_PROMPT_CACHE=off` switches it off: agents' prompts are marked for Anthropic's cache.
+    pub prompt_cache: bool,
     /// `REJOIN_MODEL_IDLE_TIMEOUT_MS`.
     pub idle_timeout: Duration,
     /// `REJOIN_MODEL_CONNECT_TIMEOUT_MS`.
@@ -245,6 +264,12 @@ impl ModelSettings {
         };
         Self {
             openai: provider("OPENAI_API_KEY", "OPENAI_BASE_URL"),
+            azure: provider("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT"),
+            openrouter: provider("OPENROUTER_API_KEY", "OPENROUTER_BASE_URL"),
+            bedrock: provider("AWS_BEARER_TOKEN_BEDROCK", "BEDROCK_BASE_URL"),
+            bedrock_region: var("AWS_REGION")
+                .or_else(|| var("AWS_DEFAULT_REGION"))
+                .unwrap_or_else(|| "us-east-1".to_owned()),
             anthropic: provider("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
             gemini: provider("GEMINI_API_KEY", "GEMINI_BASE_URL"),
             vertex: provider("VERTEX_API_KEY", "VERTEX_BASE_URL"),
@@ -254,29 +279,56 @@ impl ModelSettings {
                 .unwrap_or_else(|| "global".to_owned()),
             ollama_host: var("OLLAMA_HOST"),
             model_override: var("REJOIN_MODEL"),
-            chat_model: var("REJOIN_CHAT_MODEL"),
+            chat_model: var("REJOIN_CHAT_MODEL").filter(|name| name != DEFAULT_MODEL),
             demo_fallback: var("REJOIN_DEMO_FALLBACK").is_some_and(|value| value == "1" || value == "true"),
+            prompt_cache: var("REJOIN_PROMPT_CACHE").is_none_or(|value| value != "off" && value != "0"),
             demo_word_pause: millis("REJOIN_DEMO_WORD_MS", DEFAULT_DEMO_WORD_PAUSE),
             idle_timeout: millis("REJOIN_MODEL_IDLE_TIMEOUT_MS", DEFAULT_IDLE_TIMEOUT),
             connect_timeout: millis("REJOIN_MODEL_CONNECT_TIMEOUT_MS", DEFAULT_CONNECT_TIMEOUT),
         }
     }
 
-    /// The model of conversations that have no agent.
+    /// The model of conversations that have no agent, and of definitions that name [`DEFAULT_MODEL`]. Without any key: the first one.
     pub fn chat_model(&self) -> &str {
-        let has_key = |provider| self.missing_variable(provider).is_none();
+        let has_key = |provider| ProviderKind::of(provider).is_some_and(|kind| self.missing_variable(kind).is_none());
         self.chat_model.as_deref().unwrap_or_else(|| {
-            let with_key = CHAT_MODELS.iter().find(|(provider, _)| has_key(*provider));
+            let with_key = CHAT_MODELS.iter().find(|(provider, _)| has_key(provider));
             with_key.unwrap_or(&CHAT_MODELS[0]).1
         })
+    }
+
+    /// Whether a model that its provider no longer serves is gone for this deployment: a server of one's own behind OPENAI_BASE_URL may
+    /// serve any model under any name, whatever OpenAI has retired.
+    pub(super) fn heeds_retirement(&self, provider: ProviderKind) -> bool {
+        match provider {
+            ProviderKind::OpenAi | ProviderKind::OpenAiResponses => self
+                .openai
+                .base_url
+                .as_deref()
+                .is_none_or(|url| url.contains(OPENAI_HOST)),
+            ProviderKind::Azure
+            | ProviderKind::OpenRouter
+            | ProviderKind::Bedrock
+            | ProviderKind::Anthropic
+            | ProviderKind::Gemini
+            | ProviderKind::Vertex
+            | ProviderKind::Ollama
+            | ProviderKind::Demo => true,
+        }
     }
 
     /// The variable that must be set before this provider can be called, if one is missing.
     pub fn missing_variable(&self, provider: ProviderKind) -> Option<&'static str> {
         match provider {
             // A base URL of one's own without a key: many local servers need none.
-            ProviderKind::OpenAi if self.openai.base_url.is_some() => None,
-            ProviderKind::OpenAi => self.openai.key.is_none().then_some("OPENAI_API_KEY"),
+            ProviderKind::OpenAi | ProviderKind::OpenAiResponses if self.openai.base_url.is_some() => None,
+            ProviderKind::OpenAi | ProviderKind::OpenAiResponses => {
+                self.openai.key.is_none().then_some("OPENAI_API_KEY")
+            }
+            ProviderKind::Azure if self.azure.key.is_none() => Some("AZURE_OPENAI_API_KEY"),
+            ProviderKind::Azure => self.azure.base_url.is_none().then_some("AZURE_OPENAI_ENDPOINT"),
+            ProviderKind::OpenRouter => self.openrouter.key.is_none().then_some("OPENROUTER_API_KEY"),
+            ProviderKind::Bedrock => self.bedrock.key.is_none().then_some("AWS_BEARER_TOKEN_BEDROCK"),
             ProviderKind::Anthropic => self.anthropic.key.is_none().then_some("ANTHROPIC_API_KEY"),
             ProviderKind::Gemini => self.gemini.key.is_none().then_some("GEMINI_API_KEY"),
             ProviderKind::Vertex if self.vertex.key.is_none() => Some("VERTEX_API_KEY"),
@@ -324,7 +376,7 @@ mod tests {
             assert!(!error.retryable);
         }
         let error = ModelName::parse("openai:").expect_err("nothing after the colon");
-        assert!(error.message.contains("openai:gpt-4o"), "{}", error.message);
+        assert!(error.message.contains("openai:gpt-6-luna"), "{}", error.message);
     }
 
     #[test]

@@ -1,9 +1,15 @@
 //! From the name in a definition to a provider that is ready to be called.
 //!
 //! The worker makes one [`Models`] at start; the executor resolves per run. A resolved provider is bound to its model:
-//! what [`ModelRequest::model`](super::ModelRequest::model) says no longer matters then.
+//! what [`ModelRequest::model`](super::ModelRequest::model) says no longer matters then. A name whose model is retired is answered by its
+//! successor, and whoever asked is told.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use chrono::NaiveDate;
+use rejoin_shared::agents::ModelChoice;
+use rejoin_shared::models::{self as known, DEFAULT_MODEL};
 
 use super::demo::DemoGraph;
 use super::genai::GenaiModels;
@@ -18,6 +24,27 @@ pub const DEMO_MODEL: &str = "graph";
 pub struct Models {
     settings: Arc<ModelSettings>,
     genai: GenaiModels,
+    /// Retired names that the log has warned of; each is one of the catalogue's.
+    warned: Arc<Mutex<HashSet<String>>>,
+}
+
+/// A model that can be asked.
+#[derive(Clone)]
+pub struct Resolved {
+    /// `provider:model`, as it is asked.
+    pub name: String,
+    pub provider: Arc<dyn Provider>,
+    /// Another model was asked for.
+    pub replaced: Option<Replaced>,
+}
+
+/// A model in whose place another one answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replaced {
+    /// As the definition names it.
+    pub requested: String,
+    /// The day on which its provider ended it. None: it is served, and has no key here.
+    pub retired_on: Option<NaiveDate>,
 }
 
 impl Models {
@@ -26,6 +53,7 @@ impl Models {
         Ok(Self {
             genai: GenaiModels::new(&settings)?,
             settings: Arc::new(settings),
+            warned: Arc::default(),
         })
     }
 
@@ -44,23 +72,37 @@ impl Models {
         })
     }
 
-    /// The provider for a definition's model, or for a conversation without an agent (`None`), with the name that is
-    /// really used: the override, the default and the demo fallback may change it.
-    pub fn resolve(&self, model: Option<&str>) -> Result<(String, Arc<dyn Provider>), ModelError> {
+    /// The model of a definition, with its provider; None: that of conversations without an agent. Retirement, the override, the default
+    /// and the demo fallback may put another one in its place.
+    pub fn resolve(&self, model: Option<&str>) -> Result<Resolved, ModelError> {
+        self.resolve_or(model, false)
+    }
+
+    /// The same for what a definition says of its model.
+    pub fn of_definition(&self, model: Option<&ModelChoice>) -> Result<Resolved, ModelError> {
+        let or_default = model.is_some_and(|model| model.or_default);
+        self.resolve_or(model.map(|model| model.name.as_str()), or_default)
+    }
+
+    fn resolve_or(&self, model: Option<&str>, or_default: bool) -> Result<Resolved, ModelError> {
+        let of_definition = model.map(str::trim).filter(|name| *name != DEFAULT_MODEL);
         let wanted = self
             .settings
             .model_override
             .as_deref()
-            .or(model)
+            .or(of_definition)
             .unwrap_or_else(|| self.settings.chat_model());
-        let mut name = ModelName::parse(wanted)?;
+        let (mut name, retired_on) = self.live(wanted)?;
+        let mut replaced = retired_on.is_some();
         if let Some(variable) = self.settings.missing_variable(name.provider) {
-            if !self.settings.demo_fallback {
-                return Err(key_missing(&name, variable));
-            }
-            let stand_in = self.stand_in()?;
+            let stand_in = match (self.default_of(or_default)?, self.settings.demo_fallback) {
+                (Some(default), _) => default,
+                (None, true) => self.stand_in()?,
+                (None, false) => return Err(key_missing(&name, variable)),
+            };
             tracing::info!(model = %name, variable, %stand_in, "no key for this model: another one answers instead");
             name = stand_in;
+            replaced = true;
         }
         let effective = name.to_string();
         let provider: Arc<dyn Provider> = match name.provider {
@@ -71,19 +113,64 @@ impl Models {
                 )));
             }
             ProviderKind::OpenAi
+            | ProviderKind::OpenAiResponses
+            | ProviderKind::Azure
+            | ProviderKind::OpenRouter
+            | ProviderKind::Bedrock
             | ProviderKind::Anthropic
             | ProviderKind::Gemini
             | ProviderKind::Vertex
             | ProviderKind::Ollama => Arc::new(self.genai.provider(&self.settings, name)?),
         };
-        Ok((effective, provider))
+        Ok(Resolved {
+            name: effective,
+            provider,
+            replaced: replaced.then(|| Replaced {
+                requested: wanted.to_owned(),
+                retired_on,
+            }),
+        })
+    }
+
+    /// The model of plain conversations, for definitions that take it where their own has no key. None: that one has none, either.
+    fn default_of(&self, or_default: bool) -> Result<Option<ModelName>, ModelError> {
+        if !or_default || self.settings.model_override.is_some() {
+            return Ok(None);
+        }
+        let (chat, _) = self.live(self.settings.chat_model())?;
+        Ok(self.settings.missing_variable(chat.provider).is_none().then_some(chat))
+    }
+
+    /// What to ask when this name is wanted, and the day on which its own model was retired.
+    fn live(&self, wanted: &str) -> Result<(ModelName, Option<NaiveDate>), ModelError> {
+        let name = ModelName::parse(wanted)?;
+        if !self.settings.heeds_retirement(name.provider) {
+            return Ok((name, None));
+        }
+        let resolved = known::catalogue().resolve(&name.to_string(), known::today());
+        let Some(retired) = resolved.retired else {
+            return Ok((name, None));
+        };
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if known::catalogue()
+            .find(wanted)
+            .is_some_and(|model| warned.insert(model.name.clone()))
+        {
+            let (retired_on, successor) = (retired.on, retired.successor.as_deref());
+            tracing::warn!(model = wanted, %retired_on, successor, "this model is retired: name another one in its definition");
+        }
+        drop(warned);
+        Ok((ModelName::parse(&resolved.name)?, Some(retired.on)))
     }
 }
 
 fn key_missing(name: &ModelName, variable: &str) -> ModelError {
     let alternative = match name.provider {
-        ProviderKind::OpenAi => " (or OPENAI_BASE_URL for a server that needs no key)",
-        ProviderKind::Anthropic
+        ProviderKind::OpenAi | ProviderKind::OpenAiResponses => " (or OPENAI_BASE_URL for a server that needs no key)",
+        ProviderKind::Azure
+        | ProviderKind::OpenRouter
+        | ProviderKind::Bedrock
+        | ProviderKind::Anthropic
         | ProviderKind::Gemini
         | ProviderKind::Vertex
         | ProviderKind::Ollama

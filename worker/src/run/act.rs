@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use rejoin_shared::events::kinds::Operation;
+use rejoin_shared::models::catalogue;
+use rejoin_shared::runs::Run;
 use rejoin_shared::text::{storable, storable_json};
 use rejoin_shared::tool_calls::CallStatus;
 use rejoin_shared::tools::{SharedTool, ToolContext, ToolError};
@@ -115,23 +117,35 @@ impl Ended {
         }
     }
 
-    /// What the model reads.
-    pub fn content(&self) -> String {
+    /// What the run's model reads.
+    pub fn content(&self, run: &Run) -> String {
+        let max_chars = result_max_chars(run.model.as_deref());
         let text = match (&self.output, &self.error) {
             (_, Some(error)) => format!("Error: {error}"),
             (Some(output), None) => output.to_string(),
             (None, None) => "null".to_owned(),
         };
-        match text.char_indices().nth(RESULT_MAX_CHARS) {
+        match text.char_indices().nth(max_chars) {
             None => text,
             Some((at, _)) => format!(
                 "{}\n[cut: {} of {} characters are shown; narrow the call down or page through the result]",
                 &text[..at],
-                RESULT_MAX_CHARS,
+                max_chars,
                 text.chars().count()
             ),
         }
     }
+}
+
+/// Of a result, as the model reads it [characters]: about a quarter of what a model of the catalogue takes, where that is less.
+fn result_max_chars(model: Option<&str>) -> usize {
+    let known = model
+        .and_then(|model| catalogue().find(model))
+        .and_then(|model| model.context);
+    let quarter = known
+        .and_then(|tokens| usize::try_from(tokens).ok())
+        .unwrap_or(RESULT_MAX_CHARS);
+    quarter.min(RESULT_MAX_CHARS)
 }
 
 /// A call that is on record as running.

@@ -6,10 +6,12 @@ use tracing::warn;
 
 use super::{Execution, Interrupt};
 use crate::models::retry::stream_with_retry;
-use crate::models::{Chunk, Finish, ModelError, ModelRequest, ModelStream, ToolCall, Usage};
+use crate::models::{Chunk, Finish, ModelError, ModelRequest, ModelStream, Reasoning, ToolCall, Usage};
 use crate::publish::StreamEvent;
+use rejoin_shared::events::Kind;
 use rejoin_shared::text::{storable, storable_json};
 use rejoin_shared::tools::SharedTool;
+use serde_json::json;
 
 /// Between the texts of two steps.
 pub const STEP_SEPARATOR: &str = "\n\n";
@@ -19,6 +21,8 @@ pub struct Answer {
     pub text: String,
     pub calls: Vec<ToolCall>,
     pub usage: Usage,
+    /// What the provider wants back with it.
+    pub reasoning: Option<Reasoning>,
 }
 
 pub enum AnswerError {
@@ -39,36 +43,77 @@ fn storable_chunk(chunk: Chunk) -> Chunk {
             name: storable(call.name),
             arguments: storable_json(call.arguments),
         }),
-        Chunk::End { .. } => chunk,
+        Chunk::End {
+            usage,
+            finish,
+            reasoning,
+        } => Chunk::End {
+            usage,
+            finish,
+            reasoning: reasoning.and_then(Reasoning::storable),
+        },
     }
 }
 
 impl Execution {
     /// Asks the model with all that was said so far.
     pub(super) async fn ask(&mut self, tools: &[SharedTool]) -> Result<Answer, AnswerError> {
+        let mut request = ModelRequest {
+            model: self.request.run.model.clone().unwrap_or_default(),
+            system: self.system.clone(),
+            // With their files, for each model that is asked.
+            messages: Vec::new(),
+            tools: tools.iter().map(|tool| tool.spec().clone()).collect(),
+            temperature: self.request.temperature,
+            max_tokens: self.request.max_tokens,
+            effort: self.request.effort,
+            cache_key: Some(self.request.run.log_id.to_string()),
+            output: None,
+        };
+        if let Some(output) = &self.output {
+            output.ask(self.request.models.name(), &mut request);
+        }
         let (signals, limits) = (self.request.signals.clone(), self.request.limits.clone());
-        let (provider, policy) = (self.request.provider.clone(), self.request.services.retry.clone());
         tokio::select! {
             biased;
             interrupt = Self::interrupt(&signals, &limits, true) => Err(AnswerError::Interrupted(interrupt)),
             answer = async {
-                let (messages, held) = self.messages_with_files().await?;
-                let request = ModelRequest {
-                    model: self.request.run.model.clone().unwrap_or_default(),
-                    system: self.system.clone(),
-                    messages,
-                    tools: tools.iter().map(|tool| tool.spec().clone()).collect(),
-                    temperature: self.request.temperature,
-                    max_tokens: self.request.max_tokens,
-                };
-                let opened = stream_with_retry(provider.as_ref(), request, &policy, |retry| {
-                    metrics::counter!("rejoin_model_retries_total").increment(1);
-                    warn!(attempt = retry.attempt, error = %retry.error, "the model call failed; trying again");
-                });
-                let stream = opened.await.map_err(AnswerError::Model)?;
-                drop(held);
+                let stream = self.open(request).await?;
                 self.listen(stream).await
             } => answer,
+        }
+    }
+
+    /// Asks the model, and where it can't answer now, its fallbacks.
+    async fn open(&mut self, request: ModelRequest) -> Result<ModelStream, AnswerError> {
+        loop {
+            let provider = self.request.models.current();
+            let policy = self.request.models.policy(&self.request.services.retry);
+            let (messages, _held) = self.messages_with_files().await?;
+            let request = ModelRequest {
+                messages,
+                ..request.clone()
+            };
+            let opened = stream_with_retry(provider.as_ref(), request, &policy, |retry| {
+                metrics::counter!("rejoin_model_retries_total").increment(1);
+                warn!(attempt = retry.attempt, error = %retry.error, "the model call failed; trying again");
+            });
+            let error = match opened.await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => error,
+            };
+            let Some(change) = self.request.models.fall_back(&error) else {
+                return Err(AnswerError::Model(error));
+            };
+            metrics::counter!("rejoin_model_fallbacks_total").increment(1);
+            warn!(from = %change.from, to = %change.to, %error, "the model can't answer now; asking its fallback");
+            let event = Kind::Telemetry {
+                name: "model_fallback".to_owned(),
+                data: json!({"from": change.from, "to": change.to, "code": error.code, "reason": storable(error.message)}),
+            };
+            self.tell(StreamEvent::Note { event })
+                .await
+                .map_err(|_| AnswerError::LeaseLost)?;
         }
     }
 
@@ -78,10 +123,13 @@ impl Execution {
             text: String::new(),
             calls: Vec::new(),
             usage: Usage::default(),
+            reasoning: None,
         };
         while let Some(chunk) = stream.next().await {
             match storable_chunk(chunk.map_err(AnswerError::Model)?) {
                 Chunk::Text(text) if text.is_empty() => {}
+                // Told when it is known to fit.
+                Chunk::Text(text) if self.output.is_some() => answer.text.push_str(&text),
                 Chunk::Text(text) => {
                     let begins = answer.text.is_empty();
                     answer.text.push_str(&text);
@@ -101,8 +149,13 @@ impl Execution {
                         .map_err(|_| AnswerError::LeaseLost)?;
                 }
                 Chunk::ToolCall(call) => answer.calls.push(call),
-                Chunk::End { usage, finish } => {
+                Chunk::End {
+                    usage,
+                    finish,
+                    reasoning,
+                } => {
                     answer.usage = usage;
+                    answer.reasoning = reasoning;
                     return match finish {
                         Finish::Stop | Finish::ToolCalls | Finish::Length => Ok(answer),
                         Finish::ContentFilter if answer.text.is_empty() => Err(AnswerError::Model(ModelError {

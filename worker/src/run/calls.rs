@@ -132,7 +132,7 @@ impl Execution {
         let mut under_way = Vec::with_capacity(calls.len());
         for (call, tool) in calls.iter().zip(tools) {
             let again = call.status() == CallStatus::Running;
-            under_way.push(match arguments::admit(tool.spec(), &call.input) {
+            under_way.push(match arguments::admit_apart(tool.spec(), &call.input).await {
                 Err(fault) => Err(Ended::refused(fault).announced(again)),
                 Ok(arguments) => {
                     let mut doing = self.doing(call, tool, arguments);
@@ -157,7 +157,7 @@ impl Execution {
             match outcome {
                 Ok(ended) => {
                     self.repeats.ask(&call.tool_name, &call.input);
-                    self.repeats.answered(&ended.content());
+                    self.repeats.answered(&ended.content(&self.request.run));
                     self.record_end(call, &ended).await?;
                 }
                 Err(interrupt) => {
@@ -218,7 +218,7 @@ impl Execution {
                 if may_have_acted && !repeats {
                     Ended::unknown()
                 } else {
-                    match arguments::admit(tool.spec(), &call.input) {
+                    match arguments::admit_apart(tool.spec(), &call.input).await {
                         Err(fault) => Ended::refused(fault).announced(may_have_acted),
                         Ok(arguments) => self.act(&call, tool, arguments, may_have_acted).await?,
                     }
@@ -226,7 +226,7 @@ impl Execution {
             }
         };
         if verdict == Verdict::Go {
-            self.repeats.answered(&ended.content());
+            self.repeats.answered(&ended.content(&self.request.run));
         }
         self.record_end(&call, &ended).await?;
         match verdict {
@@ -379,7 +379,7 @@ impl Execution {
             call_id: call.call_id.clone(),
             tool: call.tool_name.clone(),
             attachments: self.files_of_call(call, ended.output.as_ref()).await?,
-            content: ended.content(),
+            content: ended.content(&self.request.run),
             is_error: ended.error.is_some(),
         };
         let events = match (&ended.output, self.tool(&call.tool_name)) {

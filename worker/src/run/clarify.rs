@@ -5,6 +5,7 @@
 //! a recorded step: a new attempt finds it, and asks nothing twice.
 
 use futures::StreamExt as _;
+use rejoin_shared::agents::ReasoningEffort;
 use rejoin_shared::commands::CLARIFYING;
 use rejoin_shared::contexts::{ContextType, PLAN_TOOL};
 use rejoin_shared::tool_calls;
@@ -91,9 +92,13 @@ impl Execution {
             return Ok(false);
         }
         self.step += 1;
-        self.totals.input_tokens += used.input_tokens;
-        self.totals.output_tokens += used.output_tokens;
-        self.record(String::new(), calls, used, &[], &[]).await?;
+        self.count(&used);
+        let asked = Message::Assistant {
+            text: String::new(),
+            tool_calls: calls,
+            reasoning: None,
+        };
+        self.record(asked, used, &[], &[]).await?;
         Ok(true)
     }
 
@@ -138,13 +143,15 @@ impl Execution {
             messages: vec![Message::user(said)],
             tools: Vec::new(),
             temperature: Some(0.0),
-            max_tokens: None,
+            effort: Some(ReasoningEffort::None),
+            ..ModelRequest::default()
         };
         let (signals, limits) = (&self.request.signals, &self.request.limits);
         let asked = async {
             let mut stream = self
                 .request
-                .provider
+                .models
+                .current()
                 .stream(request)
                 .await
                 .map_err(|error| error.message)?;
@@ -156,7 +163,7 @@ impl Execution {
                     Chunk::Reasoning(_) | Chunk::ToolCall(_) => {}
                 }
             }
-            let analysis = serde_json::from_str(rejoin_shared::tasks::select::json_in(&text));
+            let analysis = serde_json::from_str(rejoin_shared::outputs::json_in(&text));
             Ok((analysis.map_err(|error| error.to_string())?, used))
         };
         tokio::select! {

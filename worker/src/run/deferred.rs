@@ -141,7 +141,7 @@ impl Execution {
 
     async fn conclude(&mut self, call: &ToolCallRow, ended: &Ended) -> Result<(), End> {
         if self.repeats.ask(&call.tool_name, &call.input) == Verdict::Go {
-            self.repeats.answered(&ended.content());
+            self.repeats.answered(&ended.content(&self.request.run));
         }
         self.record_end(call, ended).await
     }
@@ -198,7 +198,7 @@ impl Execution {
             .await
             .map_err(|error| End::database("reading a question", error))?;
         if let Some(question) = asked {
-            return Ok(self.answered(call, &question));
+            return Ok(self.answered(call, &question).await);
         }
         if verdict != Verdict::Go {
             return Ok(Answer::Repeated);
@@ -209,7 +209,7 @@ impl Execution {
                 call.tool_name
             ))));
         };
-        let admitted = match arguments::admit(tool.spec(), &call.input) {
+        let admitted = match arguments::admit_apart(tool.spec(), &call.input).await {
             Ok(admitted) => admitted,
             Err(fault) => return Ok(Answer::Ended(Ended::refused(fault))),
         };
@@ -336,7 +336,7 @@ impl Execution {
     }
 
     /// What came of a question.
-    fn answered(&self, call: &ToolCallRow, question: &Question) -> Answer {
+    async fn answered(&self, call: &ToolCallRow, question: &Question) -> Answer {
         let answer = question.answer.clone().unwrap_or_default();
         match (question.kind.as_str(), question.status.as_str()) {
             (_, "pending") => Answer::Awaited(DeferredWhat::Begun),
@@ -351,7 +351,7 @@ impl Execution {
                     let Some(tool) = self.tool(&call.tool_name) else {
                         return Answer::Ended(Ended::refused(format!("there is no tool {} any more", call.tool_name)));
                     };
-                    match arguments::admit(tool.spec(), input) {
+                    match arguments::admit_apart(tool.spec(), input).await {
                         Ok(admitted) => Answer::Acts(tool, admitted),
                         Err(fault) => Answer::Ended(Ended::refused(fault)),
                     }

@@ -142,9 +142,8 @@ impl Execution {
         if messages.iter().all(|message| message.attachments().is_empty()) {
             return Ok((messages, None));
         }
-        let run = &self.request.run;
-        let reads = Reads::of(run.model.as_deref().unwrap_or_default());
-        if self.step == run.turn_step {
+        let reads = Reads::of(self.request.models.name());
+        if self.step == self.request.run.turn_step {
             let asked = messages.iter().rfind(|message| matches!(message, Message::User { .. }));
             self.check(&reads, asked.map(Message::attachments).unwrap_or_default())?;
         }

@@ -12,7 +12,8 @@ use rejoin_shared::runs::Run;
 use rejoin_shared::tool_calls::{CallStatus, ToolCallRow};
 use rejoin_shared::tools::consoles::READ_CONSOLE;
 use rejoin_shared::tools::registry::Patterns;
-use rejoin_shared::{messages, prompts, query_patterns, run_messages, tool_calls};
+use rejoin_shared::{messages, prompts, query_patterns, run_messages, tokens, tool_calls};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 use tracing::warn;
@@ -20,8 +21,9 @@ use uuid::Uuid;
 
 use super::answer::STEP_SEPARATOR;
 use super::limits::{Repeats, StopReason, Verdict};
+use super::output::REPAIR;
 use super::surroundings;
-use crate::models::{Attached, Message, ToolCall};
+use crate::models::{Attached, Message, ToolCall, Usage};
 use crate::services::Services;
 
 /// The heading of the search results in a plain conversation's prompt.
@@ -94,6 +96,7 @@ pub async fn open(
                     Message::Assistant {
                         text: message.content,
                         tool_calls: Vec::new(),
+                        reasoning: None,
                     },
                 ),
                 _ => {
@@ -116,9 +119,9 @@ pub async fn open(
     };
     opening.messages.push(("user", json!(asked)));
     opening.context = about.and_then(|about| about.turn).map(|mut turn| {
-        let chars = opening.messages.iter().map(|(_, content)| said(content)).sum();
+        let estimated = opening.messages.iter().map(|(_, content)| said(content)).sum();
         let compressed = compressed.as_ref().map(Compression::to_json);
-        turn.usage = contexts::usage(contexts::estimate(chars), compressed.as_ref());
+        turn.usage = contexts::usage(estimated, compressed.as_ref());
         turn
     });
     Ok(opening)
@@ -166,9 +169,9 @@ pub async fn prompt_of_taker(services: &Services, run: &Run, taker: &AgentDefini
     Ok(with_surroundings(services, run, prompt).await?.text)
 }
 
-/// Characters of a stored message.
-fn said(content: &Value) -> usize {
-    content["text"].as_str().map_or(0, |text| text.chars().count())
+/// Tokens of a stored message, about.
+fn said(content: &Value) -> u64 {
+    content["text"].as_str().map_or(0, tokens::estimate)
 }
 
 /// An agent's prompt, with what the project and the user tell all agents, the consoles that are open where it can read them, and queries that
@@ -307,8 +310,9 @@ pub struct Stored {
     pub open_calls: Vec<ToolCallRow>,
     pub step: i32,
     pub repeats: Repeats,
-    pub input_tokens: u64,
-    pub output_tokens: u64,
+    pub usage: Usage,
+    /// None: no step so far had a price.
+    pub cost_usd: Option<f64>,
     pub context_tokens: u64,
     /// Calls of tools in this turn that are over.
     pub calls_made: usize,
@@ -326,8 +330,8 @@ impl Stored {
             open_calls: Vec::new(),
             step: run.step_count,
             repeats: Repeats::default(),
-            input_tokens: run.usage["inputTokens"].as_u64().unwrap_or_default(),
-            output_tokens: run.usage["outputTokens"].as_u64().unwrap_or_default(),
+            usage: Usage::deserialize(&run.usage).unwrap_or_default(),
+            cost_usd: run.usage["costUsd"].as_f64(),
             context_tokens: run.usage["contextTokens"].as_u64().unwrap_or_default(),
             calls_made: 0,
             reply: String::new(),
@@ -341,6 +345,13 @@ impl Stored {
             let message: Message = serde_json::from_value(content)?;
             match &message {
                 // Of this turn: a resumed run's reply begins anew.
+                // An answer as data is the reply, if it is the last one.
+                Message::Assistant { text, tool_calls, .. } if run.output_schema.is_some() => {
+                    if step_number > run.turn_step && tool_calls.is_empty() {
+                        stored.reply.clone_from(text);
+                    }
+                }
+                Message::User { text, .. } if text.starts_with(REPAIR) => stored.reply.clear(),
                 Message::Assistant { text, .. } if step_number > run.turn_step && !text.is_empty() => {
                     if !stored.reply.is_empty() {
                         stored.reply.push_str(STEP_SEPARATOR);

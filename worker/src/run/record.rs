@@ -4,29 +4,34 @@ use rejoin_shared::commands::{AskedCall, RecordStep};
 use rejoin_shared::events::Kind;
 use rejoin_shared::events::writer::LeaseLost;
 use rejoin_shared::ids;
+use rejoin_shared::models::Tokens;
 use rejoin_shared::sabotage::{self, Break};
+use rejoin_shared::tokens::estimate;
 use rejoin_shared::tools::SharedTool;
 use serde_json::{Value, json};
 
+use super::answer::Answer;
 use super::{End, Execution, history};
 use crate::models::{Message, ToolCall, Usage};
 use crate::publish::StreamEvent;
+
+/// Before the models that are no language models.
+const UNCOUNTED: [&str; 2] = ["demo:", "flow:"];
 
 impl Execution {
     /// Stores the step: the assistant's message, its calls as pending, the counters, `usage`.
     pub(super) async fn record(
         &mut self,
-        text: String,
-        calls: Vec<ToolCall>,
+        message: Message,
         used: Usage,
         injected: &[(&'static str, Value)],
         mail: &[i64],
     ) -> Result<(), End> {
-        let ids: Vec<_> = calls.iter().map(|_| ids::new()).collect();
-        let message = Message::Assistant {
-            text,
-            tool_calls: calls.clone(),
+        let calls = match &message {
+            Message::Assistant { tool_calls, .. } => tool_calls.clone(),
+            Message::User { .. } | Message::ToolResult { .. } => Vec::new(),
         };
+        let ids: Vec<_> = calls.iter().map(|_| ids::new()).collect();
         // What was streamed is committed before the step is: `reset` has nothing of it to take back.
         if !sabotage::is(Break::SettleBeforeEvents)
             && let Err(LeaseLost) = self.request.services.writer.flush(&self.request.stream).await
@@ -44,6 +49,7 @@ impl Execution {
             })
             .collect();
         let usage_json = self.usage();
+        let total = self.totals.usage;
         let command = RecordStep {
             run: &self.request.run,
             attempt: self.request.attempt,
@@ -54,18 +60,18 @@ impl Execution {
             assistant: &json!(message),
             calls: &asked,
             usage: Kind::Usage {
-                input_tokens: self.totals.input_tokens,
-                output_tokens: self.totals.output_tokens,
-                total_tokens: self.totals.input_tokens + self.totals.output_tokens,
-                cost_usd: self.cost_usd(),
+                input_tokens: total.input_tokens,
+                output_tokens: total.output_tokens,
+                total_tokens: total.input_tokens + total.output_tokens,
+                cached_tokens: total.cached_tokens,
+                cache_write_tokens: total.cache_write_tokens,
+                reasoning_tokens: total.reasoning_tokens,
+                cost_usd: self.totals.cost_usd,
                 steps: self.step,
             },
             usage_json: &usage_json,
             tokens: used.input_tokens + used.output_tokens,
-            cost_usd: self
-                .request
-                .price
-                .map_or(0.0, |price| price.of(used.input_tokens, used.output_tokens)),
+            cost_usd: self.cost_usd(&used).unwrap_or_default(),
             mail,
             publish: self.request.callback.is_some(),
         };
@@ -78,23 +84,66 @@ impl Execution {
 
     /// The run's usage, as stored and as `done` carries it.
     pub(super) fn usage(&self) -> Value {
+        let total = self.totals.usage;
         let mut usage = json!({
-            "inputTokens": self.totals.input_tokens,
-            "outputTokens": self.totals.output_tokens,
-            "totalTokens": self.totals.input_tokens + self.totals.output_tokens,
+            "inputTokens": total.input_tokens,
+            "outputTokens": total.output_tokens,
+            "totalTokens": total.input_tokens + total.output_tokens,
             "contextTokens": self.totals.context_tokens,
             "steps": self.step,
         });
-        if let Some(cost_usd) = self.cost_usd() {
+        for (name, tokens) in [
+            ("cachedTokens", total.cached_tokens),
+            ("cacheWriteTokens", total.cache_write_tokens),
+            ("reasoningTokens", total.reasoning_tokens),
+        ] {
+            if tokens > 0 {
+                usage[name] = tokens.into();
+            }
+        }
+        if let Some(cost_usd) = self.totals.cost_usd {
             usage["costUsd"] = cost_usd.into();
         }
         usage
     }
 
-    /// Of the run, at today's price.
-    pub(super) fn cost_usd(&self) -> Option<f64> {
-        let price = self.request.price?;
-        Some(price.of(self.totals.input_tokens, self.totals.output_tokens))
+    /// What a model call has used, by its provider; estimated where that tells nothing, so that budgets count all the same. Flows and the
+    /// stand-in use nothing.
+    pub(super) fn used(&self, answer: &Answer) -> Usage {
+        let model = self.request.run.model.as_deref().unwrap_or_default();
+        if answer.usage != Usage::default() || UNCOUNTED.iter().any(|provider| model.starts_with(provider)) {
+            return answer.usage;
+        }
+        let of_calls = |calls: &[ToolCall]| {
+            calls
+                .iter()
+                .map(|call| estimate(&call.arguments.to_string()))
+                .sum::<u64>()
+        };
+        let of_message = |message: &Message| match message {
+            Message::User { text, .. } => estimate(text),
+            Message::Assistant { text, tool_calls, .. } => estimate(text) + of_calls(tool_calls),
+            Message::ToolResult { content, .. } => estimate(content),
+        };
+        Usage {
+            input_tokens: estimate(&self.system) + self.messages.iter().map(of_message).sum::<u64>(),
+            output_tokens: estimate(&answer.text) + of_calls(&answer.calls),
+            ..Usage::default()
+        }
+    }
+
+    /// Adds a model call to what the run has used.
+    pub(super) fn count(&mut self, used: &Usage) {
+        self.totals.usage += *used;
+        if let Some(cost_usd) = self.cost_usd(used) {
+            *self.totals.cost_usd.get_or_insert(0.0) += cost_usd;
+        }
+    }
+
+    /// What one model call cost. None: nobody knows.
+    fn cost_usd(&self, used: &Usage) -> Option<f64> {
+        let price = self.request.models.price()?;
+        Some(price.of(&Tokens::from(*used)))
     }
 
     /// For development: how something was decided.

@@ -89,9 +89,8 @@ impl Execution {
     /// Ok: the run stays. Err: it has ended here.
     async fn hand_over_to(&mut self, call: &ToolCallRow, target: &Target, reason: Option<&str>) -> Result<(), End> {
         let to = &target.definition;
-        let wanted = to.model.as_ref().map(|model| model.name.as_str());
-        let model = match self.request.services.models.resolve(wanted) {
-            Ok((model, _)) => model,
+        let model = match self.request.services.models.of_definition(to.model.as_ref()) {
+            Ok(model) => model.name,
             Err(error) => {
                 let why = format!("{} can't take over: {}", to.name, error.message);
                 return self.record_end(call, &Ended::refused(why)).await;

@@ -114,6 +114,9 @@ pub struct ServerBody {
     pub seen_at: Option<DateTime<Utc>>,
     /// What it said of itself then
     pub server_info: Option<Value>,
+    /// What it offered then and nobody is given, with the reasons: `tool` (null where it is not about one) and `reason`
+    #[schema(value_type = Vec<Object>)]
+    pub left_out: Value,
     /// When it last could not be asked; none since it could
     pub failed_at: Option<DateTime<Utc>>,
     pub failure: Option<String>,
@@ -145,6 +148,7 @@ impl ServerBody {
             product: server.product,
             seen_at: server.seen_at,
             server_info: server.server_info,
+            left_out: server.left_out,
             failed_at: server.failed_at,
             failure: server.failure,
             offered: offered.map(|tools| tools.into_iter().map(OfferedTool::from).collect()),

@@ -189,6 +189,7 @@ pub(super) async fn ask_model(
         first_seq: 0,
         timeout_s: Some(SELECT_TIMEOUT_S),
         task_id: Some(task.id),
+        output_schema: None,
     };
     runs::insert(db, run).await?;
     runs::set_model(&mut *db, id, model).await?;

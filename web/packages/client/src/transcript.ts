@@ -157,8 +157,9 @@ export class Transcript {
         turn.set(seq, { status: event.state.startsWith('waiting') ? 'waiting' : 'running' });
         break;
       case 'usage': {
-        const { inputTokens, outputTokens, totalTokens, costUsd, steps } = event;
-        turn.set(seq, { usage: defined({ inputTokens, outputTokens, totalTokens, costUsd, steps }) as Turn['usage'] });
+        const { inputTokens, outputTokens, totalTokens, cachedTokens, cacheWriteTokens, reasoningTokens, costUsd, steps } = event;
+        const usage = { inputTokens, outputTokens, totalTokens, cachedTokens, cacheWriteTokens, reasoningTokens, costUsd, steps };
+        turn.set(seq, { usage: defined(usage) as Turn['usage'] });
         break;
       }
       case 'handoff':
@@ -178,6 +179,9 @@ export class Transcript {
         break;
       case 'limit':
         turn.set(seq, { limits: [...turn.head.limits, { limit: event.limit, message: event.message }] });
+        break;
+      case 'output':
+        turn.set(seq, { output: event.output });
         break;
       case 'error': {
         const { error, code, retryable } = event;

@@ -132,6 +132,8 @@ export interface Turn {
   readonly questions: readonly Question[];
   readonly citations: readonly unknown[];
   readonly usage?: Usage;
+  /** The answer as data, where `outputSchema` asked for it. */
+  readonly output?: Record<string, unknown>;
   /** Its newest plan. */
   readonly plan?: Plan;
   /** What its calls did to which things: the latest state of each, in the order in which they began. */

@@ -42,6 +42,12 @@ export interface Usage {
   inputTokens: number;
   outputTokens: number;
   totalTokens: number;
+  /** Of the input: read from the provider's prompt cache. */
+  cachedTokens?: number;
+  /** Of the input: written to the provider's prompt cache. */
+  cacheWriteTokens?: number;
+  /** Of the output: spent on reasoning. */
+  reasoningTokens?: number;
   costUsd?: number;
   steps: number;
 }
@@ -67,7 +73,12 @@ export interface MetaEvent extends EventBase {
   type: 'meta';
   conversationId?: string;
   agentDefinitionId?: string;
+  /** The model that answers. */
   model?: string;
+  /** The one that the definition names, where it is another one. */
+  modelRequested?: string;
+  /** The day on which that one was retired by its provider. */
+  modelRetiredOn?: string;
   citations?: unknown[];
   attempt?: number;
 }
@@ -146,6 +157,11 @@ export interface LimitEvent extends EventBase {
   type: 'limit';
   limit: string;
   message: string;
+}
+/** The answer as data, where `outputSchema` asked for it; the message's text is the same as JSON. */
+export interface OutputEvent extends EventBase {
+  type: 'output';
+  output: Record<string, unknown>;
 }
 export interface ErrorEvent extends EventBase {
   type: 'error';
@@ -246,6 +262,8 @@ export interface ContextUsage {
   usagePercent: number;
   tokensRemaining: number;
   status: 'ok' | 'near_limit' | 'over_budget';
+  /** What the model takes in all, where that is known. */
+  modelContextTokens?: number;
 }
 export interface ContextUsageEvent extends EventBase {
   type: 'context_usage';
@@ -347,6 +365,7 @@ export type RunEvent =
   | QuestionAnsweredEvent
   | SubAgentEvent
   | LimitEvent
+  | OutputEvent
   | PlanEvent
   | PlanReviewEvent
   | StepEvent

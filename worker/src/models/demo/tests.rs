@@ -30,11 +30,9 @@ fn graph_tools() -> Vec<ToolSpec> {
 fn request(tools: Vec<ToolSpec>, messages: Vec<Message>) -> ModelRequest {
     ModelRequest {
         model: "demo:graph".to_owned(),
-        system: String::new(),
         messages,
         tools,
-        temperature: None,
-        max_tokens: None,
+        ..ModelRequest::default()
     }
 }
 
@@ -218,6 +216,7 @@ fn results_of_an_earlier_turn_are_not_taken_for_this_ones() {
         Message::Assistant {
             text: "…".to_owned(),
             tool_calls: Vec::new(),
+            reasoning: None,
         },
         user("what needs wget?"),
     ];
@@ -288,6 +287,7 @@ fn call_ids_do_not_repeat_within_a_run() {
             name: "hybrid_search".to_owned(),
             arguments: json!({}),
         }],
+        reasoning: None,
     });
     messages.push(found(&["curl"]));
     let chunks = chunks(&request(graph_tools(), messages));

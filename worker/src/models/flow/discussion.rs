@@ -312,12 +312,9 @@ mod tests {
             ..Flow::default()
         };
         let request = ModelRequest {
-            model: String::new(),
-            system: String::new(),
             messages,
             tools: vec![coordination::spawn_agents().spec().clone()],
-            temperature: None,
-            max_tokens: None,
+            ..ModelRequest::default()
         };
         next(&flow, "Which?", &request).unwrap()
     }

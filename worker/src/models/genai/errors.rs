@@ -13,8 +13,11 @@ use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
+use rejoin_shared::models::{Model, RETIRES_SOON_DAYS, catalogue, today};
+
 use super::super::ModelError;
 use super::super::name::{ModelName, ProviderKind, Secret};
+use super::parameters::{self, Parameter, Parameters};
 
 /// Of a provider's own words, this much is quoted.
 const MAX_QUOTE_CHARS: usize = 300;
@@ -23,9 +26,39 @@ const MIN_SECRET_CHARS: usize = 6;
 /// Causes of causes are followed to this depth.
 const MAX_CAUSE_DEPTH: usize = 8;
 
+/// Words by which providers say that the prompt is longer than the model reads.
+const OVERFLOWS: [&str; 7] = [
+    "context_length_exceeded",
+    "prompt is too long",
+    "maximum context length",
+    "exceeds the maximum number of tokens",
+    "exceed context limit",
+    "context window",
+    "input is too long",
+];
+/// Words by which they say that nothing is answered until somebody pays.
+const QUOTAS: [&str; 4] = [
+    "insufficient_quota",
+    "credit balance is too low",
+    "billing_hard_limit",
+    "billing_not_active",
+];
+/// Words by which they refuse what was asked, not how.
+const REFUSALS: [&str; 5] = [
+    "content_policy",
+    "content_filter",
+    "content management policy",
+    "safety",
+    "prohibited_content",
+];
+
 /// What a message must know of the call.
 pub(super) struct ErrorContext {
     pub(super) name: ModelName,
+    /// The same as text.
+    pub(super) full_name: String,
+    /// What the catalogue has of the model.
+    pub(super) known: Option<&'static Model>,
     pub(super) host: String,
     pub(super) key: Option<Secret>,
 }
@@ -111,7 +144,12 @@ impl ErrorContext {
             format!(": {said}")
         };
         let code = status.as_u16();
+        let lower = body.to_lowercase();
+        let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
         let error = match code {
+            // Not a matter of pace: no repetition helps until somebody pays.
+            400 | 402 | 403 | 429 if says(&QUOTAS) => self.quota(&format!("HTTP {code}{said}")),
+            402 => self.quota(&format!("HTTP {code}{said}")),
             401 | 403 => self.error(
                 "model_key_rejected",
                 format!(
@@ -120,22 +158,19 @@ impl ErrorContext {
                 ),
                 false,
             ),
-            // Not a matter of pace: no repetition helps until somebody pays.
-            429 if body.contains("insufficient_quota") => self.error(
-                "model_rejected",
-                format!("the account's quota is used up (HTTP 429){said}"),
-                false,
-            ),
             429 => self.error(
                 "model_rate_limited",
-                format!("too many requests (HTTP 429){said}"),
+                format!(
+                    "too many requests (HTTP 429){said}. Raise the account's limits, run fewer agents at once, or name \
+                     fallbackModels in the agent's definition"
+                ),
                 true,
             ),
-            404 => self.error(
-                "model_unknown",
-                format!("there is no such model or path (HTTP 404){said}"),
-                false,
-            ),
+            400 | 413 | 422 if says(&OVERFLOWS) => self.overflow(&said),
+            400 | 422 if says(&REFUSALS) => self.refused(&said),
+            404 => self.error("model_unknown", self.gone(&said), false),
+            529 => self.overloaded(code, &said),
+            503 if says(&["overloaded", "high demand", "capacity"]) => self.overloaded(code, &said),
             408 | 409 | 425 | 500.. => self.error("model_unavailable", format!("HTTP {code}{said}"), true),
             _ => self.error(
                 "model_rejected",
@@ -150,6 +185,65 @@ impl ErrorContext {
                 .flatten(),
             ..error
         }
+    }
+
+    /// The parameter that a refusal names, among those that were sent.
+    pub(super) fn refused_parameter(&self, error: &GenaiError, sent: Parameters) -> Option<Parameter> {
+        let error = unboxed(error);
+        parameters::named(error.status()?.as_u16(), body(error), sent)
+    }
+
+    fn quota(&self, what: &str) -> ModelError {
+        self.error(
+            "model_quota_exhausted",
+            format!(
+                "the account's quota or credit is used up ({what}). Add credit at the provider, or choose another model"
+            ),
+            false,
+        )
+    }
+
+    fn overloaded(&self, code: u16, said: &str) -> ModelError {
+        self.error(
+            "model_overloaded",
+            format!("the provider is overloaded (HTTP {code}){said}. Name fallbackModels in the agent's definition to go on with another model"),
+            true,
+        )
+    }
+
+    /// The prompt is too long.
+    fn overflow(&self, said: &str) -> ModelError {
+        let reads = self
+            .known
+            .and_then(|model| model.context)
+            .map_or_else(String::new, |tokens| format!(" It reads {tokens} tokens."));
+        self.error(
+            "model_context_overflow",
+            format!(
+                "the prompt is longer than the model reads{said}.{reads} Begin a new conversation, give the agent fewer tools or \
+                 shorter results, or choose a model that reads more"
+            ),
+            false,
+        )
+    }
+
+    /// The provider's rules forbid an answer.
+    pub(super) fn refused(&self, said: &str) -> ModelError {
+        self.error(
+            "model_refused",
+            format!("the provider refuses to answer this{said}. Put the question in other words, or ask another model"),
+            false,
+        )
+    }
+
+    /// There is no such model (any more).
+    fn gone(&self, said: &str) -> String {
+        let resolved = catalogue().resolve(&self.full_name, today() + chrono::Days::new(RETIRES_SOON_DAYS));
+        let advice = match resolved.retired.and_then(|retired| retired.successor) {
+            Some(successor) => format!(". It is retired, or soon will be: ask `{successor}`"),
+            None => ". `rejoin models` lists the ones that are known".to_owned(),
+        };
+        format!("there is no such model or path (HTTP 404){said}{advice}")
     }
 
     fn transport(&self, error: &(dyn StdError + Send + Sync + 'static)) -> ModelError {
@@ -202,15 +296,20 @@ impl ErrorContext {
             .to_lowercase();
         let has = |words: &[&str]| words.iter().any(|part| word.contains(part));
         let said = self.quote(&provider_message(&body.to_string()));
-        if has(&[
-            "insufficient_quota",
-            "invalid_request",
-            "not_found",
-            "permission",
-            "safety",
-            "blocklist",
-            "prohibited",
-        ]) {
+        let lower = said.to_lowercase();
+        if has(&QUOTAS) {
+            self.quota(&said)
+        } else if has(&OVERFLOWS) || OVERFLOWS.iter().any(|words| lower.contains(words)) {
+            self.overflow(&format!(": {said}"))
+        } else if has(&["safety", "blocklist", "prohibited", "content_filter", "content_policy"]) {
+            self.refused(&format!(": {said}"))
+        } else if has(&["overloaded"]) {
+            self.error(
+                "model_overloaded",
+                format!("the provider became overloaded while answering: {said}"),
+                true,
+            )
+        } else if has(&["invalid_request", "not_found", "permission"]) {
             self.error("model_rejected", format!("the request was refused: {said}"), false)
         } else if has(&["authentication", "invalid_api_key"]) {
             self.error(
@@ -245,9 +344,27 @@ impl ErrorContext {
     }
 }
 
+/// The error that a stream's error wraps.
+fn unboxed(error: &GenaiError) -> &GenaiError {
+    let mut error = error;
+    for _ in 0..MAX_CAUSE_DEPTH {
+        match error {
+            GenaiError::WebStream { error: inner, .. } => match inner.downcast_ref::<GenaiError>() {
+                Some(inner) => error = inner,
+                None => break,
+            },
+            _ => break,
+        }
+    }
+    error
+}
+
 fn key_variable(provider: ProviderKind) -> &'static str {
     match provider {
-        ProviderKind::OpenAi => "OPENAI_API_KEY",
+        ProviderKind::OpenAi | ProviderKind::OpenAiResponses => "OPENAI_API_KEY",
+        ProviderKind::Azure => "AZURE_OPENAI_API_KEY",
+        ProviderKind::OpenRouter => "OPENROUTER_API_KEY",
+        ProviderKind::Bedrock => "AWS_BEARER_TOKEN_BEDROCK",
         ProviderKind::Anthropic => "ANTHROPIC_API_KEY",
         ProviderKind::Gemini => "GEMINI_API_KEY",
         ProviderKind::Vertex => "VERTEX_API_KEY (an access token, which expires)",
@@ -322,6 +439,8 @@ mod tests {
     fn context() -> ErrorContext {
         ErrorContext {
             name: ModelName::parse("openai:gpt-4o").expect("a name"),
+            full_name: "openai:gpt-4o".to_owned(),
+            known: catalogue().find("openai:gpt-4o"),
             host: "127.0.0.1:1".to_owned(),
             key: Some(Secret::new("sk-secret-key")),
         }
@@ -375,18 +494,49 @@ mod tests {
         assert_eq!(status(429, ""), ("model_rate_limited", true));
         assert_eq!(
             status(429, r#"{"error":{"code":"insufficient_quota"}}"#),
-            ("model_rejected", false)
+            ("model_quota_exhausted", false)
+        );
+        assert_eq!(
+            status(400, r#"{"error":{"message":"Your credit balance is too low"}}"#),
+            ("model_quota_exhausted", false)
         );
         assert_eq!(status(500, ""), ("model_unavailable", true));
-        assert_eq!(status(529, ""), ("model_unavailable", true));
+        assert_eq!(status(503, ""), ("model_unavailable", true));
+        assert_eq!(
+            status(503, r#"{"error":{"message":"The model is overloaded."}}"#),
+            ("model_overloaded", true)
+        );
+        assert_eq!(status(529, ""), ("model_overloaded", true));
         assert_eq!(status(400, ""), ("model_rejected", false));
+        assert_eq!(
+            status(
+                400,
+                r#"{"error":{"message":"prompt is too long: 210000 tokens > 200000 maximum"}}"#
+            ),
+            ("model_context_overflow", false)
+        );
+        assert_eq!(
+            status(400, r#"{"error":{"code":"content_policy_violation"}}"#),
+            ("model_refused", false)
+        );
     }
 
     #[test]
-    fn an_overloaded_provider_in_mid_stream_is_unavailable() {
+    fn an_error_says_what_to_do() {
+        let said = |code: u16, body: &str| {
+            let status = StatusCode::from_u16(code).expect("a status");
+            context().status(status, None, body).message
+        };
+        assert!(said(400, r#"{"error":{"code":"context_length_exceeded"}}"#).contains("It reads 128000 tokens"));
+        assert!(said(404, "").contains("ask `openai:"), "{}", said(404, ""));
+        assert!(said(529, "").contains("fallbackModels"));
+    }
+
+    #[test]
+    fn an_overloaded_provider_in_mid_stream_is_told_as_such() {
         let body = serde_json::json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
         let error = context().in_stream(&body);
-        assert_eq!((error.code, error.retryable), ("model_unavailable", true));
+        assert_eq!((error.code, error.retryable), ("model_overloaded", true));
         assert!(error.message.ends_with("Overloaded"), "{}", error.message);
     }
 }

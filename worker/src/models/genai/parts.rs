@@ -3,7 +3,7 @@
 
 use ::genai::chat::{Binary, ChatMessage, ContentPart, MessageContent};
 
-use super::super::Attached;
+use crate::models::Attached;
 
 /// What stands before files that tools have made.
 const OF_TOOLS: &str = "These files came with the results above.";

@@ -1,0 +1,188 @@
+//! `GET /api/models`: the catalogue of models, with what each costs, takes and can do.
+
+use axum::Json;
+use rejoin_shared::models::search::{Search, providers_with_key};
+use rejoin_shared::models::{self, Ability, Model, Price};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::caller::Caller;
+use crate::extract::Params;
+use crate::problem::{Problem, Refused};
+use crate::state::AppState;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(list))
+}
+
+/// Which models to list; all that is given has to fit
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct Wanted {
+    /// The provider: the word before the colon of a name
+    pub provider: Option<String>,
+    /// A part of the name
+    pub q: Option<String>,
+    /// What the model must be able to do, several separated by commas: `tools`, `parallelTools`, `images`, `pdf`, `audio`,
+    /// `structuredOutput`, `reasoning`, `caching`
+    pub can: Option<String>,
+    /// Also models that are no longer served
+    #[serde(default)]
+    pub retired: bool,
+}
+
+/// Dollars for a million tokens
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelPriceBody {
+    pub input_usd: f64,
+    /// Of tokens read from the provider's cache
+    pub cached_usd: f64,
+    /// Of tokens written to the provider's cache
+    pub cache_write_usd: f64,
+    pub output_usd: f64,
+    /// Of all tokens of a call whose prompt is long
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub long_prompt: Option<LongPromptBody>,
+}
+
+/// Dollars for a million tokens of calls with a long prompt
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LongPromptBody {
+    /// A prompt with more tokens than this is long
+    pub above_tokens: u64,
+    pub input_usd: f64,
+    pub cached_usd: f64,
+    pub cache_write_usd: f64,
+    pub output_usd: f64,
+}
+
+impl From<Price> for ModelPriceBody {
+    fn from(price: Price) -> Self {
+        Self {
+            input_usd: price.input_usd,
+            cached_usd: price.cached_usd,
+            cache_write_usd: price.cache_write_usd,
+            output_usd: price.output_usd,
+            long_prompt: price.long.map(|long| LongPromptBody {
+                above_tokens: long.above_tokens,
+                input_usd: long.input_usd,
+                cached_usd: long.cached_usd,
+                cache_write_usd: long.cache_write_usd,
+                output_usd: long.output_usd,
+            }),
+        }
+    }
+}
+
+/// A model of a provider. What nobody knows is left out
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelBody {
+    /// `provider:model`, as a definition's `model.name` takes it
+    pub name: String,
+    /// Other names of it
+    pub aliases: Vec<String>,
+    pub provider: String,
+    /// True: this server has a key of its provider, so that its workers should have one, too. Absent: it has none, and workers may have
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub has_key: Option<bool>,
+    /// Whether conversations without an agent ask it where its provider is the first that has a key
+    pub is_default: bool,
+    /// Today's list price
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price: Option<ModelPriceBody>,
+    /// Tokens that a prompt may have
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_tokens: Option<u64>,
+    /// Tokens that an answer may have
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_output_tokens: Option<u64>,
+    /// What it can do
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub can: Option<Vec<&'static str>>,
+    /// Whether it takes a temperature
+    pub takes_temperature: bool,
+    /// Levels of reasoning effort that it takes
+    pub efforts: Vec<String>,
+    /// The day from which its provider no longer serves it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retires_on: Option<String>,
+    /// Whether that day has come
+    pub is_retired: bool,
+    /// The model that is asked in its place from then on
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub successor: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelList {
+    /// The day on which the catalogue was made
+    pub made: String,
+    /// By name
+    pub items: Vec<ModelBody>,
+}
+
+fn body(model: &Model, with_key: &[&str]) -> ModelBody {
+    let today = models::today();
+    ModelBody {
+        name: model.name.clone(),
+        aliases: model.aliases.clone(),
+        provider: model.provider().to_owned(),
+        has_key: with_key.contains(&model.provider()).then_some(true),
+        is_default: models::CHAT_MODELS.iter().any(|(_, name)| *name == model.name),
+        price: model.price(today).map(ModelPriceBody::from),
+        context_tokens: model.context,
+        max_output_tokens: model.max_output,
+        can: model
+            .abilities()
+            .map(|can| can.iter().map(|ability| ability.as_str()).collect()),
+        takes_temperature: model.accepts_temperature(),
+        efforts: model.efforts.clone(),
+        retires_on: model.retires_on.map(|day| day.to_string()),
+        is_retired: model.is_retired(today),
+        successor: model.successor.clone(),
+    }
+}
+
+fn abilities(can: &str) -> Result<Vec<Ability>, Problem> {
+    let words = can.split(',').map(str::trim).filter(|word| !word.is_empty());
+    let read = words.map(|word| {
+        Ability::parse(word).ok_or_else(|| {
+            let known: Vec<&str> = Ability::ALL.iter().map(|ability| ability.as_str()).collect();
+            let shown: String = word.chars().take(40).collect();
+            let detail = format!("can: there is no ability {shown:?}; there are: {}", known.join(", "));
+            Problem::bad_request("invalid_query", detail)
+        })
+    });
+    read.collect()
+}
+
+/// The models that are known
+///
+/// What each costs, takes and can do, by a list that is part of this version. Models that it does not know can be asked as well.
+#[utoipa::path(get, path = "/api/models", tag = "models", params(Wanted),
+    responses((status = 200, description = "Those that fit", body = ModelList), Refused))]
+async fn list(_: Caller, Params(wanted): Params<Wanted>) -> Result<Json<ModelList>, Problem> {
+    let search = Search {
+        provider: wanted.provider,
+        text: wanted.q,
+        can: abilities(wanted.can.as_deref().unwrap_or_default())?,
+        retired: wanted.retired,
+    };
+    let with_key = providers_with_key(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
+    let catalogue = models::catalogue();
+    let fits = catalogue
+        .all()
+        .iter()
+        .filter(|model| search.fits(model, models::today()));
+    Ok(Json(ModelList {
+        made: catalogue.made.to_string(),
+        items: fits.map(|model| body(model, &with_key)).collect(),
+    }))
+}

@@ -1,0 +1,232 @@
+//! Which agent definitions name a model that is retired, soon will be, or has no price.
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use chrono::NaiveDate;
+use rejoin_shared::agents::ModelChoice;
+use rejoin_shared::models::{self, DEFAULT_MODEL, names};
+use rejoin_shared::prices::{self, ModelPrice};
+use sqlx::types::Json;
+use sqlx::{Connection, PgConnection, Row};
+
+use super::{ANSWER_LIMIT, Check, Finding, good, lacking};
+
+/// Findings that are shown one by one.
+const SHOWN: usize = 20;
+/// Definitions that are looked at, the newest first.
+const LOOKED_AT: i64 = 10_000;
+/// Agents that one finding names.
+const NAMED: usize = 3;
+/// Providers whose models are made of rules, not of a language model.
+const FREE: [&str; 2] = ["demo", "flow"];
+
+/// A model, and who names it.
+#[derive(Debug, Default)]
+struct Named {
+    agents: Vec<String>,
+    /// None of them takes another model in its place.
+    or_default: bool,
+    prices: Vec<ModelPrice>,
+}
+
+/// All findings; none where the database can't be read, which its own check tells.
+pub(super) async fn of_database(url: Option<&str>) -> Vec<Finding> {
+    let Some(url) = url else { return Vec::new() };
+    let read = tokio::time::timeout(ANSWER_LIMIT, async {
+        let mut connection = PgConnection::connect(url).await?;
+        let named = read(&mut connection).await?;
+        connection.close().await?;
+        anyhow::Ok(named)
+    });
+    match read.await {
+        Ok(Ok(named)) => findings(named, models::today()),
+        Ok(Err(_)) | Err(_) => Vec::new(),
+    }
+}
+
+/// By project and model.
+async fn read(connection: &mut PgConnection) -> Result<BTreeMap<(String, String), Named>> {
+    let rows = sqlx::query(
+        "select d.project_id::text, p.name, d.name, d.model
+         from kb.agent_definitions d join kb.projects p on p.id = d.project_id
+         where d.model is not null and d.flow_type = 'single'
+         order by d.id desc limit $1",
+    )
+    .bind(LOOKED_AT)
+    .fetch_all(&mut *connection)
+    .await?;
+    let mut all: BTreeMap<(String, String), Named> = BTreeMap::new();
+    for row in rows {
+        let (project, title, agent): (String, String, String) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        let Json(model): Json<ModelChoice> = row.try_get(3)?;
+        let named = all.entry((project, model.name)).or_default();
+        named.agents.push(format!("{agent} ({title})"));
+        named.or_default |= model.or_default;
+    }
+    let own = sqlx::query("select project_id::text, model, input_usd, output_usd from kb.model_prices")
+        .fetch_all(connection)
+        .await?;
+    for row in own {
+        let project: String = row.try_get(0)?;
+        let price = ModelPrice {
+            model: row.try_get(1)?,
+            input_usd: row.try_get(2)?,
+            output_usd: row.try_get(3)?,
+        };
+        for (_, named) in all.iter_mut().filter(|((of, _), _)| *of == project) {
+            named.prices.push(price.clone());
+        }
+    }
+    Ok(all)
+}
+
+fn findings(all: BTreeMap<(String, String), Named>, today: NaiveDate) -> Vec<Finding> {
+    let looked_at = all.len();
+    let mut findings: Vec<Finding> = all
+        .into_iter()
+        .filter_map(|((_, model), named)| of_model(&model, &named, today))
+        .collect();
+    let found = findings.len();
+    if found > SHOWN {
+        findings.truncate(SHOWN);
+        let todo = "mend the definitions above, and run this again";
+        findings.push(lacking(
+            Check::Models,
+            false,
+            format!("and {} more like these", found - SHOWN),
+            todo,
+        ));
+    }
+    if found == 0 && looked_at > 0 {
+        findings.push(good(
+            Check::Models,
+            "the models of all agent definitions are served, and have a price",
+        ));
+    }
+    findings
+}
+
+/// None: nothing is to be said of it.
+fn of_model(name: &str, named: &Named, today: NaiveDate) -> Option<Finding> {
+    let full = names::full(name).map_or_else(|| name.to_owned(), std::borrow::Cow::into_owned);
+    let is_free = FREE.iter().any(|provider| full.split(':').next() == Some(provider));
+    if name.trim() == DEFAULT_MODEL || is_free {
+        return None;
+    }
+    let who = who(&named.agents);
+    let catalogue = models::catalogue();
+    let resolved = catalogue.resolve(name, today);
+    let note = |found: String, todo: String| Some(lacking(Check::Models, false, found, todo));
+    if let Some(retired) = &resolved.retired {
+        let found = format!(
+            "{who} names the model {name}, which its provider ended on {}",
+            retired.on
+        );
+        return match &retired.successor {
+            Some(successor) if named.or_default => {
+                let found = format!("{found}: {successor} answers, or the model of plain conversations");
+                Some(good(Check::Models, found))
+            }
+            Some(successor) => note(
+                format!("{found}: {successor} answers"),
+                format!("name {successor}, or {DEFAULT_MODEL}, in the definition"),
+            ),
+            None => note(
+                format!("{found}, and its runs fail"),
+                format!("name another model (`rejoin models`), or {DEFAULT_MODEL}, in the definition"),
+            ),
+        };
+    }
+    if let Some(model) = catalogue.find(name).filter(|model| model.retires_soon(today)) {
+        let day = model.retires_on.map(|day| day.to_string()).unwrap_or_default();
+        let next = model.successor.as_deref().unwrap_or("another one of `rejoin models`");
+        return note(
+            format!("{who} names the model {name}, which its provider ends on {day}"),
+            format!("try {next} before that day"),
+        );
+    }
+    if prices::of(&named.prices, &full, today).is_none() {
+        return note(
+            format!("{who} names the model {name}, which has no price: budgets in dollars do not count it"),
+            format!("rejoin prices set '{full}' --input USD --output USD (for a million tokens)"),
+        );
+    }
+    None
+}
+
+fn who(agents: &[String]) -> String {
+    let mut said = agents.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    if agents.len() > NAMED {
+        let _ = write!(said, " and {} more", agents.len() - NAMED);
+    }
+    match agents {
+        [_] => format!("the agent {said}"),
+        _ => format!("each of the agents {said}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Verdict;
+    use super::*;
+
+    fn say(model: &str, or_default: bool, prices: Vec<ModelPrice>) -> Option<Finding> {
+        let named = Named {
+            agents: vec!["helper (demo)".to_owned()],
+            or_default,
+            prices,
+        };
+        of_model(model, &named, "2026-11-24".parse().unwrap())
+    }
+
+    #[test]
+    fn a_retired_model_is_named_with_what_answers_and_what_to_write() {
+        let found = say("gemini-2.0-flash", false, Vec::new()).unwrap();
+        assert_eq!(found.verdict, Verdict::Note);
+        assert!(
+            found.found.contains("2026-06-01: gemini:gemini-3.8-flash answers"),
+            "{found:?}"
+        );
+        assert!(found.todo.unwrap().contains("name gemini:gemini-3.8-flash"));
+        // The default agent names it on purpose.
+        assert_eq!(
+            say("gemini-2.0-flash", true, Vec::new()).unwrap().verdict,
+            Verdict::Good
+        );
+    }
+
+    #[test]
+    fn a_model_that_soon_ends_and_one_without_a_price_are_named_and_others_are_not() {
+        let soon = say("gpt-4o-mini", false, Vec::new()).unwrap();
+        assert!(soon.found.contains("ends on 2027-01-14"), "{soon:?}");
+        let unpriced = say("openai:my-own", false, Vec::new()).unwrap();
+        assert!(unpriced.todo.unwrap().contains("rejoin prices set 'openai:my-own'"));
+        let own = vec![ModelPrice {
+            model: "openai:my-*".to_owned(),
+            input_usd: 0.0,
+            output_usd: 0.0,
+        }];
+        assert!(say("openai:my-own", false, own).is_none());
+        for fine in ["gpt-6-luna", DEFAULT_MODEL, "demo:graph", "ollama:llama3.2"] {
+            assert!(say(fine, false, Vec::new()).is_none(), "{fine}");
+        }
+    }
+
+    #[test]
+    fn many_findings_are_counted_and_none_is_said_to_be_good() {
+        let today = "2026-11-24".parse().unwrap();
+        let named = || Named {
+            agents: (0..5).map(|n| format!("a{n} (p)")).collect(),
+            ..Named::default()
+        };
+        let many = (0..30).map(|n| (("p".to_owned(), format!("openai:own-{n}")), named()));
+        let said = findings(many.collect(), today);
+        assert_eq!(said.len(), SHOWN + 1);
+        assert!(said[0].found.contains("a2 (p) and 2 more"), "{:?}", said[0]);
+        assert!(said[SHOWN].found.contains("10 more"));
+        let fine = [(("p".to_owned(), "gpt-6-luna".to_owned()), named())];
+        assert_eq!(findings(fine.into_iter().collect(), today)[0].verdict, Verdict::Good);
+        assert!(findings(BTreeMap::new(), today).is_empty());
+    }
+}

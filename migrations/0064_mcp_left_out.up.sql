@@ -1,0 +1,4 @@
+-- What an MCP server offered when it was last asked, and nobody is given (docs/MCP.md).
+
+-- Tools and pages of its list that were left out, each with the reason: [{"tool": null | text, "reason": text}].
+alter table kb.project_mcp_servers add column left_out jsonb not null default '[]';

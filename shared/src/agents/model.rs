@@ -1,0 +1,109 @@
+//! The model that a definition asks for, and how.
+
+use serde::{Deserialize, Serialize};
+
+/// Models that may answer in the place of a definition's own.
+const FALLBACKS_MAX: usize = 5;
+
+/// The model of a definition.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ModelChoice {
+    /// `provider:model`, a bare well-known name, or `default`: the model of plain conversations.
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// Maximum length of one answer, reasoning included [tokens].
+    #[serde(
+        default,
+        alias = "max_tokens",
+        alias = "maxOutputTokens",
+        alias = "max_output_tokens",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub max_tokens: Option<u32>,
+    /// None: as the provider sets it.
+    #[serde(default, alias = "reasoning_effort", skip_serializing_if = "Option::is_none")]
+    pub reasoning_effort: Option<ReasoningEffort>,
+    /// Asked in this order when the model can't answer now: it is overloaded, limits our requests, or fails before its first word.
+    #[serde(default, alias = "fallback_models", skip_serializing_if = "Vec::is_empty")]
+    pub fallback_models: Vec<String>,
+    /// Where the model's provider has no key, the model of plain conversations answers in its place.
+    #[serde(default, alias = "or_default", skip_serializing_if = "std::ops::Not::not")]
+    pub or_default: bool,
+}
+
+impl ModelChoice {
+    /// A model with everything else as its provider sets it.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            temperature: None,
+            max_tokens: None,
+            reasoning_effort: None,
+            fallback_models: Vec::new(),
+            or_default: false,
+        }
+    }
+
+    /// Err: what is wrong, for whoever wrote it.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.name.trim().is_empty() {
+            return Err("model.name must not be empty".to_owned());
+        }
+        if self
+            .temperature
+            .is_some_and(|temperature| !(0.0..=2.0).contains(&temperature))
+        {
+            return Err("model.temperature must be between 0 and 2".to_owned());
+        }
+        if self.max_tokens == Some(0) {
+            return Err("model.maxTokens must be greater than 0".to_owned());
+        }
+        if self.fallback_models.len() > FALLBACKS_MAX || self.fallback_models.iter().any(|name| name.trim().is_empty())
+        {
+            return Err(format!(
+                "model.fallbackModels must be at most {FALLBACKS_MAX} names, none of them empty"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// How hard a model reasons before it answers. A model that lacks a level is asked for the next lower one that it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReasoningEffort {
+    None,
+    Minimal,
+    Low,
+    Medium,
+    High,
+    XHigh,
+    Max,
+}
+
+impl ReasoningEffort {
+    pub const ALL: [Self; 7] = [
+        Self::None,
+        Self::Minimal,
+        Self::Low,
+        Self::Medium,
+        Self::High,
+        Self::XHigh,
+        Self::Max,
+    ];
+
+    /// As definitions and providers write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Minimal => "minimal",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::XHigh => "xhigh",
+            Self::Max => "max",
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! How many checks a value takes by a schema, counted before they are made. Called by `schemas`.
+//!
+//! Invariants: what is counted is never less than what a validator without a memory of what it has checked does; counting takes no more
+//! steps than it may count.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use super::outline::{COMPARED, Node, Outline};
+
+/// Checks of a value and all its parts.
+const CHECKS: u64 = 1_000_000;
+/// Checks one within the other: each takes space on the stack.
+const DEPTH: usize = 400;
+
+/// How many checks a value takes, counted generously.
+///
+/// # Errors
+/// Too many: in words for whoever sent the value.
+pub(super) fn of(outline: &Outline, value: &Value) -> Result<u64, String> {
+    let mut count = Count {
+        outline,
+        known: HashMap::new(),
+        steps: 0,
+    };
+    let checks = count.checks(0, value, 0)?;
+    match checks <= CHECKS {
+        true => Ok(checks),
+        false => Err(too_many()),
+    }
+}
+
+fn too_many() -> String {
+    format!("checking it by the schema takes more than {CHECKS} steps: send less, or less nested")
+}
+
+/// Checks of the value alone.
+fn alone(node: &Node, value: &Value) -> u64 {
+    let compared = match value {
+        Value::String(text) => searched(node.pattern, text),
+        Value::Array(items) => items.len() as u64 / COMPARED,
+        _ => 0,
+    };
+    node.own.saturating_add(compared)
+}
+
+/// Checks in whose time a text is searched by a pattern of so many states.
+fn searched(states: u64, text: &str) -> u64 {
+    match states {
+        0 => 0,
+        states => 1 + states.saturating_mul(text.len() as u64) / COMPARED,
+    }
+}
+
+/// Counts the checks of one value.
+struct Count<'a> {
+    outline: &'a Outline,
+    /// By node and part of the value.
+    known: HashMap<(usize, *const Value), u64>,
+    steps: u64,
+}
+
+impl Count<'_> {
+    fn checks(&mut self, index: usize, value: &Value, depth: usize) -> Result<u64, String> {
+        self.steps += 1;
+        if self.steps > CHECKS {
+            return Err(too_many());
+        }
+        if depth > DEPTH {
+            return Err("it is nested too deep for the schema: send it less nested".to_owned());
+        }
+        let node = &self.outline.nodes[index];
+        let mut checks = alone(node, value);
+        if node.is_leaf() {
+            return Ok(checks);
+        }
+        let key = (index, std::ptr::from_ref(value));
+        if let Some(known) = self.known.get(&key) {
+            return Ok(*known);
+        }
+        for target in &node.same {
+            let below = self.checks(*target, value, depth + 1)?;
+            checks = checks.saturating_add(below.saturating_mul(node.times()));
+        }
+        match value {
+            Value::Object(fields) => checks = checks.saturating_add(self.fields(node, fields, depth + 1)?),
+            Value::Array(items) => {
+                for (place, item) in items.iter().enumerate() {
+                    let placed = match node.first.get(place) {
+                        Some(first) => std::slice::from_ref(first),
+                        None => &node.rest,
+                    };
+                    for target in placed.iter().chain(&node.items) {
+                        checks = checks.saturating_add(self.checks(*target, item, depth + 1)?);
+                    }
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+        self.known.insert(key, checks);
+        Ok(checks)
+    }
+
+    fn fields(&mut self, node: &Node, fields: &Map<String, Value>, depth: usize) -> Result<u64, String> {
+        let mut checks = 0_u64;
+        for (name, field) in fields {
+            for (states, target) in &node.patterned {
+                let below = self.checks(*target, field, depth)?;
+                checks = checks.saturating_add(searched(*states, name)).saturating_add(below);
+            }
+            let named = match node.properties.get(name) {
+                Some(named) => std::slice::from_ref(named),
+                None => &node.others,
+            };
+            for target in named {
+                checks = checks.saturating_add(self.checks(*target, field, depth)?);
+            }
+            if !node.names.is_empty() {
+                let name = Value::String(name.clone());
+                for target in &node.names {
+                    checks = checks.saturating_add(self.name(*target, &name)?);
+                }
+            }
+        }
+        Ok(checks)
+    }
+
+    /// Checks of a property's name. They are not remembered: the text is nowhere else.
+    fn name(&mut self, index: usize, name: &Value) -> Result<u64, String> {
+        self.steps += 1;
+        if self.steps > CHECKS {
+            return Err(too_many());
+        }
+        let node = &self.outline.nodes[index];
+        let mut checks = alone(node, name);
+        for target in &node.same {
+            let below = self.name(*target, name)?;
+            checks = checks.saturating_add(below.saturating_mul(node.times()));
+        }
+        Ok(checks)
+    }
+}

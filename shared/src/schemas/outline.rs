@@ -1,0 +1,405 @@
+//! What a JSON Schema consists of: its subschemas, which of them look at the same value, which at a part of it. By that it is known what
+//! holding a value against it costs before it is done (`checks`). Called by `schemas`.
+//!
+//! The unit is one check: a subschema that looks at one value. References make schemas small and checks many: where each of twenty
+//! definitions names the next one twice, the last one is checked a million times. A schema that multiplies so by itself is refused, and one
+//! that does so together with the value (each level of a tree held against two alternatives) refuses the value.
+//!
+//! Invariant: of a schema that is read here, one value takes a bounded number of checks, and no way through it is long.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde_json::Value;
+
+/// Size of a schema, in bytes.
+const SCHEMA_BYTES: usize = 512 * 1024;
+/// Levels within each other of a schema's JSON.
+const SCHEMA_DEPTH: usize = 100;
+/// Subschemas.
+const SUBSCHEMAS: usize = 10_000;
+/// Different patterns.
+const PATTERNS: usize = 100;
+/// Size of a pattern, in bytes.
+const PATTERN_BYTES: usize = 2_000;
+/// Subschemas that look at the same value one within the other.
+const CHAIN: u64 = 100;
+/// Subschemas that lead to each other: each takes space on the stack when they are compiled.
+const WAY: usize = 1_000;
+/// Checks of one value, those of its parts not counted.
+const CHECKS_OF_ONE: u64 = 10_000;
+/// What `unevaluated…` costs: what was evaluated is found out by checking again.
+const TIMES_UNEVALUATED: u64 = 3;
+/// Bytes of literals (`enum`, `const`) and states of a pattern that are compared in the time of one check.
+pub(super) const COMPARED: u64 = 64;
+
+/// A subschema.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    /// Checks of its own: itself, and the literals that it compares with.
+    pub(super) own: u64,
+    /// Estimated states of its pattern.
+    pub(super) pattern: u64,
+    /// What it looks for is found by checking again.
+    pub(super) is_unevaluated: bool,
+    /// Those that look at the same value.
+    pub(super) same: Vec<usize>,
+    pub(super) properties: BTreeMap<String, usize>,
+    /// By patterns, with the states of each.
+    pub(super) patterned: Vec<(u64, usize)>,
+    /// Of properties that are not named.
+    pub(super) others: Vec<usize>,
+    pub(super) names: Vec<usize>,
+    /// Of the first items, one by one.
+    pub(super) first: Vec<usize>,
+    /// Of the items after those.
+    pub(super) rest: Vec<usize>,
+    /// Of all items.
+    pub(super) items: Vec<usize>,
+}
+
+/// The subschemas that can be reached from a schema, which is the first.
+#[derive(Debug)]
+pub(super) struct Outline {
+    pub(super) nodes: Vec<Node>,
+    /// How many different patterns there are.
+    pub(super) patterns: usize,
+}
+
+impl Outline {
+    /// # Errors
+    /// Why holding something against it may cost too much, in words.
+    pub(super) fn of(schema: &Value) -> Result<Self, String> {
+        let patterns = measure(schema)?;
+        let mut reader = Reader {
+            root: schema,
+            known: HashMap::new(),
+            open: Vec::new(),
+            nodes: Vec::new(),
+        };
+        reader.node(schema)?;
+        while let Some((index, schema)) = reader.open.pop() {
+            let node = reader.read(schema)?;
+            reader.nodes[index] = node;
+        }
+        bound(&reader.nodes)?;
+        Ok(Self {
+            nodes: reader.nodes,
+            patterns,
+        })
+    }
+}
+
+/// Refuses what is too large to be looked at, and counts the patterns.
+fn measure(schema: &Value) -> Result<usize, String> {
+    let bytes = schema.to_string().len();
+    if bytes > SCHEMA_BYTES {
+        return Err(format!("the schema has {bytes} bytes; the limit is {SCHEMA_BYTES}"));
+    }
+    // References would lead to other places then. In the oldest draft that is taken it has another name.
+    let draft = schema["$schema"].as_str().unwrap_or_default();
+    let id = if draft.contains("draft-04") { "id" } else { "$id" };
+    let mut patterns = BTreeSet::new();
+    let mut open = vec![(schema, 1)];
+    while let Some((value, depth)) = open.pop() {
+        if depth > SCHEMA_DEPTH {
+            return Err(format!("the schema is nested deeper than {SCHEMA_DEPTH} levels"));
+        }
+        match value {
+            Value::Object(fields) => {
+                if depth > 1 && fields.get(id).is_some_and(Value::is_string) {
+                    return Err("a part of the schema has an id of its own, which is not taken".to_owned());
+                }
+                patterns.extend(fields.get("pattern").and_then(Value::as_str));
+                if let Some(Value::Object(patterned)) = fields.get("patternProperties") {
+                    patterns.extend(patterned.keys().map(String::as_str));
+                }
+                open.extend(fields.values().map(|field| (field, depth + 1)));
+            }
+            Value::Array(items) => open.extend(items.iter().map(|item| (item, depth + 1))),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    if patterns.len() > PATTERNS {
+        let count = patterns.len();
+        return Err(format!("the schema has {count} patterns; the limit is {PATTERNS}"));
+    }
+    match patterns.iter().map(|pattern| pattern.len()).max() {
+        Some(bytes) if bytes > PATTERN_BYTES => Err(format!(
+            "a pattern of the schema has {bytes} bytes; the limit is {PATTERN_BYTES}"
+        )),
+        Some(_) | None => Ok(patterns.len()),
+    }
+}
+
+/// Finds the nodes of a schema.
+struct Reader<'a> {
+    root: &'a Value,
+    /// By their addresses, which stay: nothing of the schema moves meanwhile.
+    known: HashMap<*const Value, usize>,
+    /// Not read yet.
+    open: Vec<(usize, &'a Value)>,
+    nodes: Vec<Node>,
+}
+
+impl<'a> Reader<'a> {
+    fn node(&mut self, schema: &'a Value) -> Result<usize, String> {
+        let address: *const Value = schema;
+        if let Some(index) = self.known.get(&address) {
+            return Ok(*index);
+        }
+        let index = self.nodes.len();
+        if index >= SUBSCHEMAS {
+            return Err(format!("the schema has more than {SUBSCHEMAS} parts"));
+        }
+        self.nodes.push(Node::default());
+        self.known.insert(address, index);
+        self.open.push((index, schema));
+        Ok(index)
+    }
+
+    fn read(&mut self, schema: &'a Value) -> Result<Node, String> {
+        let mut node = Node {
+            own: 1,
+            ..Node::default()
+        };
+        // `true` and `false` are schemas, too.
+        let Value::Object(fields) = schema else {
+            return Ok(node);
+        };
+        for (keyword, value) in fields {
+            match (keyword.as_str(), value) {
+                ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) => {
+                    node.same.push(self.referred(reference)?);
+                }
+                ("allOf" | "anyOf" | "oneOf", Value::Array(schemas)) => self.all(schemas, &mut node.same)?,
+                ("not" | "if" | "then" | "else", schema) => node.same.push(self.node(schema)?),
+                ("dependentSchemas" | "dependencies", Value::Object(schemas)) => {
+                    // Lists of names stand among the older ones.
+                    let schemas = schemas.values().filter(|schema| !schema.is_array());
+                    self.all(schemas, &mut node.same)?;
+                }
+                ("properties", Value::Object(properties)) => {
+                    for (name, schema) in properties {
+                        node.properties.insert(name.clone(), self.node(schema)?);
+                    }
+                }
+                ("patternProperties", Value::Object(properties)) => {
+                    for (pattern, schema) in properties {
+                        node.patterned.push((states(pattern), self.node(schema)?));
+                    }
+                }
+                ("additionalProperties", schema) => node.others.push(self.node(schema)?),
+                ("unevaluatedProperties", schema) => {
+                    node.is_unevaluated = true;
+                    node.others.push(self.node(schema)?);
+                }
+                ("propertyNames", schema) => node.names.push(self.node(schema)?),
+                ("prefixItems" | "items", Value::Array(schemas)) => self.all(schemas, &mut node.first)?,
+                ("items" | "additionalItems", schema) => node.rest.push(self.node(schema)?),
+                ("unevaluatedItems", schema) => {
+                    node.is_unevaluated = true;
+                    node.rest.push(self.node(schema)?);
+                }
+                ("contains", schema) => node.items.push(self.node(schema)?),
+                ("enum" | "const" | "required" | "dependentRequired", literals) => {
+                    node.own += literals.to_string().len() as u64 / COMPARED;
+                }
+                ("pattern", Value::String(pattern)) => node.pattern = states(pattern),
+                _ => {}
+            }
+        }
+        Ok(node)
+    }
+
+    fn all(&mut self, schemas: impl IntoIterator<Item = &'a Value>, to: &mut Vec<usize>) -> Result<(), String> {
+        for schema in schemas {
+            to.push(self.node(schema)?);
+        }
+        Ok(())
+    }
+
+    /// The node that a reference of the form `#/…` leads to.
+    fn referred(&mut self, reference: &str) -> Result<usize, String> {
+        let id = self.root.get("$id").and_then(Value::as_str).unwrap_or_default();
+        let local = match id {
+            "" => reference,
+            id => reference.strip_prefix(id.trim_end_matches('#')).unwrap_or(reference),
+        };
+        let told: String = reference.chars().take(100).collect();
+        let pointer = local
+            .strip_prefix('#')
+            .or_else(|| local.is_empty().then_some(""))
+            .filter(|pointer| pointer.is_empty() || pointer.starts_with('/'))
+            .ok_or_else(|| format!("the reference {told:?} is not of the form #/…"))?;
+        let target = self.root.pointer(&decoded(pointer));
+        let target = target.ok_or_else(|| format!("the reference {told:?} leads nowhere"))?;
+        self.node(target)
+    }
+}
+
+/// A fragment without its percent-encoding.
+fn decoded(fragment: &str) -> Cow<'_, str> {
+    if !fragment.contains('%') {
+        return Cow::Borrowed(fragment);
+    }
+    let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
+    let bytes = fragment.as_bytes();
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        match (bytes[at], digit(bytes.get(at + 1)), digit(bytes.get(at + 2))) {
+            (b'%', Some(high), Some(low)) => {
+                plain.push((high * 16 + low) as u8);
+                at += 3;
+            }
+            (byte, ..) => {
+                plain.push(byte);
+                at += 1;
+            }
+        }
+    }
+    Cow::Owned(String::from_utf8_lossy(&plain).into_owned())
+}
+
+/// The states of a pattern as it is compiled, estimated: its characters, those of classes of Unicode more, times all its counted repetitions.
+fn states(pattern: &str) -> u64 {
+    let mut states = 0_u64;
+    let mut times = 1_u64;
+    let mut characters = pattern.chars().peekable();
+    while let Some(character) = characters.next() {
+        states += match character {
+            '\\' if matches!(characters.peek(), Some('p' | 'P')) => 400,
+            '.' | '^' => 8,
+            _ => 1,
+        };
+        if character == '{' {
+            let inside: String = characters
+                .clone()
+                .take_while(|inside| *inside != '}')
+                .take(20)
+                .collect();
+            let most = inside
+                .split(',')
+                .filter_map(|number| number.trim().parse::<u64>().ok())
+                .max();
+            times = times.saturating_mul(most.unwrap_or(1).max(1));
+        }
+    }
+    // A larger one is not compiled.
+    states
+        .saturating_mul(times)
+        .min(super::PATTERN_COMPILED_BYTES as u64 / 16)
+}
+
+/// Refuses what checks one value without end, in too long a chain or too often, and what leads too far.
+fn bound(nodes: &[Node]) -> Result<(), String> {
+    let order = leaves_first(nodes, |node| node.same.clone());
+    if order.len() < nodes.len() {
+        return Err("the schema refers to itself without end".to_owned());
+    }
+    let (mut checks, mut chain) = (vec![0_u64; nodes.len()], vec![0_u64; nodes.len()]);
+    for index in order {
+        let node = &nodes[index];
+        let below = node
+            .same
+            .iter()
+            .fold(0_u64, |sum, target| sum.saturating_add(checks[*target]));
+        checks[index] = node.own.saturating_add(below.saturating_mul(node.times()));
+        chain[index] = 1 + node.same.iter().map(|target| chain[*target]).max().unwrap_or(0);
+        if chain[index] > CHAIN {
+            return Err(format!(
+                "more than {CHAIN} parts of the schema follow each other for one value"
+            ));
+        }
+        if checks[index] > CHECKS_OF_ONE {
+            return Err(format!(
+                "one value would be checked more than {CHECKS_OF_ONE} times: the schema's references or alternatives multiply"
+            ));
+        }
+    }
+    // No way through the schema is longer than the longest one without circles and all that lead into circles.
+    let order = leaves_first(nodes, Node::targets);
+    let mut way = vec![0_usize; nodes.len()];
+    let in_circles = nodes.len() - order.len();
+    for index in order {
+        way[index] = 1 + nodes[index]
+            .targets()
+            .into_iter()
+            .map(|target| way[target])
+            .max()
+            .unwrap_or(0);
+    }
+    let longest = in_circles + way.into_iter().max().unwrap_or(0);
+    match longest > WAY {
+        true => Err(format!(
+            "the schema leads through {longest} parts one after the other; the limit is {WAY}"
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Each node after those that it leads to; without those that lead into circles.
+fn leaves_first(nodes: &[Node], targets: impl Fn(&Node) -> Vec<usize>) -> Vec<usize> {
+    let mut waits = vec![0_usize; nodes.len()];
+    let mut asked_by = vec![Vec::new(); nodes.len()];
+    for (index, node) in nodes.iter().enumerate() {
+        for target in targets(node) {
+            waits[index] += 1;
+            asked_by[target].push(index);
+        }
+    }
+    let mut order: Vec<usize> = (0..nodes.len()).filter(|index| waits[*index] == 0).collect();
+    let mut next = 0;
+    while let Some(index) = order.get(next).copied() {
+        next += 1;
+        for asker in &asked_by[index] {
+            waits[*asker] -= 1;
+            if waits[*asker] == 0 {
+                order.push(*asker);
+            }
+        }
+    }
+    order
+}
+
+impl Node {
+    /// How often it checks what looks at the same value.
+    pub(super) fn times(&self) -> u64 {
+        match self.is_unevaluated {
+            true => TIMES_UNEVALUATED,
+            false => 1,
+        }
+    }
+
+    /// All that it leads to.
+    fn targets(&self) -> Vec<usize> {
+        let lists = [
+            &self.same,
+            &self.others,
+            &self.names,
+            &self.first,
+            &self.rest,
+            &self.items,
+        ];
+        let listed = lists.into_iter().flatten().copied();
+        let patterned = self.patterned.iter().map(|(_, target)| *target);
+        listed
+            .chain(self.properties.values().copied())
+            .chain(patterned)
+            .collect()
+    }
+
+    /// It looks at nothing but the value itself.
+    pub(super) fn is_leaf(&self) -> bool {
+        let lists = [
+            &self.same,
+            &self.others,
+            &self.names,
+            &self.first,
+            &self.rest,
+            &self.items,
+        ];
+        lists.into_iter().all(Vec::is_empty) && self.properties.is_empty() && self.patterned.is_empty()
+    }
+}

@@ -1,0 +1,220 @@
+//! The process that ends others when their owner has ended: `rejoin` itself, started with [`VERB`] by the owner. Called by the `main` of our
+//! programs, before anything else of them runs.
+//!
+//! Protocol: it says [`READY`], then reads lines from its standard input: `guard TARGET:FIRST:LAST`, `forget TARGET`, `remove DIRECTORY`,
+//! `keep`. A target is a process, or with a `-` before it a process group; FIRST and LAST are signals. The end of the input is the owner's
+//! end: every target gets its first signal, those that are left after [`GRACE`] the last one, and the directories are removed.
+//!
+//! Invariant: it uses no program, no file and no setting of the machine's.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead, Write};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process, test_kill_process_group};
+
+/// The first word of the command line that makes `rejoin` this process. It is no verb for people.
+pub const VERB: &str = "__watchdog";
+/// What it says once it reads.
+pub(super) const READY: &str = "watching";
+
+/// How long a guarded process may take to obey its first signal, once the owner is gone.
+const GRACE: Duration = Duration::from_secs(5);
+/// Between two looks whether it did.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Whether this program's `main` calls [`main_if_asked`].
+static IS_THIS_PROGRAM: AtomicBool = AtomicBool::new(false);
+
+/// What the beginning of a program's `main` does so that the program can be its own watchdog. Some: this process was one, and is done.
+pub fn main_if_asked() -> Option<ExitCode> {
+    if std::env::args_os().nth(1).is_some_and(|verb| verb == VERB) {
+        return Some(main());
+    }
+    IS_THIS_PROGRAM.store(true, Ordering::Relaxed);
+    None
+}
+
+pub(super) fn is_this_program() -> bool {
+    IS_THIS_PROGRAM.load(Ordering::Relaxed)
+}
+
+/// Guards until the owner has ended.
+pub(super) fn main() -> ExitCode {
+    let mut stdout = io::stdout();
+    // An owner that has ended already does not read it; its end is seen below.
+    let _unread = writeln!(stdout, "{READY}").and_then(|()| stdout.flush());
+    let mut charge = Charge::default();
+    for line in io::stdin().lock().split(b'\n') {
+        match line {
+            Ok(line) => charge.hear(line),
+            // What can't be read is the owner's end.
+            Err(_) => break,
+        }
+    }
+    charge.end();
+    ExitCode::SUCCESS
+}
+
+/// A process, or a group of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Process(Pid),
+    Group(Pid),
+}
+
+impl Target {
+    /// `123`, or `-123` for a group.
+    fn read(text: &str) -> Option<Self> {
+        let (number, is_group) = match text.strip_prefix('-') {
+            Some(leader) => (leader, true),
+            None => (text, false),
+        };
+        // 0 and 1 would be everybody.
+        let number = number.parse().ok().filter(|number| *number > 1)?;
+        let pid = Pid::from_raw(number)?;
+        Some(match is_group {
+            true => Target::Group(pid),
+            false => Target::Process(pid),
+        })
+    }
+
+    fn send(self, signal: Signal) {
+        // It may have ended.
+        let _gone = match self {
+            Target::Process(pid) => kill_process(pid, signal),
+            Target::Group(leader) => kill_process_group(leader, signal),
+        };
+    }
+
+    fn lives(self) -> bool {
+        let looked = match self {
+            Target::Process(pid) => test_kill_process(pid),
+            Target::Group(leader) => test_kill_process_group(leader),
+        };
+        looked.is_ok()
+    }
+}
+
+/// The signal of a name; what is none is the one that nobody survives.
+fn signal(name: &str) -> Signal {
+    match name {
+        "INT" => Signal::INT,
+        "QUIT" => Signal::QUIT,
+        "TERM" => Signal::TERM,
+        _ => Signal::KILL,
+    }
+}
+
+/// What is to be done at the owner's end.
+#[derive(Debug, Default)]
+struct Charge {
+    guarded: Vec<(Target, Signal, Signal)>,
+    directories: Vec<PathBuf>,
+}
+
+impl Charge {
+    fn hear(&mut self, line: Vec<u8>) {
+        if let Some(directory) = line.strip_prefix(b"remove ") {
+            self.directories
+                .push(PathBuf::from(OsString::from_vec(directory.to_vec())));
+            return;
+        }
+        let line = String::from_utf8_lossy(&line);
+        match line.split_once(' ') {
+            Some(("guard", entry)) => {
+                let mut parts = entry.split(':');
+                let mut next = || parts.next().unwrap_or_default();
+                if let Some(target) = Target::read(next()) {
+                    self.guarded.push((target, signal(next()), signal(next())));
+                }
+            }
+            Some(("forget", entry)) => {
+                let forgotten = Target::read(entry);
+                self.guarded.retain(|(target, ..)| Some(*target) != forgotten);
+            }
+            None if line == "keep" => self.directories.clear(),
+            Some(_) | None => {}
+        }
+    }
+
+    fn end(self) {
+        for (target, first, _) in &self.guarded {
+            target.send(*first);
+        }
+        let looks = GRACE.as_millis() / LOOK.as_millis();
+        for _ in 0..looks {
+            if !self.guarded.iter().any(|(target, ..)| target.lives()) {
+                break;
+            }
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "a process of its own, with one thread and no runtime"
+            )]
+            std::thread::sleep(LOOK);
+        }
+        for (target, _, last) in &self.guarded {
+            target.send(*last);
+        }
+        for directory in &self.directories {
+            // The owner may have removed it.
+            let _gone = std::fs::remove_dir_all(directory);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(number: i32) -> Target {
+        Target::Process(Pid::from_raw(number).unwrap())
+    }
+
+    #[test]
+    fn what_is_guarded_and_removed_is_what_was_said_last() {
+        let mut charge = Charge::default();
+        for line in [
+            "guard 20:INT:QUIT",
+            "guard -20:TERM:KILL",
+            "guard 30:TERM:KILL",
+            "forget 30",
+            "forget 40",
+            "remove /tmp/a b",
+            "keep",
+            "remove /tmp/c d",
+        ] {
+            charge.hear(line.as_bytes().to_vec());
+        }
+        let group = Target::Group(Pid::from_raw(20).unwrap());
+        assert_eq!(
+            charge.guarded,
+            [
+                (process(20), Signal::INT, Signal::QUIT),
+                (group, Signal::TERM, Signal::KILL)
+            ]
+        );
+        assert_eq!(charge.directories, [PathBuf::from("/tmp/c d")]);
+    }
+
+    #[test]
+    fn nobody_else_is_ended_whatever_is_said() {
+        let mut charge = Charge::default();
+        for line in [
+            "guard 0:KILL:KILL",
+            "guard -1:KILL:KILL",
+            "guard 1:KILL:KILL",
+            "guard x",
+            "guard",
+            "",
+            "\u{fffd}",
+        ] {
+            charge.hear(line.as_bytes().to_vec());
+        }
+        assert!(charge.guarded.is_empty() && charge.directories.is_empty());
+    }
+}

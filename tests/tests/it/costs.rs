@@ -1,0 +1,279 @@
+//! What runs cost: by the catalogue's prices, or the project's own, a step at a time.
+
+use std::time::Duration;
+
+use rejoin_shared::agents::{DefinitionContent, ModelChoice};
+use rejoin_shared::models::{CHAT_MODELS, Tokens, catalogue, today};
+use rejoin_tests::app::{AppOptions, TestApp};
+use rejoin_tests::client::{json_of, of_kind};
+use rejoin_tests::model_server::Reply;
+use rejoin_worker::models::name::{ModelSettings, Secret};
+use serde_json::{Value, json};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn asks(model: &str) -> impl FnOnce(&mut DefinitionContent) {
+    let name = model.to_owned();
+    move |content| {
+        content.model = Some(ModelChoice::named(name));
+    }
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() < 1e-9
+}
+
+#[tokio::test]
+async fn a_run_costs_the_sum_of_its_steps_also_when_another_worker_goes_on_with_it() {
+    const MODEL: &str = "openai:gpt-6-luna";
+    let mut app = TestApp::start().await;
+    let agent = app.agent_with("counter", &["schema_version"], asks(MODEL)).await;
+    // A prompt above the model's limit costs more for each of its tokens; the second step's does not.
+    let steps = [Tokens::new(300_000, 1_000), Tokens::new(1_000, 500)];
+    app.model.script([
+        Reply::tool("schema_version", json!({})).counted(steps[0].input, steps[0].output),
+        Reply::hang(),
+        Reply::text("Done.").counted(steps[1].input, steps[1].output),
+    ]);
+    let posted = app
+        .client()
+        .post_message(json!({"message": "count", "agentDefinitionId": agent}))
+        .await;
+    app.model
+        .wait_for(LIMIT, |counts| counts.requests == 2)
+        .await
+        .expect("the second step");
+    app.crash_workers();
+    app.add_worker();
+    let path = format!("/api/runs/{}/events", posted["runId"].as_str().unwrap());
+    let events = json_of(&app.client().stream(&path).await.rest().await);
+    let price = catalogue().price(MODEL, today()).expect("a price");
+    let [first, second] = steps.map(|step| price.of(&step));
+    let usages = of_kind(&events, "usage");
+    let told = |event: &Value| event["costUsd"].as_f64().unwrap();
+    assert!(near(told(usages[0]), first), "{usages:?}");
+    let done = events.last().unwrap();
+    assert_eq!(done["status"], "completed");
+    assert!(near(told(&done["usage"]), first + second), "{done}");
+    let of_sums = price.of(&Tokens::new(301_000, 1_500));
+    assert!(
+        !near(first + second, of_sums),
+        "the sum of the tokens would cost {of_sums}"
+    );
+    let tree: f64 = sqlx::query_scalar("select tree_cost_usd from kb.agent_runs")
+        .fetch_one(&app.db.pool)
+        .await
+        .unwrap();
+    assert!(near(tree, first + second), "{tree}");
+}
+
+#[tokio::test]
+async fn what_a_project_says_of_a_price_counts_from_the_next_turn_on_and_what_was_used_keeps_its_cost() {
+    const MODEL: &str = "openai:gpt-6-luna";
+    let app = TestApp::start().await;
+    let agent = app.agent_with("counter", &[], |content| {
+        asks(MODEL)(content);
+        content.max_steps = Some(1);
+    });
+    let agent = agent.await;
+    app.model.script([
+        Reply::text("One.").counted(1_000_000, 0),
+        Reply::text("Two.").counted(1_000_000, 0),
+    ]);
+    let cost = async || {
+        let events = json_of(&app.client().ask(Some(agent), "go").await);
+        events.last().unwrap()["usage"]["costUsd"].as_f64().unwrap()
+    };
+    let listed = catalogue()
+        .price(MODEL, today())
+        .unwrap()
+        .of(&Tokens::new(1_000_000, 0));
+    assert!(near(cost().await, listed));
+    let prices = format!("/api/admin/projects/{}/model-prices", app.db.project_id);
+    let own = json!({"model": "openai:gpt-6*", "inputUsd": 7, "outputUsd": 9});
+    assert_eq!(app.client().put(&prices, own).await.0, 200);
+    assert!(near(cost().await, 7.0));
+    let before: Vec<f64> = sqlx::query_scalar("select tree_cost_usd from kb.agent_runs order by id")
+        .fetch_all(&app.db.pool)
+        .await
+        .unwrap();
+    assert!(near(before[0], listed) && near(before[1], 7.0), "{before:?}");
+}
+
+#[tokio::test]
+async fn a_model_without_a_price_tells_no_cost() {
+    let app = TestApp::start().await;
+    let agent = app.agent_with("counter", &[], asks("openai:scripted")).await;
+    app.model.script([Reply::text("One.")]);
+    let events = json_of(&app.client().ask(Some(agent), "go").await);
+    assert_eq!(events.last().unwrap()["usage"].get("costUsd"), None);
+}
+
+#[tokio::test]
+async fn a_budget_that_can_not_count_says_so_once_in_a_run() {
+    let app = TestApp::start().await;
+    let budget = |model: &'static str| {
+        move |content: &mut DefinitionContent| {
+            asks(model)(content);
+            content.config = json!({"limits": {"costUsd": 0.5}});
+        }
+    };
+    let unpriced = app
+        .agent_with("unpriced", &["schema_version"], budget("openai:scripted"))
+        .await;
+    let priced = app.agent_with("priced", &[], budget("openai:gpt-6-luna")).await;
+    let unbound = app.agent_with("unbound", &[], asks("openai:scripted")).await;
+    app.model.script([
+        Reply::tool("schema_version", json!({})),
+        Reply::text("One."),
+        Reply::text("Two."),
+        Reply::text("Three."),
+    ]);
+    let limits = async |agent| {
+        let events = json_of(&app.client().ask(Some(agent), "go").await);
+        assert_eq!(events.last().unwrap()["status"], "completed");
+        of_kind(&events, "limit").into_iter().cloned().collect::<Vec<Value>>()
+    };
+    let told = limits(unpriced).await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0]["limit"], "cost_budget_uncounted");
+    let message = told[0]["message"].as_str().unwrap();
+    for word in ["openai:scripted", "0.5 dollars", "rejoin prices set"] {
+        assert!(message.contains(word), "{message}");
+    }
+    assert_eq!(limits(priced).await, Vec::<Value>::new());
+    assert_eq!(limits(unbound).await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn a_server_that_counts_no_tokens_is_counted_for_so_that_budgets_hold() {
+    let app = TestApp::start().await;
+    let agent = app.agent_with("counter", &["schema_version"], |content| {
+        asks("openai:gpt-6-luna")(content);
+        content.config = json!({"limits": {"tokens": 40}});
+    });
+    let agent = agent.await;
+    app.model.script([
+        Reply::tool("schema_version", json!({})).counted(0, 0),
+        Reply::text("Summed up.").counted(0, 0),
+    ]);
+    let events = json_of(
+        &app.client()
+            .ask(Some(agent), "昨日の夜にシステムの更新が終わりましたか")
+            .await,
+    );
+    assert_eq!(of_kind(&events, "limit")[0]["limit"], "token_budget");
+    let usage = &events.last().unwrap()["usage"];
+    assert!(
+        usage["inputTokens"].as_u64().unwrap() > 100,
+        "the prompt is counted: {usage}"
+    );
+    assert!(usage["costUsd"].as_f64().unwrap() > 0.0, "{usage}");
+}
+
+/// A server that speaks one provider's protocol well enough for a tool's call and a last word; each of its answers has cost much.
+async fn dear(answer: impl Fn(bool) -> String + Clone + Send + Sync + 'static) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("its address"));
+    let router = axum::Router::new().fallback(move |body: axum::Json<Value>| {
+        let answer = answer(body["tools"].as_array().is_some_and(|tools| !tools.is_empty()));
+        async move { ([("content-type", "text/event-stream")], answer) }
+    });
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    url
+}
+
+fn frames(named: bool, events: &[Value]) -> String {
+    let frame = |event: &Value| match named {
+        true => format!(
+            "event: {}\ndata: {event}\n\n",
+            event["type"].as_str().unwrap_or_default()
+        ),
+        false => format!("data: {event}\n\n"),
+    };
+    events.iter().map(frame).collect()
+}
+
+/// Tokens of each prompt, and of each answer.
+const PROMPT: u64 = 90_000;
+const ANSWER: u64 = 2_000;
+
+fn of_anthropic(may_call: bool) -> String {
+    let (block, delta, stop) = match may_call {
+        true => (
+            json!({"type": "tool_use", "id": "toolu_1", "name": "schema_version", "input": {}}),
+            json!({"type": "input_json_delta", "partial_json": "{}"}),
+            "tool_use",
+        ),
+        false => (
+            json!({"type": "text", "text": ""}),
+            json!({"type": "text_delta", "text": "Summed up."}),
+            "end_turn",
+        ),
+    };
+    let message = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": null,
+        "stop_sequence": null, "usage": {"input_tokens": PROMPT, "output_tokens": 1}});
+    let events = [
+        json!({"type": "message_start", "message": message}),
+        json!({"type": "content_block_start", "index": 0, "content_block": block}),
+        json!({"type": "content_block_delta", "index": 0, "delta": delta}),
+        json!({"type": "content_block_stop", "index": 0}),
+        json!({"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": null}, "usage": {"output_tokens": ANSWER}}),
+        json!({"type": "message_stop"}),
+    ];
+    frames(true, &events)
+}
+
+fn of_gemini(may_call: bool) -> String {
+    let part = match may_call {
+        true => json!({"functionCall": {"name": "schema_version", "args": {}}, "thoughtSignature": "c2ln"}),
+        false => json!({"text": "Summed up."}),
+    };
+    let usage = json!({"promptTokenCount": PROMPT, "candidatesTokenCount": ANSWER, "totalTokenCount": PROMPT + ANSWER});
+    let event = json!({"candidates": [{"content": {"parts": [part], "role": "model"}, "finishReason": "STOP", "index": 0}], "usageMetadata": usage});
+    frames(false, &[event])
+}
+
+#[tokio::test]
+async fn a_run_with_a_current_model_of_each_provider_stops_at_its_budget_in_dollars() {
+    let mut app = TestApp::with(AppOptions {
+        workers: 0,
+        ..AppOptions::default()
+    })
+    .await;
+    let mut models = ModelSettings::openai_compatible(app.model.base_url());
+    models.anthropic.key = Some(Secret::new("a-key"));
+    models.anthropic.base_url = Some(dear(of_anthropic).await);
+    models.gemini.key = Some(Secret::new("a-key"));
+    models.gemini.base_url = Some(dear(of_gemini).await);
+    app.add_worker_with(models);
+    app.model.script([
+        Reply::tool("schema_version", json!({})).counted(PROMPT, ANSWER),
+        Reply::text("Summed up.").counted(PROMPT, ANSWER),
+    ]);
+    for (_, model) in CHAT_MODELS {
+        let step = catalogue()
+            .price(model, today())
+            .unwrap()
+            .of(&Tokens::new(PROMPT, ANSWER));
+        let agent = app.agent_with(model, &["schema_version"], |content| {
+            asks(model)(content);
+            content.config = json!({"limits": {"costUsd": step * 0.9}});
+        });
+        let agent = agent.await;
+        let events = json_of(&app.client().ask(Some(agent), "spend").await);
+        let limits = of_kind(&events, "limit");
+        assert_eq!(limits.len(), 1, "{model}: {events:?}");
+        assert_eq!(limits[0]["limit"], "cost_budget", "{model}");
+        let done = events.last().unwrap();
+        assert_eq!(
+            (&done["status"], &done["usage"]["steps"]),
+            (&json!("paused"), &json!(2)),
+            "{model}"
+        );
+        assert!(
+            near(done["usage"]["costUsd"].as_f64().unwrap(), 2.0 * step),
+            "{model}: {done} and not {step}"
+        );
+    }
+}

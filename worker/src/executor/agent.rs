@@ -1,0 +1,106 @@
+//! The agent of a run: its definition, and the model that answers.
+
+use std::sync::Arc;
+
+use rejoin_shared::agents::{self, AgentDefinition, ModelChoice};
+use rejoin_shared::contexts;
+use rejoin_shared::prices;
+use rejoin_shared::runs::Run;
+
+use crate::models::ModelError;
+use crate::models::fallback::{Candidate, Candidates};
+use crate::models::flow::FlowModel;
+use crate::models::registry::{Replaced, Resolved};
+use crate::services::Services;
+
+/// Whoever works on a run.
+pub(super) struct Agent {
+    /// None: a plain conversation's run, or its definition has been deleted.
+    pub(super) definition: Option<AgentDefinition>,
+    /// The model, or why it can't be asked.
+    pub(super) model: Result<Resolved, ModelError>,
+    /// Models that may answer in its place.
+    fallbacks: Vec<Resolved>,
+}
+
+impl Agent {
+    pub(super) async fn of(services: &Services, run: &Run) -> Result<Self, sqlx::Error> {
+        let definition = match run.agent_definition_id {
+            Some(id) => {
+                let mut connection = services.db.sql.acquire().await?;
+                agents::get(&mut connection, run.project_id, id).await?
+            }
+            None => None,
+        };
+        let model = match definition.as_ref().and_then(FlowModel::of) {
+            Some(flow) => Ok(Resolved {
+                name: flow.name(),
+                provider: Arc::new(flow),
+                replaced: None,
+            }),
+            // A run that chooses an agent for a task has no definition, and names its model itself.
+            None if definition.is_none() && run.task_id.is_some() => services.models.resolve(run.model.as_deref()),
+            None => services.models.of_definition(wanted(definition.as_ref())),
+        };
+        let fallbacks = wanted(definition.as_ref())
+            .into_iter()
+            .flat_map(|model| &model.fallback_models)
+            .filter_map(|name| match services.models.resolve(Some(name)) {
+                Ok(model) => Some(model),
+                Err(error) => {
+                    tracing::warn!(model = %name, %error, "this fallback can't be asked: it is left out");
+                    None
+                }
+            })
+            .collect();
+        Ok(Self {
+            definition,
+            model,
+            fallbacks,
+        })
+    }
+
+    /// The models that are asked in turn, each with its price: the agent's, then its fallbacks.
+    pub(super) async fn candidates(
+        &self,
+        services: &Services,
+        run: &Run,
+        first: &Resolved,
+    ) -> Result<Candidates, sqlx::Error> {
+        let mut candidates = Vec::with_capacity(1 + self.fallbacks.len());
+        for model in std::iter::once(first).chain(&self.fallbacks) {
+            candidates.push(Candidate {
+                price: prices::find(&services.db.sql, run.project_id, &model.name).await?,
+                model: model.clone(),
+            });
+        }
+        let fallbacks = candidates.split_off(1);
+        let first = candidates.remove(0);
+        Ok(Candidates::new(first, fallbacks))
+    }
+
+    /// Whether it is made for planning: its definition names the tool.
+    pub(super) fn plans(&self) -> bool {
+        let tools = self.definition.iter().flat_map(|definition| &definition.tools);
+        tools.into_iter().any(|tool| tool == contexts::PLAN_TOOL)
+    }
+
+    pub(super) fn model_name(&self) -> String {
+        match &self.model {
+            Ok(model) => model.name.clone(),
+            Err(_) => wanted(self.definition.as_ref())
+                .map_or("unknown", |model| &model.name)
+                .to_owned(),
+        }
+    }
+
+    /// What its definition names, where another model answers.
+    pub(super) fn replaced(&self) -> Option<&Replaced> {
+        self.model.as_ref().ok().and_then(|model| model.replaced.as_ref())
+    }
+}
+
+/// The model that a definition asks for.
+fn wanted(definition: Option<&AgentDefinition>) -> Option<&ModelChoice> {
+    definition.and_then(|definition| definition.model.as_ref())
+}

@@ -1,0 +1,54 @@
+//! What readers of a run are told where somebody has set a budget in dollars and nobody knows what the run's model costs: the budget
+//! does not count what the run uses.
+
+use rejoin_shared::agents::settings::Settings;
+use rejoin_shared::agents::{self, AgentDefinition};
+use rejoin_shared::events::Kind;
+use rejoin_shared::prices;
+use rejoin_shared::runs::Run;
+
+use crate::config::TREE_COST_USD;
+use crate::services::Services;
+
+/// The word of the `limit` event.
+const UNCOUNTED: &str = "cost_budget_uncounted";
+/// Before the models of flows and of the stand-in, which cost nothing.
+const FREE: [&str; 2] = ["demo:", "flow:"];
+
+/// One event behind the turn's `meta`, or none. The deployment's budget says nothing as long as it is the default: nobody has chosen it.
+pub(super) async fn notices(
+    services: &Services,
+    run: &Run,
+    definition: Option<&AgentDefinition>,
+    model: &str,
+) -> Result<Vec<Kind>, sqlx::Error> {
+    let is_known = run.safe_seq.is_some() || FREE.iter().any(|provider| model.starts_with(provider));
+    if is_known {
+        return Ok(Vec::new());
+    }
+    let config = match (run.is_sub_agent(), definition) {
+        (false, Some(definition)) => definition.config.clone(),
+        (false, None) => serde_json::Value::Null,
+        (true, _) => agents::config_of_run(&services.db.sql, run.root_run_id).await?,
+    };
+    let of_agent = Settings::of(&config).ok().and_then(|settings| settings.limits.cost_usd);
+    let of_deployment = services.config.tree_cost_usd;
+    let chosen = (of_deployment != TREE_COST_USD && of_deployment.is_finite()).then_some(of_deployment);
+    let Some(budget_usd) = of_agent.into_iter().chain(chosen).reduce(f64::min) else {
+        return Ok(Vec::new());
+    };
+    if prices::find(&services.db.sql, run.project_id, model).await?.is_some() {
+        return Ok(Vec::new());
+    }
+    Ok(vec![Kind::Limit {
+        limit: UNCOUNTED.to_owned(),
+        message: message(model, budget_usd),
+    }])
+}
+
+fn message(model: &str, budget_usd: f64) -> String {
+    format!(
+        "nobody knows what the model {model} costs: the budget of {budget_usd} dollars does not count what it uses. Set a price: \
+         rejoin prices set '{model}' --input USD --output USD (for a million tokens)"
+    )
+}

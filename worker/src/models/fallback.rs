@@ -1,0 +1,162 @@
+//! The models of a run: the definition's own, then those that answer in its place.
+//!
+//! `run/answer.rs` asks the current one, and the next one when it can't answer now: it is overloaded, limits our requests, its account is used
+//! up, or it fails before its first word. Once a run has changed models, it stays with the new one: the old one would be waited for at
+//! every step.
+
+use std::sync::Arc;
+
+use rejoin_shared::models::Price;
+
+use super::registry::Resolved;
+use super::retry::RetryPolicy;
+use super::{ModelError, Provider};
+
+/// Calls of a model that has a fallback left, the first one counted.
+const ATTEMPTS_BEFORE_FALLBACK: usize = 2;
+/// Errors after which another model may well answer.
+const PASSES: [&str; 4] = [
+    "model_overloaded",
+    "model_rate_limited",
+    "model_quota_exhausted",
+    "model_unavailable",
+];
+
+#[derive(Clone)]
+pub struct Candidate {
+    pub model: Resolved,
+    /// None: nobody knows what it costs.
+    pub price: Option<Price>,
+}
+
+#[derive(Clone)]
+pub struct Candidates {
+    first: Candidate,
+    /// Those that are left, the next one last.
+    left: Vec<Candidate>,
+}
+
+/// Another model goes on.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Change {
+    pub from: String,
+    pub to: String,
+}
+
+impl Candidates {
+    /// Each name once, in this order.
+    pub fn new(first: Candidate, fallbacks: impl IntoIterator<Item = Candidate>) -> Self {
+        let mut left: Vec<Candidate> = Vec::new();
+        for candidate in fallbacks {
+            let is_new = |other: &Candidate| other.model.name != candidate.model.name;
+            if is_new(&first) && left.iter().all(is_new) {
+                left.push(candidate);
+            }
+        }
+        left.reverse();
+        Self { first, left }
+    }
+
+    /// `provider:model` of the current one.
+    pub fn name(&self) -> &str {
+        &self.first.model.name
+    }
+
+    /// What the current one costs.
+    pub fn price(&self) -> Option<Price> {
+        self.first.price
+    }
+
+    pub fn current(&self) -> Arc<dyn Provider> {
+        self.first.model.provider.clone()
+    }
+
+    /// A model with a fallback is not waited for as long as one without.
+    pub fn policy(&self, usual: &RetryPolicy) -> RetryPolicy {
+        RetryPolicy {
+            max_attempts: match self.left.is_empty() {
+                true => usual.max_attempts,
+                false => usual.max_attempts.min(ATTEMPTS_BEFORE_FALLBACK),
+            },
+            ..usual.clone()
+        }
+    }
+
+    /// Takes the next model, if there is one and the error is such that it may answer.
+    pub fn fall_back(&mut self, error: &ModelError) -> Option<Change> {
+        if !PASSES.contains(&error.code) {
+            return None;
+        }
+        let next = self.left.pop()?;
+        let change = Change {
+            from: std::mem::replace(&mut self.first, next).model.name,
+            to: self.first.model.name.clone(),
+        };
+        Some(change)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::models::{ModelRequest, ModelStream};
+
+    struct Nobody;
+
+    #[async_trait::async_trait]
+    impl Provider for Nobody {
+        async fn stream(&self, _: ModelRequest) -> Result<ModelStream, ModelError> {
+            Err(error("model_unavailable"))
+        }
+    }
+
+    fn error(code: &'static str) -> ModelError {
+        ModelError {
+            code,
+            message: String::new(),
+            retryable: true,
+            retry_after: None,
+        }
+    }
+
+    fn candidate(name: &str) -> Candidate {
+        Candidate {
+            model: Resolved {
+                name: name.to_owned(),
+                provider: Arc::new(Nobody),
+                replaced: None,
+            },
+            price: None,
+        }
+    }
+
+    #[test]
+    fn they_are_asked_in_their_order_each_once() {
+        let mut models = Candidates::new(candidate("a"), ["b", "a", "c", "b"].map(candidate));
+        let usual = RetryPolicy::default();
+        assert_eq!(models.policy(&usual).max_attempts, ATTEMPTS_BEFORE_FALLBACK);
+        let change = |from: &str, to: &str| {
+            Some(Change {
+                from: from.to_owned(),
+                to: to.to_owned(),
+            })
+        };
+        assert_eq!(models.fall_back(&error("model_overloaded")), change("a", "b"));
+        assert_eq!(models.fall_back(&error("model_rate_limited")), change("b", "c"));
+        assert_eq!(models.policy(&usual).max_attempts, usual.max_attempts);
+        assert_eq!(models.fall_back(&error("model_unavailable")), None);
+    }
+
+    #[test]
+    fn what_another_model_would_refuse_as_well_is_an_error() {
+        let mut models = Candidates::new(candidate("a"), [candidate("b")]);
+        for code in [
+            "model_refused",
+            "model_context_overflow",
+            "model_rejected",
+            "model_key_rejected",
+        ] {
+            assert_eq!(models.fall_back(&error(code)), None, "{code}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Where each provider is reached: its adapter in genai, its address and its key.
+
+use ::genai::adapter::AdapterKind;
+use rejoin_shared::models::{Ability, Model};
+
+use super::super::ModelError;
+use super::super::name::{ModelName, ModelSettings, ProviderKind, ProviderSettings, Secret};
+use super::misconfigured;
+
+/// Sent as the key to an own base URL when none is set: many local servers want a header, any header.
+const PLACEHOLDER_KEY: &str = "none";
+const OLLAMA_PORT: u16 = 11_434;
+
+/// How a provider is reached.
+pub(super) struct Address {
+    pub(super) adapter: AdapterKind,
+    /// Ends with a slash; genai joins paths onto it.
+    pub(super) base_url: String,
+    pub(super) key: Option<Secret>,
+    /// Not the provider's own address, but one that the operator chose.
+    pub(super) is_own_server: bool,
+}
+
+impl Address {
+    /// `settings` must hold what the provider needs ([`ModelSettings::missing_variable`]); `known` is what the catalogue has of the model.
+    pub(super) fn of(settings: &ModelSettings, name: &ModelName, known: Option<&Model>) -> Result<Self, ModelError> {
+        let openai = |adapter| {
+            let key = settings.openai.key.clone();
+            (
+                adapter,
+                base_url(&settings.openai, "https://api.openai.com/v1"),
+                Some(key.unwrap_or_else(|| Secret::new(PLACEHOLDER_KEY))),
+                settings.openai.base_url.is_some(),
+            )
+        };
+        let (adapter, base_url, key, is_own_server) = match name.provider {
+            // OpenAI's own models that reason keep what they thought between steps by its Responses API alone. Other servers speak the
+            // older one.
+            ProviderKind::OpenAi if settings.openai.base_url.is_none() && known.is_some_and(by_responses) => {
+                openai(AdapterKind::OpenAIResp)
+            }
+            ProviderKind::OpenAi => openai(AdapterKind::OpenAI),
+            ProviderKind::OpenAiResponses => openai(AdapterKind::OpenAIResp),
+            ProviderKind::Azure => (
+                AdapterKind::OpenAI,
+                azure_base_url(settings.azure.base_url.as_deref().unwrap_or_default()),
+                settings.azure.key.clone(),
+                false,
+            ),
+            ProviderKind::OpenRouter => (
+                AdapterKind::OpenRouter,
+                base_url(&settings.openrouter, "https://openrouter.ai/api/v1"),
+                settings.openrouter.key.clone(),
+                settings.openrouter.base_url.is_some(),
+            ),
+            ProviderKind::Bedrock => (
+                AdapterKind::BedrockApi,
+                base_url(&settings.bedrock, &bedrock_base_url(&settings.bedrock_region)),
+                settings.bedrock.key.clone(),
+                settings.bedrock.base_url.is_some(),
+            ),
+            ProviderKind::Anthropic => (
+                AdapterKind::Anthropic,
+                anthropic_base_url(settings.anthropic.base_url.as_deref()),
+                settings.anthropic.key.clone(),
+                settings.anthropic.base_url.is_some(),
+            ),
+            ProviderKind::Gemini => (
+                AdapterKind::Gemini,
+                base_url(&settings.gemini, "https://generativelanguage.googleapis.com/v1beta"),
+                settings.gemini.key.clone(),
+                settings.gemini.base_url.is_some(),
+            ),
+            ProviderKind::Vertex => (
+                AdapterKind::Vertex,
+                base_url(&settings.vertex, &vertex_base_url(settings)),
+                settings.vertex.key.clone(),
+                settings.vertex.base_url.is_some(),
+            ),
+            ProviderKind::Ollama => (
+                AdapterKind::Ollama,
+                ollama_base_url(settings.ollama_host.as_deref()),
+                None,
+                true,
+            ),
+            ProviderKind::Demo => return Err(misconfigured(format!("`{name}` is not a model of the network"))),
+        };
+        Ok(Self {
+            adapter,
+            base_url,
+            key,
+            is_own_server,
+        })
+    }
+
+    /// Host and port only: a path or query may hold a key.
+    pub(super) fn host(&self, name: &ModelName) -> Result<String, ModelError> {
+        let url = reqwest::Url::parse(&self.base_url)
+            .ok()
+            .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+            .ok_or_else(|| {
+                misconfigured(format!(
+                    "the base URL set for `{}` is not an http or https address; write for example \
+                     http://127.0.0.1:8080/v1",
+                    name.provider
+                ))
+            })?;
+        Ok(url.host_str().map_or_else(String::new, |host| match url.port() {
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        }))
+    }
+
+    pub(super) fn key_text(&self) -> &str {
+        self.key.as_ref().map_or(PLACEHOLDER_KEY, Secret::expose)
+    }
+}
+
+fn by_responses(model: &Model) -> bool {
+    model.responses_only || model.can(Ability::Reasoning) == Some(true)
+}
+
+/// With exactly one slash at the end of its path, whatever was written: genai joins paths onto it. A query stays.
+fn with_slash(url: &str) -> String {
+    let (path, query) = url
+        .split_once('?')
+        .map_or((url, None), |(path, query)| (path, Some(query)));
+    let path = path.trim_end_matches('/');
+    query.map_or_else(|| format!("{path}/"), |query| format!("{path}/?{query}"))
+}
+
+fn base_url(settings: &ProviderSettings, default: &str) -> String {
+    with_slash(settings.base_url.as_deref().unwrap_or(default))
+}
+
+fn anthropic_base_url(own: Option<&str>) -> String {
+    let url = own.unwrap_or("https://api.anthropic.com").trim_end_matches('/');
+    format!("{}/v1/", url.strip_suffix("/v1").unwrap_or(url))
+}
+
+/// The resource's address, as its page shows it, or through to `/openai/v1`. That path speaks OpenAI's API and takes its keys as such.
+fn azure_base_url(endpoint: &str) -> String {
+    let url = with_slash(endpoint);
+    match url
+        .split_once('?')
+        .map_or(url.as_str(), |(path, _)| path)
+        .contains("/openai/")
+    {
+        true => url,
+        false => format!("{url}openai/v1/"),
+    }
+}
+
+fn bedrock_base_url(region: &str) -> String {
+    format!("https://bedrock-runtime.{region}.amazonaws.com")
+}
+
+fn vertex_base_url(settings: &ModelSettings) -> String {
+    let location = &settings.vertex_location;
+    let project = settings.vertex_project.as_deref().unwrap_or_default();
+    let region = if location == "global" {
+        String::new()
+    } else {
+        format!("{location}-")
+    };
+    format!("https://{region}aiplatform.googleapis.com/v1/projects/{project}/locations/{location}")
+}
+
+/// `OLLAMA_HOST` is also what the server listens on, so it may lack scheme and port, and say 0.0.0.0.
+fn ollama_base_url(host: Option<&str>) -> String {
+    let host = host.unwrap_or("127.0.0.1").trim_end_matches('/');
+    let (scheme, rest) = host.split_once("://").unwrap_or(("http", host));
+    let rest = if rest.starts_with(':') {
+        format!("127.0.0.1{rest}")
+    } else {
+        rest.replacen("0.0.0.0", "127.0.0.1", 1)
+    };
+    let authority = rest.split('/').next().unwrap_or_default();
+    let after_address = authority.rsplit(']').next().unwrap_or_default();
+    if scheme == "http" && !after_address.contains(':') && !rest.contains('/') {
+        format!("{scheme}://{rest}:{OLLAMA_PORT}/")
+    } else {
+        format!("{scheme}://{rest}/")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base_urls_are_taken_as_people_write_them() {
+        assert_eq!(with_slash("http://h:1/v1"), "http://h:1/v1/");
+        assert_eq!(with_slash("http://h:1/v1//"), "http://h:1/v1/");
+        assert_eq!(
+            with_slash("http://h:1/v1?api-version=1"),
+            "http://h:1/v1/?api-version=1"
+        );
+        assert_eq!(anthropic_base_url(None), "https://api.anthropic.com/v1/");
+        assert_eq!(anthropic_base_url(Some("http://h/v1/")), "http://h/v1/");
+        assert_eq!(ollama_base_url(None), "http://127.0.0.1:11434/");
+        assert_eq!(ollama_base_url(Some("0.0.0.0:1234")), "http://127.0.0.1:1234/");
+        assert_eq!(ollama_base_url(Some(":1234")), "http://127.0.0.1:1234/");
+        assert_eq!(ollama_base_url(Some("[::1]")), "http://[::1]:11434/");
+        assert_eq!(
+            ollama_base_url(Some("https://ollama.example/")),
+            "https://ollama.example/"
+        );
+        assert_eq!(
+            azure_base_url("https://us.openai.azure.com"),
+            "https://us.openai.azure.com/openai/v1/"
+        );
+        assert_eq!(azure_base_url("https://h/openai/v1/"), "https://h/openai/v1/");
+    }
+}

@@ -1,0 +1,421 @@
+//! A step's request in the form that its model takes: messages, tools and options in genai's types, without parameters that the model
+//! refuses, with the reasoning that its provider wants back, and with marks where the provider's prompt cache may end.
+
+use ::genai::adapter::AdapterKind;
+use ::genai::chat::{
+    CacheControl, ChatMessage, ChatOptions, ChatRequest, ContentPart, CustomPart, JsonSpec, MessageContent,
+    ReasoningEffort as Effort, Tool, ToolResponse,
+};
+use rejoin_shared::agents::ReasoningEffort;
+use rejoin_shared::models::{Ability, Model};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::parameters::{Parameter, Parameters};
+use super::parts;
+use crate::models::{Message, ModelRequest, Reasoning, ReasoningPart, ToolCall};
+
+/// Anthropic's bound of temperatures; the others take up to 2.
+const ANTHROPIC_MAX_TEMPERATURE: f64 = 1.0;
+/// Longer ids of calls are refused by Chat Completions; the Responses API takes 64 [bytes].
+const CALL_ID_MAX_BYTES: usize = 40;
+/// Of a digest that takes the place of an id [bytes].
+const CALL_ID_DIGEST_BYTES: usize = 16;
+/// Models that think by a budget of tokens: the least that Anthropic takes.
+const THINKING_MIN_TOKENS: u32 = 1_024;
+/// What OpenAI calls an answer as data.
+const OUTPUT_NAME: &str = "answer";
+/// Marks of an ever longer prompt; with those of tools and system they are the four that Anthropic takes.
+const MESSAGE_MARKS: usize = 2;
+
+/// Whom a request goes to.
+pub(super) struct Target<'a> {
+    pub(super) adapter: AdapterKind,
+    /// `provider:model`.
+    pub(super) name: &'a str,
+    /// What the catalogue says of it.
+    pub(super) known: Option<&'static Model>,
+    /// A server of one's own that speaks the provider's protocol.
+    pub(super) is_own_server: bool,
+    /// Whether prompts are marked for the provider's cache.
+    pub(super) caches: bool,
+    /// What it has refused so far.
+    pub(super) refused: Parameters,
+}
+
+/// A request as it is sent.
+pub(super) struct Sent {
+    pub(super) chat: ChatRequest,
+    pub(super) options: ChatOptions,
+    /// What it holds that it could go without.
+    pub(super) parameters: Parameters,
+}
+
+impl Target<'_> {
+    pub(super) fn request(&self, request: &ModelRequest) -> Sent {
+        let mut parameters = Parameters::default();
+        let options = self.options(request, &mut parameters);
+        // A conversation without tools is one call a turn, whose beginning changes with what was found for it.
+        let marks =
+            self.caches && self.is_claude() && !request.tools.is_empty() && !self.refuses(Parameter::CacheControl);
+        if marks {
+            parameters.add(Parameter::CacheControl);
+        }
+        let mut messages = self.messages(&request.messages, &mut parameters);
+        if marks {
+            let last = messages.len();
+            for message in messages
+                .iter_mut()
+                .skip(last.saturating_sub(2 * MESSAGE_MARKS - 1))
+                .rev()
+                .step_by(2)
+            {
+                message.options = Some(CacheControl::Ephemeral.into());
+            }
+        }
+        let mut chat = ChatRequest::new(messages);
+        if !request.system.is_empty() {
+            if marks {
+                let system = ChatMessage::system(request.system.clone()).with_options(CacheControl::Ephemeral);
+                chat.messages.insert(0, system);
+            } else {
+                chat = chat.with_system(request.system.clone());
+            }
+        }
+        if !request.tools.is_empty() {
+            let mut tools: Vec<Tool> = request
+                .tools
+                .iter()
+                .map(|tool| {
+                    Tool::new(tool.name.clone())
+                        .with_description(tool.description.clone())
+                        .with_schema(tool.parameters.document().clone())
+                })
+                .collect();
+            if marks {
+                tools = match tools.pop() {
+                    Some(last) => {
+                        tools.push(last.with_cache_control(CacheControl::Ephemeral));
+                        tools
+                    }
+                    None => tools,
+                };
+            }
+            chat = chat.with_tools(tools);
+        }
+        Sent {
+            chat,
+            options,
+            parameters,
+        }
+    }
+
+    fn refuses(&self, parameter: Parameter) -> bool {
+        self.refused.has(parameter)
+    }
+
+    /// Whether Anthropic's rules hold for it, whoever serves it.
+    fn is_claude(&self) -> bool {
+        match self.adapter {
+            AdapterKind::Anthropic => true,
+            AdapterKind::Vertex => self.name.contains(":claude"),
+            _ => false,
+        }
+    }
+
+    fn is_openai_chat(&self) -> bool {
+        matches!(self.adapter, AdapterKind::OpenAI)
+    }
+
+    fn reasons(&self) -> Option<bool> {
+        self.known?.can(Ability::Reasoning)
+    }
+
+    fn options(&self, request: &ModelRequest, parameters: &mut Parameters) -> ChatOptions {
+        let mut options = ChatOptions::default()
+            .with_capture_usage(true)
+            .with_capture_content(true)
+            .with_capture_tool_calls(true)
+            .with_capture_reasoning_content(self.asks_for_thoughts(parameters));
+        let max_tokens = self.max_tokens(request);
+        let effort = request.effort.and_then(|effort| self.effort(effort, max_tokens));
+        let thinks = matches!(&effort, Some(effort) if !matches!(effort, Effort::Zero));
+        match effort {
+            Some(effort) => {
+                parameters.add(Parameter::Effort);
+                options = options.with_reasoning_effort(effort);
+            }
+            // genai reads `-low`, `-medium`, `-high` at the end of a name as a wish for reasoning and cuts it off, which breaks
+            // names such as `mistral-medium`. A budget keeps the name whole, and these adapters send nothing for it.
+            None if matches!(
+                self.adapter,
+                AdapterKind::OpenAI | AdapterKind::OpenAIResp | AdapterKind::OpenRouter
+            ) =>
+            {
+                options = options.with_reasoning_effort(Effort::Budget(0));
+            }
+            None => {}
+        }
+        if let Some(temperature) = request.temperature
+            && !self.refuses(Parameter::Temperature)
+            && self.known.is_none_or(Model::accepts_temperature)
+            // Anthropic takes none from a model that thinks.
+            && !(self.is_claude() && thinks)
+        {
+            parameters.add(Parameter::Temperature);
+            let max = if self.is_claude() {
+                ANTHROPIC_MAX_TEMPERATURE
+            } else {
+                f64::INFINITY
+            };
+            options = options.with_temperature(temperature.min(max));
+        }
+        if let Some(max_tokens) = max_tokens {
+            if !self.refuses(Parameter::MaxTokens) {
+                parameters.add(Parameter::MaxTokens);
+                options = options.with_max_tokens(max_tokens);
+            } else if self.is_openai_chat() && !self.refuses(Parameter::MaxCompletionTokens) {
+                parameters.add(Parameter::MaxCompletionTokens);
+                options = options.with_extra_body(json!({ "max_completion_tokens": max_tokens }));
+            }
+        }
+        if let Some(schema) = &request.output
+            && !self.refuses(Parameter::Output)
+        {
+            parameters.add(Parameter::Output);
+            options = options.with_response_format(JsonSpec::new(OUTPUT_NAME, schema.clone()));
+        }
+        if let Some(key) = &request.cache_key
+            && self.takes_cache_key()
+        {
+            parameters.add(Parameter::CacheKey);
+            options = options.with_prompt_cache_key(key.clone());
+        }
+        options
+    }
+
+    /// Whether the model's thoughts are asked for, and so what keeps them between steps. Not of models that refuse to be asked.
+    fn asks_for_thoughts(&self, parameters: &mut Parameters) -> bool {
+        let asks = match self.adapter {
+            AdapterKind::OpenAIResp => self.reasons() != Some(false),
+            AdapterKind::Gemini | AdapterKind::Vertex => self.reasons() == Some(true),
+            // Asks for nothing there: it only keeps what comes.
+            _ => return true,
+        };
+        let asks = asks && !self.refuses(Parameter::Summary);
+        if asks {
+            parameters.add(Parameter::Summary);
+        }
+        asks
+    }
+
+    /// Anthropic insists on a bound; genai's own is by the model's name, the catalogue's by its documentation.
+    fn max_tokens(&self, request: &ModelRequest) -> Option<u32> {
+        let most = self
+            .known
+            .and_then(|model| model.max_output)
+            .and_then(|most| u32::try_from(most).ok());
+        match request.max_tokens {
+            Some(wanted) => Some(most.map_or(wanted, |most| wanted.min(most))),
+            None => most.filter(|_| self.is_claude()),
+        }
+    }
+
+    /// What is wished for, or the nearest lower level that the model has; the lowest one where there is none below.
+    fn effort(&self, wanted: ReasoningEffort, max_tokens: Option<u32>) -> Option<Effort> {
+        if self.refuses(Parameter::Effort) || self.reasons() == Some(false) {
+            return None;
+        }
+        let has = self.known.map(|model| model.efforts.as_slice()).unwrap_or_default();
+        if has.is_empty() && self.known.is_some() && self.is_claude() && wanted != ReasoningEffort::None {
+            return thinking_budget(wanted, max_tokens).map(Effort::Budget);
+        }
+        let has = |effort: &ReasoningEffort| has.is_empty() || has.iter().any(|name| name == effort.as_str());
+        if wanted == ReasoningEffort::None && self.is_claude() {
+            // No level there, but a switch.
+            return Some(Effort::Zero);
+        }
+        let mut below = ReasoningEffort::ALL
+            .into_iter()
+            .rev()
+            .filter(|effort| *effort <= wanted);
+        // A wish to reason is not answered by none.
+        let below = below.find(|effort| has(effort) && (*effort != ReasoningEffort::None || wanted == *effort));
+        let mut above = ReasoningEffort::ALL.into_iter().filter(|effort| *effort > wanted);
+        let effort = below.or_else(|| above.find(has))?;
+        Some(match effort {
+            ReasoningEffort::None => Effort::Zero,
+            ReasoningEffort::Minimal => Effort::Minimal,
+            ReasoningEffort::Low => Effort::Low,
+            ReasoningEffort::Medium => Effort::Medium,
+            ReasoningEffort::High => Effort::High,
+            ReasoningEffort::XHigh => Effort::XHigh,
+            ReasoningEffort::Max => Effort::Max,
+        })
+    }
+
+    /// A key brings a conversation's calls to the machine that has its beginning. Servers that are not OpenAI's may not know the field.
+    fn takes_cache_key(&self) -> bool {
+        matches!(self.adapter, AdapterKind::OpenAI | AdapterKind::OpenAIResp)
+            && self.known.is_some()
+            && !self.refuses(Parameter::CacheKey)
+    }
+
+    fn messages(&self, messages: &[Message], parameters: &mut Parameters) -> Vec<ChatMessage> {
+        let mut chat: Vec<ChatMessage> = Vec::with_capacity(messages.len());
+        // Results of parallel calls that belong into one message: Anthropic and Gemini insist on it; genai's Ollama adapter keeps
+        // only the last result of a message, so there each one is a message of its own.
+        let mut results: Vec<ToolResponse> = Vec::new();
+        let mut files = Vec::new();
+        let turn = messages
+            .iter()
+            .rposition(|message| matches!(message, Message::User { .. }));
+        for (at, message) in messages.iter().enumerate() {
+            if !matches!(message, Message::ToolResult { .. }) {
+                if !results.is_empty() {
+                    chat.push(ChatMessage::from(std::mem::take(&mut results)));
+                }
+                chat.extend(parts::behind_results(std::mem::take(&mut files)));
+            }
+            match message {
+                Message::User { text, attachments } => chat.push(parts::user(text.clone(), attachments.clone())),
+                Message::Assistant {
+                    text,
+                    tool_calls,
+                    reasoning,
+                } => {
+                    let reasoning = reasoning.as_ref().filter(|reasoning| reasoning.model == self.name);
+                    let is_of_turn = turn.is_none_or(|turn| at > turn);
+                    let mut parts = self.thoughts(reasoning, is_of_turn, parameters);
+                    let thoughts = parts.len();
+                    if !text.is_empty() {
+                        parts.push(ContentPart::Text(text.clone()));
+                    }
+                    let calls = tool_calls.iter().map(|call| self.call(call, reasoning));
+                    parts.extend(calls.map(ContentPart::ToolCall));
+                    // A step that was stopped before it said anything; providers refuse an empty message.
+                    if parts.len() > thoughts {
+                        chat.push(ChatMessage::assistant(MessageContent::from_parts(parts)));
+                    }
+                }
+                Message::ToolResult {
+                    call_id,
+                    tool,
+                    content,
+                    attachments,
+                    ..
+                } => {
+                    files.extend(attachments.iter().cloned());
+                    results.push(ToolResponse::new(self.call_id(call_id), content.clone()).with_fn_name(tool.clone()));
+                    if self.adapter == AdapterKind::Ollama {
+                        chat.push(ChatMessage::from(std::mem::take(&mut results)));
+                    }
+                }
+            }
+        }
+        if !results.is_empty() {
+            chat.push(ChatMessage::from(results));
+        }
+        chat.extend(parts::behind_results(files));
+        chat
+    }
+
+    /// What the provider wants back of a message's reasoning, before its text and calls.
+    fn thoughts(
+        &self,
+        reasoning: Option<&Reasoning>,
+        is_of_turn: bool,
+        parameters: &mut Parameters,
+    ) -> Vec<ContentPart> {
+        let mut parts = Vec::new();
+        for part in reasoning.iter().flat_map(|reasoning| &reasoning.parts) {
+            match part {
+                ReasoningPart::Signed { call: Some(_), .. } => {}
+                ReasoningPart::Signed { signature, text, .. } => {
+                    parts.push(ContentPart::ThoughtSignature(signature.clone()));
+                    parts.extend(text.clone().map(ContentPart::ReasoningContent));
+                }
+                ReasoningPart::Block { data } => parts.push(ContentPart::Custom(CustomPart {
+                    model_iden: None,
+                    data: data.clone(),
+                })),
+                // DeepSeek, Kimi and servers like them want the thoughts of this turn back as they gave them. OpenAI knows no such field.
+                ReasoningPart::Text { text } => {
+                    if self.is_own_server && is_of_turn && !self.refuses(Parameter::ReasoningContent) {
+                        parameters.add(Parameter::ReasoningContent);
+                        parts.push(ContentPart::ReasoningContent(text.clone()));
+                    }
+                }
+            }
+        }
+        parts
+    }
+
+    fn call(&self, call: &ToolCall, reasoning: Option<&Reasoning>) -> ::genai::chat::ToolCall {
+        let parts = reasoning.iter().flat_map(|reasoning| &reasoning.parts);
+        let signatures: Vec<String> = parts
+            .filter_map(|part| match part {
+                ReasoningPart::Signed {
+                    signature,
+                    call: Some(id),
+                    ..
+                } if *id == call.id => Some(signature.clone()),
+                ReasoningPart::Signed { .. } | ReasoningPart::Text { .. } | ReasoningPart::Block { .. } => None,
+            })
+            .collect();
+        ::genai::chat::ToolCall {
+            call_id: self.call_id(&call.id),
+            fn_name: call.name.clone(),
+            // Providers refuse arguments that are not an object, and with them every later step of the run.
+            fn_arguments: match &call.arguments {
+                Value::Object(map) => Value::Object(map.clone()),
+                Value::Null => json!({}),
+                other => json!({ "invalid_arguments": other }),
+            },
+            thought_signatures: (!signatures.is_empty()).then_some(signatures),
+        }
+    }
+
+    /// A call's id as this provider takes it. Ids are the provider's that made the call, which may be another one's of the same run.
+    fn call_id(&self, id: &str) -> String {
+        let is_plain = |id: &str| {
+            (1..=CALL_ID_MAX_BYTES).contains(&id.len())
+                && id
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+        };
+        let takes_any = match self.adapter {
+            // Its own ids go back as they came, and genai's stand-in for none as none.
+            AdapterKind::Gemini => true,
+            AdapterKind::Vertex => !self.is_claude(),
+            AdapterKind::OpenAI | AdapterKind::Ollama => self.is_own_server,
+            _ => false,
+        };
+        if takes_any || is_plain(id) {
+            return id.to_owned();
+        }
+        let digest = Sha256::digest(id.as_bytes());
+        let hex: String = digest
+            .iter()
+            .take(CALL_ID_DIGEST_BYTES)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        format!("call_{hex}")
+    }
+}
+
+/// Tokens to think with, for models that know no levels; with room left for the answer. None: there is too little room.
+fn thinking_budget(effort: ReasoningEffort, max_tokens: Option<u32>) -> Option<u32> {
+    let wanted = match effort {
+        ReasoningEffort::None => return None,
+        ReasoningEffort::Minimal | ReasoningEffort::Low => THINKING_MIN_TOKENS,
+        ReasoningEffort::Medium => 8_000,
+        ReasoningEffort::High => 24_000,
+        ReasoningEffort::XHigh | ReasoningEffort::Max => 32_000,
+    };
+    let room = max_tokens.map_or(u32::MAX, |max| max / 2);
+    (room >= THINKING_MIN_TOKENS).then(|| wanted.min(room))
+}
+
+#[cfg(test)]
+mod tests;
