@@ -44,13 +44,25 @@ pub struct Place {
 
 impl Places {
     pub fn new(config: &ApiConfig) -> Arc<Self> {
-        let share = |percent: u8| (config.max_in_flight * usize::from(percent)).div_ceil(100).max(1);
+        Self::of(config.max_in_flight, config)
+    }
+
+    /// So many places, shared as those of other requests are.
+    pub fn of(places: usize, config: &ApiConfig) -> Arc<Self> {
+        let share = |percent: u8| (places * usize::from(percent)).div_ceil(100).max(1);
         Arc::new(Self {
-            all: Arc::new(Semaphore::new(config.max_in_flight)),
+            all: Arc::new(Semaphore::new(places)),
             max_per_user: share(config.max_in_flight_user_percent),
             max_per_project: share(config.max_in_flight_project_percent),
             taken: Mutex::default(),
         })
+    }
+
+    /// A place for a user's request in a project.
+    pub fn take_for(self: &Arc<Self>, user: Uuid, project: Uuid) -> Result<Place, Problem> {
+        let mut place = self.take()?;
+        place.count_for(user, project)?;
+        Ok(place)
     }
 
     /// A place that counts for nobody yet.

@@ -7,6 +7,7 @@ use clap::Args;
 use rejoin_embeddings::EmbeddingsArgs;
 use rejoin_outside::calendar::google::GoogleArgs;
 use rejoin_shared::config::DatabaseArgs;
+use rejoin_shared::files::FilesArgs;
 use rejoin_shared::mcp::commands::CommandsArgs;
 use rejoin_shared::secrets::SecretKeyArgs;
 use rejoin_sources::SourceArgs;
@@ -41,6 +42,9 @@ pub struct ApiConfig {
 
     #[command(flatten)]
     pub google: GoogleArgs,
+
+    #[command(flatten)]
+    pub files: FilesArgs,
 
     /// Address to listen on; port 0 takes a free one
     #[arg(long, env = "REJOIN_LISTEN", default_value = "127.0.0.1:7420")]
@@ -189,6 +193,7 @@ impl ApiConfig {
             secret_keys: SecretKeyArgs::default(),
             sources: SourceArgs::default(),
             google: GoogleArgs::default(),
+            files: FilesArgs::default(),
             public_url: None,
             trusted_proxies: vec![Proxy::Loopback],
             mcp_hosts: Vec::new(),

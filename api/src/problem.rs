@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use rejoin_shared::auth::AuthError;
 use rejoin_shared::commands::PostError;
 use rejoin_shared::db;
+use rejoin_shared::files::AttachError;
 use rejoin_shared::projects::{Exhausted, MemberError};
 use rejoin_shared::queue::settle::HotError;
 use serde::Serialize;
@@ -239,6 +240,11 @@ impl From<PostError> for Problem {
                 "idempotency_key_reused",
                 "the idempotency key was used before, with another body",
             ),
+            PostError::Files(error) => match error {
+                AttachError::NotFound(_) => Self::bad_request("file_not_found", error.to_string()),
+                AttachError::TooLarge { .. } => Self::bad_request("attachments_too_large", error.to_string()),
+                AttachError::Database(error) => error.into(),
+            },
             PostError::Exhausted(Exhausted { what, limit, wait_s }) => Self::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "quota_exhausted",

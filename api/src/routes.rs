@@ -26,6 +26,7 @@
 //! - `contexts`  what conversations may be about
 //! - `custom_prompts` what projects and users tell all agents
 //! - `feedback`       what users say of answers
+//! - `files`          files that callers attach to messages, and those that tools made
 //! - `agents`         the agents that a caller may choose
 //! - `agent_card`     agents that are meant for programs outside, as A2A finds them
 //! - `plans`     what agents mean to do, and have done of it
@@ -69,6 +70,7 @@ pub mod conversations;
 pub mod custom_prompts;
 pub mod data_sources;
 pub mod feedback;
+pub mod files;
 pub mod google_calendars;
 pub mod graph;
 pub mod health;
@@ -124,7 +126,7 @@ use crate::page;
 use crate::problem::Problem;
 use crate::state::AppState;
 
-/// Until a response begins; of an import there is none while its lines come. A stream's own length has no limit.
+/// Until a response begins; of an import or an upload there is none while its content comes. A stream's own length has no limit.
 const REQUEST_LIMIT: Duration = Duration::from_secs(25);
 
 /// All documented routes.
@@ -158,6 +160,7 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(web_settings::routes())
         .merge(custom_prompts::routes())
         .merge(feedback::routes())
+        .merge(files::routes())
         .merge(query_patterns::routes())
         .merge(agent_card::routes())
         .merge(plans::routes())
@@ -232,6 +235,7 @@ impl Weight {
     fn of(request: &Request) -> Self {
         match request.extensions().get::<MatchedPath>().map(MatchedPath::as_str) {
             Some(graph::transfer::IMPORT_PATH) => Self::Transfer,
+            Some(files::PATH) if request.method() == Method::POST => Self::Transfer,
             Some(path) if request.method() == Method::GET && path.ends_with("/events") => Self::OpensStream,
             Some(mcp::PATH) => Self::Protocol,
             Some(path) if path.starts_with("/api/") => Self::Work,

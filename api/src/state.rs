@@ -17,6 +17,7 @@ use crate::mcp::McpServer;
 use crate::oidc::Oidc;
 use crate::pace::Rates;
 use crate::quotas::Quotas;
+use crate::routes::files;
 use crate::routes::graph::transfer::Transfers;
 use crate::routes::metrics;
 use crate::sse::tail::Hub;
@@ -47,6 +48,8 @@ pub struct AppState {
     pub working: Arc<Places>,
     /// A place for each request whose body arrives.
     pub arriving: Arc<Places>,
+    /// A place for each file that arrives.
+    pub uploads: Arc<Places>,
     /// Cancelled when the process is told to stop.
     pub draining: CancellationToken,
 }
@@ -77,6 +80,7 @@ impl AppState {
             quotas: Arc::new(Quotas::new()),
             working: Places::new(&config),
             arriving: Places::new(&config),
+            uploads: Places::of(files::MAX_UPLOADS, &config),
             config: Arc::new(config),
             metrics,
             db,

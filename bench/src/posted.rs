@@ -32,6 +32,8 @@ pub async fn post(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)>
             agent_definition_id: None,
             message: "hello".into(),
             attached_context: None,
+            files: Vec::new(),
+            max_files_bytes: 0,
             consoles: Vec::new(),
             idempotency: None,
             on_busy: OnBusy::Enqueue,

@@ -4,8 +4,9 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
-    api, audit, calendars, chat, completions, dev, doctor, exit, graph, install, keys, mcp, migrate, models, openapi,
-    prices, projects, questions, queue, routing, runs, schedules, secrets, sign_in, sources, tail, tasks, web, worker,
+    api, audit, calendars, chat, completions, dev, doctor, exit, files, graph, install, keys, mcp, migrate, models,
+    openapi, prices, projects, questions, queue, routing, runs, schedules, secrets, sign_in, sources, tail, tasks, web,
+    worker,
 };
 
 /// Agent runs that you can leave and rejoin.
@@ -123,6 +124,7 @@ pub enum Command {
     Sources(sources::Args),
     Web(web::Args),
     Calendars(calendars::Args),
+    Files(files::Args),
     Models(models::Args),
     Prices(prices::Args),
     Routing(routing::Args),
@@ -196,6 +198,11 @@ mod tests {
             "rejoin web set --provider searxng --base-url http://s:8080 --visit --allow a.example --allow b.example",
             "rejoin web test",
             "rejoin calendars export Work work.ics",
+            "rejoin chat look --attach a.png --attach b.pdf",
+            "rejoin files put a.png b.pdf",
+            "rejoin files list --json",
+            "rejoin files get 019a0000-0000-7000-8000-000000000001 -",
+            "rejoin files rm 019a0000-0000-7000-8000-000000000001",
             "rejoin schedules disable nightly",
             "rejoin models --provider gemini --can tools,images flash --retired --json",
             "rejoin prices list --all",

@@ -3,6 +3,7 @@
 //! Posts over HTTP, then follows the run. Invariant: a message is posted once, whatever is restarted meanwhile, and each
 //! word of its reply is shown once.
 use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use rejoin_shared::agents::GRAPH_QUERY_AGENT;
@@ -14,6 +15,7 @@ use crate::{
     client::Client,
     current,
     exit::Exit,
+    files,
     out::Out,
     stream::{Follow, Start},
     transcript::Transcript,
@@ -36,6 +38,7 @@ const NO_AGENT: &str = "none";
 ///   rejoin chat "Which packages need libssl3, and why?"
 ///   rejoin chat "And who maintains them?" --conversation 0192f0c1-…
 ///   rejoin chat --agent none "Just talk to me"
+///   rejoin chat "What is on this picture?" --attach photo.png
 ///   rejoin chat --json "hello" | jq -r .type      the events, one a line
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -48,6 +51,9 @@ pub struct Args {
     /// Go on with this conversation.
     #[arg(long, value_name = "ID")]
     pub conversation: Option<Uuid>,
+    /// Send a file with the message: an image, a PDF, audio or text. For several, give it several times.
+    #[arg(long, value_name = "FILE")]
+    pub attach: Vec<PathBuf>,
 }
 
 /// # Errors
@@ -57,6 +63,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     let mut talk = Talk {
         conversation: args.conversation.map(|id| id.to_string()),
         agent: None,
+        attachments: Vec::new(),
         client,
         out,
     };
@@ -75,6 +82,10 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     if talk.conversation.is_none() || args.agent.is_some() {
         talk.agent = talk.find_agent(args.agent.as_deref()).await?;
     }
+    for file in &args.attach {
+        let stored = files::put(&talk.client, file).await?;
+        talk.attachments.push(json!({ "fileId": word(&stored, "id")? }));
+    }
     let exit = match message {
         Some(message) => talk.say(message.trim_end()).await?,
         None => talk.until_end_of_input().await?,
@@ -92,6 +103,8 @@ struct Talk {
     conversation: Option<String>,
     /// For the next message; a conversation keeps it.
     agent: Option<String>,
+    /// For the next message.
+    attachments: Vec<Value>,
     out: Out,
 }
 
@@ -130,6 +143,9 @@ impl Talk {
         }
         if let Some(agent) = self.agent.take() {
             body["agentDefinitionId"] = json!(agent);
+        }
+        if !self.attachments.is_empty() {
+            body["attachments"] = json!(std::mem::take(&mut self.attachments));
         }
         let out = self.out;
         let posted = self

@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use bytes::Bytes;
 use rand::RngExt;
 use reqwest::{
     Method, RequestBuilder, Response, StatusCode,
@@ -29,6 +30,8 @@ pub const FIRST_CONTACT_LIMIT: Duration = Duration::from_secs(10);
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// Longest wait for the answer of a request that is no stream.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+/// Longest time that a file takes, up or down.
+const TRANSFER_LIMIT: Duration = Duration::from_secs(600);
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// A server may ask for more patience, up to this.
@@ -146,6 +149,15 @@ impl Client {
             .await?)
     }
 
+    /// An answer that is a file.
+    ///
+    /// # Errors
+    /// The API can't be reached, or refuses.
+    pub async fn bytes(&self, path: &str) -> Result<Bytes> {
+        let request = self.request(Method::GET, path).timeout(TRANSFER_LIMIT);
+        Ok(self.accepted(request, path).await?.bytes().await?)
+    }
+
     /// # Errors
     /// The API can't be reached, or refuses.
     pub async fn post(&self, path: &str, body: &Value) -> Result<Value> {
@@ -158,7 +170,9 @@ impl Client {
     /// The API can't be reached, or refuses.
     pub async fn upload(&self, path: &str, kind: &str, content: Vec<u8>) -> Result<Value> {
         let request = self.request(Method::POST, path).header(CONTENT_TYPE, kind);
-        self.json(request.body(content), path).await
+        let request = request.body(content).timeout(TRANSFER_LIMIT);
+        let response = self.accepted(request, path).await?;
+        Ok(response.json().await?)
     }
 
     /// # Errors
@@ -185,7 +199,11 @@ impl Client {
 
     /// The answer, if it is a success.
     async fn answered(&self, request: RequestBuilder, path: &str) -> Result<Response> {
-        let answer = self.send(request.timeout(ANSWER_LIMIT)).await;
+        self.accepted(request.timeout(ANSWER_LIMIT), path).await
+    }
+
+    async fn accepted(&self, request: RequestBuilder, path: &str) -> Result<Response> {
+        let answer = self.send(request).await;
         let response = answer.with_context(|| self.unreachable())?;
         match response.status().is_success() {
             true => Ok(response),

@@ -16,6 +16,7 @@
 //! - `sign_in`               an address that signs a browser in once
 //! - `sources`               databases of others: through the API
 //! - `calendars`             the caller's calendars as files: through the API
+//! - `files`                 files that are attached to messages, and those of tools: through the API
 //! - `web`                   what agents may do on the web: through the API
 //! - `models`                the catalogue of models: through the API
 //! - `prices`                what models cost: through the API
@@ -48,6 +49,7 @@ pub mod database;
 pub mod dev;
 pub mod doctor;
 pub mod exit;
+pub mod files;
 pub mod fleet;
 pub mod graph;
 pub mod install;
@@ -96,6 +98,7 @@ pub async fn run(cli: Cli) -> Result<Exit> {
         Command::Questions(args) => questions::run(global, args, out).await,
         Command::Sources(args) => sources::run(global, args, out).await,
         Command::Calendars(args) => calendars::run(global, args, out).await,
+        Command::Files(args) => files::run(global, args, out).await,
         Command::Web(args) => web::run(global, args, out).await,
         Command::Schedules(args) => schedules::run(global, args, out).await,
         Command::Models(args) => models::run(global, args, out).await,

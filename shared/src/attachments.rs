@@ -6,6 +6,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::files;
+
 /// Maximum number of things attached to one message.
 pub const MAX: usize = 20;
 /// Maximum length of an attachment's id and of its title, in characters.
@@ -105,8 +107,10 @@ pub fn with_items(words: &str, attached_context: &Value) -> String {
     pieces.collect::<Vec<_>>().join("\n\n")
 }
 
-/// All that is attached to a message, of any kind, as clients read it: {id, type, title, content, metadata, timestamp}.
-pub fn listed(attached_context: &Value, at: DateTime<Utc>) -> Vec<Value> {
+/// All that is attached to a message, by its metadata, as clients read it: {id, type, title, content, metadata, timestamp}. Of a file that was
+/// uploaded, there are also `fileId`, `mediaType`, `sizeBytes` and `url`, and its content is where `url` says.
+pub fn listed(metadata: &Value, at: DateTime<Utc>) -> Vec<Value> {
+    let attached_context = &metadata["attachedContext"];
     let consoles = attached_context["consoles"].as_array().into_iter().flatten();
     let consoles = consoles.filter(|console| console["id"].is_string()).map(|console| {
         let mut metadata = console.clone();
@@ -121,7 +125,12 @@ pub fn listed(attached_context: &Value, at: DateTime<Utc>) -> Vec<Value> {
         let metadata = item.metadata.unwrap_or_else(|| json!({}));
         json!({"id": item.id, "type": item.kind, "title": item.title, "content": item.content, "metadata": metadata, "timestamp": at})
     });
-    consoles.chain(items).collect()
+    let files = files::of_metadata(metadata).into_iter().map(|file| {
+        json!({"id": file.file_id, "type": Kind::File, "title": file.name, "content": "", "timestamp": at, "fileId": file.file_id,
+               "mediaType": file.media_type, "sizeBytes": file.size_bytes, "url": file.path(),
+               "metadata": {"sha256": file.sha256}})
+    });
+    consoles.chain(items).chain(files).collect()
 }
 
 #[cfg(test)]

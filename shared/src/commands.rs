@@ -114,6 +114,7 @@ impl CommandError for PostError {
             | PostError::DefinitionNotFound
             | PostError::Busy { .. }
             | PostError::KeyReused
+            | PostError::Files(_)
             | PostError::Exhausted(_) => None,
         }
     }

@@ -4,7 +4,8 @@
 //! # Layout
 //! - `ids` `digest` `schemas` `config` `db` `row_security` `outage` `text` `net` `telemetry` `auth` `identities` `keys` `sessions`   the ground
 //! - `projects` `conversations` `messages` `agents` `runs` `run_messages` `tool_calls`   nouns: types and their SQL
-//! - `attachments` what a user attaches to a message beside its words
+//! - `attachments` what a user attaches to a message beside its words: consoles, databases, texts
+//! - `files`     files that users attach and tools produce, with their content
 //! - `prompts` `feedback`   what people tell all agents, and what they say of answers
 //! - `reception` who takes a new conversation: `routing`, with the clues that the database has
 //! - `consoles`  texts that users and agents write together, with their versions
@@ -59,6 +60,7 @@ pub mod discussions;
 pub mod emergent;
 pub mod events;
 pub mod feedback;
+pub mod files;
 pub mod google_tokens;
 pub mod graph;
 pub mod horizon;

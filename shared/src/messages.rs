@@ -70,13 +70,11 @@ pub async fn insert(db: &mut PgConnection, message: NewMessage<'_>) -> Result<()
     Ok(())
 }
 
-/// What was attached to a message.
-pub async fn attached_context(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<Value>, sqlx::Error> {
-    let context = sqlx::query_scalar!(
-        "select metadata -> 'attachedContext' from kb.chat_messages where id = $1",
-        id
-    );
-    Ok(context.fetch_optional(db).await?.flatten())
+/// What is stored with a message beside its words: `attachedContext`, `attachments`.
+pub async fn metadata(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<Value>, sqlx::Error> {
+    sqlx::query_scalar!("select metadata from kb.chat_messages where id = $1", id)
+        .fetch_optional(db)
+        .await
 }
 
 /// A page of a conversation in the order it was said, after `after` (a message's seq).

@@ -17,7 +17,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
@@ -29,6 +29,9 @@ use tokio::task::JoinHandle;
 pub use self::protocol::last_user_message;
 use self::reply::Action;
 pub use self::reply::Reply;
+
+/// Requests with files in base64 are large.
+const REQUEST_MAX_BYTES: usize = 100 * 1024 * 1024;
 
 type Predicate = Box<dyn Fn(&Value) -> bool + Send + Sync>;
 type Answer = Box<dyn Fn(&Value) -> Option<Reply> + Send + Sync>;
@@ -87,6 +90,7 @@ impl ModelServer {
         let state = Arc::new(Script::default());
         let router = Router::new()
             .route("/v1/chat/completions", post(complete))
+            .layer(DefaultBodyLimit::max(REQUEST_MAX_BYTES))
             .with_state(state.clone());
         let server = tokio::spawn(async move {
             // Serving ends only with the process or with the abort of this task.

@@ -119,7 +119,7 @@ async fn compress(services: &Services, project_id: Uuid, conversation_id: Uuid) 
     let request = ModelRequest {
         model: name,
         system: format!("{INSTRUCTION} At most {target} tokens, about {} words.", target * 3 / 4),
-        messages: vec![Message::User { text }],
+        messages: vec![Message::user(text)],
         tools: Vec::new(),
         temperature: Some(0.0),
         max_tokens: u32::try_from(target * SUMMARY_FACTOR + REASONING_TOKENS).ok(),

@@ -9,11 +9,15 @@ use rejoin_outside::WebArgs;
 use rejoin_outside::calendar::google::GoogleArgs;
 use rejoin_shared::config::DatabaseArgs;
 use rejoin_shared::events::writer::WriterOptions;
+use rejoin_shared::files::FilesArgs;
 use rejoin_shared::horizon;
 use rejoin_shared::queue::lease;
 use rejoin_sources::SourceArgs;
 
 use crate::mcp::McpArgs;
+
+/// What providers take in one request, as base64, is some tens of megabytes.
+const MODEL_FILES_BYTES: u64 = 40 * 1024 * 1024;
 
 /// Dollars that all runs of a tree may cost together, unless the deployment says otherwise.
 pub(crate) const TREE_COST_USD: f64 = 25.0;
@@ -146,6 +150,17 @@ pub struct WorkerConfig {
     #[command(flatten)]
     pub google: GoogleArgs,
 
+    #[command(flatten)]
+    pub files: FilesArgs,
+
+    /// Files that no message and no run names are removed after this [hours]
+    #[arg(long, env = "REJOIN_KEEP_FILES_H", default_value_t = 24.0, value_parser = hours)]
+    pub keep_files_h: f64,
+
+    /// Files that one model call is given, the newest first [bytes]
+    #[arg(long, env = "REJOIN_MODEL_FILES_BYTES", default_value_t = MODEL_FILES_BYTES)]
+    pub model_files_bytes: u64,
+
     /// Serve Prometheus metrics here, e.g. 127.0.0.1:9464
     #[arg(long, env = "REJOIN_WORKER_METRICS")]
     pub metrics: Option<SocketAddr>,
@@ -195,6 +210,9 @@ impl WorkerConfig {
             sources: SourceArgs::default(),
             web: WebArgs::default(),
             google: GoogleArgs::default(),
+            files: FilesArgs::default(),
+            keep_files_h: 24.0,
+            model_files_bytes: MODEL_FILES_BYTES,
             metrics: None,
         }
     }

@@ -17,7 +17,7 @@ use rejoin_shared::outage::{Causes, Outage};
 use rejoin_shared::queue::sweep::{self, DeadJob, Watch};
 use rejoin_shared::queue::{self, Outcome, Settlement};
 use rejoin_shared::wakeup::Wake;
-use rejoin_shared::{consoles, horizon, questions, runs, schedules, tasks};
+use rejoin_shared::{consoles, files, horizon, questions, runs, schedules, tasks};
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
@@ -334,6 +334,7 @@ async fn retain_once(services: &Services) -> Result<(), sqlx::Error> {
     .await?;
     let days = services.config.keep_consoles_d;
     while days > 0.0 && consoles::sweep(db, days, CONSOLES).await? == CONSOLES.unsigned_abs() {}
+    while files::sweep(db, services.config.keep_files_h * 3600.0).await? {}
     location::sweep(db).await?;
     while pages::sweep(db).await? {}
     consents::sweep(db).await?;

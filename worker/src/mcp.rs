@@ -25,10 +25,12 @@ pub mod probe;
 pub mod secrets;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use clap::Args;
+use rejoin_shared::files::{self, BeginError, FileRef, FilesArgs, ProduceError, Produced};
 use rejoin_shared::mcp::Server;
 use rejoin_shared::mcp::commands::{CommandsArgs, CommandsError};
 use rejoin_shared::mcp::offers::Offered;
@@ -37,8 +39,10 @@ use rejoin_shared::tools::{Schema, SharedTool, Tool, ToolContext, ToolError, Too
 use rejoin_shared::wakeup::SharedBus;
 use serde_json::{Value, json};
 use sqlx::PgPool;
+use tracing::error;
 
 use crate::net;
+use answer::{Keep, Part};
 use connection::{Means, Processes};
 use connections::{Connections, Limits};
 use rejoin_shared::net::Hosts;
@@ -111,7 +115,13 @@ impl McpArgs {
     ///
     /// # Errors
     /// What is configured can't be used.
-    pub fn connections(&self, db: PgPool, bus: SharedBus, call: Duration) -> Result<Arc<Connections>, McpError> {
+    pub fn connections(
+        &self,
+        db: PgPool,
+        bus: SharedBus,
+        call: Duration,
+        files: FilesArgs,
+    ) -> Result<Arc<Connections>, McpError> {
         let keys = self.keys.load_if_configured()?.map(Arc::new);
         let hosts = Hosts::new("REJOIN_MCP_PRIVATE_HOSTS", &self.mcp_private_hosts);
         let means = Means {
@@ -128,6 +138,7 @@ impl McpArgs {
             call,
             idle: Duration::from_secs(self.mcp_idle_s),
             pause: Duration::from_secs(self.mcp_pause_s),
+            files,
         };
         Ok(Connections::new(means, db, bus, keys, limits))
     }
@@ -177,13 +188,64 @@ impl Tool for McpTool {
         &self.spec
     }
 
-    async fn call(&self, _: &ToolContext, arguments: Value) -> Result<Value, ToolError> {
+    async fn call(&self, context: &ToolContext, arguments: Value) -> Result<Value, ToolError> {
         let arguments = match arguments {
             Value::Object(fields) => fields,
             _ => serde_json::Map::new(),
         };
-        let called = self.connections.call(&self.server, &self.name, arguments).await;
+        let keep = KeepForCall {
+            context,
+            tool: &self.name,
+            limits: self.connections.files(),
+            is_first: AtomicBool::new(true),
+        };
+        let called = self.connections.call(&self.server, &self.name, arguments, &keep).await;
         called.map_err(ToolError::RespondToModel)
+    }
+}
+
+/// Keeps what a call gives as files of its run.
+struct KeepForCall<'a> {
+    context: &'a ToolContext,
+    tool: &'a str,
+    limits: FilesArgs,
+    is_first: AtomicBool,
+}
+
+#[async_trait]
+impl Keep for KeepForCall<'_> {
+    async fn keep(&self, part: Part) -> Result<FileRef, String> {
+        let context = self.context;
+        let failed = |error: sqlx::Error| {
+            error!(%error, tool = self.tool, "a tool's file could not be stored");
+            "storing it failed".to_owned()
+        };
+        // A call that is made again after a crash gives its files again.
+        if self.is_first.swap(false, Ordering::Relaxed) {
+            let forgotten = files::forget_call(&context.db, context.record_id).await;
+            forgotten.map_err(failed)?;
+        }
+        let name = part.name.unwrap_or_else(|| {
+            let extension = part.media_type.rsplit('/').next().unwrap_or_default();
+            format!("{}.{extension}", self.tool)
+        });
+        let produced = Produced {
+            project_id: context.project_id,
+            owner_user_id: context.user_id,
+            made_by: context.run_id.map(|run| (run, context.record_id)),
+            name: &name,
+            media_type: &part.media_type,
+            content: &part.content,
+        };
+        match files::store(&context.db, &produced, self.limits).await {
+            Ok(file) => Ok(file.to_ref()),
+            Err(ProduceError::Database(error) | ProduceError::Begin(BeginError::Database(error))) => Err(failed(error)),
+            Err(
+                error @ (ProduceError::Empty
+                | ProduceError::TooLarge { .. }
+                | ProduceError::Begin(BeginError::Full { .. })),
+            ) => Err(error.to_string()),
+        }
     }
 }
 

@@ -22,7 +22,9 @@ pub mod reasoning;
 pub mod registry;
 pub mod retry;
 
+use std::fmt;
 use std::ops::AddAssign;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -31,6 +33,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use rejoin_shared::agents::ReasoningEffort;
+use rejoin_shared::files::FileRef;
 use rejoin_shared::models::Tokens;
 use rejoin_shared::tools::ToolSpec;
 
@@ -62,6 +65,9 @@ pub struct ModelRequest {
 pub enum Message {
     User {
         text: String,
+        /// The files that came with it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        attachments: Vec<Attached>,
     },
     Assistant {
         text: String,
@@ -78,7 +84,53 @@ pub enum Message {
         content: String,
         #[serde(default)]
         is_error: bool,
+        /// Files that the tool has made and a model may read.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        attachments: Vec<Attached>,
     },
+}
+
+impl Message {
+    /// What a user says, without files.
+    pub fn user(text: impl Into<String>) -> Self {
+        Self::User {
+            text: text.into(),
+            attachments: Vec::new(),
+        }
+    }
+
+    /// The files that go with it.
+    pub fn attachments(&self) -> &[Attached] {
+        match self {
+            Self::User { attachments, .. } | Self::ToolResult { attachments, .. } => attachments,
+            Self::Assistant { .. } => &[],
+        }
+    }
+}
+
+/// A file that goes with a message. Its content is loaded for each call anew (`run/files.rs`), and never stored with the message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Attached {
+    #[serde(flatten)]
+    pub file: FileRef,
+    #[serde(skip)]
+    pub content: Option<Base64>,
+}
+
+impl From<FileRef> for Attached {
+    fn from(file: FileRef) -> Self {
+        Self { file, content: None }
+    }
+}
+
+/// Bytes as base64.
+#[derive(Clone, PartialEq)]
+pub struct Base64(pub Arc<str>);
+
+impl fmt::Debug for Base64 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} characters of base64", self.0.len())
+    }
 }
 
 /// A call that the model asked for.
@@ -173,7 +225,8 @@ pub trait Provider: Send + Sync {
 pub struct ModelError {
     /// Stable word for clients: `model_key_missing`, `model_key_rejected`, `model_rate_limited`, `model_overloaded`,
     /// `model_quota_exhausted`, `model_context_overflow`, `model_refused`, `model_unavailable`, `model_rejected`,
-    /// `model_stream_cut`, `model_protocol`, `model_unknown`, `model_misconfigured` (docs/MODELS.md).
+    /// `model_stream_cut`, `model_protocol`, `model_unknown`, `model_misconfigured`, `model_cannot_read_file`,
+    /// `model_files_too_large` (docs/MODELS.md, docs/FILES.md).
     pub code: &'static str,
     /// What was attempted and what to do, without secrets.
     pub message: String,

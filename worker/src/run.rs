@@ -4,6 +4,7 @@
 //! - `calls`    the tool calls of a step, on record before they act
 //! - `act`      one call: acting, and how it ended
 //! - `transfer` calls that hand the run over to another agent
+//! - `files`    files of messages, loaded for a model call
 //! - `deferred` calls that sub-agents or people answer: the run waits without a worker
 //! - `clarify`  what is asked before a project is begun
 //! - `output`   answers that fit a JSON schema
@@ -23,6 +24,7 @@ pub mod answer;
 pub mod calls;
 mod clarify;
 mod deferred;
+mod files;
 pub mod history;
 pub mod limits;
 mod output;
@@ -300,12 +302,13 @@ impl Execution {
         for mail in &mail {
             let message = Message::User {
                 text: mail.content.clone(),
+                attachments: mail.files().into_iter().map(Into::into).collect(),
             };
             injected.push(("user", json!(message)));
             self.messages.push(message);
         }
         if let Some(text) = self.repair.take() {
-            let message = Message::User { text };
+            let message = Message::user(text);
             injected.push(("user", json!(message)));
             self.messages.push(message);
         }
@@ -322,9 +325,7 @@ impl Execution {
             if let Err(end) = self.limit(reason.name(), &reason.explanation()).await {
                 return Next::End(end);
             }
-            let message = Message::User {
-                text: reason.instruction(),
-            };
+            let message = Message::user(reason.instruction());
             injected.push(("user", json!(message)));
             self.messages.push(message);
         }
@@ -345,6 +346,9 @@ impl Execution {
             Ok(answer) => answer,
             Err(AnswerError::Interrupted(interrupt)) => return Next::End(self.interrupted(interrupt)),
             Err(AnswerError::LeaseLost) => return Next::End(End::LeaseLost),
+            Err(AnswerError::Database(error)) => {
+                return Next::End(End::database("reading the files of messages", error));
+            }
             Err(AnswerError::Model(error)) => {
                 let error = crate::executor::run_error(&error);
                 return Next::End(self.finished(DoneStatus::Failed, Some(error)));

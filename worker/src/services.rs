@@ -100,7 +100,9 @@ impl Services {
         let sources = Sources::new(&config.sources, keys.clone());
         let google = Google::new(&config.google, &config.web.web_hosts, keys.clone());
         let web = Web::new(&config.web, keys);
-        let connections = config.mcp.connections(db.sql.clone(), bus.clone(), call)?;
+        let connections = config
+            .mcp
+            .connections(db.sql.clone(), bus.clone(), call, config.files)?;
         Ok(Self {
             pools: Pools::start(
                 tools,

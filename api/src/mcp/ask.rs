@@ -159,6 +159,8 @@ async fn post(asked: &Asked, session: Option<String>, given: &Value, request: &R
             body_hash: idempotency::body_hash(given),
         }),
         attached_context: None,
+        files: Vec::new(),
+        max_files_bytes: 0,
         consoles: Vec::new(),
         output_schema: None,
         exhausted: state.quotas.exhausted(&state.db.sql, caller).await?,

@@ -93,6 +93,8 @@ pub struct AgentRequest {
     #[serde(alias = "attached_context")]
     #[schema(value_type = Option<Vec<Object>>)]
     pub attached_context: Option<Vec<Attachment>>,
+    /// Files that come with the message, as at `/api/chat/stream`
+    pub attachments: Option<Vec<chat::AttachedFile>>,
     #[serde(flatten)]
     #[schema(ignore)]
     pub ignored: BTreeMap<String, IgnoredAny>,
@@ -207,6 +209,7 @@ async fn post_message(
         console_id: request.console_id,
         client_turn_id: request.stream_run_id,
         attached_context: request.attached_context,
+        attachments: request.attachments,
         output_schema: None,
     };
     let mut response = chat::take(&state, &caller, &headers, &params, request, Dialect::AgentStream).await?;

@@ -61,12 +61,23 @@ pub struct ChatRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<Object>>)]
     pub attached_context: Option<Vec<Attachment>>,
+    /// Files that come with the message, uploaded before by `POST /api/files`: at most 10, with 50 MiB together. The agent is shown them, if
+    /// its model reads such files
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attachments: Option<Vec<AttachedFile>>,
     /// A JSON Schema of an object: the answer is JSON that fits it, told by an `output` event
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub output_schema: Option<Value>,
     /// The client's own name for this turn: posting it again gives the same run
     pub client_turn_id: Option<String>,
+}
+
+/// A file that was uploaded
+#[derive(Debug, Clone, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AttachedFile {
+    pub file_id: String,
 }
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -206,6 +217,7 @@ fn command(
     // Before consoles are taken out of it: the key belongs to the body as it was sent.
     let idempotency = idempotency::of(headers, request.client_turn_id.as_deref(), &request)?;
     let items = attachments(&mut request, state.config.max_message_chars)?;
+    let files = attached_files(request.attachments.as_deref(), state.config.files.max_message_files)?;
     let conversation_id = match &request.conversation_id {
         None => None,
         Some(text) => {
@@ -227,6 +239,8 @@ fn command(
         agent_definition_id,
         on_busy: params.on_busy()?,
         idempotency,
+        files,
+        max_files_bytes: state.config.files.max_message_files_bytes,
         consoles: attached_consoles(request.consoles.as_ref())?,
         attached_context: attached_context(&request, &items),
         exhausted: None,
@@ -267,6 +281,28 @@ fn definition_not_found(id: &str) -> Problem {
         "agent_definition_not_found",
         format!("Agent definition {shown} was not found"),
     )
+}
+
+/// The files of a message, each once.
+fn attached_files(told: Option<&[AttachedFile]>, most: usize) -> Result<Vec<Uuid>, Problem> {
+    let told = told.unwrap_or_default();
+    if told.len() > most {
+        let detail = format!("a message may have {most} files at most");
+        return Err(Problem::bad_request("too_many_attachments", detail));
+    }
+    let mut files = Vec::with_capacity(told.len());
+    for file in told {
+        let id = file.file_id.parse::<Uuid>().map_err(|_| {
+            Problem::bad_request(
+                "file_not_found",
+                "attachments: fileId is not the id of a file; upload it first",
+            )
+        })?;
+        if !files.contains(&id) {
+            files.push(id);
+        }
+    }
+    Ok(files)
 }
 
 /// Takes the attachments out of the request: consoles become `consoles`, the others are given back.

@@ -118,7 +118,8 @@ pub struct MessageBody {
     pub retrieval_context: Option<Value>,
     /// What the client had told with a user's message
     pub attached_context: Option<Value>,
-    /// All that was attached to it: consoles, databases and files, each {id, type, title, content, metadata, timestamp}
+    /// All that was attached to it: consoles, databases and files, each {id, type, title, content, metadata, timestamp}; of a file that was
+    /// uploaded also fileId, mediaType, sizeBytes and url
     #[schema(value_type = Vec<Object>)]
     pub attachments: Vec<Value>,
     pub metadata: Value,
@@ -163,7 +164,7 @@ impl MessageBody {
 
     pub fn of(conversation_id: Uuid, message: ChatMessage) -> Self {
         Self {
-            attachments: attachments::listed(&message.metadata["attachedContext"], message.created_at),
+            attachments: attachments::listed(&message.metadata, message.created_at),
             timestamp: message.created_at,
             id: message.id,
             conversation_id,

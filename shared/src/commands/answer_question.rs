@@ -5,13 +5,18 @@ use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::steer_run::With;
 use super::{Command, CommandError, dispatch, steer_run};
 use crate::events::kinds::Kind;
 use crate::events::log;
+use crate::inbox;
 use crate::questions::{self, Question};
 use crate::runs::Run;
 use crate::waits;
 use crate::wakeup::Wake;
+
+/// What a run reads beside the files that came with an answer.
+const FILES_OF_ANSWER: &str = "These files came with my answer.";
 
 /// What ends a question.
 #[derive(Debug)]
@@ -117,7 +122,7 @@ pub(super) async fn reply(
     db: &mut PgConnection,
     conversation_id: Uuid,
     message: &str,
-    attached_context: Option<&Value>,
+    with: With<'_>,
     by: Uuid,
 ) -> Result<Option<Reply>, sqlx::Error> {
     let (mut approvals, mut asked): (Vec<_>, Vec<_>) = questions::awaited_in(db, conversation_id)
@@ -131,18 +136,22 @@ pub(super) async fn reply(
         .into_iter()
         .filter_map(|question| Some((question.id, question.run_id, question.meant_by(message)?)))
         .collect();
-    let Some((_, first, _)) = answers.first() else {
+    let Some((_, asking, _)) = answers.first() else {
         return Ok(None);
     };
     let turn = sqlx::query_as!(
         Run,
         "select root.* from kb.agent_runs r join kb.agent_runs root on root.id = r.root_run_id where r.id = $1",
-        first
+        asking
     )
     .fetch_one(&mut *db)
     .await?;
     let ids: Vec<Uuid> = answers.iter().map(|(id, _, _)| *id).collect();
-    let (message_id, seq) = steer_run::tell(db, &turn, message, attached_context, &ids).await?;
+    let (message_id, seq) = steer_run::tell(db, &turn, message, with, &ids).await?;
+    if !with.files.is_empty() {
+        // The answer itself is words: the run that asked finds its files as a message of the user's.
+        inbox::put(db, *asking, FILES_OF_ANSWER, with.files, Some(by)).await?;
+    }
     let mut wake = Wake::log(conversation_id);
     for (id, run_id, answer) in &answers {
         let run = sqlx::query_as!(Run, "select * from kb.agent_runs where id = $1", run_id)

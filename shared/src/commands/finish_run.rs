@@ -122,6 +122,7 @@ impl FinishRun<'_> {
                 content: self.text.to_owned(),
                 created_at: wire_time(known.now),
                 attached_context: None,
+                attachments: Vec::new(),
                 citations: citations.clone(),
             };
             events.push(run.event(Kind::Message { message }));

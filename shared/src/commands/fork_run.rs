@@ -5,11 +5,13 @@ use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::steer_run::With;
 use super::suspend_run::MAX_TOTAL_STEPS;
 use super::{Command, CommandError, steer_run};
 use crate::agents::{self, AgentDefinition};
 use crate::conversations::{self, Owner};
 use crate::events::log;
+use crate::files::{self, FileRef};
 use crate::ids;
 use crate::projects::Exhausted;
 use crate::queue::{self, NewJob};
@@ -84,6 +86,11 @@ impl Command for ForkRun<'_> {
             log::create(db, id).await?;
         }
         let instead = self.message.filter(|_| self.step == 0);
+        // Other words are about the same files; a message behind a later step has none.
+        let files = match source.message_id {
+            Some(message_id) if self.step == 0 || self.message.is_none() => messages_files(db, message_id).await?,
+            Some(_) | None => Vec::new(),
+        };
         let run = runs::NewRun {
             id,
             spawned: None,
@@ -106,14 +113,23 @@ impl Command for ForkRun<'_> {
             .await?
             .filter(|fork| fork.conversation_id.is_some())
         {
-            steer_run::tell(db, &fork, self.message.unwrap_or(&source.input), None, &[]).await?;
+            let with = With {
+                context: None,
+                files: &files,
+            };
+            steer_run::tell(db, &fork, self.message.unwrap_or(&source.input), with, &[]).await?;
         }
         run_messages::copy(db, id, &messages).await?;
         tool_calls::copy(db, source.id, id, self.step).await?;
         if let Some(message) = self.message {
-            let content = json!({ "kind": "user", "text": message });
+            let mut content = json!({ "kind": "user", "text": message });
             match self.step {
-                0 => run_messages::replace_last(db, id, "user", &content).await?,
+                0 => {
+                    if !files.is_empty() {
+                        content["attachments"] = json!(files);
+                    }
+                    run_messages::replace_last(db, id, "user", &content).await?;
+                }
                 step => run_messages::append(db, id, ids::new(), "user", &content, step).await?,
             }
         }
@@ -131,6 +147,12 @@ impl Command for ForkRun<'_> {
     async fn happened(&self, db: &mut PgConnection, (run_id, _): &(Uuid, Wake)) -> Result<bool, sqlx::Error> {
         Ok(runs::get(db, *run_id).await?.is_some())
     }
+}
+
+/// The files of a chat message.
+async fn messages_files(db: &mut PgConnection, message_id: Uuid) -> Result<Vec<FileRef>, sqlx::Error> {
+    let metadata = crate::messages::metadata(db, message_id).await?;
+    Ok(files::of_metadata(&metadata.unwrap_or_default()))
 }
 
 /// What was said in somebody's conversation stays theirs: the fork of its run has a conversation of its own, of the same owner.

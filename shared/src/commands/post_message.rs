@@ -5,11 +5,13 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::steer_run::With;
 use super::{CancelRun, Command, Idempotency, answer_question, wire_time};
 use crate::consoles::attached::{self, Attached};
 use crate::conversations::{self, Owner};
 use crate::events::kinds::{Event, Kind, MessageBody};
 use crate::events::log;
+use crate::files::{self, AttachError, FileRef};
 use crate::messages::{self, NewMessage, Role};
 use crate::projects::Exhausted;
 use crate::queue::{self, NewJob};
@@ -41,6 +43,10 @@ pub struct PostMessage {
     pub agent_definition_id: Option<Uuid>,
     pub message: String,
     pub attached_context: Option<Value>,
+    /// Files of the user's that come with the message, each once.
+    pub files: Vec<Uuid>,
+    /// What these may have together, in bytes.
+    pub max_files_bytes: u64,
     /// Consoles that the user has open; the first one becomes the conversation's, where it has none.
     pub consoles: Vec<Attached>,
     pub idempotency: Option<Idempotency>,
@@ -79,8 +85,19 @@ pub enum PostError {
     KeyReused,
     #[error("the project has used up its quota")]
     Exhausted(Exhausted),
+    #[error(transparent)]
+    Files(AttachError),
     #[error("storing the message failed")]
     Database(#[from] sqlx::Error),
+}
+
+impl From<AttachError> for PostError {
+    fn from(error: AttachError) -> Self {
+        match error {
+            AttachError::Database(error) => Self::Database(error),
+            AttachError::NotFound(_) | AttachError::TooLarge { .. } => Self::Files(error),
+        }
+    }
 }
 
 impl Command for PostMessage {
@@ -107,6 +124,7 @@ impl Command for PostMessage {
             });
         }
 
+        let attachments = files::for_message(db, self.owner, &self.files, self.max_files_bytes).await?;
         let mut wake = Wake::default();
         let mut received = Reception::Plain;
         let (conversation_id, definition_id) = match self.conversation_id {
@@ -136,7 +154,7 @@ impl Command for PostMessage {
                 log::lock(db, id).await?.ok_or(PostError::ConversationNotFound)?;
                 // What is asked belongs to a turn that has begun: its answer is no new one.
                 if self.on_busy == OnBusy::Answer
-                    && let Some(posted) = self.reply(db, id).await?
+                    && let Some(posted) = self.reply(db, id, &attachments).await?
                 {
                     return Ok(posted);
                 }
@@ -171,14 +189,18 @@ impl Command for PostMessage {
             content: self.message.clone(),
             created_at: wire_time(now),
             attached_context: self.attached_context.clone(),
+            attachments: attachments.clone(),
             citations: None,
         };
         let event = Event::of(run_id, Kind::Message { message });
         let seq = log::append(db, conversation_id, Some(run_id), &[event]).await?;
-        let metadata = match &self.attached_context {
+        let mut metadata = match &self.attached_context {
             Some(context) => json!({ "attachedContext": context }),
             None => json!({}),
         };
+        if !attachments.is_empty() {
+            metadata["attachments"] = json!(attachments);
+        }
         let new_message = NewMessage {
             id: message_id,
             conversation_id,
@@ -190,6 +212,7 @@ impl Command for PostMessage {
             seq,
         };
         messages::insert(db, new_message).await?;
+        files::name_in(db, message_id, &attachments).await?;
         let run = runs::NewRun {
             id: run_id,
             spawned: None,
@@ -250,9 +273,17 @@ impl PostMessage {
     }
 
     /// Answers what runs of the conversation wait for. None: the message answers nothing.
-    async fn reply(&self, db: &mut PgConnection, conversation_id: Uuid) -> Result<Option<Posted>, PostError> {
-        let context = self.attached_context.as_ref();
-        let replied = answer_question::reply(db, conversation_id, &self.message, context, self.owner.user_id).await?;
+    async fn reply(
+        &self,
+        db: &mut PgConnection,
+        conversation_id: Uuid,
+        attachments: &[FileRef],
+    ) -> Result<Option<Posted>, PostError> {
+        let with = With {
+            context: self.attached_context.as_ref(),
+            files: attachments,
+        };
+        let replied = answer_question::reply(db, conversation_id, &self.message, with, self.owner.user_id).await?;
         let Some(reply) = replied else {
             return Ok(None);
         };

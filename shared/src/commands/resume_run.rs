@@ -5,6 +5,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::steer_run::With;
 use super::suspend_run::{MAX_TOTAL_STEPS, may_be_resumed};
 use super::{Command, CommandError, steer_run};
 use crate::events::log;
@@ -74,7 +75,7 @@ impl Command for ResumeRun<'_> {
             .unwrap_or_default();
         let mut wake = Wake::queue(queue::DEFAULT_QUEUE);
         if let Some(message) = self.message {
-            steer_run::tell(db, &run, message, None, &[]).await?;
+            steer_run::tell(db, &run, message, With::default(), &[]).await?;
             wake.merge(Wake::log(log_id));
         }
         reopen(db, &run, self.message).await?;

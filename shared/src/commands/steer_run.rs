@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::{Command, CommandError, wire_time};
 use crate::events::kinds::{Kind, MessageBody};
 use crate::events::log;
+use crate::files::{self, FileRef};
 use crate::messages::{self, NewMessage, Role};
 use crate::runs::Run;
 use crate::wakeup::Wake;
@@ -64,8 +65,8 @@ impl Command for SteerRun<'_> {
         if run.state().has_ended() || run.cancel_requested_at.is_some() {
             return Err(SteerError::Ended { state: run.state });
         }
-        let (message_id, seq) = tell(db, &run, self.message, None, &[]).await?;
-        inbox::put(db, run.id, self.message, self.user_id).await?;
+        let (message_id, seq) = tell(db, &run, self.message, With::default(), &[]).await?;
+        inbox::put(db, run.id, self.message, &[], self.user_id).await?;
         Ok(Steered {
             message_id,
             seq,
@@ -87,13 +88,21 @@ impl Command for SteerRun<'_> {
     }
 }
 
-/// Tells readers of a user's message to a run, and stores it with its conversation: with what the client attached to it, and the questions
+/// What comes with a message beside its words.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct With<'a> {
+    /// What the client attached to it.
+    pub context: Option<&'a Value>,
+    pub files: &'a [FileRef],
+}
+
+/// Tells readers of a user's message to a run, and stores it with its conversation: with what came with it, and the questions
 /// that it answers. Returns its id, and its event's number.
 pub(super) async fn tell(
     db: &mut PgConnection,
     run: &Run,
     text: &str,
-    attached_context: Option<&Value>,
+    with: With<'_>,
     answers: &[Uuid],
 ) -> Result<(Uuid, i64), sqlx::Error> {
     let id = ids::new();
@@ -105,7 +114,8 @@ pub(super) async fn tell(
         role: Role::User.as_str().to_owned(),
         content: text.to_owned(),
         created_at: wire_time(now),
-        attached_context: attached_context.cloned(),
+        attached_context: with.context.cloned(),
+        attachments: with.files.to_vec(),
         citations: None,
     };
     let seq = log::append(
@@ -120,8 +130,11 @@ pub(super) async fn tell(
         if !answers.is_empty() {
             metadata["answers"] = json!(answers);
         }
-        if let Some(context) = attached_context {
+        if let Some(context) = with.context {
             metadata["attachedContext"] = context.clone();
+        }
+        if !with.files.is_empty() {
+            metadata["attachments"] = json!(with.files);
         }
         let new_message = NewMessage {
             id,
@@ -134,6 +147,7 @@ pub(super) async fn tell(
             seq,
         };
         messages::insert(db, new_message).await?;
+        files::name_in(db, id, with.files).await?;
         conversations::touch(db, conversation_id).await?;
     }
     Ok((id, seq))

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::files::FileRef;
+
 /// An event with what every event carries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -138,6 +140,9 @@ pub struct MessageBody {
     pub created_at: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attached_context: Option<Value>,
+    /// The files that came with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<FileRef>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub citations: Option<Value>,
 }

@@ -129,6 +129,7 @@ pub async fn take(
                                 'id', m.id, 'role', m.role, 'content', m.content,
                                 'createdAt', to_char(m.created_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
                                 'citations', m.citations, 'retrievalContext', m.retrieval_context, 'seq', m.seq,
+                                'attachments', m.metadata -> 'attachments',
                                 'runId', a.id, 'runState', a.state) order by m.seq)
                             from (select * from kb.chat_messages
                                   where conversation_id = l.log_id
@@ -170,9 +171,26 @@ pub async fn take(
     Ok(Some(Snapshot {
         kind: "snapshot",
         through: row.last_seq,
-        messages: row.messages.as_array().cloned().unwrap_or_default(),
+        messages: row
+            .messages
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
+            .into_iter()
+            .map(without_none)
+            .collect(),
         turn,
     }))
+}
+
+/// A message without `attachments` where there are none.
+fn without_none(mut message: Value) -> Value {
+    if let Some(fields) = message.as_object_mut()
+        && fields.get("attachments").is_some_and(Value::is_null)
+    {
+        fields.remove("attachments");
+    }
+    message
 }
 
 /// The events of a row that we can read.

@@ -63,7 +63,9 @@ async fn main() -> anyhow::Result<()> {
     let connection = Connection::open(&means, &server, filled, Arc::new(Notify::new())).await?;
     for tool in connection.list().await.map_err(said)?.found {
         let arguments = json!({"a": 5, "b": 3}).as_object().cloned().unwrap_or_default();
-        let answer = connection.call(&tool.name, arguments, Duration::from_secs(20)).await;
+        let answer = connection
+            .call(&tool.name, arguments, Duration::from_secs(20), None)
+            .await;
         eprintln!("{}: {answer:?}", tool.name);
     }
     connection.close();

@@ -34,6 +34,8 @@ mod discussions;
 mod embeddings;
 mod event_rows;
 mod fences;
+mod files;
+mod files_kept;
 mod fleet;
 mod fuzz;
 mod google_calendar;

@@ -132,6 +132,10 @@ async fn fill(app: &TestApp) {
              select project_id, canonical_id, 'm', 2, content_hash, b'10', '{1,0}'::real[] from kb.graph_objects limit 1;
          insert into kb.graph_words (project_id, word) select project_id, 'word' from kb.graph_objects limit 1;
          insert into kb.identities (issuer, subject, user_id) select 'https://id.example', 'somebody', id from kb.users limit 1;
+         insert into kb.files (id, project_id, name, media_type, size_bytes, sha256, state)
+             select gen_random_uuid(), id, 'a.txt', 'text/plain', 1, sha256('a'), 'ready' from kb.projects limit 1;
+         insert into kb.file_chunks (file_id, position, content) select id, 0, 'a' from kb.files;
+         insert into kb.message_files (message_id, file_id) select m.id, f.id from kb.chat_messages m, kb.files f limit 1;
          insert into kb.routing_controls (run_id, project_id) select id, project_id from kb.agent_runs limit 1;
          insert into kb.query_patterns (id, project_id, user_id, data_source_id, database, run_id, asked, query, pattern)
              select gen_random_uuid(), s.project_id, u.id, s.id, '', gen_random_uuid(), 'how many?', 'select 1', 'select ?'

@@ -27,7 +27,7 @@ fn request(text: &str) -> ModelRequest {
     ModelRequest {
         model: MODEL.to_owned(),
         system: "You test.".to_owned(),
-        messages: vec![Message::User { text: text.to_owned() }],
+        messages: vec![Message::user(text)],
         tools: Vec::new(),
         temperature: Some(0.0),
         max_tokens: Some(100),
@@ -175,6 +175,7 @@ async fn parallel_tool_calls_in_pieces_arrive_whole_and_their_results_go_back() 
         tool: call.name.clone(),
         content: "{}".to_owned(),
         is_error: false,
+        attachments: Vec::new(),
     }));
     let (chunks, error) = ask(&provider, request).await;
     assert!(error.is_none(), "{error:?}");
@@ -204,6 +205,7 @@ async fn broken_arguments_become_a_string_and_may_be_sent_back() {
         tool: call.name.clone(),
         content: "the arguments are not JSON".to_owned(),
         is_error: true,
+        attachments: Vec::new(),
     });
     let (_, error) = ask(&provider, request).await;
     assert!(error.is_none(), "{error:?}");
@@ -224,9 +226,7 @@ async fn a_tool_call_without_an_answer_is_refused_as_by_a_strict_provider() {
         }],
         reasoning: None,
     });
-    request.messages.push(Message::User {
-        text: "and?".to_owned(),
-    });
+    request.messages.push(Message::user("and?"));
     let (_, error) = ask(&provider, request).await;
     let error = error.expect("a refusal");
     assert_eq!((error.code, error.retryable), ("model_rejected", false));

@@ -158,6 +158,8 @@ async fn a_flush_that_meets_a_lock_is_tried_again_until_it_works_and_writes_each
         agent_definition_id: None,
         message: "hello".into(),
         attached_context: None,
+        files: Vec::new(),
+        max_files_bytes: 0,
         consoles: Vec::new(),
         idempotency: None,
         on_busy: commands::OnBusy::Enqueue,

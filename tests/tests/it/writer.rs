@@ -21,6 +21,8 @@ async fn post(db: &TestDatabase) -> Posted {
         agent_definition_id: None,
         message: "hello".into(),
         attached_context: None,
+        files: Vec::new(),
+        max_files_bytes: 0,
         consoles: Vec::new(),
         idempotency: None,
         on_busy: commands::OnBusy::Enqueue,

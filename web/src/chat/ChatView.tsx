@@ -17,6 +17,7 @@ import { type Along, newPlace, outbox, useUnsent } from './outbox';
 import { useSeen } from './seen';
 import { shownTitle } from './titles';
 import { TurnView } from './TurnView';
+import type { StoredFile } from './uploads';
 import { UnsentMessages } from './UnsentMessages';
 import { UserMessage } from './UserMessage';
 
@@ -53,9 +54,9 @@ function Begin() {
       <Composer
         draft="new"
         chooseAgent
-        onSend={(message, agentDefinitionId) => {
+        onSend={(message, attachments, agentDefinitionId) => {
           const place = newPlace();
-          const sent = outbox.add({ place, message, agentDefinitionId });
+          const sent = outbox.add({ place, message, attachments, agentDefinitionId });
           if (sent === null) void navigate({ to: '/new/$place', params: { place } });
           // Without a place for it in the browser it stays in the field until the server has it.
           return sent && sent.then(() => navigate({ to: '/c/$id', params: { id: outbox.conversationOf(place) ?? '' } }));
@@ -89,7 +90,7 @@ export function NewTalk({ place }: { place: string }) {
             <UnsentMessages unsent={unsent} />
           </ol>
         </div>
-        <Composer draft={place} isBusy onSend={(message) => outbox.add({ place, message })} />
+        <Composer draft={place} isBusy onSend={(message, attachments) => outbox.add({ place, message, attachments })} />
       </main>
     </Surrounded>
   );
@@ -173,15 +174,15 @@ function Talk({ id, attached, children }: TalkProps) {
   const asked = RETRIED.includes(last?.status ?? '') ? view.messages.find((message) => message.id === last?.messageId) : undefined;
   const said = view.messages;
   const send = useCallback(
-    (message: string) => {
+    (message: string, attachments: readonly StoredFile[] = []) => {
       follows.current = true;
       const same = said.filter(({ role, content }) => role === 'user' && content === message).map((one) => one.id);
-      return outbox.add({ place: id, message, same, along: attached });
+      return outbox.add({ place: id, message, attachments, same, along: attached });
     },
     [said, id, attached],
   );
   const retry = useCallback(() => {
-    if (asked) void send(asked.content)?.catch(setRefused);
+    if (asked) void send(asked.content, asked.attachments)?.catch(setRefused);
   }, [asked, send]);
   const resume = useCallback((runId: string) => void attempt(() => client.resume(runId)).catch(() => {}), [attempt]);
   const takeBack = useCallback((runId: string) => void attempt(() => client.cancel(runId)).catch(() => {}), [attempt]);

@@ -4,14 +4,17 @@ import { type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from 
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { ErrorNote } from '../ui/parts';
-import { useDraft } from './draft';
-import { readText, withFiles } from './files';
+import { Chips } from './Chips';
+import { EMPTY, useDraft } from './draft';
+import { readText, type TextFile, withFiles } from './files';
+import { isUploaded, type StoredFile, type Upload } from './uploads';
+import { useUploads } from './useUploads';
 
 interface Props {
   /** Names the draft. */
   draft: string;
   /** null: the message is kept until it is sent. A promise: it stays in the field until that settles. */
-  onSend: (message: string, agentDefinitionId?: string) => Promise<unknown> | null;
+  onSend: (message: string, attachments: readonly StoredFile[], agentDefinitionId?: string) => Promise<unknown> | null;
   /** Only while a run is at work. */
   onStop?: (() => Promise<unknown>) | undefined;
   onTell?: ((message: string) => Promise<unknown>) | undefined;
@@ -26,7 +29,7 @@ const MAX_ROWS_PX = 220;
 const PLAIN = 'plain';
 
 export function Composer({ draft, onSend, onStop, onTell, isBusy = false, chooseAgent = false, about }: Props) {
-  const [{ words, files }, write] = useDraft(draft);
+  const [{ words, files, attachments }, write] = useDraft(draft);
   const [agent, setAgent] = useState<string | null>(null);
   const [unfit, setUnfit] = useState<unknown>(null);
   /** What is in the field is on its way; the browser has no other place for it. */
@@ -45,25 +48,38 @@ export function Composer({ draft, onSend, onStop, onTell, isBusy = false, choose
   }, [words]);
   const agents = useAgents(chooseAgent);
   const chosen = agent ?? agents.find((one) => one.isDefault)?.id ?? PLAIN;
+  const { uploads, add: upload, leaveOut: leaveOutUpload, retry } = useUploads(draft, (stored) => write((now) => ({ attachments: [...now.attachments, stored] })));
   const attach = async (chosen: Iterable<File>) => {
+    // A picker's list is empty as soon as it is used again.
+    const all = [...chosen];
+    setUnfit(null);
+    for (const file of all.filter(isUploaded)) upload(file);
     try {
-      setUnfit(null);
-      const read = await Promise.all([...chosen].map(readText));
-      write({ files: [...files, ...read] });
+      const read = await Promise.all(all.filter((file) => !isUploaded(file)).map(readText));
+      if (read.length > 0) write((now) => ({ files: [...now.files, ...read] }));
     } catch (error) {
       setUnfit(error);
     }
     field.current?.focus();
   };
+  const leaveOut = (what: TextFile | StoredFile | Upload) => {
+    if ('key' in what) leaveOutUpload(what);
+    else if ('fileId' in what) write((now) => ({ attachments: now.attachments.filter((one) => one.fileId !== what.fileId) }));
+    else write((now) => ({ files: now.files.filter((one) => one !== what) }));
+    field.current?.focus();
+  };
   const isEmpty = words.trim() === '' && files.length === 0;
+  const isUploading = uploads.some(({ error }) => error === undefined);
+  // Why it can't be sent yet.
+  const lacks = isEmpty && attachments.length > 0 ? 'Write what to do with the files.' : isUploading ? 'The message can be sent as soon as its files are uploaded.' : '';
   const hand = async (over: (message: string) => Promise<unknown> | null) => {
-    if (isEmpty || isHeld) return;
+    if (isEmpty || isHeld || isUploading) return;
     try {
       setUnfit(null);
       const sent = over(withFiles(words.trim(), files));
       setHeld(sent !== null);
       await sent;
-      write({ words: '', files: [] });
+      write(EMPTY);
     } catch (error) {
       // Nothing that was written is lost.
       setUnfit(error);
@@ -77,7 +93,7 @@ export function Composer({ draft, onSend, onStop, onTell, isBusy = false, choose
   };
   const send = () =>
     hand((message) => {
-      const sent = onSend(message, chosen === PLAIN ? undefined : chosen);
+      const sent = onSend(message, attachments, chosen === PLAIN ? undefined : chosen);
       setUnkept(sent !== null);
       return sent;
     });
@@ -125,18 +141,10 @@ export function Composer({ draft, onSend, onStop, onTell, isBusy = false, choose
           void attach(event.clipboardData.files);
         }}
       />
-      {files.length > 0 ? (
-        <ul className="chips" aria-label="Files that go along">
-          {files.map((file, nth) => (
-            <li key={nth}>
-              {file.name} <span className="quiet">{file.content.length.toLocaleString('en')} characters</span>
-              <button type="button" className="plain small" aria-label={`Leave out ${file.name}`} onClick={() => write({ files: files.filter((one) => one !== file) })}>
-                ✕
-              </button>
-            </li>
-          ))}
-        </ul>
-      ) : null}
+      <Chips files={files} attachments={attachments} uploads={uploads} onLeaveOut={leaveOut} onRetry={retry} />
+      <p className="note quiet" role="status" hidden={lacks === ''}>
+        {lacks}
+      </p>
       {unfit ? <ErrorNote error={unfit} /> : null}
       {isUnkept ? (
         <p className="note" role="status">
@@ -166,12 +174,17 @@ export function Composer({ draft, onSend, onStop, onTell, isBusy = false, choose
             event.target.value = '';
           }}
         />
-        <button type="button" title="Text files; they become part of the message" onClick={() => picker.current?.click()}>
+        <button type="button" title="Images, PDF, audio and text files; also by pasting or dropping them" onClick={() => picker.current?.click()}>
           Attach
         </button>
         <span className="fill" />
         {onTell ? (
-          <button type="button" disabled={isEmpty} title="The answer takes it into account with its next step" onClick={() => void hand(onTell)}>
+          <button
+            type="button"
+            disabled={isEmpty || attachments.length > 0 || uploads.length > 0}
+            title={attachments.length > 0 ? 'Files go with a message of their own: queue it' : 'The answer takes it into account with its next step'}
+            onClick={() => void hand(onTell)}
+          >
             Steer
           </button>
         ) : null}
@@ -180,7 +193,7 @@ export function Composer({ draft, onSend, onStop, onTell, isBusy = false, choose
             Stop
           </button>
         ) : null}
-        <button type="submit" className="primary" disabled={isEmpty}>
+        <button type="submit" className="primary" disabled={isEmpty || isUploading}>
           {isBusy ? 'Queue' : 'Send'}
         </button>
       </div>

@@ -3,12 +3,14 @@ import { Link } from '@tanstack/react-router';
 import { Fragment, memo, type ReactNode, useEffect, useRef } from 'react';
 import type { Part, ToolCall, Turn } from '../stream';
 import { CopyButton, duration, Folded, Payload, State } from '../ui/parts';
+import { Attachments } from './Attachments';
 import { DagProgress, MAKES_TASKS } from './DagProgress';
 import { Feedback } from './Feedback';
 import { Markdown } from './Markdown';
 import { Operations } from './Operations';
 import { asksAbout, isStepOf, MAKES_PLAN, PlanTimeline, usePlan } from './PlanTimeline';
 import { QuestionForm } from './QuestionForm';
+import { filesIn } from './uploads';
 
 const OVER = ['completed', 'failed', 'cancelled', 'paused'];
 /** So far before it is in sight, what a turn leaves out is fetched. */
@@ -259,6 +261,7 @@ function Call({ call }: { call: ToolCall }) {
           ) : call.status === 'running' ? null : (
             <>
               <h4>Result</h4>
+              <Attachments files={filesIn(call.output)} />
               <Payload value={call.output} />
             </>
           )}

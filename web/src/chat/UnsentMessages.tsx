@@ -1,5 +1,6 @@
 // Messages that the server has not taken yet, where they will stand in the conversation.
 import { CopyButton } from '../ui/parts';
+import { Attachments } from './Attachments';
 import { splitFiles } from './files';
 import { outbox, type Unsent } from './outbox';
 
@@ -18,7 +19,7 @@ function isStuck({ state }: Unsent): boolean {
 
 /** `isBehind`: one before it could not be sent, and is sent first. */
 function UnsentMessage({ unsent, isBehind }: { unsent: Unsent; isBehind: boolean }) {
-  const { key, message, state, reason } = unsent;
+  const { key, message, attachments, state, reason } = unsent;
   const { words, files } = splitFiles(message);
   return (
     <article className="mine unsent" aria-label="You">
@@ -28,6 +29,7 @@ function UnsentMessage({ unsent, isBehind }: { unsent: Unsent; isBehind: boolean
           <code>{file.name}</code>
         </p>
       ))}
+      <Attachments files={attachments} />
       <div className="sending" role="status">
         {isStuck(unsent) ? (
           <>

@@ -4,6 +4,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, memo, useState } from 'react';
 import { client, type Message } from '../stream';
 import { CopyButton, ErrorNote, Folded, Payload } from '../ui/parts';
+import { Attachments } from './Attachments';
 import { splitFiles } from './files';
 
 export const UserMessage = memo(function UserMessage({ message, runId }: { message: Message; runId: string | undefined }) {
@@ -21,6 +22,7 @@ export const UserMessage = memo(function UserMessage({ message, runId }: { messa
               {() => <Payload value={file.content} />}
             </Folded>
           ))}
+          <Attachments files={message.attachments ?? []} />
           <div className="row-actions">
             <CopyButton text={() => message.content} of="your message" />
             {runId ? (

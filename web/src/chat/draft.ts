@@ -2,20 +2,29 @@
 import { useCallback, useEffect, useRef, useState } from 'react';
 import * as keeping from '../api/keeping';
 import type { TextFile } from './files';
+import type { StoredFile } from './uploads';
 
 export interface Draft {
   words: string;
+  /** Text that becomes part of the message. */
   files: readonly TextFile[];
+  /** Files that the server has already. */
+  attachments: readonly StoredFile[];
 }
 
 const KEPT = 'draft.';
-const EMPTY: Draft = { words: '', files: [] };
+export const EMPTY: Draft = { words: '', files: [], attachments: [] };
 
 function read(name: string): Draft {
   const kept = keeping.read(KEPT + name) as Partial<Draft> | null;
   if (typeof kept?.words !== 'string') return EMPTY;
   const files = Array.isArray(kept.files) ? kept.files : [];
-  return { words: kept.words, files: files.filter((file) => typeof file?.name === 'string' && typeof file.content === 'string') };
+  const attachments = Array.isArray(kept.attachments) ? kept.attachments : [];
+  return {
+    words: kept.words,
+    files: files.filter((file) => typeof file?.name === 'string' && typeof file.content === 'string'),
+    attachments: attachments.filter((file) => typeof file?.fileId === 'string' && typeof file.name === 'string'),
+  };
 }
 
 export function forgetDraft(name: string): void {
@@ -29,8 +38,11 @@ export function moveDraft(from: string, to: string): void {
   forgetDraft(from);
 }
 
+/** What changes, also by what is there at that moment. */
+type Change = Partial<Draft> | ((now: Draft) => Partial<Draft>);
+
 /** The draft of a place, and how to change it. */
-export function useDraft(name: string): [Draft, (change: Partial<Draft>) => void] {
+export function useDraft(name: string): [Draft, (change: Change) => void] {
   const [draft, setDraft] = useState(() => read(name));
   const now = useRef(draft);
   useEffect(() => {
@@ -38,12 +50,12 @@ export function useDraft(name: string): [Draft, (change: Partial<Draft>) => void
     setDraft(now.current);
   }, [name]);
   const change = useCallback(
-    (change: Partial<Draft>) => {
-      now.current = { ...now.current, ...change };
-      const { words, files } = now.current;
-      if (words === '' && files.length === 0) forgetDraft(name);
+    (change: Change) => {
+      now.current = { ...now.current, ...(typeof change === 'function' ? change(now.current) : change) };
+      const { words, files, attachments } = now.current;
+      if (words === '' && files.length === 0 && attachments.length === 0) forgetDraft(name);
       // Without room for the files, the words are kept.
-      else if (!keeping.write(KEPT + name, now.current)) keeping.write(KEPT + name, { words, files: [] });
+      else if (!keeping.write(KEPT + name, now.current)) keeping.write(KEPT + name, { words, files: [], attachments });
       setDraft(now.current);
     },
     [name],

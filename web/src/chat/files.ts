@@ -18,9 +18,9 @@ export async function readText(file: File): Promise<TextFile> {
   try {
     content = new TextDecoder('utf-8', { fatal: true }).decode(await file.arrayBuffer());
   } catch {
-    throw new Error(`${name} can't be attached: only text files (UTF-8) are supported so far.`);
+    throw new Error(`${name} can't be attached: images, PDF, audio and text files (UTF-8) can.`);
   }
-  if (content.includes('\0')) throw new Error(`${name} can't be attached: only text files are supported so far.`);
+  if (content.includes('\0')) throw new Error(`${name} can't be attached: images, PDF, audio and text files can.`);
   if (content.length > MESSAGE_MAX_CHARS) throw tooLong();
   return { name, content };
 }

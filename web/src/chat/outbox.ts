@@ -8,6 +8,7 @@ import { useMemo, useSyncExternalStore } from 'react';
 import * as keeping from '../api/keeping';
 import type { Attached } from '../consoles/consoles';
 import { client, type Message } from '../stream';
+import type { StoredFile } from './uploads';
 
 const KEPT = 'outbox.';
 const MOVED = 'moved';
@@ -40,6 +41,8 @@ interface Entry {
   since: number;
   message: string;
   agentDefinitionId?: string;
+  /** Files that the server has already. */
+  attachments?: readonly StoredFile[];
   /** null: not known yet. */
   along: Along | null;
   /** The page that it was written in. */
@@ -55,6 +58,7 @@ export interface Unsent {
   place: string;
   at: number;
   message: string;
+  attachments: readonly StoredFile[];
   same: readonly string[];
   /** `accepted`: the server has it, and the conversation will show it in a moment. */
   state: 'sending' | 'unreachable' | 'refused' | 'accepted';
@@ -67,6 +71,7 @@ interface NewMessage {
   place: string;
   message: string;
   agentDefinitionId?: string | undefined;
+  attachments?: readonly StoredFile[] | undefined;
   same?: string[];
   /** What goes along, as soon as that is known. */
   along?: () => Promise<Along>;
@@ -113,7 +118,7 @@ class Outbox {
   }
 
   /** Takes a message. null: it is kept, and will be sent. A promise: the browser can't keep it; it settles when the server has taken or refused it. */
-  add({ place, message, agentDefinitionId, same = [], along }: NewMessage): Promise<void> | null {
+  add({ place, message, agentDefinitionId, attachments = [], same = [], along }: NewMessage): Promise<void> | null {
     const now = Date.now();
     this.#lastAt = Math.max(now, this.#lastAt + 1);
     const entry: Entry = {
@@ -123,6 +128,7 @@ class Outbox {
       since: now,
       message,
       ...(agentDefinitionId !== undefined && { agentDefinitionId }),
+      ...(attachments.length > 0 && { attachments }),
       along: along ? null : {},
       page: this.#page,
       same,
@@ -176,9 +182,9 @@ class Outbox {
   /** All of them, the oldest first. */
   readonly get = (): readonly Unsent[] => {
     if (this.#view) return this.#view;
-    const waiting = this.#entries().map(({ key, place, at, message, same, refused }): Unsent => {
+    const waiting = this.#entries().map(({ key, place, at, message, attachments = [], same, refused }): Unsent => {
       const reason = refused ?? this.#trouble.get(key) ?? '';
-      return { key, place, at, message, same, state: refused !== undefined ? 'refused' : reason !== '' ? 'unreachable' : 'sending', reason };
+      return { key, place, at, message, attachments, same, state: refused !== undefined ? 'refused' : reason !== '' ? 'unreachable' : 'sending', reason };
     });
     const known = new Set(waiting.map(({ key }) => key));
     const accepted = [...this.#accepted.values()].filter(({ key }) => !known.has(key));
@@ -235,6 +241,7 @@ class Outbox {
           message: entry.message,
           ...(!isNewPlace(place) && { conversationId: place }),
           ...(entry.agentDefinitionId !== undefined && { agentDefinitionId: entry.agentDefinitionId }),
+          ...(entry.attachments && { attachments: entry.attachments.map(({ fileId }) => ({ fileId })) }),
           ...entry.along,
           idempotencyKey: entry.key,
           retryLimitMs: 0,
@@ -276,8 +283,8 @@ class Outbox {
       const kept = others.filter(([place], nth) => nth >= others.length - MOVED_MAX || waits.has(place));
       keeping.write(MOVED, (this.#movedHere = Object.fromEntries([...kept, [entry.place, conversationId]])));
     }
-    const { key, at, message, same } = entry;
-    this.#accepted.set(key, { key, place: conversationId, at, message, same, state: 'accepted', reason: '', messageId });
+    const { key, at, message, attachments = [], same } = entry;
+    this.#accepted.set(key, { key, place: conversationId, at, message, attachments, same, state: 'accepted', reason: '', messageId });
     setTimeout(() => this.#accepted.delete(key) && this.#changed(), ACCEPTED_MS);
     this.#drop(key);
     this.#settled.get(key)?.();

@@ -1,9 +1,82 @@
-//! What an MCP server answers, as a tool's result: words and data for the model, without what no model can read. Called by `connection`.
+//! What an MCP server answers, as a tool's result: words and data for the model. Images, audio and other bytes are kept as files, which the
+//! result names. Called by `connection`.
 
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, Tool};
 use serde_json::{Value, json};
 
+use rejoin_shared::files::FileRef;
 use rejoin_shared::mcp::offers::Found;
+
+/// Files that are kept of one answer.
+const FILES_MAX: usize = 20;
+
+/// Bytes in an answer.
+pub struct Part {
+    /// Where the server gives one.
+    pub name: Option<String>,
+    /// As the server says.
+    pub media_type: String,
+    pub content: Vec<u8>,
+}
+
+/// Keeps what is in answers as files.
+#[async_trait]
+pub trait Keep: Send + Sync {
+    /// Err: why it is not kept, in words.
+    async fn keep(&self, part: Part) -> Result<FileRef, String>;
+}
+
+/// What became of the bytes of a block.
+type Kept = Option<Result<FileRef, String>>;
+
+/// Keeps the bytes of an answer, block by block.
+pub async fn keep(result: &CallToolResult, keep: &dyn Keep) -> Vec<Kept> {
+    let mut kept = Vec::with_capacity(result.content.len());
+    let mut files = 0;
+    for block in &result.content {
+        kept.push(match encoded(block) {
+            None => None,
+            Some(_) if files == FILES_MAX => Some(Err(format!("an answer may have {FILES_MAX} files at most"))),
+            Some((data, media_type, name)) => {
+                files += 1;
+                match STANDARD.decode(data) {
+                    Ok(content) => Some(
+                        keep.keep(Part {
+                            name,
+                            media_type: media_type.to_owned(),
+                            content,
+                        })
+                        .await,
+                    ),
+                    Err(_) => Some(Err("its content is not base64".to_owned())),
+                }
+            }
+        });
+    }
+    kept
+}
+
+/// The bytes of a block, as base64, with their type and their name.
+fn encoded(block: &ContentBlock) -> Option<(&str, &str, Option<String>)> {
+    match block {
+        ContentBlock::Image(image) => Some((&image.data, &image.mime_type, None)),
+        ContentBlock::Audio(audio) => Some((&audio.data, &audio.mime_type, None)),
+        ContentBlock::Resource(resource) => match &resource.resource {
+            ResourceContents::BlobResourceContents {
+                uri, mime_type, blob, ..
+            } => {
+                let path = uri.split(['?', '#']).next().unwrap_or_default();
+                let name = path.rsplit('/').next().filter(|name| !name.is_empty());
+                Some((blob, mime_type.as_deref().unwrap_or_default(), name.map(str::to_owned)))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
 
 /// Of the words in an error [characters].
 const ERROR_MAX_CHARS: usize = 4_000;
@@ -16,8 +89,9 @@ pub fn cut(words: String) -> String {
     }
 }
 
+/// The result, with what became of the bytes of its blocks, as [`keep`] says it; where that is missing, the model is told how many there are.
 /// Err: the tool says that it failed, in its words.
-pub fn of(result: CallToolResult) -> Result<Value, String> {
+pub fn of(result: CallToolResult, kept: &[Kept]) -> Result<Value, String> {
     if result.is_error == Some(true) {
         let words: Vec<&str> = result.content.iter().filter_map(text).collect();
         let words = match words.is_empty() {
@@ -28,11 +102,10 @@ pub fn of(result: CallToolResult) -> Result<Value, String> {
     }
     // What is structured is said again in words, for clients that know no better.
     if let Some(structured) = result.structured_content {
-        let others: Vec<Value> = result
-            .content
-            .iter()
-            .filter(|block| text(block).is_none())
-            .map(block)
+        let others: Vec<Value> = blocks(&result.content, kept)
+            .zip(&result.content)
+            .filter(|(_, block)| text(block).is_none())
+            .map(|(value, _)| value)
             .collect();
         return Ok(match others.is_empty() {
             true => structured,
@@ -43,10 +116,15 @@ pub fn of(result: CallToolResult) -> Result<Value, String> {
         [] => Value::Null,
         [one] => match text(one) {
             Some(words) => Value::String(words.to_owned()),
-            None => block(one),
+            None => block(one, kept.first().and_then(Option::as_ref)),
         },
-        several => json!({"content": several.iter().map(block).collect::<Vec<_>>()}),
+        several => json!({"content": blocks(several, kept).collect::<Vec<_>>()}),
     })
+}
+
+fn blocks(content: &[ContentBlock], kept: &[Kept]) -> impl Iterator<Item = Value> {
+    let kept = kept.iter().map(Option::as_ref).chain(std::iter::repeat(None));
+    content.iter().zip(kept).map(|(one, kept)| block(one, kept))
 }
 
 fn text(block: &ContentBlock) -> Option<&str> {
@@ -56,7 +134,21 @@ fn text(block: &ContentBlock) -> Option<&str> {
     }
 }
 
-fn block(block: &ContentBlock) -> Value {
+fn block(block: &ContentBlock, kept: Option<&Result<FileRef, String>>) -> Value {
+    let mut value = described(block);
+    match kept {
+        Some(Ok(file)) => {
+            value["fileId"] = json!(file.file_id);
+            value["name"] = json!(file.name);
+            value["url"] = json!(file.path());
+        }
+        Some(Err(why)) => value["notKept"] = json!(why),
+        None => {}
+    }
+    value
+}
+
+fn described(block: &ContentBlock) -> Value {
     // Three quarters of base64 are data.
     let bytes = |data: &str| data.len() / 4 * 3;
     match block {
@@ -107,6 +199,7 @@ mod tests {
     #[test]
     fn words_stay_words_and_data_stays_data() {
         let one = json!({"content": [{"type": "text", "text": "4"}]});
+        let of = |result| of(result, &[]);
         assert_eq!(of(result(one)), Ok(json!("4")));
         let structured = json!({"content": [{"type": "text", "text": "{\"sum\":4}"}], "structuredContent": {"sum": 4}});
         assert_eq!(of(result(structured)), Ok(json!({"sum": 4})));
@@ -118,8 +211,50 @@ mod tests {
         assert_eq!(of(result(json!({"content": []}))), Ok(Value::Null));
     }
 
+    /// Keeps what is not empty.
+    struct NotEmpty;
+
+    #[async_trait]
+    impl Keep for NotEmpty {
+        async fn keep(&self, part: Part) -> Result<FileRef, String> {
+            if part.content.is_empty() {
+                return Err("the file is empty".to_owned());
+            }
+            Ok(FileRef {
+                file_id: uuid::Uuid::nil(),
+                name: part.name.unwrap_or_else(|| "nameless".to_owned()),
+                media_type: part.media_type,
+                size_bytes: 3,
+                sha256: String::new(),
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn bytes_are_kept_as_files_that_the_result_names() {
+        let answer = result(json!({"content": [
+            {"type": "text", "text": "a"},
+            {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+            {"type": "image", "data": "", "mimeType": "image/png"},
+            {"type": "audio", "data": "%%%", "mimeType": "audio/wav"},
+            {"type": "resource", "resource": {"uri": "file:///tmp/report.pdf?x=1", "mimeType": "application/pdf", "blob": "AAAA"}},
+        ]}));
+        let kept = keep(&answer, &NotEmpty).await;
+        let url = "/api/files/00000000-0000-0000-0000-000000000000/content";
+        let told = of(answer, &kept).unwrap();
+        assert_eq!(told["content"][0], json!({"type": "text", "text": "a"}));
+        assert_eq!(
+            told["content"][1],
+            json!({"type": "image", "mimeType": "image/png", "bytes": 3, "fileId": uuid::Uuid::nil(), "name": "nameless", "url": url})
+        );
+        assert_eq!(told["content"][2]["notKept"], "the file is empty");
+        assert_eq!(told["content"][3]["notKept"], "its content is not base64");
+        assert_eq!(told["content"][4]["name"], "report.pdf");
+    }
+
     #[test]
     fn a_failure_is_told_in_the_tools_own_words() {
+        let of = |result| of(result, &[]);
         let failed = json!({"content": [{"type": "text", "text": "no such file"}], "isError": true});
         assert_eq!(of(result(failed)), Err("no such file".to_owned()));
         assert!(of(result(json!({"content": [], "isError": true}))).is_err());

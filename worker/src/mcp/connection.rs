@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, info, warn};
 
-use super::answer;
+use super::answer::{self, Keep};
 use super::http;
 use super::listing;
 use super::secrets::{Filled, Hider};
@@ -300,8 +300,14 @@ impl Connection {
         answer::cut(self.hider.text(words))
     }
 
-    /// Calls a tool. Dropping the future tells the server that nobody waits any more.
-    pub async fn call(&self, tool: &str, arguments: Map<String, Value>, limit: Duration) -> Result<Value, CallError> {
+    /// Calls a tool, and keeps the files in its answer. Dropping the future tells the server that nobody waits any more.
+    pub async fn call(
+        &self,
+        tool: &str,
+        arguments: Map<String, Value>,
+        limit: Duration,
+        keep: Option<&dyn Keep>,
+    ) -> Result<Value, CallError> {
         let _using = self.using();
         let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         let answered = tokio::select! {
@@ -345,7 +351,11 @@ impl Connection {
                 )));
             }
         };
-        let value = answer::of(result).map_err(|words| CallError::Told(answer::cut(self.hider.text(words))))?;
+        let kept = match keep {
+            Some(keep) => answer::keep(&result, keep).await,
+            None => Vec::new(),
+        };
+        let value = answer::of(result, &kept).map_err(|words| CallError::Told(answer::cut(self.hider.text(words))))?;
         let bytes = value.to_string().len();
         match bytes <= self.max_result_bytes {
             true => Ok(self.hider.value(value)),

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use backoff::{ExponentialBuilder, Retryable};
 use dashmap::DashMap;
+use rejoin_shared::files::FilesArgs;
 use rejoin_shared::mcp::{Server, offers};
 use rejoin_shared::secrets::MasterKeys;
 use rejoin_shared::text;
@@ -20,6 +21,7 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 use uuid::Uuid;
 
+use super::answer::Keep;
 use super::breaker::{Admitted, Breaker};
 use super::connection::{CallError, Connection, Means, OpenError};
 use super::secrets;
@@ -60,6 +62,8 @@ pub struct Limits {
     pub idle: Duration,
     /// How long a server that failed is left alone.
     pub pause: Duration,
+    /// Of the files in answers.
+    pub files: FilesArgs,
 }
 
 impl Connections {
@@ -77,6 +81,10 @@ impl Connections {
         connections
     }
 
+    pub fn files(&self) -> FilesArgs {
+        self.limits.files
+    }
+
     fn slot(&self, server: &Server) -> Arc<Slot> {
         self.slots
             .entry(server.id)
@@ -90,8 +98,14 @@ impl Connections {
             .clone()
     }
 
-    /// Calls a tool of a server's.
-    pub async fn call(&self, server: &Server, tool: &str, arguments: Map<String, Value>) -> Result<Value, String> {
+    /// Calls a tool of a server's, and keeps the files in its answer.
+    pub async fn call(
+        &self,
+        server: &Server,
+        tool: &str,
+        arguments: Map<String, Value>,
+        keep: &dyn Keep,
+    ) -> Result<Value, String> {
         let slot = self.slot(server);
         let name = &server.settings.name;
         let admitted = slot.breaker.admit(Instant::now()).map_err(|wait| rest(name, wait))?;
@@ -101,7 +115,7 @@ impl Connections {
             .and_then(|seconds| u64::try_from(seconds).ok());
         let limit = limit.map_or(self.limits.call, Duration::from_secs);
         let outcome = match self.connected(&slot, server).await {
-            Ok(connection) => connection.call(tool, arguments, limit).await,
+            Ok(connection) => connection.call(tool, arguments, limit, Some(keep)).await,
             Err(error) => Err(CallError::Failed(format!(
                 "the MCP server {name} can't be reached: {error}"
             ))),

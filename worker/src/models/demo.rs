@@ -113,7 +113,7 @@ fn next_move(request: &ModelRequest) -> Move {
         .messages
         .iter()
         .filter_map(|message| match message {
-            Message::User { text } => Some(text.as_str()),
+            Message::User { text, .. } => Some(text.as_str()),
             Message::Assistant { .. } | Message::ToolResult { .. } => None,
         })
         .collect();
@@ -258,7 +258,7 @@ fn calls_of(message: &Message) -> &[ToolCall] {
 
 fn message_words(message: &Message) -> u64 {
     match message {
-        Message::User { text } | Message::Assistant { text, .. } => count_words(text),
+        Message::User { text, .. } | Message::Assistant { text, .. } => count_words(text),
         Message::ToolResult { content, .. } => count_words(content),
     }
 }

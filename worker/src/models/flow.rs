@@ -96,7 +96,7 @@ impl FlowModel {
             ));
         }
         let task = request.messages.iter().find_map(|message| match message {
-            Message::User { text } => Some(text.as_str()),
+            Message::User { text, .. } => Some(text.as_str()),
             Message::Assistant { .. } | Message::ToolResult { .. } => None,
         });
         let task = task.unwrap_or_default();
@@ -254,7 +254,7 @@ mod tests {
 
     /// What a flow does after these summaries, each one call's.
     fn after(model: &FlowModel, summaries: &[&str]) -> Result<Move, ModelError> {
-        let mut messages = vec![Message::User { text: "go".to_owned() }];
+        let mut messages = vec![Message::user("go")];
         for summary in summaries {
             let result =
                 json!({"results": [{"agent_name": "x", "status": "completed", "summary": summary, "steps": 1}]});
@@ -263,6 +263,7 @@ mod tests {
                 tool: SPAWN_AGENTS.to_owned(),
                 content: result.to_string(),
                 is_error: false,
+                attachments: Vec::new(),
             });
         }
         model.next(&ModelRequest {

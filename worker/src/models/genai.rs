@@ -4,6 +4,7 @@
 //!
 //! - `endpoint`   where a provider is reached
 //! - `request`    our request in the form that the model takes
+//! - `parts`      files of messages, as parts of what is sent
 //! - `parameters` what models refuse, learned from their refusals
 //! - `answer`     the provider's stream as our chunks
 //! - `errors`     genai's errors in our words
@@ -12,6 +13,7 @@ mod answer;
 mod endpoint;
 mod errors;
 mod parameters;
+mod parts;
 mod request;
 
 use std::sync::Arc;

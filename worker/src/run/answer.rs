@@ -26,6 +26,8 @@ pub struct Answer {
 }
 
 pub enum AnswerError {
+    /// The files of messages could not be read.
+    Database(sqlx::Error),
     Interrupted(Interrupt),
     LeaseLost,
     Model(ModelError),
@@ -59,7 +61,8 @@ impl Execution {
         let request = ModelRequest {
             model: self.request.run.model.clone().unwrap_or_default(),
             system: self.system.clone(),
-            messages: self.messages.clone(),
+            // With their files, for each model that is asked.
+            messages: Vec::new(),
             tools: tools.iter().map(|tool| tool.spec().clone()).collect(),
             temperature: self.request.temperature,
             max_tokens: self.request.max_tokens,
@@ -82,7 +85,11 @@ impl Execution {
     async fn open(&mut self, request: ModelRequest) -> Result<ModelStream, AnswerError> {
         loop {
             let provider = self.request.models.current();
-            let mut request = request.clone();
+            let (messages, _held) = self.messages_with_files().await?;
+            let mut request = ModelRequest {
+                messages,
+                ..request.clone()
+            };
             if let Some(output) = &self.output {
                 output.ask(self.request.models.name(), &mut request);
             }

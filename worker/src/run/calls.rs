@@ -378,6 +378,7 @@ impl Execution {
         let message = Message::ToolResult {
             call_id: call.call_id.clone(),
             tool: call.tool_name.clone(),
+            attachments: self.files_of_call(call, ended.output.as_ref()).await?,
             content: ended.content(&self.request.run),
             is_error: ended.error.is_some(),
         };

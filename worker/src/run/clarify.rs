@@ -140,7 +140,7 @@ impl Execution {
         let request = ModelRequest {
             model: self.request.run.model.clone().unwrap_or_default(),
             system: INSTRUCTION.to_owned(),
-            messages: vec![Message::User { text: said }],
+            messages: vec![Message::user(said)],
             tools: Vec::new(),
             temperature: Some(0.0),
             effort: Some(ReasoningEffort::None),

@@ -6,6 +6,7 @@ use rejoin_shared::compressions::{self, Compression};
 use rejoin_shared::consoles::{self, attached};
 use rejoin_shared::contexts::{self, TurnContext};
 use rejoin_shared::conversations::Owner;
+use rejoin_shared::files;
 use rejoin_shared::graph::search;
 use rejoin_shared::runs::Run;
 use rejoin_shared::tool_calls::{CallStatus, ToolCallRow};
@@ -22,7 +23,7 @@ use super::answer::STEP_SEPARATOR;
 use super::limits::{Repeats, StopReason, Verdict};
 use super::output::REPAIR;
 use super::surroundings;
-use crate::models::{Message, ToolCall, Usage};
+use crate::models::{Attached, Message, ToolCall, Usage};
 use crate::services::Services;
 
 /// The heading of the search results in a plain conversation's prompt.
@@ -100,18 +101,23 @@ pub async fn open(
                 ),
                 _ => {
                     let text = attachments::with_items(&message.content, &message.metadata["attachedContext"]);
-                    ("user", Message::User { text })
+                    let attachments = of_message(&message.metadata);
+                    ("user", Message::User { text, attachments })
                 }
             };
             opening.messages.push((role, json!(content)));
         }
     }
-    let attached = match run.message_id {
-        Some(id) => messages::attached_context(&services.db.sql, id).await?,
+    let metadata = match run.message_id {
+        Some(id) => messages::metadata(&services.db.sql, id).await?,
         None => None,
     };
-    let text = attachments::with_items(&run.input, &attached.unwrap_or_default());
-    opening.messages.push(("user", json!(Message::User { text })));
+    let metadata = metadata.unwrap_or_default();
+    let asked = Message::User {
+        text: attachments::with_items(&run.input, &metadata["attachedContext"]),
+        attachments: of_message(&metadata),
+    };
+    opening.messages.push(("user", json!(asked)));
     opening.context = about.and_then(|about| about.turn).map(|mut turn| {
         let estimated = opening.messages.iter().map(|(_, content)| said(content)).sum();
         let compressed = compressed.as_ref().map(Compression::to_json);
@@ -119,6 +125,11 @@ pub async fn open(
         turn
     });
     Ok(opening)
+}
+
+/// The files of a chat message.
+fn of_message(metadata: &Value) -> Vec<Attached> {
+    files::of_metadata(metadata).into_iter().map(Attached::from).collect()
 }
 
 /// A system prompt, with what the turn is about and what of the conversation is told in short.
@@ -340,14 +351,14 @@ impl Stored {
                         stored.reply.clone_from(text);
                     }
                 }
-                Message::User { text } if text.starts_with(REPAIR) => stored.reply.clear(),
+                Message::User { text, .. } if text.starts_with(REPAIR) => stored.reply.clear(),
                 Message::Assistant { text, .. } if step_number > run.turn_step && !text.is_empty() => {
                     if !stored.reply.is_empty() {
                         stored.reply.push_str(STEP_SEPARATOR);
                     }
                     stored.reply.push_str(text);
                 }
-                Message::User { text } if step_number > 0 => {
+                Message::User { text, .. } if step_number > 0 => {
                     stored.stopping = StopReason::ALL.into_iter().find(|reason| reason.instruction() == *text);
                 }
                 Message::Assistant { .. } | Message::User { .. } | Message::ToolResult { .. } => {}

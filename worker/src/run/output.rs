@@ -113,7 +113,7 @@ impl Execution {
         let asked = self
             .messages
             .iter()
-            .filter(|message| matches!(message, Message::User { text } if text.starts_with(REPAIR)))
+            .filter(|message| matches!(message, Message::User { text, .. } if text.starts_with(REPAIR)))
             .count();
         if asked < REPAIRS {
             return Fit::Repair(format!(

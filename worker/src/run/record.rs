@@ -121,7 +121,7 @@ impl Execution {
                 .sum::<u64>()
         };
         let of_message = |message: &Message| match message {
-            Message::User { text } => estimate(text),
+            Message::User { text, .. } => estimate(text),
             Message::Assistant { text, tool_calls, .. } => estimate(text) + of_calls(tool_calls),
             Message::ToolResult { content, .. } => estimate(content),
         };

@@ -147,6 +147,7 @@ impl Execution {
 /// What the next model reads as the call's answer.
 fn result_message(call: &ToolCallRow, output: &Value) -> Value {
     json!(Message::ToolResult {
+        attachments: Vec::new(),
         call_id: call.call_id.clone(),
         tool: call.tool_name.clone(),
         content: output.to_string(),

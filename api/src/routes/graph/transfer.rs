@@ -191,13 +191,21 @@ fn bad_lines(bad: Vec<import::BadLine>) -> Vec<BadLineBody> {
 
 /// Why an upload ended before its end.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
-enum UploadTrouble {
+pub enum UploadTrouble {
     #[error("the body is larger than {max_bytes} bytes")]
     TooLarge { max_bytes: u64 },
     #[error("the body came too slowly: nothing of it for {} s, or less than the least rate; send it again", UPLOAD_STALL.as_secs())]
     Stalled,
     #[error("the body broke off")]
     Broken,
+}
+
+impl UploadTrouble {
+    /// What it is that [`upload`] says.
+    pub fn of(error: &io::Error) -> Self {
+        let trouble = error.get_ref().and_then(|inner| inner.downcast_ref::<Self>());
+        trouble.copied().unwrap_or(Self::Broken)
+    }
 }
 
 impl From<UploadTrouble> for Problem {
@@ -215,17 +223,18 @@ impl From<ImportError> for Problem {
     fn from(error: ImportError) -> Self {
         match error {
             ImportError::Graph(error) => error.into(),
-            ImportError::Read(error) => {
-                let trouble = error.get_ref().and_then(|inner| inner.downcast_ref::<UploadTrouble>());
-                trouble.copied().unwrap_or(UploadTrouble::Broken).into()
-            }
+            ImportError::Read(error) => UploadTrouble::of(&error).into(),
         }
     }
 }
 
 /// The body's bytes as they come, up to `max_bytes`, at a least rate: the time that is spent on waiting for them counts, not that in
 /// which they are worked on.
-fn upload(body: BodyDataStream, max_bytes: u64, min_bytes_per_s: u32) -> impl Stream<Item = io::Result<Bytes>> + Send {
+pub fn upload(
+    body: BodyDataStream,
+    max_bytes: u64,
+    min_bytes_per_s: u32,
+) -> impl Stream<Item = io::Result<Bytes>> + Send {
     stream::try_unfold((body, 0, Duration::ZERO), move |(mut body, read, waited)| async move {
         let due = UPLOAD_STALL + Duration::from_secs_f64(read as f64 / f64::from(min_bytes_per_s));
         let begun = Instant::now();

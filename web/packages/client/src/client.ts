@@ -33,6 +33,8 @@ export interface SendOptions {
   /** The consoles that the user has open, and the one that she sees. */
   consoles?: readonly { id: string; title: string; content: string; version?: number | undefined; databaseType?: string | undefined; databaseId?: string | undefined; database?: string | undefined }[] | undefined;
   consoleId?: string | undefined;
+  /** Files that were uploaded before (`POST /api/files`) and come with the message. */
+  attachments?: readonly { fileId: string }[] | undefined;
   /**
    * While a run of the conversation is active: the message answers what that run asks, and where it asks nothing, waits its turn (`answer`, as
    * usual); it waits its turn whatever is asked (`enqueue`); is refused; or ends that run.

@@ -257,8 +257,8 @@ export class Transcript {
     }
   }
 
-  #store({ id, role, content, createdAt, attachedContext, citations }: WireMessage, runId?: string): Message {
-    const message = defined({ id, role, content, createdAt, runId, attachedContext, citations }) as Message;
+  #store({ id, role, content, createdAt, attachedContext, attachments, citations }: WireMessage, runId?: string): Message {
+    const message = defined({ id, role, content, createdAt, runId, attachedContext, attachments, citations }) as Message;
     this.#messages.set(id, message);
     this.#messageList = undefined;
     return message;

@@ -1,5 +1,5 @@
 /** What a transcript shows. All of it is immutable: what has not changed is the same object as before. */
-import type { ContextUsage, Operation, PlanStep, ProjectFocus, QuestionOption, Usage, WirePlan } from './wire.js';
+import type { ContextUsage, Operation, PlanStep, ProjectFocus, QuestionOption, Usage, WireFile, WirePlan } from './wire.js';
 
 /** `queued`, until its `meta`; `waiting`: for a person or for sub-agents. The last four are over. */
 export type TurnStatus = 'queued' | 'running' | 'waiting' | 'completed' | 'failed' | 'cancelled' | 'paused';
@@ -13,6 +13,8 @@ export interface Message {
   /** The run that answers it, that wrote it, or that it was told to, as far as that is known. */
   readonly runId?: string;
   readonly attachedContext?: unknown;
+  /** The files that came with it. */
+  readonly attachments?: readonly WireFile[];
   readonly citations?: readonly unknown[];
 }
 

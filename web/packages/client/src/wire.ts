@@ -7,6 +7,16 @@
 /** The state of a run. */
 export type RunState = 'queued' | 'running' | 'waiting' | 'paused' | 'completed' | 'failed' | 'cancelled';
 
+/** A file of a message; its content is at `/api/files/{fileId}/content`. */
+export interface WireFile {
+  fileId: string;
+  name: string;
+  /** By its content. */
+  mediaType: string;
+  sizeBytes: number;
+  sha256: string;
+}
+
 /** A message as events and snapshots carry it. */
 export interface WireMessage {
   id: string;
@@ -15,6 +25,8 @@ export interface WireMessage {
   /** RFC 3339. */
   createdAt: string;
   attachedContext?: unknown;
+  /** The files that came with it. */
+  attachments?: WireFile[];
   citations?: unknown[] | null;
   /** In snapshots, on an assistant's message: the run that wrote it. */
   retrievalContext?: { agent_run_id?: string } | null;

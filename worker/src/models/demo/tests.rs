@@ -37,7 +37,7 @@ fn request(tools: Vec<ToolSpec>, messages: Vec<Message>) -> ModelRequest {
 }
 
 fn user(text: &str) -> Message {
-    Message::User { text: text.to_owned() }
+    Message::user(text)
 }
 
 fn result(tool: &str, content: Value) -> Message {
@@ -46,6 +46,7 @@ fn result(tool: &str, content: Value) -> Message {
         tool: tool.to_owned(),
         content: content.to_string(),
         is_error: false,
+        attachments: Vec::new(),
     }
 }
 
@@ -232,6 +233,7 @@ fn a_failed_tool_is_told_and_not_called_again() {
         tool: "hybrid_search".to_owned(),
         content: "the database is away".to_owned(),
         is_error: true,
+        attachments: Vec::new(),
     };
     let text = answer(vec![user("what needs curl?"), failed]);
     assert_eq!(text, "the search failed, so I can tell nothing: the database is away");

@@ -285,6 +285,7 @@ mod tests {
             tool: tool.to_owned(),
             content: content.to_string(),
             is_error: false,
+            attachments: Vec::new(),
         }
     }
 
@@ -406,6 +407,7 @@ mod tests {
             tool: ASK_USER.to_owned(),
             content: "nobody answered in time".to_owned(),
             is_error: true,
+            attachments: Vec::new(),
         };
         messages.extend([noted(), unanswered]);
         assert_eq!(calls(after(messages.clone()))[0].arguments["status"], "abandoned");

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::parameters::{Parameter, Parameters};
+use super::parts;
 use crate::models::{Message, ModelRequest, Reasoning, ReasoningPart, ToolCall};
 
 /// Anthropic's bound of temperatures; the others take up to 2.
@@ -269,15 +270,19 @@ impl Target<'_> {
         // Results of parallel calls that belong into one message: Anthropic and Gemini insist on it; genai's Ollama adapter keeps
         // only the last result of a message, so there each one is a message of its own.
         let mut results: Vec<ToolResponse> = Vec::new();
+        let mut files = Vec::new();
         let turn = messages
             .iter()
             .rposition(|message| matches!(message, Message::User { .. }));
         for (at, message) in messages.iter().enumerate() {
-            if !matches!(message, Message::ToolResult { .. }) && !results.is_empty() {
-                chat.push(ChatMessage::from(std::mem::take(&mut results)));
+            if !matches!(message, Message::ToolResult { .. }) {
+                if !results.is_empty() {
+                    chat.push(ChatMessage::from(std::mem::take(&mut results)));
+                }
+                chat.extend(parts::behind_results(std::mem::take(&mut files)));
             }
             match message {
-                Message::User { text } => chat.push(ChatMessage::user(text.clone())),
+                Message::User { text, attachments } => chat.push(parts::user(text.clone(), attachments.clone())),
                 Message::Assistant {
                     text,
                     tool_calls,
@@ -298,8 +303,13 @@ impl Target<'_> {
                     }
                 }
                 Message::ToolResult {
-                    call_id, tool, content, ..
+                    call_id,
+                    tool,
+                    content,
+                    attachments,
+                    ..
                 } => {
+                    files.extend(attachments.iter().cloned());
                     results.push(ToolResponse::new(self.call_id(call_id), content.clone()).with_fn_name(tool.clone()));
                     if self.adapter == AdapterKind::Ollama {
                         chat.push(ChatMessage::from(std::mem::take(&mut results)));
@@ -310,6 +320,7 @@ impl Target<'_> {
         if !results.is_empty() {
             chat.push(ChatMessage::from(results));
         }
+        chat.extend(parts::behind_results(files));
         chat
     }
 

@@ -33,7 +33,7 @@ fn tool(name: &str) -> ToolSpec {
 }
 
 fn user(text: &str) -> Message {
-    Message::User { text: text.to_owned() }
+    Message::user(text)
 }
 
 fn call(id: &str) -> ToolCall {
@@ -58,6 +58,7 @@ fn result(id: &str) -> Message {
         tool: "t".to_owned(),
         content: "{}".to_owned(),
         is_error: false,
+        attachments: Vec::new(),
     }
 }
 

@@ -1,0 +1,141 @@
+//! `/api/files`: files that callers attach to messages, and those that tools made for them.
+//!
+//! - `uploads`   a file on its way in
+//! - `downloads` a file on its way out
+//!
+//! A file goes into the database, and comes out of it, piece by piece: none is held whole.
+
+mod downloads;
+mod uploads;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use chrono::{DateTime, Utc};
+use rejoin_shared::digest::hex;
+use rejoin_shared::files::types::{self, Class};
+use rejoin_shared::files::{self, File};
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::extract::{PageParams, Params, Segments, page};
+use crate::problem::{Problem, Refused};
+use crate::state::AppState;
+
+pub const PATH: &str = "/api/files";
+/// Files that arrive at this process at a time; each has at most two pieces in memory.
+pub const MAX_UPLOADS: usize = 32;
+
+pub fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(uploads::create, list))
+        .routes(routes!(get, delete))
+        .routes(routes!(downloads::content))
+}
+
+/// A file
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = File)]
+pub struct FileBody {
+    pub id: Uuid,
+    pub name: String,
+    /// By its content
+    pub media_type: String,
+    /// How models read it: `image`, `pdf`, `audio` or `text`. Null: they don't
+    pub kind: Option<&'static str>,
+    pub size_bytes: i64,
+    /// In hexadecimal digits
+    pub sha256: String,
+    /// Where its content is
+    pub content_url: String,
+    /// The run whose tool made it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<Uuid>,
+    pub created_at: DateTime<Utc>,
+}
+
+impl From<File> for FileBody {
+    fn from(file: File) -> Self {
+        Self {
+            kind: types::class_of(&file.media_type).map(|class| match class {
+                Class::Image => "image",
+                Class::Pdf => "pdf",
+                Class::Audio => "audio",
+                Class::Text => "text",
+            }),
+            content_url: files::content_path(file.id),
+            id: file.id,
+            sha256: hex(&file.sha256),
+            name: file.name,
+            media_type: file.media_type,
+            size_bytes: file.size_bytes,
+            run_id: file.run_id,
+            created_at: file.created_at,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FilePage {
+    pub items: Vec<FileBody>,
+    pub next_cursor: Option<String>,
+}
+
+fn not_found() -> Problem {
+    Problem::not_found("file_not_found", "The file")
+}
+
+/// The caller's files, the newest first
+#[utoipa::path(get, path = PATH, tag = "files", params(PageParams),
+    responses((status = 200, description = "A page", body = FilePage), Refused))]
+async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    Params(params): Params<PageParams>,
+) -> Result<Json<FilePage>, Problem> {
+    let limit = params.limit(&state)?;
+    let mut db = caller.walled(&state).await?;
+    let rows = files::list(&mut *db, caller.owner(), params.after()?, limit + 1).await?;
+    let (items, next_cursor) = page(rows, limit, |row| (row.created_at, row.id), FileBody::from);
+    Ok(Json(FilePage { items, next_cursor }))
+}
+
+/// What is known of a file
+#[utoipa::path(get, path = "/api/files/{id}", tag = "files", params(("id" = Uuid, Path, description = "The file")),
+    responses((status = 200, description = "The file", body = FileBody), Refused))]
+async fn get(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+) -> Result<Json<FileBody>, Problem> {
+    Ok(Json(visible(&state, &caller, id).await?.into()))
+}
+
+async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<File, Problem> {
+    let mut db = caller.walled(state).await?;
+    files::get(&mut *db, caller.project_id, id).await?.ok_or_else(not_found)
+}
+
+/// Delete a file. Messages that name it keep its name, and models are told that it is gone
+#[utoipa::path(delete, path = "/api/files/{id}", tag = "files", params(("id" = Uuid, Path, description = "The file")),
+    responses((status = 204, description = "Deleted"), Refused))]
+async fn delete(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+) -> Result<StatusCode, Problem> {
+    let mut db = caller.walled(&state).await?;
+    let deleted = files::delete(&mut db, caller.owner(), id).await?;
+    db.commit().await?;
+    if deleted {
+        Ok(StatusCode::NO_CONTENT)
+    } else {
+        Err(not_found())
+    }
+}

@@ -1,0 +1,213 @@
+//! A file on its way out: byte for byte, whole or a range of it, to be saved.
+//!
+//! Invariant: what is downloaded is never a page or a script of this server, whatever was uploaded.
+
+use std::io;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
+    CONTENT_TYPE, ETAG, IF_NONE_MATCH, IF_RANGE, RANGE, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures::stream;
+use rejoin_shared::digest::hex;
+use rejoin_shared::files::types::{self, Class};
+use rejoin_shared::files::{self, CHUNK_BYTES};
+use rejoin_shared::walls;
+use uuid::Uuid;
+
+use super::visible;
+use crate::caller::Caller;
+use crate::extract::Segments;
+use crate::problem::{Problem, ProblemBody, Refused};
+use crate::state::AppState;
+
+/// Nothing of a download runs, or loads anything.
+const POLICY: &str = "sandbox; default-src 'none'";
+/// Whoever has it asks each time whether it is still there.
+const CACHE: &str = "private, no-cache";
+
+/// Download a file, byte for byte
+#[utoipa::path(get, path = "/api/files/{id}/content", tag = "files",
+    params(("id" = Uuid, Path, description = "The file"),
+        ("Range" = Option<String>, Header, description = "One range of bytes"),
+        ("If-None-Match" = Option<String>, Header, description = "The `ETag` of what the reader has")),
+    responses((status = 200, description = "Its content, to be saved and not shown as a page", body = String, content_type = "application/octet-stream"),
+        (status = 206, description = "A range of it", body = String, content_type = "application/octet-stream"),
+        (status = 304, description = "The reader has it"),
+        (status = 416, description = "There is nothing in that range", body = ProblemBody, content_type = "application/problem+json"),
+        Refused))]
+pub(super) async fn content(
+    State(state): State<AppState>,
+    caller: Caller,
+    Segments(id): Segments<Uuid>,
+    asked: HeaderMap,
+) -> Result<Response, Problem> {
+    let file = visible(&state, &caller, id).await?;
+    let tag = format!("\"{}\"", hex(&file.sha256));
+    let text = |name: HeaderName| asked.get(name).and_then(|value| value.to_str().ok());
+    let mut headers = HeaderMap::new();
+    for (name, value) in [
+        (CACHE_CONTROL, CACHE),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (ACCEPT_RANGES, "bytes"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    let insert = |headers: &mut HeaderMap, name: HeaderName, value: String| {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            headers.insert(name, value);
+        }
+    };
+    insert(&mut headers, ETAG, tag.clone());
+    if text(IF_NONE_MATCH).is_some_and(|known| known.split(',').any(|known| known.trim() == tag)) {
+        return Ok((StatusCode::NOT_MODIFIED, headers).into_response());
+    }
+    insert(&mut headers, CONTENT_TYPE, served_as(&file.media_type));
+    insert(&mut headers, CONTENT_DISPOSITION, disposition(&file.name));
+    let size = u64::try_from(file.size_bytes).unwrap_or_default();
+    let is_same = text(IF_RANGE).is_none_or(|known| known == tag);
+    let (status, from, to) = match text(RANGE).filter(|_| is_same).map(|range| wanted(range, size)) {
+        None | Some(Wanted::All) => (StatusCode::OK, 0, size),
+        Some(Wanted::Part { from, to }) => {
+            insert(&mut headers, CONTENT_RANGE, format!("bytes {from}-{}/{size}", to - 1));
+            (StatusCode::PARTIAL_CONTENT, from, to)
+        }
+        Some(Wanted::Nothing) => {
+            let detail = format!("the file has {size} bytes, and none in that range");
+            return Err(Problem::new(
+                StatusCode::RANGE_NOT_SATISFIABLE,
+                "range_not_satisfiable",
+                detail,
+            ));
+        }
+    };
+    insert(&mut headers, CONTENT_LENGTH, (to - from).to_string());
+    let asking = caller.asking();
+    let pieces = stream::try_unfold(from, move |at| {
+        let db = state.db.sql.clone();
+        async move {
+            if at >= to {
+                return Ok(None);
+            }
+            let within = usize::try_from(at % CHUNK_BYTES as u64).unwrap_or_default();
+            let position = i32::try_from(at / CHUNK_BYTES as u64).unwrap_or(i32::MAX);
+            let mut tx = walls::begin(&db, asking).await.map_err(io::Error::other)?;
+            let piece = files::chunk(&mut *tx, id, position).await.map_err(io::Error::other)?;
+            // Deleted while it is read: the answer is cut off, so that nobody takes it for whole.
+            let piece = Bytes::from(piece.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?);
+            let left = usize::try_from(to - at).unwrap_or(usize::MAX);
+            let end = piece.len().min(within.saturating_add(left));
+            if within >= end {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+            }
+            let piece = piece.slice(within..end);
+            let next = at + piece.len() as u64;
+            Ok(Some((piece, next)))
+        }
+    });
+    Ok((status, headers, Body::from_stream(pieces)).into_response())
+}
+
+/// Text is plain text, whatever it says of itself.
+fn served_as(media_type: &str) -> String {
+    match types::class_of(media_type) {
+        Some(Class::Text) => "text/plain; charset=utf-8".to_owned(),
+        Some(Class::Image | Class::Pdf | Class::Audio) => media_type.to_owned(),
+        None => "application/octet-stream".to_owned(),
+    }
+}
+
+/// RFC 6266: the name in ASCII for those that know no better, and as it is.
+fn disposition(name: &str) -> String {
+    let is_plain = |char: char| char.is_ascii_graphic() && !matches!(char, '"' | '\\' | '%') || char == ' ';
+    let plain: String = name
+        .chars()
+        .map(|char| if is_plain(char) { char } else { '_' })
+        .collect();
+    let mut encoded = String::new();
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_') {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{encoded}")
+}
+
+/// What a `Range` header asks for.
+#[derive(Debug, PartialEq, Eq)]
+enum Wanted {
+    /// All of it: several ranges, or words that are not understood.
+    All,
+    /// Up to `to`, which is not in it.
+    Part {
+        from: u64,
+        to: u64,
+    },
+    Nothing,
+}
+
+fn wanted(range: &str, size: u64) -> Wanted {
+    let Some((first, last)) = range
+        .strip_prefix("bytes=")
+        .filter(|ranges| !ranges.contains(','))
+        .and_then(|range| range.trim().split_once('-'))
+    else {
+        return Wanted::All;
+    };
+    let (from, to) = match (first.parse::<u64>(), last.parse::<u64>()) {
+        (Ok(first), Ok(last)) if first <= last => (first, last.saturating_add(1).min(size)),
+        (Ok(first), Err(_)) if last.is_empty() => (first, size),
+        (Err(_), Ok(last)) if first.is_empty() => (size.saturating_sub(last), size),
+        _ => return Wanted::All,
+    };
+    if from >= to {
+        Wanted::Nothing
+    } else {
+        Wanted::Part { from, to }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_range_is_understood() {
+        let part = |from, to| Wanted::Part { from, to };
+        for (range, expected) in [
+            ("bytes=0-0", part(0, 1)),
+            ("bytes=5-", part(5, 10)),
+            ("bytes=-3", part(7, 10)),
+            ("bytes=-30", part(0, 10)),
+            ("bytes=8-99", part(8, 10)),
+            ("bytes=10-", Wanted::Nothing),
+            ("bytes=-0", Wanted::Nothing),
+            ("bytes=0-1,3-4", Wanted::All),
+            ("bytes=4-1", Wanted::All),
+            ("lines=1-2", Wanted::All),
+        ] {
+            assert_eq!(wanted(range, 10), expected, "{range}");
+        }
+    }
+
+    #[test]
+    fn a_name_can_end_no_header() {
+        assert_eq!(
+            disposition("a\"b é.png"),
+            "attachment; filename=\"a_b _.png\"; filename*=UTF-8''a%22b%20%C3%A9.png"
+        );
+        assert_eq!(served_as("image/svg+xml"), "text/plain; charset=utf-8");
+        assert_eq!(served_as("text/html"), "text/plain; charset=utf-8");
+        assert_eq!(served_as("image/png"), "image/png");
+        assert_eq!(served_as("application/octet-stream"), "application/octet-stream");
+    }
+}

@@ -1,0 +1,317 @@
+//! A file on its way in: as the body of a request, or as a field of a form, into the database piece by piece.
+//!
+//! Invariant: no transaction is open while the sender takes its time, and nothing is left of a file that was refused or broke off.
+
+use std::io;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
+use axum::http::{HeaderName, StatusCode};
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use rejoin_shared::files::types::{self, TextCheck, TypeFault};
+use rejoin_shared::files::{self, BeginError, CHUNK_BYTES, File, NewFile, names};
+use rejoin_shared::ids;
+use rejoin_shared::walls;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use tracing::warn;
+use utoipa::IntoParams;
+use uuid::Uuid;
+
+use super::super::graph::transfer::{UploadTrouble, upload};
+use super::{FileBody, PATH, not_found};
+use crate::caller::Caller;
+use crate::extract::Params;
+use crate::problem::{Problem, ProblemBody, Refused};
+use crate::state::AppState;
+
+/// What a form has beside its file, at most [bytes].
+const FORM_MAX_BYTES: u64 = 64 * 1024;
+/// A file that is too large is read to its end all the same, so that its sender hears why, up to so many times what it may have.
+const HEARD_TIMES: u64 = 4;
+/// Fields of a form that are looked through for its file.
+const FORM_MAX_FIELDS: usize = 20;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub struct UploadParams {
+    /// The file's name; of a form, its own is taken
+    pub name: Option<String>,
+}
+
+fn too_large(limit: u64) -> Problem {
+    Problem::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "file_too_large",
+        format!("a file may have {limit} bytes at most"),
+    )
+}
+
+fn unsupported(code: &'static str, detail: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, code, detail)
+}
+
+impl From<TypeFault> for Problem {
+    fn from(fault: TypeFault) -> Self {
+        let detail = fault.to_string();
+        match fault {
+            TypeFault::NotTaken(_) => unsupported("file_type_not_taken", detail),
+            TypeFault::Disagrees(_) => unsupported("file_type_disagrees", detail),
+            TypeFault::Image(_) => Self::bad_request("invalid_image", detail),
+        }
+    }
+}
+
+impl From<BeginError> for Problem {
+    fn from(error: BeginError) -> Self {
+        match error {
+            BeginError::Full { .. } => Self::new(StatusCode::INSUFFICIENT_STORAGE, "files_full", error.to_string()),
+            BeginError::Database(error) => error.into(),
+        }
+    }
+}
+
+/// A file's content as it comes: the body, or a field of a form.
+enum Content {
+    Body(BoxStream<'static, io::Result<Bytes>>),
+    Field(Box<multer::Field<'static>>),
+}
+
+/// A file as its sender sends it.
+struct Sent {
+    name: String,
+    /// As the sender says.
+    media_type: Option<String>,
+    content: Content,
+    /// What it takes at most, as far as that is known [bytes].
+    at_most: u64,
+}
+
+impl Sent {
+    async fn of(state: &AppState, params: UploadParams, request: Request) -> Result<Self, Problem> {
+        let limit = state.config.files.max_file_bytes;
+        let headers = request.headers();
+        let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+        if text(CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
+            return Err(unsupported(
+                "unsupported_media_type",
+                "a file must come as it is, without Content-Encoding",
+            ));
+        }
+        let length = text(CONTENT_LENGTH).and_then(|text| text.parse::<u64>().ok());
+        let media_type = text(CONTENT_TYPE).map(str::to_owned);
+        let boundary = media_type.as_deref().and_then(|kind| multer::parse_boundary(kind).ok());
+        let most = if boundary.is_some() {
+            limit + FORM_MAX_BYTES
+        } else {
+            limit
+        };
+        if length.is_some_and(|length| length > most * HEARD_TIMES) {
+            return Err(too_large(limit));
+        }
+        let body = request.into_body().into_data_stream();
+        let body = upload(body, most * HEARD_TIMES, state.config.body_min_bytes_per_s).boxed();
+        let at_most = length.unwrap_or(limit).min(limit);
+        let Some(boundary) = boundary else {
+            return Ok(Self {
+                name: params.name.unwrap_or_default(),
+                media_type,
+                content: Content::Body(body),
+                at_most,
+            });
+        };
+        let mut form = multer::Multipart::new(body, boundary);
+        for _ in 0..FORM_MAX_FIELDS {
+            let Some(field) = form.next_field().await.map_err(|error| form_problem(&error, limit))? else {
+                break;
+            };
+            if field.file_name().is_none() && field.name() != Some("file") {
+                continue;
+            }
+            let name = field.file_name().map(str::to_owned);
+            return Ok(Self {
+                name: name.or(params.name).unwrap_or_default(),
+                media_type: field.content_type().map(ToString::to_string),
+                content: Content::Field(Box::new(field)),
+                at_most,
+            });
+        }
+        Err(Problem::bad_request(
+            "file_missing",
+            "the form has no file: send it in a field named `file`",
+        ))
+    }
+
+    async fn next(&mut self, limit: u64) -> Result<Option<Bytes>, Problem> {
+        match &mut self.content {
+            Content::Body(body) => {
+                let chunk = body.next().await.transpose();
+                chunk.map_err(|error| trouble(UploadTrouble::of(&error), limit))
+            }
+            Content::Field(field) => field.chunk().await.map_err(|error| form_problem(&error, limit)),
+        }
+    }
+}
+
+fn trouble(trouble: UploadTrouble, limit: u64) -> Problem {
+    match trouble {
+        UploadTrouble::TooLarge { .. } => too_large(limit),
+        UploadTrouble::Stalled | UploadTrouble::Broken => trouble.into(),
+    }
+}
+
+fn form_problem(error: &multer::Error, limit: u64) -> Problem {
+    if let multer::Error::StreamReadFailed(inner) = error
+        && let Some(inner) = inner.downcast_ref::<io::Error>()
+    {
+        return trouble(UploadTrouble::of(inner), limit);
+    }
+    Problem::bad_request("invalid_form", "the form is not multipart/form-data, or was cut off")
+}
+
+/// A file on its way into the database.
+struct Arriving<'a> {
+    state: &'a AppState,
+    caller: &'a Caller,
+    id: Uuid,
+    name: String,
+    declared: Option<String>,
+    at_most: u64,
+    size: u64,
+    hasher: Sha256,
+    position: i32,
+    /// By its beginning. None: it is text, or has not begun.
+    media_type: Option<&'static str>,
+    text: TextCheck,
+}
+
+impl Arriving<'_> {
+    async fn all(&mut self, sent: &mut Sent) -> Result<File, Problem> {
+        let limit = self.state.config.files.max_file_bytes;
+        let mut waiting = BytesMut::new();
+        while let Some(chunk) = sent.next(limit).await? {
+            self.size += chunk.len() as u64;
+            if self.size > limit {
+                waiting.clear();
+                continue;
+            }
+            self.hasher.update(&chunk);
+            waiting.extend_from_slice(&chunk);
+            while waiting.len() >= CHUNK_BYTES {
+                let piece = waiting.split_to(CHUNK_BYTES);
+                self.take(&piece, false).await?;
+            }
+        }
+        if self.size > limit {
+            return Err(too_large(limit));
+        }
+        self.take(&waiting, true).await?.ok_or_else(not_found)
+    }
+
+    /// Checks and stores a piece, in a transaction of its own: nobody holds one while the sender takes its time.
+    async fn take(&mut self, piece: &[u8], is_last: bool) -> Result<Option<File>, Problem> {
+        let declared = self.declared.as_deref();
+        if self.position == 0 {
+            if piece.is_empty() {
+                return Err(Problem::bad_request("file_empty", "the file is empty"));
+            }
+            self.media_type = types::of_beginning(piece, declared)?;
+        }
+        if self.media_type.is_none() && !(self.text.goes_on(piece) && (!is_last || self.text.is_whole())) {
+            return Err(types::not_text(declared).into());
+        }
+        let media_type = match self.media_type {
+            Some(known) => known.to_owned(),
+            None => types::of_text(declared, &self.name)?,
+        };
+        let mut db = self.caller.walled(self.state).await?;
+        if self.position == 0 {
+            let new = NewFile {
+                id: self.id,
+                project_id: self.caller.project_id,
+                owner_user_id: Some(self.caller.user_id),
+                name: &self.name,
+                media_type: &media_type,
+                reserved_bytes: self.at_most.max(self.size),
+                made_by: None,
+            };
+            files::begin(&mut db, &new, self.state.config.files.max_project_files_bytes).await?;
+        }
+        if !piece.is_empty() {
+            files::put_chunk(&mut db, self.id, self.position, piece).await?;
+        }
+        let file = if is_last {
+            let size = i64::try_from(self.size).unwrap_or(i64::MAX);
+            let sha256 = self.hasher.clone().finalize();
+            files::finish(&mut db, self.id, &media_type, size, &sha256).await?
+        } else {
+            None
+        };
+        db.commit().await?;
+        self.position += 1;
+        Ok(file)
+    }
+
+    /// Removes what has arrived of a file that was refused, or broke off. What is left behind all the same, the upkeep removes.
+    async fn discard(&self) {
+        if self.position == 0 {
+            return;
+        }
+        let discarded = async {
+            let mut db = walls::begin(&self.state.db.sql, self.caller.asking()).await?;
+            files::discard(&mut db, self.id).await?;
+            db.commit().await
+        };
+        if let Err(error) = discarded.await {
+            warn!(%error, file = %self.id, "a file that did not arrive could not be removed; the upkeep will");
+        }
+    }
+}
+
+/// Upload a file: as the body, with its name in `name` and its type in `Content-Type`, or as a field of a form
+#[utoipa::path(post, path = PATH, tag = "files", params(UploadParams),
+    request_body(content = String, content_type = "application/octet-stream",
+        description = "The file, or `multipart/form-data` with the file in a field named `file`. Taken are images (PNG, JPEG, GIF, WebP), PDF, audio and text in UTF-8, at most 25 MiB. A file that no message names is removed after a day"),
+    responses((status = 201, description = "Stored", body = FileBody),
+        (status = 408, description = "It came too slowly", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 413, description = "It is too large", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 415, description = "It is of a type that is not taken, or of another one than its sender says", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 507, description = "The project's files take all that they may", body = ProblemBody, content_type = "application/problem+json"),
+        Refused))]
+pub(super) async fn create(
+    State(state): State<AppState>,
+    caller: Caller,
+    Params(params): Params<UploadParams>,
+    request: Request,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<FileBody>), Problem> {
+    let _place = state.uploads.take_for(caller.user_id, caller.project_id)?;
+    let mut sent = Sent::of(&state, params, request).await?;
+    let mut arriving = Arriving {
+        state: &state,
+        caller: &caller,
+        id: ids::new(),
+        name: names::clean(&sent.name),
+        declared: sent.media_type.clone(),
+        at_most: sent.at_most,
+        size: 0,
+        hasher: Sha256::new(),
+        position: 0,
+        media_type: None,
+        text: TextCheck::default(),
+    };
+    match arriving.all(&mut sent).await {
+        Ok(file) => {
+            metrics::counter!("rejoin_files_uploaded_total").increment(1);
+            let location = [(LOCATION, format!("{PATH}/{}", file.id))];
+            Ok((StatusCode::CREATED, location, Json(file.into())))
+        }
+        Err(problem) => {
+            arriving.discard().await;
+            Err(problem)
+        }
+    }
+}

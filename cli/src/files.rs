@@ -1,0 +1,152 @@
+//! `rejoin files`: the caller's files, up and down, byte for byte; and what `rejoin chat --attach` uploads. Through the API.
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Subcommand;
+use rejoin_shared::files::types::{Signature, signature};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::{args::Global, client::Client, current, exit::Exit, out::Out};
+
+/// Your files: those that you attached to messages, and those that tools made for you.
+///
+/// Images, PDF, audio and text in UTF-8 can be uploaded. A file that no message names is removed after a day.
+///
+/// Examples:
+///   rejoin files put report.pdf
+///   rejoin files list
+///   rejoin files get 0192f0c1-… report.pdf
+///   rejoin files rm 0192f0c1-…
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(subcommand)]
+    pub action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// All of them, the newest first.
+    List,
+    /// Upload files, and print their ids.
+    Put {
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// Download one.
+    Get {
+        /// Its id.
+        id: Uuid,
+        /// Where to; `-` writes it to stdout [default: its name, in this folder]
+        file: Option<PathBuf>,
+    },
+    /// Delete some. Messages keep their names.
+    Rm {
+        /// Their ids.
+        #[arg(required = true)]
+        ids: Vec<Uuid>,
+    },
+}
+
+/// # Errors
+/// A file can't be read or written, or the API can't be reached, or refuses.
+pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
+    let client = Client::new(current::access(global)?)?;
+    match args.action {
+        Action::List => list(&client, out).await?,
+        Action::Put { files } => {
+            for file in files {
+                let stored = put(&client, &file).await?;
+                out.either(&stored, || {
+                    format!("{}  {}", word(&stored, "id"), word(&stored, "name"))
+                })?;
+            }
+        }
+        Action::Get { id, file } => {
+            let known = client.get(&format!("/api/files/{id}")).await?;
+            let content = client.bytes(&format!("/api/files/{id}/content")).await?;
+            match file {
+                Some(file) if file.as_os_str() == "-" => {
+                    let mut stdout = std::io::stdout().lock();
+                    stdout.write_all(&content)?;
+                    stdout.flush()?;
+                }
+                Some(file) => {
+                    std::fs::write(&file, content).with_context(|| format!("can't write {}", file.display()))?;
+                    out.note(&format!("{} is in {}", word(&known, "name"), file.display()));
+                }
+                None => {
+                    let name = word(&known, "name");
+                    // Nothing of ours is overwritten by a name that somebody else chose.
+                    let mut file = std::fs::File::create_new(&name)
+                        .with_context(|| format!("can't write {name} here; name a file: rejoin files get {id} FILE"))?;
+                    file.write_all(&content)
+                        .with_context(|| format!("can't write {name}"))?;
+                    out.note(&format!("{name} is here"));
+                }
+            }
+        }
+        Action::Rm { ids } => {
+            for id in ids {
+                client.delete(&format!("/api/files/{id}")).await?;
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+async fn list(client: &Client, out: Out) -> Result<()> {
+    let mut rows = Vec::new();
+    let mut cursor = String::new();
+    // As many pages as there are: each cursor is another one.
+    loop {
+        let page = client.get(&format!("/api/files?limit=100{cursor}")).await?;
+        for file in page["items"].as_array().into_iter().flatten() {
+            if out.is_json() {
+                out.json(file)?;
+            }
+            rows.push([
+                word(file, "id"),
+                word(file, "name"),
+                word(file, "mediaType"),
+                file["sizeBytes"].to_string(),
+                word(file, "createdAt"),
+            ]);
+        }
+        match page["nextCursor"].as_str() {
+            Some(next) => {
+                let next: String = url::form_urlencoded::byte_serialize(next.as_bytes()).collect();
+                cursor = format!("&cursor={next}");
+            }
+            None => break,
+        }
+    }
+    match out.is_json() {
+        true => Ok(()),
+        false => out.table(["ID", "NAME", "TYPE", "BYTES", "CREATED"], &rows),
+    }
+}
+
+/// Uploads a file. Its type is what its content says: a name's end may lie.
+pub async fn put(client: &Client, file: &Path) -> Result<Value> {
+    let content = std::fs::read(file).with_context(|| format!("can't read {}", file.display()))?;
+    let name = file
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let media_type = match signature(&content) {
+        Signature::Known(media_type) => media_type,
+        Signature::Foreign(_) | Signature::None => "application/octet-stream",
+    };
+    let name: String = url::form_urlencoded::byte_serialize(name.as_bytes()).collect();
+    let stored = client
+        .upload(&format!("/api/files?name={name}"), media_type, content)
+        .await;
+    stored.with_context(|| format!("{} was not uploaded", file.display()))
+}
+
+fn word(value: &Value, name: &str) -> String {
+    value[name].as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,476 @@
+//! What a file is, by its content: a table of signatures, text that is checked piece by piece, and the sizes of images from their headers.
+//! Called by whoever takes a file in.
+//!
+//! Invariant: what is taken for an image, a PDF or audio begins as such a file does, whatever its sender or its name says; SVG and HTML are
+//! text.
+
+/// How models read a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Class {
+    Image,
+    Pdf,
+    Audio,
+    Text,
+}
+
+/// What may be uploaded, in words.
+pub const TAKEN: &str =
+    "images (PNG, JPEG, GIF, WebP), PDF, audio (MP3, WAV, FLAC, Ogg, AAC, M4A, AIFF, WebM) and text in UTF-8";
+/// Maximum width and height of an image, in pixels.
+pub const IMAGE_SIDE_MAX: u32 = 16_384;
+/// Maximum size of an image, in pixels: a small file may unpack to a huge one.
+pub const IMAGE_PIXELS_MAX: u64 = 64_000_000;
+
+/// Maximum length of a media type that is read, in characters.
+const TYPE_MAX_CHARS: usize = 100;
+
+/// Media types that mean the same as another one.
+const ALIASES: [(&str, &str); 18] = [
+    ("image/jpg", "image/jpeg"),
+    ("image/pjpeg", "image/jpeg"),
+    ("image/x-png", "image/png"),
+    ("application/x-pdf", "application/pdf"),
+    ("audio/mp3", "audio/mpeg"),
+    ("audio/x-mp3", "audio/mpeg"),
+    ("audio/x-mpeg", "audio/mpeg"),
+    ("audio/x-wav", "audio/wav"),
+    ("audio/wave", "audio/wav"),
+    ("audio/vnd.wave", "audio/wav"),
+    ("audio/x-flac", "audio/flac"),
+    ("audio/vorbis", "audio/ogg"),
+    ("audio/opus", "audio/ogg"),
+    ("application/ogg", "audio/ogg"),
+    ("audio/x-m4a", "audio/mp4"),
+    ("audio/m4a", "audio/mp4"),
+    ("audio/x-aiff", "audio/aiff"),
+    ("video/webm", "audio/webm"),
+];
+/// Media types of text that do not begin with `text/` or end with `+json` or `+xml`.
+const TEXTS: [&str; 13] = [
+    "application/json",
+    "application/x-ndjson",
+    "application/xml",
+    "application/yaml",
+    "application/x-yaml",
+    "application/toml",
+    "application/javascript",
+    "application/x-javascript",
+    "application/typescript",
+    "application/x-sh",
+    "application/sql",
+    "application/graphql",
+    "image/svg+xml",
+];
+/// The media type of a text whose sender names none, by the end of its name.
+const BY_EXTENSION: [(&str, &str); 10] = [
+    ("md", "text/markdown"),
+    ("csv", "text/csv"),
+    ("tsv", "text/tab-separated-values"),
+    ("json", "application/json"),
+    ("xml", "application/xml"),
+    ("svg", "image/svg+xml"),
+    ("html", "text/html"),
+    ("htm", "text/html"),
+    ("yaml", "application/yaml"),
+    ("yml", "application/yaml"),
+];
+const PLAIN: &str = "text/plain";
+/// What senders say who don't know.
+const UNKNOWN: [&str; 3] = [
+    "application/octet-stream",
+    "binary/octet-stream",
+    "application/x-www-form-urlencoded",
+];
+
+/// The class of a media type as it is stored. None: no model reads it.
+pub fn class_of(media_type: &str) -> Option<Class> {
+    match media_type {
+        "image/png" | "image/jpeg" | "image/gif" | "image/webp" => Some(Class::Image),
+        "application/pdf" => Some(Class::Pdf),
+        other if other.starts_with("audio/") => Some(Class::Audio),
+        other if is_text(other) => Some(Class::Text),
+        _ => None,
+    }
+}
+
+fn is_text(media_type: &str) -> bool {
+    media_type.starts_with("text/")
+        || media_type.ends_with("+json")
+        || media_type.ends_with("+xml")
+        || TEXTS.contains(&media_type)
+}
+
+/// What a file's beginning says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signature {
+    /// A type that is taken.
+    Known(&'static str),
+    /// A type that is not taken, in words.
+    Foreign(&'static str),
+    /// Text, or nothing that is known.
+    None,
+}
+
+/// Reads the signature at the beginning of a file.
+pub fn signature(head: &[u8]) -> Signature {
+    let at = |from: usize, magic: &[u8]| head.get(from..from + magic.len()) == Some(magic);
+    let known = [
+        (at(0, b"\x89PNG\r\n\x1a\n"), "image/png"),
+        (at(0, b"\xff\xd8\xff"), "image/jpeg"),
+        (at(0, b"GIF87a") || at(0, b"GIF89a"), "image/gif"),
+        (at(0, b"RIFF") && at(8, b"WEBP"), "image/webp"),
+        (at(0, b"%PDF-"), "application/pdf"),
+        (at(0, b"RIFF") && at(8, b"WAVE"), "audio/wav"),
+        (at(0, b"ID3"), "audio/mpeg"),
+        (at(0, b"fLaC"), "audio/flac"),
+        (at(0, b"OggS"), "audio/ogg"),
+        (at(0, b"FORM") && (at(8, b"AIFF") || at(8, b"AIFC")), "audio/aiff"),
+        (at(4, b"ftypM4A ") || at(4, b"ftypM4B "), "audio/mp4"),
+        (at(0, b"\x1a\x45\xdf\xa3"), "audio/webm"),
+    ];
+    if let Some((_, media_type)) = known.into_iter().find(|(is_it, _)| *is_it) {
+        return Signature::Known(media_type);
+    }
+    if at(0, b"\xff\xfe") || at(0, b"\xfe\xff") {
+        return Signature::Foreign("text in UTF-16 (save it as UTF-8)");
+    }
+    // Frames of MPEG audio begin with eleven bits; the layer tells AAC from MP3. (0xFF begins no text.)
+    if let [0xff, second, ..] = head
+        && second & 0xe0 == 0xe0
+    {
+        return match second & 0x06 {
+            0 => Signature::Known("audio/aac"),
+            _ => Signature::Known("audio/mpeg"),
+        };
+    }
+    let foreign = [
+        (
+            at(0, b"PK\x03\x04") || at(0, b"PK\x05\x06"),
+            "a ZIP archive or an Office document",
+        ),
+        (at(0, b"\xd0\xcf\x11\xe0"), "an old Office document"),
+        (at(0, b"\x1f\x8b"), "a gzip archive"),
+        (at(0, b"7z\xbc\xaf\x27\x1c"), "a 7-Zip archive"),
+        (at(0, b"Rar!"), "a RAR archive"),
+        (at(0, b"\x7fELF") || at(0, b"MZ\x90"), "a program"),
+        (at(4, b"ftyp"), "a video or a HEIF image"),
+        (at(0, b"RIFF") && at(8, b"AVI "), "a video"),
+        (at(0, b"II*\0") || at(0, b"MM\0*"), "a TIFF image"),
+        (at(0, b"SQLite format 3\0"), "a SQLite database"),
+    ];
+    match foreign.into_iter().find(|(is_it, _)| *is_it) {
+        Some((_, words)) => Signature::Foreign(words),
+        None => Signature::None,
+    }
+}
+
+/// Text that comes in pieces: UTF-8 without control characters.
+#[derive(Debug, Default)]
+pub struct TextCheck {
+    /// The beginning of a character whose rest is in the next piece.
+    rest: Vec<u8>,
+}
+
+impl TextCheck {
+    /// Whether the text goes on as text.
+    pub fn goes_on(&mut self, piece: &[u8]) -> bool {
+        let joined;
+        let bytes = if self.rest.is_empty() {
+            piece
+        } else {
+            joined = [self.rest.as_slice(), piece].concat();
+            joined.as_slice()
+        };
+        let (text, rest) = match std::str::from_utf8(bytes) {
+            Ok(text) => (text, &[][..]),
+            Err(error) if error.error_len().is_none() => {
+                let (valid, rest) = bytes.split_at(error.valid_up_to());
+                (std::str::from_utf8(valid).unwrap_or_default(), rest)
+            }
+            Err(_) => return false,
+        };
+        let is_fine = !text
+            .bytes()
+            .any(|byte| byte < b' ' && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x0c | 0x1b));
+        self.rest = rest.to_vec();
+        is_fine
+    }
+
+    /// Whether it ended with a whole character.
+    pub fn is_whole(&self) -> bool {
+        self.rest.is_empty()
+    }
+}
+
+/// Why a file is not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TypeFault {
+    #[error("{0}")]
+    NotTaken(String),
+    #[error("{0}")]
+    Disagrees(String),
+    #[error("{0}")]
+    Image(String),
+}
+
+/// A media type without parameters, as others write it, by its usual name. None: whoever sent it does not know.
+fn said(declared: Option<&str>) -> Option<String> {
+    let essence = declared?.split(';').next()?.trim().to_ascii_lowercase();
+    let is_name = |char: char| char.is_ascii_alphanumeric() || matches!(char, '/' | '+' | '-' | '.' | '_');
+    if !(1..=TYPE_MAX_CHARS).contains(&essence.len())
+        || !essence.chars().all(is_name)
+        || UNKNOWN.contains(&essence.as_str())
+    {
+        return None;
+    }
+    let usual = ALIASES.iter().find(|(alias, _)| *alias == essence);
+    Some(usual.map_or(essence, |(_, usual)| (*usual).to_owned()))
+}
+
+/// The media type of a file that begins so, if that is what its sender says. `Ok(None)`: it has no signature, and has to be text.
+///
+/// # Errors
+/// It is of a type that is not taken, of another one than its sender says, or an image that is too large.
+pub fn of_beginning(head: &[u8], declared: Option<&str>) -> Result<Option<&'static str>, TypeFault> {
+    let said = said(declared);
+    match signature(head) {
+        Signature::None => Ok(None),
+        Signature::Foreign(words) => Err(TypeFault::NotTaken(format!(
+            "the file is {words}, which is not taken; taken are {TAKEN}"
+        ))),
+        Signature::Known(found) => {
+            if let Some(said) = said.filter(|said| said != found) {
+                return Err(TypeFault::Disagrees(format!(
+                    "the file is sent as {said}, but its content is {found}; send it as what it is"
+                )));
+            }
+            if class_of(found) == Some(Class::Image) {
+                check_image(head, found).map_err(TypeFault::Image)?;
+            }
+            Ok(Some(found))
+        }
+    }
+}
+
+/// The media type of a file that is text.
+///
+/// # Errors
+/// Its sender says that it is something else.
+pub fn of_text(declared: Option<&str>, name: &str) -> Result<String, TypeFault> {
+    let extension = name
+        .rsplit_once('.')
+        .map(|(_, extension)| extension.to_ascii_lowercase());
+    let by_name = || {
+        let known = extension.as_deref().and_then(|extension| {
+            BY_EXTENSION
+                .iter()
+                .find_map(|(known, media_type)| (*known == extension).then_some(*media_type))
+        });
+        known.unwrap_or(PLAIN).to_owned()
+    };
+    let Some(said) = said(declared) else {
+        return Ok(by_name());
+    };
+    if is_text(&said) {
+        return Ok(said);
+    }
+    // Systems that know `.ts` as a video's end send TypeScript so.
+    let is_typescript = said.starts_with("video/") && matches!(extension.as_deref(), Some("ts" | "mts" | "cts"));
+    let names_another = ["image/", "audio/", "video/", "font/"]
+        .iter()
+        .any(|kind| said.starts_with(kind))
+        || matches!(said.as_str(), "application/pdf" | "application/zip");
+    if names_another && !is_typescript {
+        return Err(TypeFault::Disagrees(format!(
+            "the file is sent as {said}, but its content is text; send it as what it is"
+        )));
+    }
+    Ok(by_name())
+}
+
+/// Err: the file is no text, and nothing else that is known.
+pub fn not_text(declared: Option<&str>) -> TypeFault {
+    match said(declared) {
+        Some(said) if class_of(&said).is_some() => TypeFault::Disagrees(format!(
+            "the file is sent as {said}, but its content is not; the file may be damaged"
+        )),
+        Some(_) | None => TypeFault::NotTaken(format!("the file is of no type that is taken; taken are {TAKEN}")),
+    }
+}
+
+/// Whether an image is of a size that one can work with, by its header.
+fn check_image(head: &[u8], media_type: &str) -> Result<(), String> {
+    let (width, height) = image_size(head, media_type)
+        .filter(|(width, height)| *width > 0 && *height > 0)
+        .ok_or_else(|| format!("the file is sent as {media_type}, but its header does not tell the image's size"))?;
+    let pixels = u64::from(width) * u64::from(height);
+    if width > IMAGE_SIDE_MAX || height > IMAGE_SIDE_MAX || pixels > IMAGE_PIXELS_MAX {
+        return Err(format!(
+            "the image has {width} × {height} pixels; it may have {IMAGE_SIDE_MAX} on a side and {IMAGE_PIXELS_MAX} in all: make it smaller"
+        ));
+    }
+    Ok(())
+}
+
+/// Width and height, in pixels.
+fn image_size(head: &[u8], media_type: &str) -> Option<(u32, u32)> {
+    let big = |at: usize| Some(u32::from_be_bytes(head.get(at..at + 4)?.try_into().ok()?));
+    let little = |at: usize| Some(u32::from(u16::from_le_bytes(head.get(at..at + 2)?.try_into().ok()?)));
+    match media_type {
+        "image/png" => {
+            let is_header = head.get(12..16)? == b"IHDR";
+            is_header.then_some((big(16)?, big(20)?))
+        }
+        "image/gif" => Some((little(6)?, little(8)?)),
+        "image/webp" => match head.get(12..16)? {
+            b"VP8 " => Some((little(26)? & 0x3fff, little(28)? & 0x3fff)),
+            b"VP8L" => {
+                let bits = u32::from_le_bytes(head.get(21..25)?.try_into().ok()?);
+                Some(((bits & 0x3fff) + 1, ((bits >> 14) & 0x3fff) + 1))
+            }
+            b"VP8X" => {
+                let three = |at: usize| Some(little(at)? | u32::from(*head.get(at + 2)?) << 16);
+                Some((three(24)? + 1, three(27)? + 1))
+            }
+            _ => None,
+        },
+        "image/jpeg" => jpeg_size(head),
+        _ => None,
+    }
+}
+
+/// The size in a JPEG's frame header, which comes behind segments of other things.
+fn jpeg_size(head: &[u8]) -> Option<(u32, u32)> {
+    let two = |at: usize| Some(u16::from_be_bytes(head.get(at..at + 2)?.try_into().ok()?));
+    let mut at = 2;
+    // Each round goes on by two bytes or more.
+    while *head.get(at)? == 0xff {
+        let marker = *head.get(at + 1)?;
+        match marker {
+            // Fill bytes, and markers that stand alone.
+            0xff => at += 1,
+            0x01 | 0xd0..=0xd8 => at += 2,
+            0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf => {
+                return Some((u32::from(two(at + 7)?), u32::from(two(at + 5)?)));
+            }
+            // The image's data, or its end: there was no frame header.
+            0xd9 | 0xda => return None,
+            _ => at += 2 + usize::from(two(at + 2)?.max(2)),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn png(width: u32, height: u32) -> Vec<u8> {
+        let mut file = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
+        file.extend(width.to_be_bytes());
+        file.extend(height.to_be_bytes());
+        file
+    }
+
+    #[test]
+    fn files_are_known_by_their_beginning() {
+        let sniffed = |head: &[u8]| signature(head);
+        for (head, media_type) in [
+            (png(1, 1).as_slice(), "image/png"),
+            (b"GIF89a\x01\0\x01\0", "image/gif"),
+            (b"%PDF-1.7\n", "application/pdf"),
+            (b"RIFF\0\0\0\0WAVEfmt ", "audio/wav"),
+            (b"\xff\xfb\x90\x00", "audio/mpeg"),
+            (b"\xff\xf1\x50\x80", "audio/aac"),
+            (b"ID3\x04", "audio/mpeg"),
+            (b"\0\0\0\x20ftypM4A ", "audio/mp4"),
+        ] {
+            assert_eq!(sniffed(head), Signature::Known(media_type));
+        }
+        assert!(matches!(sniffed(b"PK\x03\x04"), Signature::Foreign(_)));
+        assert!(matches!(sniffed(b"\0\0\0\x20ftypisom"), Signature::Foreign(_)));
+        assert_eq!(sniffed(b"<svg xmlns="), Signature::None);
+        assert_eq!(sniffed(b""), Signature::None);
+    }
+
+    #[test]
+    fn the_sender_must_not_say_something_else() {
+        let png = png(10, 10);
+        for declared in [
+            None,
+            Some("image/png"),
+            Some("application/octet-stream"),
+            Some("IMAGE/PNG; x=y"),
+        ] {
+            assert_eq!(of_beginning(&png, declared), Ok(Some("image/png")), "{declared:?}");
+        }
+        for declared in ["image/jpeg", "text/plain", "application/pdf"] {
+            let fault = of_beginning(&png, Some(declared)).unwrap_err();
+            assert!(matches!(fault, TypeFault::Disagrees(_)), "{declared}: {fault}");
+        }
+        assert_eq!(of_beginning(b"ID3\x04", Some("audio/mp3")), Ok(Some("audio/mpeg")));
+        for (declared, name, media_type) in [
+            (Some("image/svg+xml"), "a.svg", Some("image/svg+xml")),
+            (Some("text/html"), "a.html", Some("text/html")),
+            (None, "a.svg", Some("image/svg+xml")),
+            (None, "notes", Some("text/plain")),
+            (Some("video/mp2t"), "index.ts", Some("text/plain")),
+            (Some("application/vnd.ms-excel"), "table.csv", Some("text/csv")),
+            (Some("image/png"), "a.png", None),
+            (Some("application/pdf"), "a.pdf", None),
+        ] {
+            assert_eq!(
+                of_text(declared, name).ok().as_deref(),
+                media_type,
+                "{declared:?} {name}"
+            );
+        }
+        assert_eq!(
+            class_of("image/svg+xml"),
+            Some(Class::Text),
+            "an SVG is never an image for models"
+        );
+        assert_eq!(class_of("text/html"), Some(Class::Text));
+    }
+
+    #[test]
+    fn images_tell_their_size_and_bombs_are_refused() {
+        let mut jpeg = b"\xff\xd8\xff\xe0\x00\x04ab\xff\xff\xc2\x00\x11\x08".to_vec();
+        jpeg.extend([0x01, 0x02, 0x03, 0x04]);
+        assert_eq!(image_size(&jpeg, "image/jpeg"), Some((0x0304, 0x0102)));
+        assert_eq!(image_size(b"GIF89a\x02\0\x03\0", "image/gif"), Some((2, 3)));
+        let webp = b"RIFF\0\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0\x0f\x27\0\x00\x01\0";
+        assert_eq!(image_size(webp, "image/webp"), Some((10_000, 257)));
+        for (width, height) in [(0, 1), (60_000, 60_000), (IMAGE_SIDE_MAX + 1, 1), (16_000, 16_000)] {
+            assert!(matches!(
+                of_beginning(&png(width, height), None),
+                Err(TypeFault::Image(_))
+            ));
+        }
+        // Cut off, or without end.
+        for head in [
+            &b"\xff\xd8\xff"[..],
+            b"\xff\xd8\xff\xe0\0\0\xff\xe0\0\0",
+            b"\xff\xd8\xff\xda\0\0",
+        ] {
+            assert_eq!(image_size(head, "image/jpeg"), None);
+        }
+    }
+
+    #[test]
+    fn text_is_text_wherever_it_is_cut() {
+        let text = "naïve — 🦀\n".as_bytes();
+        for at in 0..=text.len() {
+            let mut check = TextCheck::default();
+            assert!(
+                check.goes_on(&text[..at]) && check.goes_on(&text[at..]) && check.is_whole(),
+                "{at}"
+            );
+        }
+        let mut cut = TextCheck::default();
+        assert!(cut.goes_on(&text[..3]) && !cut.is_whole());
+        for no_text in [&b"a\0b"[..], b"\xff\xfe", b"a\x08", b"\xc3("] {
+            assert!(!TextCheck::default().goes_on(no_text), "{no_text:?}");
+        }
+    }
+}

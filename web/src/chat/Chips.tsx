@@ -1,0 +1,55 @@
+// What goes along with the message that is being written: files as text, files that were uploaded, and files on their way.
+import type { TextFile } from './files';
+import { contentOf, isShownImage, sizeOf, type StoredFile, type Upload } from './uploads';
+
+interface Props {
+  files: readonly TextFile[];
+  attachments: readonly StoredFile[];
+  uploads: readonly Upload[];
+  onLeaveOut: (what: TextFile | StoredFile | Upload) => void;
+  onRetry: (upload: Upload) => void;
+}
+
+export function Chips({ files, attachments, uploads, onLeaveOut, onRetry }: Props) {
+  if (files.length + attachments.length + uploads.length === 0) return null;
+  const leaveOut = (name: string, what: TextFile | StoredFile | Upload) => (
+    <button type="button" className="plain small" aria-label={`Leave out ${name}`} onClick={() => onLeaveOut(what)}>
+      ✕
+    </button>
+  );
+  return (
+    <ul className="chips" aria-label="Files that go along">
+      {files.map((file, nth) => (
+        <li key={nth}>
+          {file.name} <span className="quiet">{file.content.length.toLocaleString('en')} characters</span>
+          {leaveOut(file.name, file)}
+        </li>
+      ))}
+      {attachments.map((file) => (
+        <li key={file.fileId}>
+          {isShownImage(file.mediaType) ? <img src={contentOf(file.fileId)} alt="" /> : null}
+          {file.name} <span className="quiet">{sizeOf(file.sizeBytes)}</span>
+          {leaveOut(file.name, file)}
+        </li>
+      ))}
+      {uploads.map((one) => (
+        <li key={one.key}>
+          {one.file.name}{' '}
+          {one.error === undefined ? (
+            <progress aria-label={`Uploading ${one.file.name}`} value={one.progress} max={1} />
+          ) : (
+            <>
+              <span role="alert" className="bad">
+                was not attached: {one.error}
+              </span>{' '}
+              <button type="button" className="small" onClick={() => onRetry(one)}>
+                Retry
+              </button>
+            </>
+          )}
+          {leaveOut(one.file.name, one)}
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,99 @@
+// Files that are uploaded before the message that they go with is sent: images, PDFs, audio, and text that is too long to be part of a message.
+import { Problem } from '../api/http';
+
+/** A file that the server has. */
+export interface StoredFile {
+  fileId: string;
+  name: string;
+  mediaType: string;
+  sizeBytes: number;
+}
+
+/** A file on its way. */
+export interface Upload {
+  key: number;
+  file: File;
+  /** From 0 to 1. */
+  progress: number;
+  /** Why it did not get there. */
+  error?: string;
+}
+
+/** What a file may have, unless the deployment says otherwise [bytes]. */
+const FILE_MAX_BYTES = 25 * 1024 * 1024;
+const UNITS = ['bytes', 'KB', 'MB', 'GB'];
+
+/** Whether it goes up by itself, and not as text within the message. */
+export function isUploaded(file: File): boolean {
+  return /^(image|audio)\/(?!svg)/.test(file.type) || file.type === 'application/pdf';
+}
+
+/** Where a file's content is. */
+export function contentOf(fileId: string): string {
+  return `/api/files/${encodeURIComponent(fileId)}/content`;
+}
+
+export function isShownImage(mediaType: string): boolean {
+  return ['image/png', 'image/jpeg', 'image/gif', 'image/webp'].includes(mediaType);
+}
+
+/** A size in words. */
+export function sizeOf(bytes: number): string {
+  const unit = Math.min(UNITS.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)));
+  return `${(bytes / 1000 ** unit).toLocaleString('en', { maximumFractionDigits: unit === 0 ? 0 : 1 })} ${UNITS[unit] ?? ''}`;
+}
+
+/** Uploads a file. `fetch` tells nothing of how far it has come, so it is an XMLHttpRequest. */
+export function upload(file: File, onProgress: (progress: number) => void, signal: AbortSignal): Promise<StoredFile> {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.open('POST', `/api/files?name=${encodeURIComponent(file.name)}`);
+    request.setRequestHeader('content-type', file.type || 'application/octet-stream');
+    request.setRequestHeader('accept', 'application/json');
+    request.responseType = 'text';
+    request.upload.onprogress = ({ loaded, total }) => onProgress(total > 0 ? loaded / total : 0);
+    request.onload = () => {
+      const told = parsed(request.responseText);
+      if (request.status === 201) {
+        const { id, name, mediaType, sizeBytes } = told as { id: string; name: string; mediaType: string; sizeBytes: number };
+        resolve({ fileId: id, name, mediaType, sizeBytes });
+      } else {
+        const { code, detail } = told as { code?: string; detail?: string };
+        reject(new Problem(request.status, code ?? 'unknown', detail ?? `the server answered ${request.status}`));
+      }
+    };
+    // A server that refuses a file for its size need not wait for all of it.
+    request.onerror = () => reject(new Error(file.size > FILE_MAX_BYTES ? `a file may have ${sizeOf(FILE_MAX_BYTES)}` : "can't reach the server"));
+    request.onabort = () => reject(new DOMException('left out', 'AbortError'));
+    signal.addEventListener('abort', () => request.abort(), { once: true });
+    request.send(file);
+  });
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+/** The files that a tool's result names. */
+export function filesIn(output: unknown): StoredFile[] {
+  const found = new Map<string, StoredFile>();
+  const look = (value: unknown): void => {
+    if (typeof value !== 'object' || value === null) return;
+    const { fileId, url, name, mimeType, bytes } = value as Record<string, unknown>;
+    if (typeof fileId === 'string' && url === contentOf(fileId)) {
+      found.set(fileId, {
+        fileId,
+        name: typeof name === 'string' ? name : 'file',
+        mediaType: typeof mimeType === 'string' ? mimeType : '',
+        sizeBytes: typeof bytes === 'number' ? bytes : 0,
+      });
+    }
+    for (const within of Object.values(value)) look(within);
+  };
+  look(output);
+  return [...found.values()];
+}

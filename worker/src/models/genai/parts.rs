@@ -1,0 +1,72 @@
+//! Files of messages, as parts of what is sent: behind a user's words, and behind the results of tools. No provider takes files in every
+//! result, and all take them in a message of the user's.
+
+use ::genai::chat::{Binary, ChatMessage, ContentPart, MessageContent};
+
+use crate::models::Attached;
+
+/// What stands before files that tools have made.
+const OF_TOOLS: &str = "These files came with the results above.";
+
+/// What a user says, with files. Those whose content was not loaded are left out: the words tell of them.
+pub(super) fn user(text: String, attachments: Vec<Attached>) -> ChatMessage {
+    let mut files = of(attachments).peekable();
+    if files.peek().is_none() {
+        return ChatMessage::user(text);
+    }
+    let words = (!text.is_empty()).then(|| ContentPart::Text(text));
+    let parts: Vec<ContentPart> = words.into_iter().chain(files).collect();
+    ChatMessage::user(MessageContent::from_parts(parts))
+}
+
+/// The message behind a group of results whose tools have made files.
+pub(super) fn behind_results(attachments: Vec<Attached>) -> Option<ChatMessage> {
+    let has_files = attachments.iter().any(|attached| attached.content.is_some());
+    has_files.then(|| user(OF_TOOLS.to_owned(), attachments))
+}
+
+/// Each file behind its name.
+fn of(attachments: Vec<Attached>) -> impl Iterator<Item = ContentPart> {
+    attachments
+        .into_iter()
+        .filter_map(|attached| Some((attached.file, attached.content?)))
+        .flat_map(|(file, content)| {
+            let heading = format!("File `{}`:", file.name);
+            let binary = Binary::from_base64(file.media_type, content.0, Some(file.name));
+            [ContentPart::Text(heading), ContentPart::Binary(binary)]
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use rejoin_shared::files::FileRef;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::models::Base64;
+
+    #[test]
+    fn files_come_behind_the_words_and_only_if_they_were_loaded() {
+        let file = |content: Option<&str>| Attached {
+            file: FileRef {
+                file_id: Uuid::nil(),
+                name: "a.png".to_owned(),
+                media_type: "image/png".to_owned(),
+                size_bytes: 3,
+                sha256: String::new(),
+            },
+            content: content.map(|content| Base64(content.into())),
+        };
+        let parts = user("Look.".to_owned(), vec![file(Some("AAAA")), file(None)])
+            .content
+            .into_parts();
+        assert!(
+            matches!(&parts[..], [ContentPart::Text(words), ContentPart::Text(name), ContentPart::Binary(_)]
+                if words == "Look." && name == "File `a.png`:"),
+            "{parts:?}"
+        );
+        assert!(user("Look.".to_owned(), vec![file(None)]).content.is_text_only());
+        assert!(behind_results(vec![file(None)]).is_none());
+        assert!(behind_results(vec![file(Some("AAAA"))]).is_some());
+    }
+}
