@@ -110,7 +110,7 @@ pub(super) fn effort<'a>(named: &Named<'_>, given: Option<&'a str>) -> &'a str {
     let version = named.version();
     given.unwrap_or(match () {
         () if !named.reasons() => "none",
-        () if (5, 1) <= version && version <= (5, 4) => "none",
+        () if ((5, 1)..=(5, 4)).contains(&version) => "none",
         () => "medium",
     })
 }

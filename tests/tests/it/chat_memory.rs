@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 /// A message of so many characters, with a fact in it.
 fn long(fact: &str) -> String {
-    format!("{fact} {}", "and so on ".repeat(140))
+    format!("{fact} {}", "and so on ".repeat(117))
 }
 
 async fn versions(app: &TestApp, conversation: &str) -> Vec<(i32, i64, i32)> {

@@ -68,7 +68,7 @@ pub(super) fn check_signatures(
                     .any(|block| block["type"] == "tool_result")
         })
         .unwrap_or(0);
-    let with_calls = |message: &&Value| {
+    let with_calls = |message: &Value| {
         message["role"] == "assistant" && list(message, "content").iter().any(|block| block["type"] == "tool_use")
     };
     let thinks = |message: &Value| {
@@ -79,8 +79,7 @@ pub(super) fn check_signatures(
         .iter()
         .enumerate()
         .skip(begins)
-        .filter(|(_, message)| with_calls(message))
-        .next_back();
+        .rfind(|(_, message)| with_calls(message));
     if let Some((index, message)) = last
         && thinking == Thinking::Manual
         && !thinks(message)
