@@ -129,7 +129,7 @@ async fn cost(model: &str, with_cache: bool) -> (Tokens, f64) {
         .agent_with("worker", &["look_*"], |content| {
             content.model = Some(choice(model, Some("low")));
             // What an agent with a job of its own is told.
-            content.system_prompt = "You look after a fleet of machines. Look before you answer. ".repeat(100);
+            content.system_prompt = "You look after a fleet of machines. Look before you answer. ".repeat(300);
             content.max_steps = Some(30);
         })
         .await;

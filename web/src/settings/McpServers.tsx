@@ -69,7 +69,7 @@ function One({ path, server }: { path: string; server: Server }) {
   const failed = test.error ?? approve.error ?? change.error ?? remove.error;
   const offered = detail.data?.offered ?? [];
   const unapproved = offered.filter((tool) => UNAPPROVED.includes(tool.standing)).map((tool) => tool.name);
-  const leftOut = (detail.data?.leftOut ?? []) as { tool: string | null; reason: string }[];
+  const leftOut = (detail.data?.leftOut ?? []) as unknown as { tool: string | null; reason: string }[];
   const info = detail.data?.serverInfo as { name?: string; version?: string } | null | undefined;
   return (
     <>
