@@ -48,7 +48,7 @@ export function Composer({ draft, onSend, onStop, onTell, isBusy = false, choose
   }, [words]);
   const agents = useAgents(chooseAgent);
   const chosen = agent ?? agents.find((one) => one.isDefault)?.id ?? PLAIN;
-  const { uploads, add: upload, leaveOut: leaveOutUpload, retry } = useUploads(draft, (stored) => write((now) => ({ attachments: [...now.attachments, stored] })));
+  const { uploads, add: upload, leaveOut: leaveOutUpload, retry } = useUploads(draft, (add) => write((now) => ({ attachments: add(now.attachments) })));
   const attach = async (chosen: Iterable<File>) => {
     // A picker's list is empty as soon as it is used again.
     const all = [...chosen];

@@ -2,11 +2,16 @@
 import { useCallback, useEffect, useRef, useState } from 'react';
 import { type StoredFile, upload, type Upload } from './uploads';
 
-/** `onStored` hears of each that has arrived. What is on its way when somebody goes elsewhere is given up. */
-export function useUploads(place: string, onStored: (file: StoredFile) => void) {
+/** Puts a file that has arrived among those that are there. */
+type Add = (there: readonly StoredFile[]) => readonly StoredFile[];
+
+/** `onStored` is called with each file that has arrived, which it adds in the order in which files were picked. Leaving the place cancels uploads. */
+export function useUploads(place: string, onStored: (add: Add) => void) {
   const [uploads, setUploads] = useState<readonly Upload[]>([]);
   const requests = useRef(new Map<number, AbortController>());
   const next = useRef(0);
+  /** When each file was picked, by the id that the server gave it. */
+  const picked = useRef(new Map<string, number>());
   const stored = useRef(onStored);
   stored.current = onStored;
   useEffect(() => {
@@ -27,7 +32,11 @@ export function useUploads(place: string, onStored: (file: StoredFile) => void) 
         const arrived = await upload(file, (progress) => change(key, { progress }), request.signal);
         if (request.signal.aborted) return;
         drop(key);
-        stored.current(arrived);
+        picked.current.set(arrived.fileId, key);
+        stored.current((there) => {
+          const later = there.findIndex(({ fileId }) => (picked.current.get(fileId) ?? 0) > key);
+          return later < 0 ? [...there, arrived] : there.toSpliced(later, 0, arrived);
+        });
       } catch (error) {
         if (!request.signal.aborted) change(key, { error: error instanceof Error ? error.message : 'something went wrong' });
       } finally {
