@@ -33,6 +33,28 @@ apt_install() {
     fi
 }
 
+# python_tools REQUIREMENTS FOLDER WHAT: hash-locked packages from PyPI into FOLDER/venv, anew only if REQUIREMENTS has changed. WHAT is
+# skipped without them.
+python_tools() {
+    if cmp -s "$1" "$2/requirements.txt"; then
+        return
+    fi
+    if ! { have python3 && python3 -c 'import ensurepip, venv' 2>/dev/null; }; then
+        if ! can_apt || ! apt_install python3-venv; then
+            say "no Python with venv, and it can't be installed here: $3 are skipped (in CI they fail)"
+            return
+        fi
+    fi
+    rm -rf "$2"
+    mkdir -p "$2"
+    python3 -m venv "$2/venv"
+    if "$2/venv/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r "$1"; then
+        cp "$1" "$2/requirements.txt"
+    else
+        say "pip can't install what is in $1: $3 are skipped (in CI they fail)"
+    fi
+}
+
 # cheap_install CRATE VERSION FOLDER: a tool from crates.io into FOLDER/bin, compiled quickly rather than well.
 cheap_install() {
     CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=256 \

@@ -4,28 +4,7 @@
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
-SOURCES_FROM=tests/source-servers/requirements.txt
 SOURCES_TO=.cache/source-servers
-
-setup_source_servers() {
-    if cmp -s "$SOURCES_FROM" "$SOURCES_TO/requirements.txt"; then
-        return
-    fi
-    if ! { have python3 && python3 -c 'import ensurepip, venv' 2>/dev/null; }; then
-        if ! can_apt || ! apt_install python3-venv; then
-            say "no Python with venv, and it can't be installed here: tests of MongoDB and BigQuery are skipped (in CI they fail)"
-            return
-        fi
-    fi
-    rm -rf "$SOURCES_TO"
-    mkdir -p "$SOURCES_TO"
-    python3 -m venv "$SOURCES_TO/venv"
-    if "$SOURCES_TO/venv/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r "$SOURCES_FROM"; then
-        cp "$SOURCES_FROM" "$SOURCES_TO/"
-    else
-        say "pip can't install the stand-ins here: tests of MongoDB and BigQuery are skipped (in CI they fail)"
-    fi
-}
 
 # DuckDB's own program, which asks files that are sources: PyPI has it as a wheel.
 DUCKDB_VERSION=$(sed -n 's/^duckdb-cli==\([0-9.]*\).*/\1/p' scripts/wheels/duckdb.txt)
@@ -43,5 +22,5 @@ setup_duckdb() {
     fi
 }
 
-setup_source_servers
+python_tools tests/source-servers/requirements.txt "$SOURCES_TO" "tests of MongoDB and BigQuery"
 setup_duckdb

@@ -313,7 +313,7 @@ async fn conversations_that_run_in_parallel_keep_their_turns() {
 async fn the_providers_own_clients_work_with_it() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let python = root.join(".cache/model-clients/venv/bin/python");
-    if !root.join(".cache/model-clients/clients.txt").exists() {
+    if !root.join(".cache/model-clients/requirements.txt").exists() {
         needs::skip("the clients of model providers are not installed (scripts/setup-clients.sh)");
         return;
     }
