@@ -1,7 +1,11 @@
 //! genai's errors in our words: a stable code, whether a repetition may help, and how long the provider wants us to wait.
 //!
+//! - `advice` errors that a user can do something about
+//!
 //! Used by the stream of `genai`. Invariant: no message holds a key. The provider's own words are quoted, with the key
 //! struck out, except for a rejected key, where they often quote a part of it.
+
+mod advice;
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -13,11 +17,12 @@ use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
-use rejoin_shared::models::{Model, RETIRES_SOON_DAYS, catalogue, today};
+use rejoin_shared::models::Model;
 
 use super::super::ModelError;
 use super::super::name::{ModelName, ProviderKind, Secret};
 use super::parameters::{self, Parameter, Parameters};
+use advice::{OVERFLOWS, QUOTAS, REFUSALS};
 
 /// Of a provider's own words, this much is quoted.
 const MAX_QUOTE_CHARS: usize = 300;
@@ -25,32 +30,6 @@ const MAX_QUOTE_CHARS: usize = 300;
 const MIN_SECRET_CHARS: usize = 6;
 /// Causes of causes are followed to this depth.
 const MAX_CAUSE_DEPTH: usize = 8;
-
-/// Words by which providers say that the prompt is longer than the model reads.
-const OVERFLOWS: [&str; 7] = [
-    "context_length_exceeded",
-    "prompt is too long",
-    "maximum context length",
-    "exceeds the maximum number of tokens",
-    "exceed context limit",
-    "context window",
-    "input is too long",
-];
-/// Words by which they say that nothing is answered until somebody pays.
-const QUOTAS: [&str; 4] = [
-    "insufficient_quota",
-    "credit balance is too low",
-    "billing_hard_limit",
-    "billing_not_active",
-];
-/// Words by which they refuse what was asked, not how.
-const REFUSALS: [&str; 5] = [
-    "content_policy",
-    "content_filter",
-    "content management policy",
-    "safety",
-    "prohibited_content",
-];
 
 /// What a message must know of the call.
 pub(super) struct ErrorContext {
@@ -191,59 +170,6 @@ impl ErrorContext {
     pub(super) fn refused_parameter(&self, error: &GenaiError, sent: Parameters) -> Option<Parameter> {
         let error = unboxed(error);
         parameters::named(error.status()?.as_u16(), body(error), sent)
-    }
-
-    fn quota(&self, what: &str) -> ModelError {
-        self.error(
-            "model_quota_exhausted",
-            format!(
-                "the account's quota or credit is used up ({what}). Add credit at the provider, or choose another model"
-            ),
-            false,
-        )
-    }
-
-    fn overloaded(&self, code: u16, said: &str) -> ModelError {
-        self.error(
-            "model_overloaded",
-            format!("the provider is overloaded (HTTP {code}){said}. Name fallbackModels in the agent's definition to go on with another model"),
-            true,
-        )
-    }
-
-    /// The prompt is too long.
-    fn overflow(&self, said: &str) -> ModelError {
-        let reads = self
-            .known
-            .and_then(|model| model.context)
-            .map_or_else(String::new, |tokens| format!(" It reads {tokens} tokens."));
-        self.error(
-            "model_context_overflow",
-            format!(
-                "the prompt is longer than the model reads{said}.{reads} Begin a new conversation, give the agent fewer tools or \
-                 shorter results, or choose a model that reads more"
-            ),
-            false,
-        )
-    }
-
-    /// The provider's rules forbid an answer.
-    pub(super) fn refused(&self, said: &str) -> ModelError {
-        self.error(
-            "model_refused",
-            format!("the provider refuses to answer this{said}. Put the question in other words, or ask another model"),
-            false,
-        )
-    }
-
-    /// There is no such model (any more).
-    fn gone(&self, said: &str) -> String {
-        let resolved = catalogue().resolve(&self.full_name, today() + chrono::Days::new(RETIRES_SOON_DAYS));
-        let advice = match resolved.retired.and_then(|retired| retired.successor) {
-            Some(successor) => format!(". It is retired, or soon will be: ask `{successor}`"),
-            None => ". `rejoin models` lists the ones that are known".to_owned(),
-        };
-        format!("there is no such model or path (HTTP 404){said}{advice}")
     }
 
     fn transport(&self, error: &(dyn StdError + Send + Sync + 'static)) -> ModelError {
@@ -431,112 +357,4 @@ fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
 }
 
 #[cfg(test)]
-mod tests {
-    use reqwest::header::HeaderValue;
-
-    use super::*;
-
-    fn context() -> ErrorContext {
-        ErrorContext {
-            name: ModelName::parse("openai:gpt-4o").expect("a name"),
-            full_name: "openai:gpt-4o".to_owned(),
-            known: catalogue().find("openai:gpt-4o"),
-            host: "127.0.0.1:1".to_owned(),
-            key: Some(Secret::new("sk-secret-key")),
-        }
-    }
-
-    #[test]
-    fn retry_after_is_read_as_seconds_milliseconds_or_a_date() {
-        let now = DateTime::parse_from_rfc3339("2026-01-01T00:00:00Z")
-            .expect("a time")
-            .with_timezone(&Utc);
-        let read = |name: &'static str, value: &'static str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(name, HeaderValue::from_static(value));
-            retry_after(&headers, now)
-        };
-        assert_eq!(read("retry-after", "7"), Some(Duration::from_secs(7)));
-        assert_eq!(read("retry-after-ms", "250"), Some(Duration::from_millis(250)));
-        assert_eq!(
-            read("retry-after", "Thu, 01 Jan 2026 00:00:30 GMT"),
-            Some(Duration::from_secs(30))
-        );
-        assert_eq!(
-            read("retry-after", "Wed, 31 Dec 2025 00:00:30 GMT"),
-            Some(Duration::ZERO)
-        );
-        assert_eq!(read("retry-after", "soon"), None);
-    }
-
-    #[test]
-    fn keys_are_struck_out_of_what_a_provider_says() {
-        let error = context().status(
-            StatusCode::BAD_REQUEST,
-            None,
-            r#"{"error":{"message":"no sk-secret-key here"}}"#,
-        );
-        assert_eq!(
-            error.message,
-            "calling `openai:gpt-4o` at 127.0.0.1:1: the request was refused (HTTP 400): no [key] here"
-        );
-    }
-
-    #[test]
-    fn statuses_say_whether_a_repetition_helps() {
-        let status = |code: u16, body: &str| {
-            let error = context().status(StatusCode::from_u16(code).expect("a status"), None, body);
-            (error.code, error.retryable)
-        };
-        assert_eq!(status(401, ""), ("model_key_rejected", false));
-        assert_eq!(status(403, ""), ("model_key_rejected", false));
-        assert_eq!(status(404, ""), ("model_unknown", false));
-        assert_eq!(status(429, ""), ("model_rate_limited", true));
-        assert_eq!(
-            status(429, r#"{"error":{"code":"insufficient_quota"}}"#),
-            ("model_quota_exhausted", false)
-        );
-        assert_eq!(
-            status(400, r#"{"error":{"message":"Your credit balance is too low"}}"#),
-            ("model_quota_exhausted", false)
-        );
-        assert_eq!(status(500, ""), ("model_unavailable", true));
-        assert_eq!(status(503, ""), ("model_unavailable", true));
-        assert_eq!(
-            status(503, r#"{"error":{"message":"The model is overloaded."}}"#),
-            ("model_overloaded", true)
-        );
-        assert_eq!(status(529, ""), ("model_overloaded", true));
-        assert_eq!(status(400, ""), ("model_rejected", false));
-        assert_eq!(
-            status(
-                400,
-                r#"{"error":{"message":"prompt is too long: 210000 tokens > 200000 maximum"}}"#
-            ),
-            ("model_context_overflow", false)
-        );
-        assert_eq!(
-            status(400, r#"{"error":{"code":"content_policy_violation"}}"#),
-            ("model_refused", false)
-        );
-    }
-
-    #[test]
-    fn an_error_says_what_to_do() {
-        let said = |code: u16, body: &str| {
-            let status = StatusCode::from_u16(code).expect("a status");
-            context().status(status, None, body).message
-        };
-        assert!(said(400, r#"{"error":{"code":"context_length_exceeded"}}"#).contains("It reads 128000 tokens"));
-        assert!(said(404, "").contains("ask `openai:"), "{}", said(404, ""));
-        assert!(said(529, "").contains("fallbackModels"));
-    }
-
-    #[test]
-    fn an_overloaded_provider_in_mid_stream_is_told_as_such() {
-        let body = serde_json::json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
-        let error = context().in_stream(&body);
-        assert_eq!((error.code, error.retryable), ("model_overloaded", true));
-        assert!(error.message.ends_with("Overloaded"), "{}", error.message);
-    }
-}
+mod tests;

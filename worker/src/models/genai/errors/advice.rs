@@ -1,0 +1,87 @@
+//! Errors that a user can do something about: which words of a provider mean them, and what to do.
+
+use rejoin_shared::models::{RETIRES_SOON_DAYS, catalogue, today};
+
+use super::ErrorContext;
+use crate::models::ModelError;
+
+/// Words by which providers say that the prompt is longer than the model reads.
+pub(super) const OVERFLOWS: [&str; 7] = [
+    "context_length_exceeded",
+    "prompt is too long",
+    "maximum context length",
+    "exceeds the maximum number of tokens",
+    "exceed context limit",
+    "context window",
+    "input is too long",
+];
+/// Words by which they say that nothing is answered until somebody pays.
+pub(super) const QUOTAS: [&str; 4] = [
+    "insufficient_quota",
+    "credit balance is too low",
+    "billing_hard_limit",
+    "billing_not_active",
+];
+/// Words by which they refuse what was asked, not how.
+pub(super) const REFUSALS: [&str; 5] = [
+    "content_policy",
+    "content_filter",
+    "content management policy",
+    "safety system",
+    "prohibited_content",
+];
+
+impl ErrorContext {
+    pub(super) fn quota(&self, what: &str) -> ModelError {
+        self.error(
+            "model_quota_exhausted",
+            format!(
+                "the account's quota or credit is used up ({what}). Add credit at the provider, or choose another model"
+            ),
+            false,
+        )
+    }
+
+    pub(super) fn overloaded(&self, code: u16, said: &str) -> ModelError {
+        self.error(
+            "model_overloaded",
+            format!("the provider is overloaded (HTTP {code}){said}. Name fallbackModels in the agent's definition to go on with another model"),
+            true,
+        )
+    }
+
+    /// The prompt is too long.
+    pub(super) fn overflow(&self, said: &str) -> ModelError {
+        let reads = self
+            .known
+            .and_then(|model| model.context)
+            .map_or_else(String::new, |tokens| format!(" It reads {tokens} tokens."));
+        self.error(
+            "model_context_overflow",
+            format!(
+                "the prompt is longer than the model reads{said}.{reads} Begin a new conversation, give the agent fewer tools or \
+                 shorter results, or choose a model that reads more"
+            ),
+            false,
+        )
+    }
+
+    /// The provider's rules forbid an answer.
+    pub(super) fn refused(&self, said: &str) -> ModelError {
+        self.error(
+            "model_refused",
+            format!("the provider refuses to answer this{said}. Put the question in other words, or ask another model"),
+            false,
+        )
+    }
+
+    /// There is no such model (any more).
+    pub(super) fn gone(&self, said: &str) -> String {
+        let resolved = catalogue().resolve(&self.full_name, today() + chrono::Days::new(RETIRES_SOON_DAYS));
+        let advice = match resolved.retired.and_then(|retired| retired.successor) {
+            Some(successor) => format!(". It is retired, or soon will be: ask `{successor}`"),
+            None => ". `rejoin models` lists the ones that are known".to_owned(),
+        };
+        format!("there is no such model or path (HTTP 404){said}{advice}")
+    }
+}
