@@ -47,7 +47,7 @@ impl Places {
         Self::of(config.max_in_flight, config)
     }
 
-    /// So many places, shared as those of other requests are.
+    /// This number of places, with the same shares per user, workspace and address as for other requests.
     pub fn of(places: usize, config: &ApiConfig) -> Arc<Self> {
         let share = |percent: u8| (places * usize::from(percent)).div_ceil(100).max(1);
         Arc::new(Self {

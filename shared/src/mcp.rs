@@ -47,7 +47,7 @@ pub struct Server {
     pub seen_at: Option<DateTime<Utc>>,
     /// What it said of itself then.
     pub server_info: Option<Value>,
-    /// What it offered then and nobody is given: a list of [`offers::LeftOut`].
+    /// The tools that were left out then: a list of [`offers::LeftOut`].
     pub left_out: Value,
     /// When it last could not be asked; none since it could.
     pub failed_at: Option<DateTime<Utc>>,

@@ -162,6 +162,11 @@ pub enum Chunk {
     },
 }
 
+/// Whether a model (`provider:model`) uses tokens. Flows and the stand-in of `rejoin dev` follow rules.
+pub fn is_language_model(name: &str) -> bool {
+    !["demo:", "flow:"].iter().any(|provider| name.starts_with(provider))
+}
+
 /// Tokens of one model call, as the provider counted them; 0 where it does not say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -72,7 +72,7 @@ pub struct Found {
     pub definition: Value,
 }
 
-/// What a server offered and nobody is given.
+/// A tool of a server that agents do not get, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
     /// None: it is not about one tool.

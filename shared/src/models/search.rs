@@ -5,11 +5,14 @@ use chrono::NaiveDate;
 use super::{Ability, Model};
 
 /// The environment's variables that let a process call a provider; one of them is enough.
-const KEYS: [(&str, &[&str]); 5] = [
+const KEYS: [(&str, &[&str]); 8] = [
     ("openai", &["OPENAI_API_KEY", "OPENAI_BASE_URL"]),
     ("anthropic", &["ANTHROPIC_API_KEY"]),
     ("gemini", &["GEMINI_API_KEY"]),
     ("vertex", &["VERTEX_API_KEY"]),
+    ("azure", &["AZURE_OPENAI_API_KEY"]),
+    ("openrouter", &["OPENROUTER_API_KEY"]),
+    ("bedrock", &["AWS_BEARER_TOKEN_BEDROCK"]),
     ("ollama", &["OLLAMA_HOST"]),
 ];
 

@@ -32,7 +32,7 @@ pub(crate) fn png() -> Vec<u8> {
     STANDARD.decode(PNG).expect("an image")
 }
 
-fn pdf() -> Vec<u8> {
+pub(crate) fn pdf() -> Vec<u8> {
     b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n".to_vec()
 }
 

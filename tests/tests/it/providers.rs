@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rejoin_shared::agents::ModelChoice;
 use rejoin_shared::models::Tokens;
 use rejoin_shared::tools::registry::Registry;
@@ -12,6 +14,8 @@ use rejoin_tests::providers::{ANTHROPIC_KEY, GEMINI_KEY, OPENAI_KEY, Providers, 
 use rejoin_tests::tools::Meeting;
 use rejoin_worker::models::name::ModelSettings;
 use serde_json::{Value, json};
+
+use crate::files;
 
 /// Settings that reach the stand-in by every provider's variables.
 fn settings(providers: &Providers) -> ModelSettings {
@@ -73,7 +77,7 @@ async fn five_steps(providers: &Providers, model: &str, effort: Option<&str>) ->
 /// Nothing is refused and nothing lost, with the effort of the definition and with the model's own.
 async fn reasons_through_five_steps(models: &[&str]) {
     for model in models {
-        for effort in [Some("low"), None] {
+        for effort in [Some("low"), Some("none"), None] {
             let providers = Providers::start().await.expect("a stand-in");
             let events = five_steps(&providers, model, effort).await;
             assert_eq!(
@@ -116,6 +120,78 @@ async fn five_tool_steps_by_gemini() {
         "gemini:gemini-flash-latest",
     ])
     .await;
+}
+
+/// One model for each protocol, and the field by which its provider takes a schema.
+const PROTOCOLS: [(&str, &str); 4] = [
+    ("openai:gpt-5.2", "response_format"),
+    ("openai-responses:gpt-6-luna", "text"),
+    ("anthropic:claude-haiku-5-5", "output_config"),
+    ("gemini:gemini-3.8-flash", "generationConfig"),
+];
+
+#[tokio::test]
+async fn each_provider_is_given_the_schema_of_an_answer_beside_tools() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+        "additionalProperties": false,
+    });
+    for (model, field) in PROTOCOLS {
+        let providers = Providers::start().await.expect("a stand-in");
+        let app = app(&providers, 1).await;
+        let agent = app
+            .agent_with("worker", &["look_*"], |content| {
+                content.model = Some(choice(model, None))
+            })
+            .await;
+        providers.script(
+            "which city",
+            [Turn::call("look_0", json!({"n": 1})), Turn::text(r#"{"city": "Bonn"}"#)],
+        );
+        let body = json!({"message": "which city", "agentDefinitionId": agent, "outputSchema": schema});
+        let events = json_of(&app.client().chat(body).await);
+        assert_eq!(providers.refusals(), [], "{model}");
+        assert_eq!(
+            of_kind(&events, "output")[0]["output"],
+            json!({"city": "Bonn"}),
+            "{model}"
+        );
+        for sent in providers.recorded() {
+            assert!(
+                sent.body[field].to_string().contains("\"city\""),
+                "{model}: {}",
+                sent.body
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_provider_is_sent_an_image_and_a_pdf() {
+    for (model, _) in PROTOCOLS {
+        let providers = Providers::start().await.expect("a stand-in");
+        let app = app(&providers, 0).await;
+        let agent = app
+            .agent_with("worker", &[], |content| content.model = Some(choice(model, None)))
+            .await;
+        providers.script("what is this", [Turn::text("A pixel, and a page.")]);
+        let client = app.client();
+        let (image, page) = (files::png(), files::pdf());
+        let attachments = [
+            json!({"fileId": files::stored(&client, "pixel.png", image.clone()).await}),
+            json!({"fileId": files::stored(&client, "page.pdf", page.clone()).await}),
+        ];
+        let body = json!({"message": "what is this", "agentDefinitionId": agent, "attachments": attachments});
+        let frames = client.chat(body).await;
+        assert_eq!(providers.refusals(), [], "{model}");
+        assert_eq!(text(&frames), "A pixel, and a page.", "{model}");
+        let sent = providers.recorded()[0].body.to_string();
+        for bytes in [image, page] {
+            assert!(sent.contains(&STANDARD.encode(bytes)), "{model}: {sent}");
+        }
+    }
 }
 
 /// Tokens and dollars of 20 steps with 50 tools.

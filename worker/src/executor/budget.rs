@@ -1,5 +1,4 @@
-//! What readers of a run are told where somebody has set a budget in dollars and nobody knows what the run's model costs: the budget
-//! does not count what the run uses.
+//! Tells readers of a run that its budget in dollars does not count, because the model of the run has no price.
 
 use rejoin_shared::agents::settings::Settings;
 use rejoin_shared::agents::{self, AgentDefinition};
@@ -8,12 +7,11 @@ use rejoin_shared::prices;
 use rejoin_shared::runs::Run;
 
 use crate::config::TREE_COST_USD;
+use crate::models::is_language_model;
 use crate::services::Services;
 
 /// The word of the `limit` event.
 const UNCOUNTED: &str = "cost_budget_uncounted";
-/// Before the models of flows and of the stand-in, which cost nothing.
-const FREE: [&str; 2] = ["demo:", "flow:"];
 
 /// One event behind the turn's `meta`, or none. The deployment's budget says nothing as long as it is the default: nobody has chosen it.
 pub(super) async fn notices(
@@ -22,7 +20,7 @@ pub(super) async fn notices(
     definition: Option<&AgentDefinition>,
     model: &str,
 ) -> Result<Vec<Kind>, sqlx::Error> {
-    let is_known = run.safe_seq.is_some() || FREE.iter().any(|provider| model.starts_with(provider));
+    let is_known = run.safe_seq.is_some() || !is_language_model(model);
     if is_known {
         return Ok(Vec::new());
     }
@@ -48,7 +46,7 @@ pub(super) async fn notices(
 
 fn message(model: &str, budget_usd: f64) -> String {
     format!(
-        "nobody knows what the model {model} costs: the budget of {budget_usd} dollars does not count what it uses. Set a price: \
+        "the model {model} has no price, so the budget of {budget_usd} dollars does not count its use. Set a price: \
          rejoin prices set '{model}' --input USD --output USD (for a million tokens)"
     )
 }

@@ -12,11 +12,8 @@ use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::{End, Execution, history};
-use crate::models::{Message, ToolCall, Usage};
+use crate::models::{Message, ToolCall, Usage, is_language_model};
 use crate::publish::StreamEvent;
-
-/// Before the models that are no language models.
-const UNCOUNTED: [&str; 2] = ["demo:", "flow:"];
 
 impl Execution {
     /// Stores the step: the assistant's message, its calls as pending, the counters, `usage`.
@@ -110,8 +107,7 @@ impl Execution {
     /// What a model call has used, by its provider; estimated where that tells nothing, so that budgets count all the same. Flows and the
     /// stand-in use nothing.
     pub(super) fn used(&self, answer: &Answer) -> Usage {
-        let model = self.request.run.model.as_deref().unwrap_or_default();
-        if answer.usage != Usage::default() || UNCOUNTED.iter().any(|provider| model.starts_with(provider)) {
+        if answer.usage != Usage::default() || !is_language_model(self.request.models.name()) {
             return answer.usage;
         }
         let of_calls = |calls: &[ToolCall]| {

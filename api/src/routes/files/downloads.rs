@@ -28,7 +28,7 @@ use crate::state::AppState;
 
 /// Nothing of a download runs, or loads anything.
 const POLICY: &str = "sandbox; default-src 'none'";
-/// Whoever has it asks each time whether it is still there.
+/// A client may keep a copy, and asks before each use whether the file still exists.
 const CACHE: &str = "private, no-cache";
 
 /// Download a file, byte for byte
@@ -100,7 +100,7 @@ pub(super) async fn content(
             let position = i32::try_from(at / CHUNK_BYTES as u64).unwrap_or(i32::MAX);
             let mut tx = walls::begin(&db, asking).await.map_err(io::Error::other)?;
             let piece = files::chunk(&mut *tx, id, position).await.map_err(io::Error::other)?;
-            // Deleted while it is read: the answer is cut off, so that nobody takes it for whole.
+            // Deleted while it is read: the response is cut off, so that no client takes a part for the file.
             let piece = Bytes::from(piece.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?);
             let left = usize::try_from(to - at).unwrap_or(usize::MAX);
             let end = piece.len().min(within.saturating_add(left));

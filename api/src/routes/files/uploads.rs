@@ -30,7 +30,7 @@ use crate::state::AppState;
 
 /// What a form has beside its file, at most [bytes].
 const FORM_MAX_BYTES: u64 = 64 * 1024;
-/// A file that is too large is read to its end all the same, so that its sender hears why, up to so many times what it may have.
+/// How much of a file that is too large is read and thrown away, so that the client receives the error: this many times the limit.
 const HEARD_TIMES: u64 = 4;
 /// Fields of a form that are looked through for its file.
 const FORM_MAX_FIELDS: usize = 20;
@@ -212,7 +212,7 @@ impl Arriving<'_> {
         self.take(&waiting, true).await?.ok_or_else(not_found)
     }
 
-    /// Checks and stores a piece, in a transaction of its own: nobody holds one while the sender takes its time.
+    /// Checks and stores a piece in a transaction of its own: no transaction is open while the next piece is awaited.
     async fn take(&mut self, piece: &[u8], is_last: bool) -> Result<Option<File>, Problem> {
         let declared = self.declared.as_deref();
         if self.position == 0 {

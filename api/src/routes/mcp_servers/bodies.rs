@@ -114,7 +114,7 @@ pub struct ServerBody {
     pub seen_at: Option<DateTime<Utc>>,
     /// What it said of itself then
     pub server_info: Option<Value>,
-    /// What it offered then and nobody is given, with the reasons: `tool` (null where it is not about one) and `reason`
+    /// The tools that were left out then: a list of `tool` (null if the reason is about the whole list) and `reason`
     #[schema(value_type = Vec<Object>)]
     pub left_out: Value,
     /// When it last could not be asked; none since it could

@@ -28,7 +28,7 @@ const OUTPUT_NAME: &str = "answer";
 /// Marks of an ever longer prompt; with those of tools and system they are the four that Anthropic takes.
 const MESSAGE_MARKS: usize = 2;
 
-/// Whom a request goes to.
+/// The model that a request is for.
 pub(super) struct Target<'a> {
     pub(super) adapter: AdapterKind,
     /// `provider:model`.
@@ -92,14 +92,8 @@ impl Target<'_> {
                         .with_schema(tool.parameters.document().clone())
                 })
                 .collect();
-            if marks {
-                tools = match tools.pop() {
-                    Some(last) => {
-                        tools.push(last.with_cache_control(CacheControl::Ephemeral));
-                        tools
-                    }
-                    None => tools,
-                };
+            if marks && let Some(last) = tools.pop() {
+                tools.push(last.with_cache_control(CacheControl::Ephemeral));
             }
             chat = chat.with_tools(tools);
         }
@@ -221,7 +215,8 @@ impl Target<'_> {
         }
     }
 
-    /// What is wished for, or the nearest lower level that the model has; the lowest one where there is none below.
+    /// The wanted level, or the nearest lower one that the model has, or else its lowest. Anthropic's models that reason by levels refuse to
+    /// be switched off, so `none` is their lowest level, too.
     fn effort(&self, wanted: ReasoningEffort, max_tokens: Option<u32>) -> Option<Effort> {
         if self.refuses(Parameter::Effort) || self.reasons() == Some(false) {
             return None;
@@ -231,14 +226,10 @@ impl Target<'_> {
             return None;
         }
         let has = self.known.map(|model| model.efforts.as_slice()).unwrap_or_default();
-        if has.is_empty() && self.known.is_some() && self.is_claude() && wanted != ReasoningEffort::None {
+        if has.is_empty() && self.known.is_some() && self.is_claude() {
             return thinking_budget(wanted, max_tokens).map(Effort::Budget);
         }
         let has = |effort: &ReasoningEffort| has.is_empty() || has.iter().any(|name| name == effort.as_str());
-        if wanted == ReasoningEffort::None && self.is_claude() {
-            // No level there, but a switch.
-            return Some(Effort::Zero);
-        }
         let mut below = ReasoningEffort::ALL
             .into_iter()
             .rev()

@@ -1,4 +1,4 @@
-//! What is sent to whom: reasoning, parameters, marks of the cache, ids of calls.
+//! Tests of requests: reasoning, parameters, cache marks, ids of tool calls.
 
 use rejoin_shared::models::catalogue;
 use rejoin_shared::tools::ToolSpec;
@@ -174,11 +174,12 @@ fn a_wish_for_reasoning_is_answered_by_the_nearest_level_that_the_model_has() {
     assert_eq!(has(CLAUDE), ["low", "medium", "high", "xhigh", "max"]);
     let claude = |wanted| level(CLAUDE, AdapterKind::Anthropic, wanted);
     assert_eq!(claude(XHigh).as_deref(), Some("xhigh"));
-    assert_eq!(claude(No).as_deref(), Some("zero"));
+    assert_eq!(claude(No).as_deref(), Some("low"), "it refuses to be switched off");
     // Of a model that thinks by a budget; half of the answer's tokens at most.
     let budget = |wanted| level("anthropic:claude-haiku-4-5", AdapterKind::Anthropic, wanted);
     assert_eq!(budget(Low).as_deref(), Some("1024"));
     assert_eq!(budget(High).as_deref(), Some("2048"));
+    assert_eq!(budget(No), None, "it reasons only when asked");
     // Of a model that nobody knows: what is wished for.
     assert_eq!(level("openai:new", AdapterKind::OpenAI, Max).as_deref(), Some("max"));
     // Of one that is known not to reason: nothing.
