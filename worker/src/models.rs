@@ -48,6 +48,9 @@ pub struct ModelRequest {
     pub messages: Vec<Message>,
     /// Tools that the model may call in this step. Empty: it must answer in text.
     pub tools: Vec<ToolSpec>,
+    /// Tools that earlier steps had and this one, without any, may not call. A provider that ties the model's reasoning to them is told of
+    /// them all the same, and that none may be called.
+    pub withdrawn_tools: Vec<ToolSpec>,
     pub temperature: Option<f64>,
     /// Maximum length of the answer, reasoning included [tokens].
     pub max_tokens: Option<u32>,

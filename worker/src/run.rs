@@ -329,20 +329,18 @@ impl Execution {
             injected.push(("user", json!(message)));
             self.messages.push(message);
         }
-        let tools = if self.stopping.is_some() {
-            Vec::new()
-        } else {
-            let shown = self.request.tools.iter();
-            shown
-                .filter(|tool| self.request.selection.shows(&tool.spec().name))
-                .cloned()
-                .collect()
+        let shown = self.request.tools.iter();
+        let shown = shown.filter(|tool| self.request.selection.shows(&tool.spec().name));
+        let mut tools: Vec<SharedTool> = shown.cloned().collect();
+        let withdrawn = match self.stopping {
+            Some(_) => std::mem::take(&mut tools),
+            None => Vec::new(),
         };
         if let Err(end) = self.note_context(&tools).await {
             return Next::End(end);
         }
 
-        let mut answer = match self.ask(&tools).await {
+        let mut answer = match self.ask(&tools, &withdrawn).await {
             Ok(answer) => answer,
             Err(AnswerError::Interrupted(interrupt)) => return Next::End(self.interrupted(interrupt)),
             Err(AnswerError::LeaseLost) => return Next::End(End::LeaseLost),

@@ -154,7 +154,14 @@ impl GenaiProvider {
             Err(_) => return Err(self.context.silent(self.idle_timeout)),
         };
         let context = self.context.clone();
-        let mut answer = Answer::new(upstream, self.adapter, &request.messages, self.idle_timeout, context);
+        let mut answer = Answer::new(
+            upstream,
+            self.adapter,
+            &request.messages,
+            self.idle_timeout,
+            sent.bound_to,
+            context,
+        );
         answer.take(first)?;
         Ok(Opened::Stream(Box::new(answer)))
     }

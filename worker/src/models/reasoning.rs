@@ -2,7 +2,8 @@
 //!
 //! `genai` collects it with an answer; the step stores it with the assistant's message, and the next step sends it back, unchanged. Without
 //! it Gemini refuses a call that its model made, Anthropic one that was thought about, and OpenAI's Responses API forgets what was thought.
-//! Invariant: it goes to no other model than the one that made it.
+//! Invariant: it goes to no other model than the one that made it; where the provider ties it to the instructions and tools that the model had,
+//! not with others.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -18,6 +19,9 @@ pub struct Reasoning {
     pub model: String,
     /// In the order in which they came.
     pub parts: Vec<ReasoningPart>,
+    /// Digest of the instructions and tools that the model had, where its provider ties the reasoning to them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound_to: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,7 +54,16 @@ impl Reasoning {
             tracing::warn!(%model, bytes, max = MAX_BYTES, "the model's reasoning is too long to be kept");
             return None;
         }
-        Some(Self { model, parts })
+        Some(Self {
+            model,
+            parts,
+            bound_to: None,
+        })
+    }
+
+    /// Whether it may go back to a model that has these instructions and tools now.
+    pub fn fits(&self, model: &str, bound_to: Option<&str>) -> bool {
+        self.model == model && self.bound_to.as_deref().is_none_or(|bound| Some(bound) == bound_to)
     }
 
     /// Without what PostgreSQL can't store.

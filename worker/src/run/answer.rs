@@ -57,13 +57,15 @@ fn storable_chunk(chunk: Chunk) -> Chunk {
 
 impl Execution {
     /// Asks the model with all that was said so far.
-    pub(super) async fn ask(&mut self, tools: &[SharedTool]) -> Result<Answer, AnswerError> {
+    pub(super) async fn ask(&mut self, tools: &[SharedTool], withdrawn: &[SharedTool]) -> Result<Answer, AnswerError> {
+        let specs = |tools: &[SharedTool]| tools.iter().map(|tool| tool.spec().clone()).collect();
         let request = ModelRequest {
             model: self.request.run.model.clone().unwrap_or_default(),
             system: self.system.clone(),
             // With their files, for each model that is asked.
             messages: Vec::new(),
-            tools: tools.iter().map(|tool| tool.spec().clone()).collect(),
+            tools: specs(tools),
+            withdrawn_tools: specs(withdrawn),
             temperature: self.request.temperature,
             max_tokens: self.request.max_tokens,
             effort: self.request.effort,

@@ -25,6 +25,8 @@ pub(super) struct Answer {
     used_ids: HashSet<String>,
     adapter: AdapterKind,
     idle_timeout: Duration,
+    /// What its reasoning is tied to.
+    bound_to: Option<String>,
     context: Arc<ErrorContext>,
 }
 
@@ -34,6 +36,7 @@ impl Answer {
         adapter: AdapterKind,
         messages: &[Message],
         idle_timeout: Duration,
+        bound_to: Option<String>,
         context: Arc<ErrorContext>,
     ) -> Self {
         Self {
@@ -43,6 +46,7 @@ impl Answer {
             used_ids: used_call_ids(messages),
             adapter,
             idle_timeout,
+            bound_to,
             context,
         }
     }
@@ -159,7 +163,10 @@ impl Answer {
         self.ready.push_back(Chunk::End {
             usage,
             finish,
-            reasoning: Reasoning::of(self.context.name.to_string(), parts),
+            reasoning: Reasoning::of(self.context.name.to_string(), parts).map(|reasoning| Reasoning {
+                bound_to: self.bound_to.take(),
+                ..reasoning
+            }),
         });
         Ok(())
     }

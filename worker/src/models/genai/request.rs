@@ -4,10 +4,13 @@
 use ::genai::adapter::AdapterKind;
 use ::genai::chat::{
     CacheControl, ChatMessage, ChatOptions, ChatRequest, ContentPart, CustomPart, JsonSpec, MessageContent,
-    ReasoningEffort as Effort, Tool, ToolResponse,
+    ReasoningEffort as Effort, Tool, ToolChoice, ToolResponse,
 };
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rejoin_shared::agents::ReasoningEffort;
 use rejoin_shared::models::{Ability, Model};
+use rejoin_shared::tools::ToolSpec;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -23,6 +26,8 @@ const CALL_ID_MAX_BYTES: usize = 40;
 const CALL_ID_DIGEST_BYTES: usize = 16;
 /// Models that think by a budget of tokens: the least that Anthropic takes.
 const THINKING_MIN_TOKENS: u32 = 1_024;
+/// Of a digest of instructions and tools [bytes].
+const BOUND_DIGEST_BYTES: usize = 12;
 /// What OpenAI calls an answer as data.
 const OUTPUT_NAME: &str = "answer";
 /// Marks of an ever longer prompt; with those of tools and system they are the four that Anthropic takes.
@@ -49,19 +54,26 @@ pub(super) struct Sent {
     pub(super) options: ChatOptions,
     /// What it holds that it could go without.
     pub(super) parameters: Parameters,
+    /// What the reasoning of the answer will be tied to.
+    pub(super) bound_to: Option<String>,
 }
 
 impl Target<'_> {
     pub(super) fn request(&self, request: &ModelRequest) -> Sent {
         let mut parameters = Parameters::default();
-        let options = self.options(request, &mut parameters);
+        let mut options = self.options(request, &mut parameters);
+        let mut specs = &request.tools;
+        if specs.is_empty() && !request.withdrawn_tools.is_empty() && self.is_claude() {
+            specs = &request.withdrawn_tools;
+            options = options.with_tool_choice(ToolChoice::None);
+        }
+        let bound_to = self.is_bound().then(|| digest_of(&request.system, specs));
         // A conversation without tools is one call a turn, whose beginning changes with what was found for it.
-        let marks =
-            self.caches && self.is_claude() && !request.tools.is_empty() && !self.refuses(Parameter::CacheControl);
+        let marks = self.caches && self.is_claude() && !specs.is_empty() && !self.refuses(Parameter::CacheControl);
         if marks {
             parameters.add(Parameter::CacheControl);
         }
-        let mut messages = self.messages(&request.messages, &mut parameters);
+        let mut messages = self.messages(&request.messages, bound_to.as_deref(), &mut parameters);
         if marks {
             let last = messages.len();
             for message in messages
@@ -82,9 +94,8 @@ impl Target<'_> {
                 chat = chat.with_system(request.system.clone());
             }
         }
-        if !request.tools.is_empty() {
-            let mut tools: Vec<Tool> = request
-                .tools
+        if !specs.is_empty() {
+            let mut tools: Vec<Tool> = specs
                 .iter()
                 .map(|tool| {
                     Tool::new(tool.name.clone())
@@ -101,6 +112,7 @@ impl Target<'_> {
             chat,
             options,
             parameters,
+            bound_to,
         }
     }
 
@@ -115,6 +127,13 @@ impl Target<'_> {
             AdapterKind::Vertex => self.name.contains(":claude"),
             _ => false,
         }
+    }
+
+    /// Whether its reasoning is refused with other instructions or tools than those that it was made with: Claude's models that reason by levels.
+    /// Of these the newest refuse it (platform.claude.com, "What's new in Opus 5.5": thinking blocks are tied to the conversation), and the
+    /// others go without; of those that reason by a budget it has to come back whatever has changed.
+    fn is_bound(&self) -> bool {
+        self.is_claude() && self.known.is_some_and(|model| !model.efforts.is_empty())
     }
 
     fn is_openai_chat(&self) -> bool {
@@ -256,7 +275,7 @@ impl Target<'_> {
             && !self.refuses(Parameter::CacheKey)
     }
 
-    fn messages(&self, messages: &[Message], parameters: &mut Parameters) -> Vec<ChatMessage> {
+    fn messages(&self, messages: &[Message], bound_to: Option<&str>, parameters: &mut Parameters) -> Vec<ChatMessage> {
         let mut chat: Vec<ChatMessage> = Vec::with_capacity(messages.len());
         // Results of parallel calls that belong into one message: Anthropic and Gemini insist on it; genai's Ollama adapter keeps
         // only the last result of a message, so there each one is a message of its own.
@@ -279,7 +298,9 @@ impl Target<'_> {
                     tool_calls,
                     reasoning,
                 } => {
-                    let reasoning = reasoning.as_ref().filter(|reasoning| reasoning.model == self.name);
+                    let reasoning = reasoning
+                        .as_ref()
+                        .filter(|reasoning| reasoning.fits(self.name, bound_to));
                     let is_of_turn = turn.is_none_or(|turn| at > turn);
                     let mut parts = self.thoughts(reasoning, is_of_turn, parameters);
                     let thoughts = parts.len();
@@ -397,6 +418,19 @@ impl Target<'_> {
             .collect();
         format!("call_{hex}")
     }
+}
+
+/// A digest of what the model is told beside the conversation.
+fn digest_of(system: &str, tools: &[ToolSpec]) -> String {
+    let mut hash = Sha256::new();
+    hash.update(system);
+    for tool in tools {
+        for part in [&tool.name, &tool.description, &tool.parameters.document().to_string()] {
+            hash.update([0]);
+            hash.update(part);
+        }
+    }
+    URL_SAFE_NO_PAD.encode(&hash.finalize()[..BOUND_DIGEST_BYTES])
 }
 
 /// Tokens to think with, for models that know no levels; with room left for the answer. None: there is too little room.

@@ -1,5 +1,6 @@
 //! Tests of requests: reasoning, parameters, cache marks, ids of tool calls.
 
+use ::genai::chat::ChatRole;
 use rejoin_shared::models::catalogue;
 use rejoin_shared::tools::ToolSpec;
 use serde_json::json;
@@ -87,7 +88,7 @@ fn request(messages: Vec<Message>) -> ModelRequest {
 #[test]
 fn results_of_parallel_calls_travel_together_except_to_ollama() {
     let messages = [result("a"), result("b"), user("go")];
-    let sent = |target: Target<'_>| target.messages(&messages, &mut Parameters::default()).len();
+    let sent = |target: Target<'_>| target.messages(&messages, None, &mut Parameters::default()).len();
     assert_eq!(sent(to(CLAUDE, AdapterKind::Anthropic)), 2);
     assert_eq!(sent(to("ollama:llama3.2", AdapterKind::Ollama)), 3);
 }
@@ -108,12 +109,64 @@ fn a_model_gets_its_own_reasoning_back_and_no_other_models() {
     let parts = |reasoning| {
         let sent = target.messages(
             &[user("go"), asked("a", reasoning), result("a")],
+            None,
             &mut Parameters::default(),
         );
         sent[1].content.parts().len()
     };
     assert_eq!(parts(by(CLAUDE, signed(None))), 3, "signature, what it signs, the call");
     assert_eq!(parts(by(GEMINI, signed(None))), 1, "the call alone");
+}
+
+#[test]
+fn claudes_reasoning_goes_back_only_with_the_instructions_and_tools_that_it_was_made_with() {
+    const BOUND: &str = "anthropic:claude-haiku-5-5";
+    let target = to(BOUND, AdapterKind::Anthropic);
+    let mut first = request(vec![user("go")]);
+    let bound_to = target.request(&first).bound_to;
+    assert!(bound_to.is_some());
+    let reasoning = || {
+        by(BOUND, signed(None)).map(|reasoning| Reasoning {
+            bound_to: bound_to.clone(),
+            ..reasoning
+        })
+    };
+    first.messages = vec![user("go"), asked("a", reasoning()), result("a")];
+    let parts = |request: &ModelRequest| {
+        let sent = target.request(request);
+        let told = sent
+            .chat
+            .messages
+            .iter()
+            .find(|message| message.role == ChatRole::Assistant);
+        (
+            told.map(|message| message.content.parts().len()),
+            sent.options.tool_choice,
+        )
+    };
+    assert_eq!(parts(&first), (Some(3), None), "signature, what it signs, the call");
+    // The last step may call nothing, and has the same tools.
+    let last = ModelRequest {
+        tools: Vec::new(),
+        withdrawn_tools: first.tools.clone(),
+        ..first.clone()
+    };
+    assert_eq!(parts(&last), (Some(3), Some(ToolChoice::None)));
+    let mut other = first.clone();
+    other.tools.push(tool("c"));
+    assert_eq!(parts(&other), (Some(1), None), "another tool: the call alone");
+    let mut other = first.clone();
+    other.system.push('!');
+    assert_eq!(parts(&other), (Some(1), None), "other instructions: the call alone");
+    // The others' reasoning is tied to nothing.
+    for (model, adapter) in [
+        (GEMINI, AdapterKind::Gemini),
+        ("anthropic:claude-haiku-4-5", AdapterKind::Anthropic),
+    ] {
+        assert_eq!(to(model, adapter).request(&first).bound_to, None, "{model}");
+    }
+    let elsewhere = to(GEMINI, AdapterKind::Gemini).request(&last);
+    assert!(elsewhere.chat.tools.is_none() && elsewhere.options.tool_choice.is_none());
 }
 
 #[test]
@@ -134,7 +187,7 @@ fn reasoning_without_a_signature_goes_to_servers_of_ones_own_in_its_turn() {
             is_own_server,
             ..to("openai:deepseek-v4", AdapterKind::OpenAI)
         };
-        let sent = target.messages(messages, &mut Parameters::default());
+        let sent = target.messages(messages, None, &mut Parameters::default());
         sent[1].content.parts().len() == 2
     };
     let thought = || by("openai:deepseek-v4", ReasoningPart::Text { text: "hm".to_owned() });
