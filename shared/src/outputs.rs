@@ -2,7 +2,7 @@
 //!
 //! The API checks schemas before they are stored; the worker holds answers against them.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::schemas;
 use crate::tools::Schema;
@@ -28,6 +28,16 @@ pub fn check(schema: &Value) -> Result<(), String> {
         .map_err(|why| format!("outputSchema is no JSON Schema: {why}"))
 }
 
+/// The schema of an object with these fields, a schema each. Providers that insist on all of them are told so; an answer fits with the required ones.
+pub fn object(required: &[&str], fields: Value) -> Value {
+    json!({"type": "object", "required": required, "properties": fields})
+}
+
+/// The schema of a text that is one of these.
+pub fn one_of(choices: &[&str], description: &str) -> Value {
+    json!({"type": "string", "enum": choices, "description": description})
+}
+
 /// Reads an answer's JSON. Err: what is wrong with it, for the model.
 pub fn read(schema: &Schema, answer: &str) -> Result<Value, Vec<String>> {
     let value: Value = serde_json::from_str(answer)
@@ -39,7 +49,7 @@ pub fn read(schema: &Schema, answer: &str) -> Result<Value, Vec<String>> {
 }
 
 /// The JSON object in a model's answer, which may have words or a fence around it.
-pub fn json_in(answer: &str) -> &str {
+fn json_in(answer: &str) -> &str {
     match (answer.find('{'), answer.rfind('}')) {
         (Some(begin), Some(end)) if begin < end => &answer[begin..=end],
         _ => answer,
@@ -48,8 +58,6 @@ pub fn json_in(answer: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn person() -> Value {
@@ -62,6 +70,24 @@ mod tests {
         let ann = json!({"name": "Ann"});
         assert_eq!(read(&schema, r#"{"name": "Ann"}"#), Ok(ann.clone()));
         assert_eq!(read(&schema, "Here:\n```json\n{\"name\": \"Ann\"}\n```"), Ok(ann));
+    }
+
+    #[test]
+    fn an_object_of_ours_fits_with_what_it_must_have() {
+        let verdict = one_of(&["accept", "retry"], "What becomes of it");
+        let document = object(&["verdict"], json!({"verdict": verdict, "notes": {"type": "string"}}));
+        assert_eq!(check(&document), Ok(()));
+        let schema = Schema::from(document);
+        for fit in [r#"{"verdict": "retry", "notes": ""}"#, r#"{"verdict": "retry"}"#] {
+            assert!(read(&schema, fit).is_ok(), "{fit}");
+        }
+        for unfit in [
+            r#"{"notes": ""}"#,
+            r#"{"verdict": "perhaps"}"#,
+            r#"{"verdict": "retry", "notes": 1}"#,
+        ] {
+            assert!(read(&schema, unfit).is_err(), "{unfit}");
+        }
     }
 
     #[test]

@@ -275,6 +275,7 @@ pub async fn spawn_items(
             (None, Some(definition)) => SpawnWhat::New {
                 definition_id: definition.id,
                 timeout_s,
+                output_schema: None,
             },
         };
         items.push(SpawnItem { agent_name, task, what });

@@ -6,15 +6,17 @@
 //! the task like the one that does its work.
 //!
 //! - `choosing` who is asked which agent a task gets
+//! - `verdicts` what agents that decide are to answer, and have answered
 //!
 //! Order of locks: a run's log (of a plan's step that is the log of the run that waits for the DAG), the DAG's row, the log of the run that
 //! waits for the DAG.
 
 mod choosing;
+mod verdicts;
 
 use std::fmt::Write as _;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -33,6 +35,7 @@ use crate::tasks::{self, Dag, Role, Task, mirror, sessions};
 use crate::wakeup::Wake;
 use crate::{ids, waits};
 use choosing::{Known, agents_for, agents_of, ask_model, select_input, selected, standing};
+use verdicts::{Verdict, answer_schema, verdict_of};
 
 /// Agents that are chosen among.
 const AGENTS: i64 = 500;
@@ -48,18 +51,6 @@ const SYSTEM: Actor = Actor {
     kind: ActorKind::System,
     id: None,
 };
-
-/// What becomes of a task that was tried.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Verdict {
-    Accept,
-    /// Once more, with this in mind.
-    Retry(String),
-    Skip,
-    Fail(String),
-    /// A person decides.
-    Escalate(String),
-}
 
 /// Starts what may start. The caller holds the DAG's lock.
 pub(super) async fn dispatch(db: &mut PgConnection, dag: &Dag) -> Result<Wake, sqlx::Error> {
@@ -95,8 +86,12 @@ pub(super) async fn dispatch(db: &mut PgConnection, dag: &Dag) -> Result<Wake, s
                     because,
                 } => match known.selector_model(db, dag).await? {
                     Some(model) => {
-                        let input = select_input(&task, agents.iter().filter(|agent| among.contains(&agent.name)));
-                        ask_model(db, dag, &task, &model, &input).await?
+                        let among: Vec<AgentDefinition> = agents
+                            .iter()
+                            .filter(|agent| among.contains(&agent.name))
+                            .cloned()
+                            .collect();
+                        ask_model(db, dag, &task, &model, &among).await?
                     }
                     None => {
                         let input = work_input(db, &task).await?;
@@ -192,8 +187,7 @@ async fn worked(db: &mut PgConnection, dag: &Dag, task: &Task, end: &RunEnd<'_>)
         let agents = agents_of(db, dag).await?;
         tasks::note(db, task.id, Some(end.text), None).await?;
         let input = format!(
-            "Judge whether this output fulfils its task. Answer with JSON alone: {{\"verdict\": \"accept\" | \"retry\" | \"escalate\", \
-             \"feedback\": \"…\"}}.\n\n# Task: {}\n{}\n\n# Output\n{}",
+            "Judge whether this output fulfils its task.\n\n# Task: {}\n{}\n\n# Output\n{}",
             task.title,
             task.description,
             shortened(end.text, OUTPUT_MAX_CHARS)
@@ -214,8 +208,7 @@ async fn worked(db: &mut PgConnection, dag: &Dag, task: &Task, end: &RunEnd<'_>)
             let agents = agents_of(db, dag).await?;
             tasks::note(db, task.id, None, Some(&failure)).await?;
             let input = format!(
-                "A task failed. Say what becomes of it. Answer with JSON alone: {{\"verdict\": \"retry\" | \"skip\" | \"fail\" | \"escalate\", \
-                 \"feedback\": \"…\"}}.\n\n# Task: {}\n{}\n\n# Failure\n{failure}\n\nTries so far: {} of {}.",
+                "A task failed. Say what becomes of it.\n\n# Task: {}\n{}\n\n# Failure\n{failure}\n\nTries so far: {} of {}.",
                 task.title,
                 task.description,
                 task.retry_count + 1,
@@ -223,22 +216,6 @@ async fn worked(db: &mut PgConnection, dag: &Dag, task: &Task, end: &RunEnd<'_>)
             );
             start(db, dag, task, &agents, triage, "", Role::Triage, &input).await
         }
-    }
-}
-
-/// What an agent that decides has said. One that says nothing that can be read leaves it to the rule.
-fn verdict_of(role: Role, task: &Task, end: &RunEnd<'_>) -> Verdict {
-    let said: Value = serde_json::from_str(crate::outputs::json_in(end.text)).unwrap_or_default();
-    let feedback = said["feedback"].as_str().unwrap_or_default().to_owned();
-    let failure = || task.failure_context.clone().unwrap_or_default();
-    match (role, said["verdict"].as_str()) {
-        (_, Some("escalate")) => Verdict::Escalate(feedback),
-        (Role::Judge, Some("accept")) => Verdict::Accept,
-        (Role::Triage, Some("skip")) => Verdict::Skip,
-        (Role::Triage, Some("fail")) => Verdict::Fail(failure()),
-        (_, Some("retry")) if !feedback.is_empty() => Verdict::Retry(feedback),
-        (Role::Judge, _) => Verdict::Escalate("the judge gave no verdict that could be read".to_owned()),
-        (_, _) => Verdict::Retry(failure()),
     }
 }
 
@@ -391,6 +368,7 @@ async fn start(
         log::create(db, id).await?;
     }
     let planner = place.as_ref().map(|place| &place.planner);
+    let output_schema = answer_schema(role, agent, agents);
     let run = NewRun {
         id,
         spawned: planner.map(|planner| Spawned {
@@ -411,7 +389,7 @@ async fn start(
         first_seq: planner.map_or(0, |planner| planner.first_seq),
         timeout_s: planner.map(|_| STEP_TIMEOUT_S),
         task_id: Some(task.id),
-        output_schema: None,
+        output_schema: output_schema.as_ref(),
     };
     runs::insert(db, run).await?;
     if let Some(place) = &place {

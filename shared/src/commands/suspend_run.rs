@@ -44,6 +44,8 @@ pub enum SpawnWhat {
     New {
         definition_id: Uuid,
         timeout_s: Option<i32>,
+        /// What its answer has to be, where that is not the agent's own to say.
+        output_schema: Option<Value>,
     },
     /// A paused run goes on.
     Resume { run_id: Uuid, timeout_s: Option<i32> },
@@ -306,9 +308,15 @@ impl SuspendRun<'_> {
                     SpawnWhat::New {
                         definition_id,
                         timeout_s,
+                        output_schema,
                     },
                     None,
-                ) => Ok(self.start(db, call, item, position, *definition_id, *timeout_s).await?),
+                ) => {
+                    let schema = output_schema.as_ref();
+                    Ok(self
+                        .start(db, call, item, position, *definition_id, *timeout_s, schema)
+                        .await?)
+                }
                 (SpawnWhat::Resume { run_id, timeout_s }, None) => {
                     self.resume(db, call, item, position, *run_id, *timeout_s).await?
                 }
@@ -363,6 +371,7 @@ impl SuspendRun<'_> {
         position: i32,
         definition_id: Uuid,
         timeout_s: Option<i32>,
+        output_schema: Option<&Value>,
     ) -> Result<Uuid, sqlx::Error> {
         let run = self.run;
         let id = ids::new();
@@ -386,7 +395,7 @@ impl SuspendRun<'_> {
             first_seq: run.first_seq,
             timeout_s,
             task_id: None,
-            output_schema: None,
+            output_schema,
         };
         runs::insert(db, child).await?;
         enqueue(db, run, id, 0).await?;

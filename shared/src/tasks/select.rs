@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use regex::Regex;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::spec::SelectRule;
 use super::{Dag, Task};
@@ -15,6 +15,8 @@ use crate::outputs;
 
 /// Words shorter than this say nothing.
 const WORD_MIN_CHARS: usize = 4;
+/// Agents that the schema of a selector's answer names; of more it takes any name. Providers bound the values of an `enum` (OpenAI: 1,000).
+const NAMES_IN_SCHEMA_MAX: usize = 200;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choice {
@@ -95,14 +97,26 @@ pub fn choose(dag: &Dag, task: &Task, agents: &[AgentDefinition]) -> Choice {
     }
 }
 
-/// What a selector's answer says. Err: it names nobody whom we know.
+/// The schema of a selector's answer.
+pub fn answer_schema<'a>(names: impl Iterator<Item = &'a str>) -> Value {
+    let names: Vec<&str> = names.collect();
+    let description = "The name of the agent that is to do the task";
+    let agent = match names.len() {
+        1..=NAMES_IN_SCHEMA_MAX => outputs::one_of(&names, description),
+        _ => json!({"type": "string", "description": description}),
+    };
+    outputs::object(
+        &["agent"],
+        json!({"agent": agent, "reason": {"type": "string", "description": "Why, in a sentence"}}),
+    )
+}
+
+/// Whom a selector's answer names. None: nobody whom we know.
 pub fn answered(answer: &str, agents: &[AgentDefinition]) -> Option<String> {
-    let read: Value = serde_json::from_str(outputs::json_in(answer)).unwrap_or_default();
-    let named = read["agent"].as_str().unwrap_or(answer).trim();
-    let exact = agents.iter().find(|agent| agent.name == named);
-    exact
-        .or_else(|| agents.iter().find(|agent| answer.contains(&agent.name)))
-        .map(|agent| agent.name.clone())
+    let read: Value = serde_json::from_str(answer).unwrap_or_default();
+    let named = read["agent"].as_str()?.trim();
+    let agent = agents.iter().find(|agent| agent.name == named)?;
+    Some(agent.name.clone())
 }
 
 fn chosen(name: &str, because: &str) -> Choice {
@@ -265,10 +279,10 @@ mod tests {
     fn a_selectors_answer_is_read_as_json_or_as_a_name() {
         let agents = [agent("poet", ""), agent("digger", "")];
         assert_eq!(
-            answered("```json\n{\"agent\": \"poet\"}\n```", &agents).as_deref(),
+            answered("{\"agent\": \"poet\", \"reason\": \"\"}", &agents).as_deref(),
             Some("poet")
         );
-        assert_eq!(answered("I would take digger.", &agents).as_deref(), Some("digger"));
-        assert_eq!(answered("nobody", &agents), None);
+        assert_eq!(answered("I would take digger.", &agents), None);
+        assert_eq!(answered("{\"agent\": \"nobody\"}", &agents), None);
     }
 }

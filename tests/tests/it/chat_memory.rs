@@ -262,10 +262,12 @@ async fn e28_e45_e46_what_is_missing_is_asked_before_a_project_is_planned() {
     );
     let requests = app.model.requests();
     assert_eq!(requests.len(), 3);
-    assert!(
-        requests[0]["tools"].as_array().is_none_or(Vec::is_empty),
-        "an analysis has no tools"
+    assert_eq!(
+        requests[0]["tools"].as_array().map(Vec::len),
+        Some(1),
+        "an analysis has no tools but that by which it is given"
     );
+    assert_eq!(requests[0]["tools"][0]["function"]["name"], "final_answer");
     assert!(sent(&requests[1]).pop().unwrap().1.contains("in May"));
     let planner: Vec<String> = sent(&requests[2]).into_iter().map(|(_, said)| said).collect();
     assert!(

@@ -163,11 +163,22 @@ async fn c12_a_fast_model_is_asked_where_several_agents_fit_alike_and_its_silenc
             Reply::status(400),
         ],
     );
+    app.model.on("Your answer does not fit", [Reply::text("still nobody")]);
     let chosen = ("cyd".to_owned(), "several fit alike; openai:quick chose it".to_owned());
     assert_eq!(run("asked").await, chosen);
     let asked = app.model.requests()[1].clone();
     assert_eq!(asked["model"], "quick");
-    assert!(asked["tools"].as_array().is_none_or(Vec::is_empty));
+    // It may do nothing but answer, and name none but those that fit.
+    assert_eq!(asked["tools"].as_array().map(Vec::len), Some(1));
+    let answer = &asked["tools"][0]["function"];
+    assert_eq!(answer["name"], "final_answer");
+    assert_eq!(
+        answer["parameters"]["properties"]["agent"]["enum"]
+            .as_array()
+            .map(Vec::len),
+        Some(3),
+        "{answer}"
+    );
     let told = sent(&asked);
     assert!(told.last().unwrap().1.contains("- bea: "), "{told:?}");
     // What it says is of no use, or it can't be asked: the rule decides.

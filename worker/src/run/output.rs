@@ -5,6 +5,9 @@
 //! fits alone, so that the text which they end with is the stored one. What was decided follows from the run's records: a new attempt
 //! goes on from them.
 
+use std::sync::Arc;
+
+use futures::StreamExt as _;
 use rejoin_shared::commands::RunError;
 use rejoin_shared::events::kinds::DoneStatus;
 use rejoin_shared::events::writer::LeaseLost;
@@ -16,7 +19,7 @@ use serde_json::Value;
 
 use super::answer::Answer;
 use super::{End, Execution};
-use crate::models::{Message, ModelRequest};
+use crate::models::{Chunk, Message, ModelRequest, Provider, ToolCall, Usage};
 use crate::publish::StreamEvent;
 
 /// The tool by which models answer whose provider takes no schema.
@@ -44,13 +47,60 @@ pub(super) enum Fit {
     Fails(RunError),
 }
 
-impl Output {
-    pub(super) fn of(run: &Run) -> Option<Self> {
-        let document = run.output_schema.clone()?;
-        Some(Self {
+impl From<Value> for Output {
+    fn from(document: Value) -> Self {
+        Self {
             schema: Schema::from(document.clone()),
             document,
-        })
+        }
+    }
+}
+
+impl Output {
+    /// The run's; none where any text will do.
+    pub(super) fn of(run: &Run) -> Option<Self> {
+        run.output_schema.clone().map(Self::from)
+    }
+
+    /// Asks a model for data outside the run's own steps, and once more where its answer does not fit. Err: why there is none.
+    pub(super) async fn ask_once(
+        &self,
+        model: &str,
+        provider: Arc<dyn Provider>,
+        mut request: ModelRequest,
+    ) -> Result<(Value, Usage), String> {
+        let mut used = Usage::default();
+        let mut repairs_left = REPAIRS;
+        loop {
+            let mut asked = request.clone();
+            self.ask(model, &mut asked);
+            let mut stream = provider.stream(asked).await.map_err(|error| error.message)?;
+            let mut said = String::new();
+            while let Some(chunk) = stream.next().await {
+                match chunk.map_err(|error| error.message)? {
+                    Chunk::Text(piece) => said.push_str(&piece),
+                    Chunk::ToolCall(call) if call.name == FINAL_ANSWER => said = answer_in(call),
+                    Chunk::End { usage, .. } => used += usage,
+                    Chunk::Reasoning(_) | Chunk::ToolCall(_) => {}
+                }
+            }
+            let faults = match outputs::read(&self.schema, &said) {
+                Ok(value) => return Ok((value, used)),
+                Err(faults) => told(&faults),
+            };
+            if repairs_left == 0 {
+                return Err(format!(
+                    "the model's answer does not fit, also when asked again: {faults}"
+                ));
+            }
+            repairs_left -= 1;
+            request.messages.push(Message::Assistant {
+                text: said,
+                tool_calls: Vec::new(),
+                reasoning: None,
+            });
+            request.messages.push(Message::user(repair(&faults)));
+        }
     }
 
     /// Adds to a request what makes the model answer as data.
@@ -99,6 +149,24 @@ fn is_native(model: &str, has_tools: bool) -> bool {
     can && is_sent && !(has_tools && is_older_gemini)
 }
 
+/// The answer that a call of [`FINAL_ANSWER`] is.
+fn answer_in(call: ToolCall) -> String {
+    match call.arguments {
+        Value::String(text) => text,
+        arguments => arguments.to_string(),
+    }
+}
+
+/// What is wrong with an answer, as far as its model is told.
+fn told(faults: &[String]) -> String {
+    faults[..faults.len().min(FAULTS_TOLD)].join("; ")
+}
+
+/// Asks again for an answer that does not fit.
+fn repair(faults: &str) -> String {
+    format!("{REPAIR}{faults}. Give the whole answer again, so that it fits.")
+}
+
 impl Execution {
     /// What becomes of the answer that the run has come to, the last message.
     pub(super) fn fit(&self) -> Fit {
@@ -109,16 +177,14 @@ impl Execution {
             Ok(_) => return Fit::Fits,
             Err(faults) => faults,
         };
-        let faults = faults[..faults.len().min(FAULTS_TOLD)].join("; ");
+        let faults = told(&faults);
         let asked = self
             .messages
             .iter()
             .filter(|message| matches!(message, Message::User { text, .. } if text.starts_with(REPAIR)))
             .count();
         if asked < REPAIRS {
-            return Fit::Repair(format!(
-                "{REPAIR}{faults}. Give the whole answer again, so that it fits."
-            ));
+            return Fit::Repair(repair(&faults));
         }
         Fit::Fails(RunError {
             code: "output_invalid".to_owned(),
@@ -138,10 +204,7 @@ impl Execution {
             // Whatever else it asked for comes too late.
             let call = answer.calls.swap_remove(at);
             answer.calls.clear();
-            answer.text = match call.arguments {
-                Value::String(text) => text,
-                arguments => arguments.to_string(),
-            };
+            answer.text = answer_in(call);
         }
         if !answer.calls.is_empty() {
             let text = answer.text.clone();

@@ -118,6 +118,7 @@ impl Execution {
                             what: SpawnWhat::New {
                                 definition_id: definition.id,
                                 timeout_s: Some(REVIEW_TIMEOUT_S),
+                                output_schema: Some(planning::verdict_schema()),
                             },
                         }),
                         None => {

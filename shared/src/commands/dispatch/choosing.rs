@@ -171,8 +171,10 @@ pub(super) async fn ask_model(
     dag: &Dag,
     task: &Task,
     model: &str,
-    input: &str,
+    among: &[AgentDefinition],
 ) -> Result<Wake, sqlx::Error> {
+    let input = &select_input(task, among.iter());
+    let output_schema = select::answer_schema(among.iter().map(|agent| agent.name.as_str()));
     let id = ids::new();
     log::create(db, id).await?;
     let run = NewRun {
@@ -189,7 +191,7 @@ pub(super) async fn ask_model(
         first_seq: 0,
         timeout_s: Some(SELECT_TIMEOUT_S),
         task_id: Some(task.id),
-        output_schema: None,
+        output_schema: Some(&output_schema),
     };
     runs::insert(db, run).await?;
     runs::set_model(&mut *db, id, model).await?;
@@ -208,7 +210,7 @@ pub(super) async fn ask_model(
 /// What is asked of whoever chooses.
 pub(super) fn select_input<'a>(task: &Task, agents: impl Iterator<Item = &'a AgentDefinition>) -> String {
     let mut input = format!(
-        "Say which agent is to do this task. Answer with JSON alone: {{\"agent\": \"name\", \"reason\": \"…\"}}.\n\n# Task: {}\n{}\n\n# Agents\n",
+        "Say which agent is to do this task.\n\n# Task: {}\n{}\n\n# Agents\n",
         task.title, task.description
     );
     for agent in agents {

@@ -1,0 +1,67 @@
+//! What agents that decide are to answer, as a schema, and what they have answered. Called by the dispatcher.
+
+use serde_json::{Value, json};
+
+use crate::agents::AgentDefinition;
+use crate::commands::ends::RunEnd;
+use crate::outputs;
+use crate::tasks::select;
+use crate::tasks::{Role, Task};
+
+/// What becomes of a task that was tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Accept,
+    /// Once more, with this in mind.
+    Retry(String),
+    Skip,
+    Fail(String),
+    /// A person decides.
+    Escalate(String),
+}
+
+/// The schema of what an agent is to answer in this role; none where that is its own.
+pub(super) fn answer_schema(role: Role, agent: &str, agents: &[AgentDefinition]) -> Option<Value> {
+    let verdict = |choices: &[&str], description: &str, feedback: &str| {
+        outputs::object(
+            &["verdict"],
+            json!({
+                "verdict": outputs::one_of(choices, description),
+                "feedback": {"type": "string", "description": feedback},
+            }),
+        )
+    };
+    match role {
+        Role::Work => None,
+        Role::Select => {
+            let others = agents.iter().filter(|known| known.name != agent);
+            Some(select::answer_schema(others.map(|known| known.name.as_str())))
+        }
+        Role::Judge => Some(verdict(
+            &["accept", "retry", "escalate"],
+            "accept: the output fulfils the task; retry: the task is done again, with the feedback; escalate: a person decides",
+            "What is to be done better, or what the person has to know; empty where the output is accepted",
+        )),
+        Role::Triage => Some(verdict(
+            &["retry", "skip", "fail", "escalate"],
+            "retry: the task is done again; skip: what waits for it goes on without it; fail: it is given up; escalate: a person decides",
+            "What is to be done differently, or what the person has to know; may be empty",
+        )),
+    }
+}
+
+/// What an agent that decides has said. One that says nothing that can be read leaves it to the rule.
+pub(super) fn verdict_of(role: Role, task: &Task, end: &RunEnd<'_>) -> Verdict {
+    let said: Value = serde_json::from_str(end.text).unwrap_or_default();
+    let feedback = said["feedback"].as_str().unwrap_or_default().to_owned();
+    let failure = || task.failure_context.clone().unwrap_or_default();
+    match (role, said["verdict"].as_str()) {
+        (_, Some("escalate")) => Verdict::Escalate(feedback),
+        (Role::Judge, Some("accept")) => Verdict::Accept,
+        (Role::Triage, Some("skip")) => Verdict::Skip,
+        (Role::Triage, Some("fail")) => Verdict::Fail(failure()),
+        (_, Some("retry")) if !feedback.is_empty() => Verdict::Retry(feedback),
+        (Role::Judge, _) => Verdict::Escalate("the judge gave no verdict that could be read".to_owned()),
+        (_, _) => Verdict::Retry(failure()),
+    }
+}
