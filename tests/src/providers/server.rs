@@ -35,6 +35,8 @@ pub struct Recorded {
     pub headers: HeaderMap,
     pub body: Value,
     pub outcome: Outcome,
+    /// What was answered: the frames of a stream, or JSON. Empty while it is being made.
+    pub response: String,
 }
 
 #[derive(Debug, Clone)]
@@ -155,14 +157,18 @@ async fn call(
     streams: Option<bool>,
     query_key: Option<String>,
 ) -> Response {
-    let answered = decide(state, protocol, headers, &bytes, model, streams, query_key);
+    let (place, answered) = decide(state, protocol, headers, &bytes, model, streams, query_key);
+    let record = |response: String| state.lock().recorded[place].response = response;
     state.count.send_modify(|count| *count += 1);
     match answered {
         Decided::Error {
             refusal,
             number,
             retry_after_s,
-        } => error(protocol, &refusal, number, retry_after_s),
+        } => {
+            record(protocol.error_body(&refusal, number).to_string());
+            error(protocol, &refusal, number, retry_after_s)
+        }
         Decided::Answer {
             turn,
             answer,
@@ -170,13 +176,16 @@ async fn call(
             stream: true,
         } => {
             let frames = protocol.frames(&answer, &body);
+            record(frames.concat());
             let mut response = delivery::stream(&turn, frames, protocol.error_event(answer.number));
             identify(&mut response, answer.number);
             response
         }
         Decided::Answer { turn, answer, body, .. } => {
+            let whole = protocol.whole(&answer, &body);
+            record(whole.to_string());
             delivery::hold(&turn).await;
-            let mut response = Json(protocol.whole(&answer, &body)).into_response();
+            let mut response = Json(whole).into_response();
             identify(&mut response, answer.number);
             response
         }
@@ -197,6 +206,7 @@ enum Decided {
     },
 }
 
+/// What is answered, and the call's place among those that are recorded.
 fn decide(
     state: &Standin,
     protocol: Protocol,
@@ -205,9 +215,10 @@ fn decide(
     model: Option<String>,
     streams: Option<bool>,
     query_key: Option<String>,
-) -> Decided {
+) -> (usize, Decided) {
     let mut inner = state.lock();
     let number = inner.ledger.next();
+    let place = inner.recorded.len();
     let parsed: Result<Value, _> = serde_json::from_slice(bytes);
     let request = Request {
         headers,
@@ -241,6 +252,7 @@ fn decide(
         headers: request.headers.clone(),
         body: request.body.clone(),
         outcome,
+        response: String::new(),
     };
     let plan = match checked {
         Ok(plan) => plan,
@@ -249,11 +261,15 @@ fn decide(
                 status: refusal.status.as_u16(),
                 message: refusal.message.clone(),
             }));
-            return Decided::Error {
-                refusal,
-                number,
-                retry_after_s: None,
-            };
+            let retry_after_s = None;
+            return (
+                place,
+                Decided::Error {
+                    refusal,
+                    number,
+                    retry_after_s,
+                },
+            );
         }
     };
     let turn = inner.take(&plan.opening);
@@ -262,11 +278,14 @@ fn decide(
         inner.recorded.push(record(Outcome::Failed {
             status: status.as_u16(),
         }));
-        return Decided::Error {
-            refusal: protocol.failure(status),
-            number,
-            retry_after_s,
-        };
+        return (
+            place,
+            Decided::Error {
+                refusal: protocol.failure(status),
+                number,
+                retry_after_s,
+            },
+        );
     }
     let answer = inner.answer(protocol, number, &plan, &turn, &request.body);
     let price = catalogue().price(&format!("{}:{}", protocol.provider(), plan.model), state.today);
@@ -276,12 +295,13 @@ fn decide(
         usd: price.map(|price| price.of(&answer.tokens)),
     }));
     inner.losses.extend(plan.losses);
-    Decided::Answer {
+    let answered = Decided::Answer {
         turn,
         answer: Box::new(answer),
         body: request.body,
         stream: plan.stream,
-    }
+    };
+    (place, answered)
 }
 
 impl Inner {

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use rejoin_shared::agents::{DefinitionContent, ModelChoice};
-use rejoin_shared::models::{CHAT_MODELS, Tokens, catalogue, today};
-use rejoin_tests::app::{AppOptions, TestApp};
+use rejoin_shared::models::{Tokens, catalogue, today};
+use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{json_of, of_kind};
 use rejoin_tests::model_server::Reply;
-use rejoin_worker::models::name::{ModelSettings, Secret};
 use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -169,111 +168,4 @@ async fn a_server_that_counts_no_tokens_is_counted_for_so_that_budgets_hold() {
         "the prompt is counted: {usage}"
     );
     assert!(usage["costUsd"].as_f64().unwrap() > 0.0, "{usage}");
-}
-
-/// A server that speaks one provider's protocol well enough for a tool's call and a last word; each of its answers has cost much.
-async fn dear(answer: impl Fn(bool) -> String + Clone + Send + Sync + 'static) -> String {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let url = format!("http://{}", listener.local_addr().expect("its address"));
-    let router = axum::Router::new().fallback(move |body: axum::Json<Value>| {
-        let answer = answer(body["tools"].as_array().is_some_and(|tools| !tools.is_empty()));
-        async move { ([("content-type", "text/event-stream")], answer) }
-    });
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    url
-}
-
-fn frames(named: bool, events: &[Value]) -> String {
-    let frame = |event: &Value| match named {
-        true => format!(
-            "event: {}\ndata: {event}\n\n",
-            event["type"].as_str().unwrap_or_default()
-        ),
-        false => format!("data: {event}\n\n"),
-    };
-    events.iter().map(frame).collect()
-}
-
-/// Tokens of each prompt, and of each answer.
-const PROMPT: u64 = 90_000;
-const ANSWER: u64 = 2_000;
-
-fn of_anthropic(may_call: bool) -> String {
-    let (block, delta, stop) = match may_call {
-        true => (
-            json!({"type": "tool_use", "id": "toolu_1", "name": "schema_version", "input": {}}),
-            json!({"type": "input_json_delta", "partial_json": "{}"}),
-            "tool_use",
-        ),
-        false => (
-            json!({"type": "text", "text": ""}),
-            json!({"type": "text_delta", "text": "Summed up."}),
-            "end_turn",
-        ),
-    };
-    let message = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": null,
-        "stop_sequence": null, "usage": {"input_tokens": PROMPT, "output_tokens": 1}});
-    let events = [
-        json!({"type": "message_start", "message": message}),
-        json!({"type": "content_block_start", "index": 0, "content_block": block}),
-        json!({"type": "content_block_delta", "index": 0, "delta": delta}),
-        json!({"type": "content_block_stop", "index": 0}),
-        json!({"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": null}, "usage": {"output_tokens": ANSWER}}),
-        json!({"type": "message_stop"}),
-    ];
-    frames(true, &events)
-}
-
-fn of_gemini(may_call: bool) -> String {
-    let part = match may_call {
-        true => json!({"functionCall": {"name": "schema_version", "args": {}}, "thoughtSignature": "c2ln"}),
-        false => json!({"text": "Summed up."}),
-    };
-    let usage = json!({"promptTokenCount": PROMPT, "candidatesTokenCount": ANSWER, "totalTokenCount": PROMPT + ANSWER});
-    let event = json!({"candidates": [{"content": {"parts": [part], "role": "model"}, "finishReason": "STOP", "index": 0}], "usageMetadata": usage});
-    frames(false, &[event])
-}
-
-#[tokio::test]
-async fn a_run_with_a_current_model_of_each_provider_stops_at_its_budget_in_dollars() {
-    let mut app = TestApp::with(AppOptions {
-        workers: 0,
-        ..AppOptions::default()
-    })
-    .await;
-    let mut models = ModelSettings::openai_compatible(app.model.base_url());
-    models.anthropic.key = Some(Secret::new("a-key"));
-    models.anthropic.base_url = Some(dear(of_anthropic).await);
-    models.gemini.key = Some(Secret::new("a-key"));
-    models.gemini.base_url = Some(dear(of_gemini).await);
-    app.add_worker_with(models);
-    app.model.script([
-        Reply::tool("schema_version", json!({})).counted(PROMPT, ANSWER),
-        Reply::text("Summed up.").counted(PROMPT, ANSWER),
-    ]);
-    for (_, model) in CHAT_MODELS {
-        let step = catalogue()
-            .price(model, today())
-            .unwrap()
-            .of(&Tokens::new(PROMPT, ANSWER));
-        let agent = app.agent_with(model, &["schema_version"], |content| {
-            asks(model)(content);
-            content.config = json!({"limits": {"costUsd": step * 0.9}});
-        });
-        let agent = agent.await;
-        let events = json_of(&app.client().ask(Some(agent), "spend").await);
-        let limits = of_kind(&events, "limit");
-        assert_eq!(limits.len(), 1, "{model}: {events:?}");
-        assert_eq!(limits[0]["limit"], "cost_budget", "{model}");
-        let done = events.last().unwrap();
-        assert_eq!(
-            (&done["status"], &done["usage"]["steps"]),
-            (&json!("paused"), &json!(2)),
-            "{model}"
-        );
-        assert!(
-            near(done["usage"]["costUsd"].as_f64().unwrap(), 2.0 * step),
-            "{model}: {done} and not {step}"
-        );
-    }
 }

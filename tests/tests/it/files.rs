@@ -37,7 +37,7 @@ pub(crate) fn pdf() -> Vec<u8> {
 }
 
 /// Sound that nothing can compress, so that each byte is its own.
-fn wav(bytes: usize) -> Vec<u8> {
+pub(crate) fn wav(bytes: usize) -> Vec<u8> {
     let mut file = b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1f\0\0\x40\x1f\0\0\x01\0\x08\0data".to_vec();
     let mut state: u64 = 1;
     while file.len() < bytes {

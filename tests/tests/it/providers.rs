@@ -1,12 +1,21 @@
-//! Runs with tools and reasoning against the strict stand-in of each provider: nothing is refused, and no reasoning is lost on the way.
+//! Runs with tools and reasoning against the strict stand-in of each provider: nothing is refused, and no reasoning is lost on the way. Each cell
+//! of the table "What is tested of each provider" of docs/MODELS.md is a test here.
+//!
+//! - `recordings` what was sent and answered, held against files
+//! - `answers`    answers as data
+//! - `media`      images, PDF and audio
+//! - `costs`      prompt caches and budgets
+//! - `fallbacks`  a model that can't answer now
+
+mod answers;
+mod costs;
+mod fallbacks;
+mod media;
+mod recordings;
 
 use std::collections::HashMap;
-use std::fmt::Write;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use rejoin_shared::agents::ModelChoice;
-use rejoin_shared::models::Tokens;
 use rejoin_shared::tools::registry::Registry;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{json_of, of_kind, text};
@@ -14,8 +23,6 @@ use rejoin_tests::providers::{ANTHROPIC_KEY, GEMINI_KEY, OPENAI_KEY, Providers, 
 use rejoin_tests::tools::Meeting;
 use rejoin_worker::models::name::ModelSettings;
 use serde_json::{Value, json};
-
-use crate::files;
 
 /// Settings that reach the stand-in by every provider's variables.
 fn settings(providers: &Providers) -> ModelSettings {
@@ -74,9 +81,9 @@ async fn five_steps(providers: &Providers, model: &str, effort: Option<&str>) ->
     events
 }
 
-/// Nothing is refused and nothing lost, with the effort of the definition and with the model's own.
+/// Nothing is refused and nothing lost, with the effort of the definition and with the model's own. The first model's run is recorded.
 async fn reasons_through_five_steps(models: &[&str]) {
-    for model in models {
+    for (number, model) in models.iter().enumerate() {
         for effort in [Some("low"), Some("none"), None] {
             let providers = Providers::start().await.expect("a stand-in");
             let events = five_steps(&providers, model, effort).await;
@@ -87,6 +94,9 @@ async fn reasons_through_five_steps(models: &[&str]) {
             );
             assert_eq!(providers.left(), 0);
             assert_eq!(of_kind(&events, "error"), Vec::<&Value>::new());
+            if number == 0 && effort == Some("low") {
+                recordings::check("five-tool-steps", &providers.recorded());
+            }
         }
     }
 }
@@ -130,120 +140,34 @@ const PROTOCOLS: [(&str, &str); 4] = [
     ("gemini:gemini-3.8-flash", "generationConfig"),
 ];
 
+/// A tool that was not shown is called, and shown from then on: what was reasoned before, which is tied to the tools, stays behind.
 #[tokio::test]
-async fn each_provider_is_given_the_schema_of_an_answer_beside_tools() {
-    let schema = json!({
-        "type": "object",
-        "properties": {"city": {"type": "string"}},
-        "required": ["city"],
-        "additionalProperties": false,
-    });
-    for (model, field) in PROTOCOLS {
-        let providers = Providers::start().await.expect("a stand-in");
-        let app = app(&providers, 1).await;
-        let agent = app
-            .agent_with("worker", &["look_*"], |content| {
-                content.model = Some(choice(model, None))
-            })
-            .await;
-        providers.script(
-            "which city",
-            [Turn::call("look_0", json!({"n": 1})), Turn::text(r#"{"city": "Bonn"}"#)],
-        );
-        let body = json!({"message": "which city", "agentDefinitionId": agent, "outputSchema": schema});
-        let events = json_of(&app.client().chat(body).await);
-        assert_eq!(providers.refusals(), [], "{model}");
-        assert_eq!(
-            of_kind(&events, "output")[0]["output"],
-            json!({"city": "Bonn"}),
-            "{model}"
-        );
-        for sent in providers.recorded() {
-            assert!(
-                sent.body[field].to_string().contains("\"city\""),
-                "{model}: {}",
-                sent.body
-            );
-        }
-    }
-}
-
-#[tokio::test]
-async fn each_provider_is_sent_an_image_and_a_pdf() {
+async fn tools_that_are_shown_later_break_no_step() {
     for (model, _) in PROTOCOLS {
         let providers = Providers::start().await.expect("a stand-in");
-        let app = app(&providers, 0).await;
+        let app = app(&providers, 2).await;
         let agent = app
-            .agent_with("worker", &[], |content| content.model = Some(choice(model, None)))
+            .agent_with("worker", &["look_*"], |content| {
+                content.model = Some(choice(model, Some("low")));
+                content.config = json!({"toolSelection": "context"});
+            })
             .await;
-        providers.script("what is this", [Turn::text("A pixel, and a page.")]);
         let client = app.client();
-        let (image, page) = (files::png(), files::pdf());
-        let attachments = [
-            json!({"fileId": files::stored(&client, "pixel.png", image.clone()).await}),
-            json!({"fileId": files::stored(&client, "page.pdf", page.clone()).await}),
-        ];
-        let body = json!({"message": "what is this", "agentDefinitionId": agent, "attachments": attachments});
+        let settings = format!("/api/admin/projects/{}/contexts/brain_dump", app.db.project_id);
+        let shown = json!({"prompt": "Listen.", "tools": ["look_0"]});
+        assert_eq!(client.put(&settings, shown).await.0, 200);
+        let turns = ["look_0", "look_1", "look_0"];
+        let turns = turns.map(|tool| Turn::call(tool, json!({"n": 1})).reasoning("A look."));
+        providers.script("look around", turns.into_iter().chain([Turn::text("Seen.")]));
+        let body = json!({"message": "look around", "agentDefinitionId": agent, "contextType": "brain_dump"});
         let frames = client.chat(body).await;
         assert_eq!(providers.refusals(), [], "{model}");
-        assert_eq!(text(&frames), "A pixel, and a page.", "{model}");
-        let sent = providers.recorded()[0].body.to_string();
-        for bytes in [image, page] {
-            assert!(sent.contains(&STANDARD.encode(bytes)), "{model}: {sent}");
-        }
+        assert_eq!((text(&frames).as_str(), providers.left()), ("Seen.", 0), "{model}");
+        let tools: Vec<usize> = providers
+            .recorded()
+            .iter()
+            .map(|call| call.body["tools"].to_string().matches("look_").count())
+            .collect();
+        assert_eq!(tools, [1, 1, 2, 2], "{model}");
     }
-}
-
-/// Tokens and dollars of 20 steps with 50 tools.
-async fn cost(model: &str, with_cache: bool) -> (Tokens, f64) {
-    let providers = Providers::start().await.expect("a stand-in");
-    if !with_cache {
-        providers.forget_caches();
-    }
-    let app = app(&providers, 50).await;
-    let agent = app
-        .agent_with("worker", &["look_*"], |content| {
-            content.model = Some(choice(model, Some("low")));
-            // What an agent with a job of its own is told.
-            content.system_prompt = "You look after a fleet of machines. Look before you answer. ".repeat(300);
-            content.max_steps = Some(30);
-        })
-        .await;
-    let turns = (0..20).map(|step| Turn::call("look_7", json!({"n": step})).reasoning("One more."));
-    providers.script("look twenty times", turns.chain([Turn::text("Done.")]));
-    let frames = app.client().ask(Some(agent), "look twenty times").await;
-    assert_eq!(providers.refusals(), [], "{model}");
-    assert_eq!((text(&frames).as_str(), providers.left()), ("Done.", 0), "{model}");
-    (providers.tokens(), providers.cost_usd())
-}
-
-#[tokio::test]
-async fn twenty_steps_with_fifty_tools_cost_a_third_with_a_cache() {
-    let mut table = String::from(
-        "\n| model | prompt tokens | of them cached | written | without a cache [USD] | with it [USD] | cheaper |\n\
-         | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
-    );
-    let mut dear = Vec::new();
-    for model in [
-        "anthropic:claude-haiku-5-5",
-        "anthropic:claude-opus-5-5",
-        "openai-responses:gpt-6-luna",
-        "openai:gpt-5.2",
-        "gemini:gemini-3.8-flash",
-    ] {
-        let (_, without) = cost(model, false).await;
-        let (tokens, with) = cost(model, true).await;
-        let times = without / with;
-        let _ = writeln!(
-            table,
-            "| {model} | {} | {} | {} | {without:.4} | {with:.4} | {times:.1} times |",
-            tokens.input, tokens.cached, tokens.cache_write
-        );
-        if times < 3.0 {
-            dear.push(model);
-        }
-    }
-    // For docs/MODELS.md: cargo test … -- --nocapture.
-    eprintln!("{table}");
-    assert_eq!(dear, Vec::<&str>::new(), "{table}");
 }
