@@ -32,6 +32,7 @@ const tools = () => [
   tool("change", "Changes what is said of the tools."),
   tool("settings", "Says what the server was given."),
   tool("fail", "Says that it failed."),
+  tool("chatter", "Fills its standard error, then answers."),
   tool("big", "Answers at length.", {
     inputSchema: { type: "object", properties: { bytes: { type: "integer" } }, required: ["bytes"] },
   }),
@@ -66,6 +67,14 @@ const make = () => {
       case "settings":
         console.error(`the token is ${TOKEN}`);
         return text({ token: TOKEN, headers: headers.at(-1), variables: Object.keys(process.env).sort() });
+      case "chatter": {
+        // Of the kind that a loop of errors leaves, one without end of line, and bytes that are no text.
+        const lines = Buffer.from(`${"x".repeat(200)}\n`.repeat(5000));
+        for (const bytes of [...Array(20).fill(lines), Buffer.alloc(5_000_000, "y"), Buffer.alloc(1000, 0xff)]) {
+          await new Promise((done) => process.stderr.write(bytes, done));
+        }
+        return text("said");
+      }
       case "fail":
         return { isError: true, ...text("the disk is full") };
       case "big":

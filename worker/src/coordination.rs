@@ -15,7 +15,7 @@ use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
 use rejoin_shared::agents;
-use rejoin_shared::commands::{NewTasks, SpawnItem, SpawnWhat};
+use rejoin_shared::commands::{NewSpawn, NewTasks, SpawnItem, SpawnWhat};
 use rejoin_shared::contexts::PLAN_TOOL;
 use rejoin_shared::ids;
 use rejoin_shared::questions::{ANSWER_MAX_CHARS, AnswerOption, NewQuestion};
@@ -272,11 +272,11 @@ pub async fn spawn_items(
                 Ok(run_id) => SpawnWhat::Resume { run_id, timeout_s },
                 Err(_) => SpawnWhat::Refused(format!("resume_run_id: {run} is no id of a run")),
             },
-            (None, Some(definition)) => SpawnWhat::New {
+            (None, Some(definition)) => SpawnWhat::New(NewSpawn {
                 definition_id: definition.id,
                 timeout_s,
                 output_schema: None,
-            },
+            }),
         };
         items.push(SpawnItem { agent_name, task, what });
     }

@@ -9,6 +9,7 @@
 //! - `breaker`      leaves a server alone that fails again and again
 //! - `secrets`      `${NAME}` in settings, and values hidden in what comes back
 //! - `answer`       what a server answers, as a tool's result
+//! - `stderr`       what a process writes to its standard error
 //! - `probe`        the job behind "test this server"
 //!
 //! Settings and what servers offer are in `rejoin_shared::mcp`; which of it an agent is given is decided by `pools`.
@@ -23,6 +24,7 @@ pub mod listing;
 pub mod oauth;
 pub mod probe;
 pub mod secrets;
+mod stderr;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

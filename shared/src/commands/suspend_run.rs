@@ -39,16 +39,23 @@ pub struct SpawnItem {
     pub what: SpawnWhat,
 }
 
+/// A new run of an agent.
+#[derive(Debug, Clone)]
+pub struct NewSpawn {
+    pub definition_id: Uuid,
+    pub timeout_s: Option<i32>,
+    /// What its answer has to be, where that is not the agent's own to say.
+    pub output_schema: Option<Value>,
+}
+
 #[derive(Debug, Clone)]
 pub enum SpawnWhat {
-    New {
-        definition_id: Uuid,
-        timeout_s: Option<i32>,
-        /// What its answer has to be, where that is not the agent's own to say.
-        output_schema: Option<Value>,
-    },
+    New(NewSpawn),
     /// A paused run goes on.
-    Resume { run_id: Uuid, timeout_s: Option<i32> },
+    Resume {
+        run_id: Uuid,
+        timeout_s: Option<i32>,
+    },
     /// It can't be; why, for the model.
     Refused(String),
 }
@@ -304,19 +311,7 @@ impl SuspendRun<'_> {
                     metrics::counter!("rejoin_limits_total", "limit" => limit).increment(1);
                     Err(message)
                 }
-                (
-                    SpawnWhat::New {
-                        definition_id,
-                        timeout_s,
-                        output_schema,
-                    },
-                    None,
-                ) => {
-                    let schema = output_schema.as_ref();
-                    Ok(self
-                        .start(db, call, item, position, *definition_id, *timeout_s, schema)
-                        .await?)
-                }
+                (SpawnWhat::New(new), None) => Ok(self.start(db, call, item, position, new).await?),
                 (SpawnWhat::Resume { run_id, timeout_s }, None) => {
                     self.resume(db, call, item, position, *run_id, *timeout_s).await?
                 }
@@ -369,9 +364,7 @@ impl SuspendRun<'_> {
         call: &Deferred<'_>,
         item: &SpawnItem,
         position: i32,
-        definition_id: Uuid,
-        timeout_s: Option<i32>,
-        output_schema: Option<&Value>,
+        new: &NewSpawn,
     ) -> Result<Uuid, sqlx::Error> {
         let run = self.run;
         let id = ids::new();
@@ -387,15 +380,15 @@ impl SuspendRun<'_> {
             project_id: run.project_id,
             conversation_id: run.conversation_id,
             user_id: run.user_id,
-            agent_definition_id: Some(definition_id),
+            agent_definition_id: Some(new.definition_id),
             agent_name: Some(&item.agent_name),
             log_id: run.log_id,
             message_id: None,
             input: &item.task,
             first_seq: run.first_seq,
-            timeout_s,
+            timeout_s: new.timeout_s,
             task_id: None,
-            output_schema,
+            output_schema: new.output_schema.as_ref(),
         };
         runs::insert(db, child).await?;
         enqueue(db, run, id, 0).await?;

@@ -286,6 +286,9 @@ async fn results_have_a_limit_and_failures_are_told_in_the_servers_words() {
         (failed.status.as_str(), failed.error.as_str()),
         ("error", "the disk is full")
     );
+    // It says more than our log takes, and does not wait for that.
+    let chatty = shop.call(agent, "odd_chatter", json!({})).await;
+    assert_eq!((chatty.status.as_str(), &chatty.output), ("completed", &json!("said")));
     let large = shop.call(agent, "odd_big", json!({"bytes": 200_000})).await;
     assert_eq!(
         large.output.as_str().map(str::len),

@@ -20,7 +20,6 @@ use rmcp::service::{NotificationContext, Peer, RoleClient, RunningService, Servi
 use rmcp::transport::child_process::TokioChildProcess;
 use rmcp::{ClientHandler, model};
 use serde_json::{Map, Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 use tokio::process::Command;
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -32,14 +31,13 @@ use super::answer::{self, Keep};
 use super::http;
 use super::listing;
 use super::secrets::{Filled, Hider};
+use super::stderr;
 use rejoin_shared::net::Hosts;
 
 /// A connection that is asked to end may take so long: a process is asked, then told, then killed, 3 s each.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 /// A listing of tools that takes longer is given up.
 const LIST_LIMIT: Duration = Duration::from_secs(20);
-/// Of a line that a process writes to its standard error [bytes].
-const STDERR_LINE_BYTES: u64 = 2_000;
 /// What a process gets of our environment; the rest is none of its business.
 const INHERITED: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ"];
 
@@ -417,26 +415,11 @@ async fn start(
     let spawned = TokioChildProcess::builder(command).stderr(Stdio::piped()).spawn();
     let (process, stderr) = spawned.map_err(|error| format!("its process can't be started: {error}"))?;
     let guarded = means.processes.guard(process.id());
-    if let Some(stderr) = stderr {
-        tokio::spawn(tell(stderr, server.settings.name.clone(), filled.hider));
+    if let Some(pipe) = stderr {
+        tokio::spawn(stderr::tell(pipe, server.settings.name.clone(), filled.hider));
     }
     // Given up, the process is killed with its transport.
     let running = ears.serve(process).await;
     let running = running.map_err(|error| format!("its process does not speak MCP: {error}"))?;
     Ok((running, Some(guarded)))
-}
-
-/// What a process writes to its standard error goes to our log, line by line.
-async fn tell(stderr: impl AsyncRead + Unpin, server: String, hider: Hider) {
-    let mut lines = BufReader::new(stderr);
-    loop {
-        let mut line = Vec::new();
-        match (&mut lines).take(STDERR_LINE_BYTES).read_until(b'\n', &mut line).await {
-            Ok(0) | Err(_) => return,
-            Ok(_) => {
-                let said = hider.text(String::from_utf8_lossy(&line).trim_end().to_owned());
-                info!(server, said, "an MCP server's process says");
-            }
-        }
-    }
 }

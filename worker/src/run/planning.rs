@@ -1,7 +1,7 @@
 //! Calls of `agent_create_plan`: the plan is stored and told; a person, an agent or rules may have to approve it; then its steps are carried
 //! out, and the run waits without a worker until the last one is over.
 
-use rejoin_shared::commands::{DeferredWhat, PlanAhead, Reviewer, SpawnItem, SpawnWhat};
+use rejoin_shared::commands::{DeferredWhat, NewSpawn, PlanAhead, Reviewer, SpawnItem, SpawnWhat};
 use rejoin_shared::plans::{self, ExecutionMode, Plan};
 use rejoin_shared::tool_calls::ToolCallRow;
 use rejoin_shared::{agents, questions, runs};
@@ -115,11 +115,11 @@ impl Execution {
                         Some(definition) => Reviewer::Agent(SpawnItem {
                             agent_name: name.clone(),
                             task: planning::review_input(&new),
-                            what: SpawnWhat::New {
+                            what: SpawnWhat::New(NewSpawn {
                                 definition_id: definition.id,
                                 timeout_s: Some(REVIEW_TIMEOUT_S),
                                 output_schema: Some(planning::verdict_schema()),
-                            },
+                            }),
                         }),
                         None => {
                             let told = format!("plans are reviewed by {name}, and there is no such agent");
