@@ -23,13 +23,9 @@ COPY web web
 COPY tests/tests/it/snapshots/it__openapi__openapi.snap tests/tests/it/snapshots/
 RUN scripts/setup-web.sh && test -f web/dist/index.html
 COPY . .
-# Smaller by a quarter without names of symbols, with relocations packed and equal functions folded. Panics still name file and line.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
-    cargo rustc --release --locked -p rejoin --bin rejoin -- \
-      -C link-arg=-Wl,-z,pack-relative-relocs -C link-arg=-Wl,--icf=all \
- && install -D target/release/rejoin /image/usr/local/bin/rejoin \
- && strip --strip-all /image/usr/local/bin/rejoin
+    scripts/image-binary.sh /image/usr/local/bin/rejoin
 RUN scripts/image-files.sh /image /image/usr/local/bin/rejoin
 
 FROM scratch

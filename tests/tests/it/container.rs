@@ -104,7 +104,13 @@ fn the_image_runs_as_a_user_of_its_own_and_holds_the_web_app_and_the_search_mode
         user, "10001:10001",
         "a number, so that Kubernetes can check that it is not root"
     );
-    for script in ["setup-web.sh", "setup-search.sh", "halve-model.py", "image-files.sh"] {
+    for script in [
+        "setup-web.sh",
+        "setup-search.sh",
+        "halve-model.py",
+        "image-binary.sh",
+        "image-files.sh",
+    ] {
         assert!(file.contains(&format!("scripts/{script}")), "{script}");
         assert!(root().join("scripts").join(script).is_file(), "{script}");
     }
