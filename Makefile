@@ -2,7 +2,7 @@
 # The logic is in scripts/, one file a verb, so that it can be read, linted and run without make.
 # (No linker is configured: current Rust links with lld on Linux by default.)
 .DEFAULT_GOAL := help
-.PHONY: help run web test test-model mutants check build fuzz schemathesis sbom release image test-image bench bench-scale bench-compare bench-web chaos chaos-broken chaos-dags eval-routing example-dag soak setup setup-search setup-test probe-providers models sqlx sqlx-check clean
+.PHONY: help run web test test-model mutants check build fuzz schemathesis sbom release image test-image test-compose bench bench-scale bench-compare bench-web chaos chaos-broken chaos-dags eval-routing example-dag soak setup setup-search setup-test probe-providers models sqlx sqlx-check clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ image: ## The container image, rejoin:latest, by docker, podman or buildah
 
 test-image: ## Build the image and try it: size, user, the first question, a drain. As root on Debian
 	@scripts/test-image.sh
+
+test-compose: ## Bring the fleet of docker-compose.yml up with that image, kill a worker at a question, stop it, start it again
+	@scripts/test-compose.sh
 
 release: ## The release binary, the same bytes from any place. make release ARGS=--verify builds it twice
 	@scripts/release.sh $(ARGS)

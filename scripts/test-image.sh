@@ -9,6 +9,8 @@
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 MAX_IMAGE_MB=150
+# Vectors of the whole graph, on a busy machine.
+SEARCH_TIMEOUT_S=600
 WORK=${WORK:-.cache/image}
 IMAGE=localhost/rejoin:test
 RUN_LIMITS=(--ulimit nofile=4096:4096 --ulimit nproc=4096:4096)
@@ -69,9 +71,14 @@ buildah build --isolation chroot --layers --pull-never --format docker --tag "$I
 bytes=$(podman image inspect --format '{{.Size}}' "$IMAGE")
 megabytes=$((bytes / 1000000))
 user=$(podman image inspect --format '{{.User}}' "$IMAGE")
-say "size: $megabytes MB; user: $user"
-[ "$megabytes" -lt "$MAX_IMAGE_MB" ] || die "the image has $megabytes MB, $MAX_IMAGE_MB are allowed"
+say "size: $megabytes MB; user: $user; its largest files, in bytes:"
+root=$(podman image mount "$IMAGE")
+find "$root" -type f -size +1M -printf '%s /%P\n' | sort -rn
+shells=$(find "$root" -name sh -o -name bash -o -name busybox)
+podman image unmount "$IMAGE" >/dev/null
+[ "$megabytes" -lt "$MAX_IMAGE_MB" ] || die "the image has $megabytes MB, less than $MAX_IMAGE_MB are allowed"
 [ "$user" = 10001:10001 ] || die "the image runs as $user"
+[ -z "$shells" ] || die "there is a shell in the image: $shells"
 
 # A database on this machine, reached by its socket.
 source scripts/postgres.sh
@@ -106,21 +113,27 @@ done
     podman logs rejoin-image-dev >&2
     die "rejoin dev did not become ready"
 }
+process=$(podman inspect --format '{{.State.Pid}}' rejoin-image-dev)
+grep -E '^(Uid|Gid|CapEff|NoNewPrivs|Seccomp):' "/proc/$process/status"
+grep -qP '^Uid:\t10001\t10001\t10001\t10001$' "/proc/$process/status" || die "it runs as another user"
 field() { python3 -c 'import json, sys; print(json.loads(sys.argv[1])[sys.argv[2]])' "$ready" "$1"; }
 key=$(field apiKey)
 say "the README's question"
 answer=$(podman exec --env "REJOIN_API_KEY=$key" --env REJOIN_URL=http://127.0.0.1:7463 rejoin-image-dev rejoin chat "Which packages need libssl3, and why?")
 printf '%s\n' "$answer"
-grep -qi libssl3 <<<"$answer" || die "the answer names no libssl3"
+grep -q 'depends on libssl3' <<<"$answer" || die "the answer does not say what needs libssl3"
 curl -sf -H 'accept: text/html' http://127.0.0.1:7463/ | grep -q '<div id="root"' || die "the web app is not in the image"
 say "search by meaning"
 project=$(field projectId)
-for _ in $(seq 240); do
-    found=$(curl -sf -H "authorization: Bearer $key" "http://127.0.0.1:7463/api/projects/$project/graph/search?mode=semantic&limit=3&query=burn+discs" || true)
-    ! grep -q '"score"' <<<"$found" || break
+began=$SECONDS
+# The words of this query are in no name: it is found by its vector, once the graph's ten thousand objects have theirs.
+until [ "${first:-}" = dvd+rw-tools ]; do
+    [ $((SECONDS - began)) -lt "$SEARCH_TIMEOUT_S" ] || die "search by meaning for \"burn discs\" finds ${first:-nothing} first: $found"
     sleep 0.5
+    found=$(curl -sf -H "authorization: Bearer $key" "http://127.0.0.1:7463/api/projects/$project/graph/search?mode=semantic&limit=3&query=burn+discs" || true)
+    first=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["data"][0]["object"]["key"])' "$found" 2>/dev/null || true)
 done
-grep -q '"score"' <<<"$found" || die "search by meaning finds nothing: $found"
+say "found after $((SECONDS - began)) s"
 say "a drain"
 podman stop --time 40 rejoin-image-dev >/dev/null
 code=$(podman inspect --format '{{.State.ExitCode}}' rejoin-image-dev)
