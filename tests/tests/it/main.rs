@@ -80,6 +80,7 @@ mod packs;
 mod people;
 mod plan_reviews;
 mod plans;
+mod policies;
 mod prewarm;
 mod products;
 mod provider_standin;
