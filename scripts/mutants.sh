@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Mutation tests of what keeps tenants, leases and data: one build in which all mutants are, each behind a switch, and for each the
-# tests that reach it. mutants.sh [PATTERN…], the files whose mutants are tried; all of SCOPE unless named. It takes hours, and goes on
+# tests that reach it. mutants.sh [PATTERN…], the files whose mutants are built and tried (all of SCOPE
+# unless named). It takes hours, and goes on
 # where it was ended; docs/reports/mutants.md is written anew. (Mutants whose tests are new: take them out of target/mutants/results.json, or remove it.)
 # In the environment: MUTANTS_PARALLEL=2, how many are tried at once.
 # shellcheck source-path=SCRIPTDIR
@@ -28,7 +29,7 @@ mkdir -p "$out"
 say "listing mutants"
 "$tools/bin/cargo-mutants" mutants --list --json "${SCOPE[@]/#/--file=}" >"$out/listed.json"
 say "putting each behind a switch"
-"$venv/bin/python" scripts/mutants/instrument.py . "$out/tree" "$out/listed.json" "$out/mutants.json" \
+"$venv/bin/python" scripts/mutants/instrument.py . "$out/tree" "$out/listed.json" "$out/mutants.json" "$@" -- \
     cargo check --locked -p rejoin-shared -p rejoin-sources -p rejoin-api -p rejoin-worker --lib --tests
 say "building all of them at once"
 (

@@ -340,6 +340,26 @@ mod tests {
     }
 
     #[test]
+    fn each_word_of_a_path_and_its_method_count() {
+        let sources = "/api/projects/x/data-sources";
+        for (method, path, needed) in [
+            (Method::POST, "/api/admin/projects", Scope::Admin),
+            (Method::HEAD, "/api/conversations", Scope::Read),
+            (Method::PUT, "/api/conversations", Scope::Write),
+            (Method::HEAD, sources, Scope::Read),
+            (Method::PATCH, &format!("{sources}/y"), Scope::Admin),
+            (Method::POST, &format!("{sources}/y/explain"), Scope::Read),
+            (Method::POST, "/api/projects/x/consoles/y/query", Scope::Write),
+            (Method::POST, "/api/projects/x/consoles/y/explain", Scope::Write),
+            (Method::POST, "/api/projects/x/agents/traverse", Scope::Write),
+            (Method::POST, crate::routes::tickets::PATH, Scope::Read),
+            (Method::DELETE, SESSION_PATH, Scope::Read),
+        ] {
+            assert_eq!(scope_of(&method, path), needed, "{method} {path}");
+        }
+    }
+
+    #[test]
     fn the_path_names_its_project() {
         let id = Uuid::now_v7();
         assert_eq!(project_of_path(&format!("/api/projects/{id}/agent-runs")), Some(id));

@@ -1,14 +1,15 @@
-"""Makes one source tree in which each mutant is behind a switch of its own, so that one build serves them all.
+"""Makes one source tree in which each mutant is behind a switch of its own, so that one build serves them all:
+instrument.py ROOT TREE LISTED OUT [PATTERN…] -- CHECK…, the files whose mutants it makes (all unless named), and what compiles the tree.
 
 Reads the list that `cargo mutants --list --json` gives, and SQL mutants of ours (sql.toml). Writes the tree, and beside it mutants.json:
 each mutant with its number, which REJOIN_MUTANT switches on. Mutants whose switched form does not compile are left out by what
 `cargo check` says of them, until the rest compiles.
 """
 
+import fnmatch
 import hashlib
 import json
 import pathlib
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -59,7 +60,11 @@ class Source:
 
 
 class Unfit(Exception):
-    """A mutant that has no switched form."""
+    """A mutant that has no switched form, or that is no Rust ("not viable")."""
+
+    def __init__(self, reason, state="untried"):
+        super().__init__(reason)
+        self.state = state
 
 
 def up(node, *kinds):
@@ -90,8 +95,8 @@ def edit_of(source, mutant):
     if genre in ("BinaryOperator", "UnaryOperator"):
         # Of an operator the list has the place, of `-` and `!` all that they stand before in some releases.
         node = up(source.node_at(start, end), "binary_expression", "compound_assignment_expr", "unary_expression", "let_chain")
-        if node.type == "let_chain":
-            raise Unfit("a chain of lets")
+        if node.type == "let_chain" and mutant["replacement"] == "||":
+            raise Unfit("a chain of lets has no ||", "not viable")
         return (node.start_byte, node.end_byte, "operator", node)
     if genre == "MatchArm":
         arm = up(source.node_at(start, end), "match_arm")
@@ -332,21 +337,14 @@ def own_mutants():
 
 def main():
     root, tree, listed, out = (pathlib.Path(argument).resolve() for argument in sys.argv[1:5])
-    check = sys.argv[5:]
+    end = sys.argv.index("--")
+    patterns, check = sys.argv[5:end] or ["*"], sys.argv[end + 1 :]
     mutants = json.loads(listed.read_text())
     for number, mutant in enumerate(mutants, 1):
         mutant.update(id=number, state="switched", line=mutant["span"]["start"]["line"])
     own = own_mutants()
     for number, mutant in enumerate(own, len(mutants) + 1):
         mutant.update(id=number, state="switched", genre="Sql", line=0)
-    changed = {mutant["file"] for mutant in mutants + own} | {name for name, _, _ in PATCHES}
-    copied = copy_tree(root, tree, changed)
-    put(tree / "shared/src/mutant.rs", (HERE / "mutant.rs").read_bytes())
-    for name, old, new in PATCHES:
-        text = (root / name).read_text()
-        if old not in text:
-            raise SystemExit(f"{name} has no longer {old!r}: scripts/mutants/instrument.py needs a look")
-        put(tree / name, text.replace(old, new).encode())
     everything = mutants + own
     by_id = {mutant["id"]: mutant for mutant in everything}
     # What did not compile before does not now.
@@ -355,18 +353,28 @@ def main():
         known = before.get(mutant["name"], {})
         if known.get("state") == "not viable" and known.get("replacement") == mutant.get("replacement"):
             mutant.update(state="not viable", reason=known["reason"])
+        elif not any(fnmatch.fnmatch(mutant["file"], pattern) for pattern in patterns):
+            mutant.update(state="untried", reason="not of the files that were named")
+    changed = {mutant["file"] for mutant in everything if mutant["state"] != "untried"} | {name for name, _, _ in PATCHES}
+    copied = copy_tree(root, tree, changed)
+    put(tree / "shared/src/mutant.rs", (HERE / "mutant.rs").read_bytes())
+    for name, old, new in PATCHES:
+        text = (root / name).read_text()
+        if old not in text:
+            raise SystemExit(f"{name} has no longer {old!r}: scripts/mutants/instrument.py needs a look")
+        put(tree / name, text.replace(old, new).encode())
     sources = {}
     edits = {}
     for mutant in everything:
         name = mutant["file"]
-        if name == "migrations":
+        if name == "migrations" or mutant["state"] == "untried":
             continue
         source = sources.setdefault(name, Source(root / name))
         edits.setdefault(name, {})
         try:
             places = sql_edits(source, mutant, tree) if mutant["genre"] == "Sql" else [edit_of(source, mutant)]
-        except Unfit as reason:
-            mutant.update(state="untried", reason=str(reason))
+        except Unfit as unfit:
+            mutant.update(state=unfit.state, reason=str(unfit))
             continue
         for start, end, kind, node in places:
             edits.setdefault(name, {}).setdefault((start, end, kind), (node, []))[1].append(mutant)
@@ -380,9 +388,9 @@ def main():
                 try:
                     if left:
                         ready.append((start, end, kind, node, pieces_of(source, kind, node, left), left))
-                except Unfit as reason:
+                except Unfit as unfit:
                     for m in left:
-                        m.update(state="untried", reason=str(reason))
+                        m.update(state=unfit.state, reason=str(unfit))
             rendered[name] = Rendered(source, ready)
             put(tree / name, rendered[name].data())
         out.write_text(json.dumps(everything, indent=1))

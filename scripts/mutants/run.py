@@ -26,8 +26,9 @@ HERE = pathlib.Path(__file__).parent
 # Mutants that are tried at once, and tests of one that run side by side.
 PARALLEL = int(os.environ.get("MUTANTS_PARALLEL", "2"))
 TEST_THREADS = 3
-# Integration tests that a mutant is tried with: first those that are most about its file, then quick ones.
-CLOSEST, MORE = 12, 28
+# Integration tests that a mutant is tried with: first those that killed others of its function, then those that are most about its file,
+# then quick ones.
+KILLERS, CLOSEST, MORE = 2, 12, 28
 # A mutant is killed by time where its tests take so many times as long as without it, and at least this long [s].
 SLOWER, SHORTEST_S = 8, 90
 # As many bytes as mutant.rs maps.
@@ -113,11 +114,23 @@ def reached_by(binary, filters, log):
         return tests
 
 
+def place_of(mutant):
+    """The function that a mutant is in; of SQL the file, or what tests are named for it."""
+    return (mutant["file"], (mutant.get("function") or {}).get("function_name") if mutant["genre"] != "Sql" else str(mutant.get("tests")))
+
+
+def module_of(mutant):
+    """The part of a crate that a mutant is in, as the names of its unit tests begin."""
+    return pathlib.Path(mutant["file"]).with_suffix("").parts[2] + "::"
+
+
 class Trial:
     def __init__(self, tree, mutants, log):
         self.log, self.mutants = log, mutants
         self.binaries = binaries(tree)
         self.chosen = tomllib.loads((HERE / "tests.toml").read_text())
+        # By place_of: the integration tests that killed a mutant there, the newest first.
+        self.killers = {}
 
     def reach(self, path):
         # Their numbers, which other mutants may have by now.
@@ -137,11 +150,22 @@ class Trial:
                 self.tests[part[0].name] |= tests
         path.write_text(json.dumps({"of": names, "tests": self.tests}))
 
+    def killed(self, mutant, test):
+        killers = self.killers.setdefault(place_of(mutant), [])
+        if test in killers:
+            killers.remove(test)
+        killers.insert(0, test)
+
     def tests_of(self, mutant):
-        """The integration tests that a mutant is tried with, in two lots."""
+        """The integration tests that a mutant is tried with, in lots."""
+        lots = self.candidates(mutant)
+        first = [name for name in self.killers.get(place_of(mutant), []) if any(name in lot for lot in lots)][:KILLERS]
+        return [first, *([name for name in lot if name not in first] for lot in lots)]
+
+    def candidates(self, mutant):
         of_it = self.tests["it"]
         if "tests" in mutant:
-            return [[name for name in of_it if name.startswith(tuple(mutant["tests"]))], []]
+            return [[name for name in of_it if name.startswith(tuple(mutant["tests"]))]]
         own = {other["id"] for other in self.mutants if other["file"] == mutant["file"]}
         reaching = {name: test for name, test in of_it.items() if mutant["id"] in test["reached"]}
 
@@ -158,8 +182,9 @@ class Trial:
         if "sql" in mutant:
             environment["REJOIN_MUTANT_SQL"] = mutant["sql"]
         tried = 0
-        # Unit tests first: they take no time.
-        lots = [(name, [], tests["all"]) for name, tests in self.tests.items() if name != "it" and mutant["id"] in tests["all"]["reached"]]
+        # Unit tests of its module first: they take no time.
+        units = [name for name, tests in self.tests.items() if name != "it" and mutant["id"] in tests["all"]["reached"]]
+        lots = [(name, [], self.tests[name]["all"]) for name in units]
         for names in self.tests_of(mutant):
             if names:
                 seconds = sum(self.tests["it"][name]["seconds"] for name in names)
@@ -168,7 +193,7 @@ class Trial:
             return {"state": "unreached"}
         for name, names, test in lots:
             tried += len(names) or 1
-            arguments = [*names, "--exact"] if names else []
+            arguments = [*names, "--exact"] if names else [module_of(mutant)]
             threads = TEST_THREADS if names else 2
             timeout_s = max(SHORTEST_S, SLOWER * test["seconds"])
 
@@ -177,6 +202,8 @@ class Trial:
 
             told = self.binaries[name].run([*arguments, f"--test-threads={threads}"], environment, heard, timeout_s)
             if told:
+                if name == "it" and told in names:
+                    self.killed(mutant, told)
                 return {"state": "timeout" if told == "timeout" else "killed", "by": f"{name} {told}"}
         return {"state": "survived", "tried": tried}
 

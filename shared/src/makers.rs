@@ -81,6 +81,8 @@ mod tests {
         let told = |standing: Standing| (standing.withdrawn(), standing.reaches_internal_agents());
         assert_eq!(told(Standing::Nobody), (None, true));
         assert_eq!(told(Standing::Left), (Some(Withdrawn::Left), false));
+        assert_eq!(Withdrawn::Left.code(), "maker_left");
+        assert_eq!(Withdrawn::MayNotWrite(Role::Viewer).code(), "maker_may_not_write");
         for role in Role::ALL {
             let refused = Some(Withdrawn::MayNotWrite(role));
             let expected = match role {

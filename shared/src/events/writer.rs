@@ -306,3 +306,23 @@ impl<S: Store> Flusher<S> {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_follows_has_the_numbers_after_the_last_that_was_seen() {
+        let seen = Seen::through(10);
+        assert_eq!(seen.last(), 10);
+        assert!(seen.follows(13, 3), "11 to 13");
+        assert!(seen.follows(15, 3), "somebody else wrote 11 and 12");
+        assert!(!seen.follows(12, 3), "10 was there before");
+        assert_eq!(seen.last(), 10, "nothing is committed yet");
+        assert!(seen.follows(14, 2));
+        seen.committed();
+        assert_eq!(seen.last(), 14);
+        seen.advance(12);
+        assert_eq!(seen.last(), 14, "a log never ends earlier than it was seen to");
+    }
+}

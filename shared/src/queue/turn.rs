@@ -220,4 +220,40 @@ mod tests {
         one.join(other);
         assert_eq!(one.floors().ids, [4, 1]);
     }
+
+    #[test]
+    fn claims_beside_each_other_share_the_latest_moment_that_they_served_at() {
+        let mut one = Turn::with_walks_of(Duration::from_millis(50));
+        let mut other = one.clone();
+        other.served(LANE, (at(200), 4), at(100));
+        one.join(other);
+        one.ran_dry();
+        assert_eq!(one.floors().run_ats, [at(100) - LATE_COMMIT]);
+    }
+
+    #[test]
+    fn where_walks_are_dear_no_more_lanes_are_remembered_than_there_is_room_for() {
+        let with_lanes = |lanes: usize| {
+            let mut turn = Turn::with_walks_of(Duration::from_secs(1));
+            for n in 0..lanes {
+                turn.served((Uuid::from_u128(n as u128), 0), (at(10), 3), at(100));
+            }
+            turn.ran_dry();
+            turn.floors().ids.len()
+        };
+        assert_eq!(with_lanes(MAX_LANES), MAX_LANES);
+        assert_eq!(with_lanes(MAX_LANES + 1), 0);
+    }
+
+    #[test]
+    fn projects_come_round_after_the_one_that_was_served_last() {
+        let project = Uuid::from_u128;
+        let mut turn = Turn::after(project(2));
+        assert_eq!(turn.last_served(), project(2));
+        let mut projects = [1, 2, 3, 4].map(project);
+        projects.sort_by_key(|project| turn.order(*project));
+        assert_eq!(projects, [3, 4, 1, 2].map(project));
+        turn.served((project(3), 0), (at(10), 3), at(100));
+        assert_eq!(turn.last_served(), project(3));
+    }
 }

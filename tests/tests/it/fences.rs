@@ -8,6 +8,7 @@ use rejoin_shared::commands::{self, PostMessage, Posted};
 use rejoin_shared::config::BusKind;
 use rejoin_shared::events::writer::{LeaseLost, RunStream, WriterOptions};
 use rejoin_shared::events::{Event, EventWriter, Kind, log};
+use rejoin_shared::queue::settle::HotError;
 use rejoin_shared::queue::{self, NewJob, Outcome, lease, settle, sweep};
 use rejoin_shared::wakeup;
 use sqlx::PgConnection;
@@ -61,6 +62,19 @@ async fn takeover(db: &TestDatabase, run_id: Uuid) -> Result<u64, String> {
 
 async fn run(db: &mut PgConnection, sql: &'static str) {
     sqlx::query(sql).execute(db).await.expect(sql);
+}
+
+async fn wait_for_a_lock(db: &TestDatabase) {
+    wait_for("somebody to wait for a lock", async || {
+        let waits: bool = sqlx::query_scalar(
+            "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')",
+        )
+        .fetch_one(&db.pool)
+        .await
+        .unwrap();
+        waits.then_some(())
+    })
+    .await;
 }
 
 fn stream(posted: &Posted, attempt: i32) -> Arc<RunStream> {
@@ -237,16 +251,7 @@ async fn a_writer_locks_the_job_against_a_takeover_and_waits_for_the_log() {
         let (writer, run_stream) = (writer.clone(), run_stream.clone());
         async move { writer.flush(&run_stream).await }
     });
-    wait_for("the writer to wait for the log", async || {
-        let waits: bool = sqlx::query_scalar(
-            "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')",
-        )
-        .fetch_one(&db.pool)
-        .await
-        .unwrap();
-        waits.then_some(())
-    })
-    .await;
+    wait_for_a_lock(&db).await;
     assert_eq!(
         takeover(&db, posted.run_id).await,
         Err(LOCK_NOT_AVAILABLE.to_owned()),
@@ -275,6 +280,22 @@ async fn what_appends_to_a_log_waits_for_whoever_does_already() {
     let refused = append(&mut second, "second").await.expect_err("it waits");
     let refused = refused.into_database_error().expect("an error of the database");
     assert_eq!(refused.code().as_deref(), Some(LOCK_NOT_AVAILABLE));
+    second.rollback().await.unwrap();
+
+    // It goes on behind what was written meanwhile, and does not take the same numbers.
+    let waits = tokio::spawn({
+        let (pool, log_id, run_id) = (db.pool.clone(), posted.conversation_id, posted.run_id);
+        let event = token(&posted, "second");
+        async move {
+            let mut second = pool.begin().await.expect("a transaction");
+            log::append(&mut second, log_id, Some(run_id), &[event]).await?;
+            second.commit().await
+        }
+    });
+    wait_for_a_lock(&db).await;
+    first.commit().await.unwrap();
+    waits.await.expect("no panic").expect("it is appended");
+    assert_eq!(tokens(&db, &posted).await, ["first", "second"]);
 }
 
 #[tokio::test]
@@ -369,4 +390,61 @@ async fn settling_says_whether_there_is_work_now_that_there_was_not() {
     assert!(makes_work(&jobs[0], Outcome::Complete).await, "the next one is let go");
     let next = claim(&db, 10).await.remove(0);
     assert!(makes_work(&next, Outcome::HandOver).await, "it is available again");
+}
+
+#[tokio::test]
+async fn a_statement_is_tried_again_where_the_connection_failed_and_not_where_the_statement_did() {
+    let db = support::database().await;
+    let client = db.db.hot.get().await.unwrap();
+    let told = async |sql| {
+        let error = client.query_one(sql, &[]).await.expect_err(sql);
+        HotError::from(error).is_transient()
+    };
+    assert!(!told("select 1 / 0").await, "it fails each time");
+    assert!(told("select pg_terminate_backend(pg_backend_pid())").await);
+    assert!(told("select 1").await, "the connection is closed");
+    db.db.hot.close();
+    let none = db.db.hot.get().await.expect_err("the pool is closed");
+    assert!(HotError::from(none).is_transient());
+}
+
+#[tokio::test]
+async fn a_key_whose_head_is_there_lets_no_other_job_go() {
+    let db = support::database().await;
+    for kind in ["head", "next"] {
+        let keyed = NewJob {
+            concurrency_key: Some("k".into()),
+            ..job(kind)
+        };
+        add(&db, keyed).await;
+    }
+    let let_go = async || -> Vec<i64> {
+        sqlx::query_scalar("select queue.release(array['k'])")
+            .fetch_all(&db.pool)
+            .await
+            .expect("it is asked")
+    };
+    assert_eq!(let_go().await, [0_i64; 0], "the head waits");
+    let head = claim(&db, 2).await;
+    assert_eq!(kinds(&head), ["head"]);
+    assert_eq!(let_go().await, [0_i64; 0], "the head runs");
+    assert!(claim(&db, 1).await.is_empty());
+    assert!(end(&db, &head[0], Outcome::HandOver).await);
+    assert_eq!(let_go().await, [0_i64; 0], "the head waits once more");
+    assert_eq!(kinds(&claim(&db, 2).await), ["head"]);
+}
+
+#[tokio::test]
+async fn of_a_lane_with_something_due_what_is_not_due_yet_waits() {
+    let db = support::database().await;
+    add(&db, job("now")).await;
+    let tomorrow = "insert into queue.jobs (kind, project_id, run_at) select 'tomorrow', project_id, now() + interval '1 day' from queue.jobs";
+    sqlx::query(tomorrow).execute(&db.pool).await.unwrap();
+    assert_eq!(kinds(&claim(&db, 5).await), ["now"]);
+    assert!(claim(&db, 5).await.is_empty());
+    sqlx::query("update queue.jobs set run_at = now() where kind = 'tomorrow'")
+        .execute(&db.pool)
+        .await
+        .unwrap();
+    assert_eq!(kinds(&claim(&db, 5).await), ["tomorrow"]);
 }

@@ -369,17 +369,21 @@ async fn the_database_lets_the_api_make_and_revoke_keys_of_the_project_that_it_n
         drop(tx);
         done
     };
-    let insert = |of: Uuid, by: Uuid| {
+    let (somebody, _) = app.db.another_user().await;
+    let insert_of = |user: Uuid, by: Uuid, project: Uuid| {
         format!(
             "insert into kb.api_keys (id, user_id, project_id, name, prefix, hash, made_by)
-             values (gen_random_uuid(), '{by}', '{of}', 'x', '', '\\x00', '{by}')"
+             values (gen_random_uuid(), '{user}', '{project}', 'x', '', '\\x00', '{by}')"
         )
     };
+    let insert = |project: Uuid, user: Uuid| insert_of(user, user, project);
     let revoke = |id: Uuid| format!("update kb.api_keys set revoked_at = now() where id = '{id}'");
     assert_eq!(run(here, insert(project, user)).await.unwrap(), 1);
     for (asking, sql) in [
         (here, insert(other, user)),
-        (here, insert(project, Uuid::now_v7())),
+        (here, insert(project, somebody)),
+        (here, insert_of(somebody, user, project)),
+        (here, insert_of(user, somebody, project)),
         (Asking::Gate, insert(project, user)),
         // Nothing else of a key changes, and what is revoked does not come back.
         (
@@ -395,7 +399,9 @@ async fn the_database_lets_the_api_make_and_revoke_keys_of_the_project_that_it_n
             format!("update kb.api_keys set last_used_at = null where id = '{mine}'"),
         ),
     ] {
-        assert!(run(asking, sql.clone()).await.is_err(), "{sql}");
+        let error = run(asking, sql.clone()).await.expect_err(&sql);
+        let error = error.into_database_error().expect("an error of the database");
+        assert_eq!(error.code().as_deref(), Some("42501"), "{sql}: {error}");
     }
     assert_eq!(run(here, revoke(mine)).await.unwrap(), 1);
     assert_eq!(run(here, revoke(theirs)).await.unwrap(), 0);

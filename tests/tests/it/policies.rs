@@ -386,7 +386,12 @@ async fn nobody_gives_a_row_to_another_project_another_user_or_what_is_another_u
     };
     for (table, rule) in TABLES {
         for (column, value) in filled.gifts(rule, caller).await {
-            let statement = format!("update {table} set {column} = {value}");
+            // Rows of nobody's are nobody's to change.
+            let own = match rule {
+                OwnerOrNobody(owner) => format!("{owner} = '{}'", caller.user_id),
+                Project | By(_) | ConversationOrMaker | As(_) => "true".to_owned(),
+            };
+            let statement = format!("update {table} set {column} = {value} where {own}");
             let mut tx = walls::begin(&filled.pool, Asking::For(caller))
                 .await
                 .expect("a transaction");

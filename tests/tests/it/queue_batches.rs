@@ -100,6 +100,25 @@ async fn a_lane_that_ran_dry_takes_no_turn() {
 }
 
 #[tokio::test]
+async fn a_claim_that_got_all_that_it_asked_for_goes_on_behind_it_and_one_that_did_not_begins_anew() {
+    let db = support::database().await;
+    for kind in ["a", "b", "c"] {
+        add(&db, job(kind)).await;
+    }
+    let mut turn = Turn::default();
+    for (limit, expected, goes_on) in [(1, 1, true), (1, 1, true), (2, 1, false), (2, 0, false)] {
+        let claimed = queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, limit, &mut turn)
+            .await
+            .unwrap();
+        assert_eq!(
+            (claimed.len(), turn.look_again_at().is_some()),
+            (expected, goes_on),
+            "{limit} were asked for"
+        );
+    }
+}
+
+#[tokio::test]
 async fn many_projects_with_nothing_due_do_not_hide_one_that_has() {
     let db = support::database().await;
     sqlx::query("insert into queue.jobs (kind, project_id, run_at) select 'later', gen_random_uuid(), now() + interval '1 hour' from generate_series(1, 200)")

@@ -2,16 +2,21 @@
 //! may is looked at then. Whoever has left the project, or may only read by now, has nothing done any more, and is told why.
 
 use rejoin_shared::commands::{self, CloseQuestion, Closing};
+use rejoin_shared::db::{Db, Role as Process};
+use rejoin_shared::makers::{self, Standing};
 use rejoin_shared::projects::{self, Role};
+use rejoin_shared::walls::{self, Asking};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::Client;
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::support::wait_for;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::run_makers::{member, trigger};
+use crate::support;
 
 const LEFT: &str = "is no longer a member of the project";
 const READS: &str = "may no longer write in the project";
@@ -273,4 +278,35 @@ async fn a_task_of_somebody_who_left_or_may_only_read_fails_with_the_reason_and_
         .await
         .unwrap();
     assert_eq!((runs, written(&app).await), (3, 0), "one each, and none again");
+}
+
+#[tokio::test]
+async fn a_makers_role_is_the_one_in_that_project_and_the_api_is_told_of_its_callers_alone() {
+    let db = support::database().await;
+    let mut connection = db.pool.acquire().await.unwrap();
+    let other = projects::create(&mut connection, "other").await.unwrap();
+    let third = projects::create(&mut connection, "third").await.unwrap();
+    projects::add_member(&mut connection, other, db.user_id, Role::Viewer)
+        .await
+        .unwrap();
+    let told = async |connection: &mut PgConnection| {
+        let mut told = Vec::new();
+        for project in [db.project_id, other, third] {
+            told.push(
+                makers::standing(&mut *connection, project, Some(db.user_id))
+                    .await
+                    .unwrap(),
+            );
+        }
+        told
+    };
+    let (owner, viewer) = (Standing::Member(Role::Owner), Standing::Member(Role::Viewer));
+    assert_eq!(told(&mut connection).await, [owner, viewer, Standing::Left]);
+    let app = Db::connect_lazy(&db.args(), "rejoin-test-app", Process::App)
+        .unwrap()
+        .sql;
+    let mut tx = walls::begin(&app, Asking::For(db.owner())).await.unwrap();
+    assert_eq!(told(&mut tx).await, [owner, Standing::Left, Standing::Left]);
+    let nobody = makers::standing(&mut *tx, db.project_id, None).await.unwrap();
+    assert_eq!(nobody, Standing::Nobody);
 }

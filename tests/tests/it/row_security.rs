@@ -8,7 +8,7 @@ use std::time::Duration;
 use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres, binaries};
 use rejoin_shared::config::DatabaseArgs;
 use rejoin_shared::db::{Db, Role};
-use rejoin_shared::row_security;
+use rejoin_shared::row_security::{self, Lacking};
 use rejoin_tests::app::binary;
 use sqlx::{AssertSqlSafe, PgPool};
 
@@ -279,5 +279,39 @@ async fn i14_after_a_restore_on_a_server_without_the_roles_no_process_works_and_
         run(&database.pool, undo).await;
         all_refuse(&database.url, &[name]).await;
     }
+    postgres.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn roles_that_row_level_security_does_not_bind_and_policies_that_are_gone_are_named() {
+    let (postgres, database) = support::own_server_database().await;
+    let mut connection = database.pool.acquire().await.unwrap();
+    for (change, back) in [("superuser", "nosuperuser"), ("bypassrls", "nobypassrls")] {
+        run(&database.pool, &format!("alter role rejoin_worker {change}")).await;
+        let found = row_security::lacking(&mut connection).await.unwrap();
+        assert_eq!(found, Some(Lacking::Mighty(vec!["rejoin_worker".into()])), "{change}");
+        run(&database.pool, &format!("alter role rejoin_worker {back}")).await;
+        assert_eq!(row_security::lacking(&mut connection).await.unwrap(), None);
+    }
+    run(
+        &database.pool,
+        "drop policy app on kb.consoles; alter table kb.calendars disable row level security; revoke insert on kb.files from rejoin_app;
+         drop policy worker on kb.tasks",
+    )
+    .await;
+    let found = row_security::lacking(&mut connection)
+        .await
+        .unwrap()
+        .expect("they are gone");
+    let Lacking::Rules { count, named } = &found else {
+        panic!("{found:?}");
+    };
+    assert_eq!((*count, named.len()), (4, 3), "{found:?}");
+    let all = row_security::EXPECTED;
+    assert!(named.iter().all(|line| all.lines().any(|one| one == line)), "{found:?}");
+    assert!(found.advice().contains("restore it once more"), "{}", found.advice());
+    let mighty = Lacking::Mighty(Vec::new());
+    assert!(mighty.advice().contains("nobypassrls"), "{}", mighty.advice());
+    drop(connection);
     postgres.stop().await.unwrap();
 }

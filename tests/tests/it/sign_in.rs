@@ -1,11 +1,16 @@
 //! Browsers that sign in: codes that work once, and links that would put somebody into another account. (What sessions may do:
 //! `identity`.)
 
+use rejoin_shared::projects;
+use rejoin_shared::walls::{self, Asking};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, answer};
 use reqwest::header::{COOKIE, SET_COOKIE};
 use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support;
 
 async fn quiet() -> TestApp {
     TestApp::with(AppOptions {
@@ -213,4 +218,27 @@ async fn a_viewer_signs_in_by_code_and_a_code_adds_no_rights() {
         (status, &problem["code"]),
         (StatusCode::FORBIDDEN, &json!("scope_missing"))
     );
+}
+
+#[tokio::test]
+async fn the_database_lets_the_api_make_codes_for_its_caller_alone() {
+    let db = support::database().await;
+    let mut connection = db.pool.acquire().await.unwrap();
+    let other = projects::create(&mut connection, "other").await.unwrap();
+    drop(connection);
+    let (somebody, _) = db.another_user().await;
+    let (project, user) = (db.project_id, db.user_id);
+    let insert = async |project: Uuid, user: Uuid| {
+        let mut tx = walls::begin(&db.pool, Asking::GateFor(db.owner())).await.unwrap();
+        let insert = "insert into kb.sign_in_codes (hash, key_id, project_id, user_id, expires_at)
+                      select sha256('code'), k.id, $1, $2, now() + interval '1 minute' from kb.api_keys k limit 1";
+        let done = sqlx::query(insert).bind(project).bind(user).execute(&mut *tx).await;
+        done.map(|done| done.rows_affected()).map_err(|error| {
+            let error = error.into_database_error().expect("an error of the database");
+            error.code().expect("a code").into_owned()
+        })
+    };
+    assert_eq!(insert(project, user).await, Ok(1));
+    assert_eq!(insert(other, user).await, Err("42501".to_owned()));
+    assert_eq!(insert(project, somebody).await, Err("42501".to_owned()));
 }
