@@ -9,6 +9,7 @@ use rejoin_outside::calendar::google::GoogleArgs;
 use rejoin_shared::config::DatabaseArgs;
 use rejoin_shared::files::FilesArgs;
 use rejoin_shared::mcp::commands::CommandsArgs;
+use rejoin_shared::models::answering::Environment;
 use rejoin_shared::secrets::SecretKeyArgs;
 use rejoin_sources::SourceArgs;
 
@@ -45,6 +46,10 @@ pub struct ApiConfig {
 
     #[command(flatten)]
     pub files: FilesArgs,
+
+    /// What this process's environment says of models: which one will answer a message with files
+    #[arg(skip = Environment::from_env())]
+    pub models: Environment,
 
     /// Address to listen on; port 0 takes a free one
     #[arg(long, env = "REJOIN_LISTEN", default_value = "127.0.0.1:7420")]
@@ -194,6 +199,7 @@ impl ApiConfig {
             sources: SourceArgs::default(),
             google: GoogleArgs::default(),
             files: FilesArgs::default(),
+            models: Environment::default(),
             public_url: None,
             trusted_proxies: vec![Proxy::Loopback],
             mcp_hosts: Vec::new(),

@@ -10,6 +10,7 @@ use rejoin_shared::auth::AuthError;
 use rejoin_shared::commands::PostError;
 use rejoin_shared::db;
 use rejoin_shared::files::AttachError;
+use rejoin_shared::models::reads;
 use rejoin_shared::projects::{Exhausted, MemberError};
 use rejoin_shared::queue::settle::HotError;
 use serde::Serialize;
@@ -245,6 +246,10 @@ impl From<PostError> for Problem {
                 AttachError::TooLarge { .. } => Self::bad_request("attachments_too_large", error.to_string()),
                 AttachError::Database(error) => error.into(),
             },
+            PostError::Unreadable(unreadable) => {
+                let models = json!(unreadable.others);
+                Self::bad_request(reads::CODE, unreadable.to_string()).with("models", models)
+            }
             PostError::Exhausted(Exhausted { what, limit, wait_s }) => Self::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "quota_exhausted",

@@ -34,6 +34,7 @@ pub async fn post(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)>
             attached_context: None,
             files: Vec::new(),
             max_files_bytes: 0,
+            models: Default::default(),
             consoles: Vec::new(),
             idempotency: None,
             on_busy: OnBusy::Enqueue,

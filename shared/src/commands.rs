@@ -115,6 +115,7 @@ impl CommandError for PostError {
             | PostError::Busy { .. }
             | PostError::KeyReused
             | PostError::Files(_)
+            | PostError::Unreadable(_)
             | PostError::Exhausted(_) => None,
         }
     }

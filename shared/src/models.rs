@@ -1,15 +1,19 @@
 //! The catalogue of models: what they cost, take and can do, and which are gone. `data/models.json`, written by `make models`, is part of
 //! the binary and read once.
 //!
+//! - `answering` which model will answer, as far as an environment tells
 //! - `names`  how models are named
 //! - `price`  what their tokens cost
+//! - `reads`  which files they read
 //! - `search` which of them somebody wants to see
 //!
 //! Budgets, the defaults, `GET /api/models`, `rejoin models` and `rejoin doctor` read it; the worker sends a request in the form that the
 //! model takes. Invariant: what the catalogue does not say is unknown, never "no".
 
+pub mod answering;
 pub mod names;
 pub mod price;
+pub mod reads;
 pub mod search;
 
 use std::collections::HashMap;

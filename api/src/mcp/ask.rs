@@ -9,6 +9,7 @@ use rejoin_shared::agents;
 use rejoin_shared::commands::{self, CancelRun, OnBusy, PostMessage, Posted};
 use rejoin_shared::config::poll_interval;
 use rejoin_shared::events::log;
+use rejoin_shared::models::answering::Environment;
 use rejoin_shared::tools::arguments::{self, Kind, Parameter};
 use rejoin_shared::tools::{Schema, ToolSpec};
 use rejoin_shared::wakeup;
@@ -161,6 +162,7 @@ async fn post(asked: &Asked, session: Option<String>, given: &Value, request: &R
         attached_context: None,
         files: Vec::new(),
         max_files_bytes: 0,
+        models: Environment::default(),
         consoles: Vec::new(),
         output_schema: None,
         exhausted: state.quotas.exhausted(&state.db.sql, caller).await?,

@@ -241,6 +241,7 @@ fn command(
         idempotency,
         files,
         max_files_bytes: state.config.files.max_message_files_bytes,
+        models: state.config.models.clone(),
         consoles: attached_consoles(request.consoles.as_ref())?,
         attached_context: attached_context(&request, &items),
         exhausted: None,

@@ -108,6 +108,8 @@ impl Command for CloseQuestion<'_> {
 pub(super) struct Reply {
     /// The run of the turn that goes on.
     pub run_id: Uuid,
+    /// The run that asked.
+    pub asking: Uuid,
     pub message_id: Uuid,
     /// The number of its `message` event.
     pub seq: i64,
@@ -161,6 +163,7 @@ pub(super) async fn reply(
     }
     Ok(Some(Reply {
         run_id: turn.id,
+        asking: *asking,
         message_id,
         seq,
         wake,

@@ -7,18 +7,25 @@ use uuid::Uuid;
 
 use super::steer_run::With;
 use super::{CancelRun, Command, Idempotency, answer_question, wire_time};
+use crate::agents::AgentDefinition;
 use crate::consoles::attached::{self, Attached};
 use crate::conversations::{self, Owner};
 use crate::events::kinds::{Event, Kind, MessageBody};
 use crate::events::log;
 use crate::files::{self, AttachError, FileRef};
 use crate::messages::{self, NewMessage, Role};
+use crate::models::answering::Environment;
+use crate::models::reads::{Reads, Unreadable};
 use crate::projects::Exhausted;
 use crate::queue::{self, NewJob};
 use crate::reception::{self, Received, Reception};
+use crate::runs::Run;
 use crate::sabotage::{self, Break};
 use crate::wakeup::Wake;
 use crate::{agents, ids, runs};
+
+/// The `flow_type` that asks a language model.
+const SINGLE: &str = "single";
 
 /// What happens to a message while a run of its conversation is active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -47,6 +54,8 @@ pub struct PostMessage {
     pub files: Vec<Uuid>,
     /// What these may have together, in bytes.
     pub max_files_bytes: u64,
+    /// What is known here of the model that will answer: files that it does not read are refused.
+    pub models: Environment,
     /// Consoles that the user has open; the first one becomes the conversation's, where it has none.
     pub consoles: Vec<Attached>,
     pub idempotency: Option<Idempotency>,
@@ -87,6 +96,8 @@ pub enum PostError {
     Exhausted(Exhausted),
     #[error(transparent)]
     Files(AttachError),
+    #[error(transparent)]
+    Unreadable(Box<Unreadable>),
     #[error("storing the message failed")]
     Database(#[from] sqlx::Error),
 }
@@ -177,6 +188,13 @@ impl Command for PostMessage {
             }
         };
 
+        if !attachments.is_empty() {
+            let definition = match definition_id {
+                Some(id) => agents::get(db, self.owner.project_id, id).await?,
+                None => None,
+            };
+            self.readable(&attachments, &answering(&self.models, definition.as_ref()))?;
+        }
         if !self.consoles.is_empty() {
             attached::attach(db, self.owner, conversation_id, &self.consoles).await?;
         }
@@ -272,6 +290,20 @@ impl PostMessage {
             .map_or(Ok(()), |exhausted| Err(PostError::Exhausted(exhausted)))
     }
 
+    /// Refuses files that none of these models reads; no model: nobody knows which one will answer, and the run will tell.
+    fn readable(&self, attachments: &[FileRef], models: &[String]) -> Result<(), PostError> {
+        let mut refused = None;
+        for model in models {
+            let reads = Reads::of(model);
+            match attachments.iter().try_for_each(|file| reads.check(file)) {
+                Ok(()) => return Ok(()),
+                // The last one is the likeliest.
+                Err(unreadable) => refused = Some(unreadable),
+            }
+        }
+        refused.map_or(Ok(()), |unreadable| Err(PostError::Unreadable(Box::new(unreadable))))
+    }
+
     /// Answers what runs of the conversation wait for. None: the message answers nothing.
     async fn reply(
         &self,
@@ -287,6 +319,9 @@ impl PostMessage {
         let Some(reply) = replied else {
             return Ok(None);
         };
+        if !attachments.is_empty() {
+            self.readable(attachments, &asked_by(db, &self.models, reply.asking).await?)?;
+        }
         if !self.consoles.is_empty() {
             attached::attach(db, self.owner, conversation_id, &self.consoles).await?;
         }
@@ -306,4 +341,32 @@ impl PostMessage {
             wake: reply.wake,
         }))
     }
+}
+
+/// The models that may answer a conversation's message.
+fn answering(models: &Environment, definition: Option<&AgentDefinition>) -> Vec<String> {
+    match definition {
+        // A flow asks no model.
+        Some(definition) if definition.flow_type != SINGLE => vec![format!("flow:{}", definition.flow_type)],
+        Some(definition) => models.answering(definition.model.as_ref()),
+        None => models.answering(None),
+    }
+}
+
+/// The model that a run which waits for an answer asks; none where it may have changed models.
+async fn asked_by(db: &mut PgConnection, models: &Environment, run_id: Uuid) -> Result<Vec<String>, sqlx::Error> {
+    let run = sqlx::query_as!(Run, "select * from kb.agent_runs where id = $1", run_id)
+        .fetch_one(&mut *db)
+        .await?;
+    let Some(model) = run.model.filter(|model| models.is_known(model)) else {
+        return Ok(Vec::new());
+    };
+    let definition = match run.agent_definition_id {
+        Some(id) => agents::get(db, run.project_id, id).await?,
+        None => None,
+    };
+    let may_change = definition
+        .and_then(|definition| definition.model)
+        .is_some_and(|model| !model.fallback_models.is_empty());
+    Ok(if may_change { Vec::new() } else { vec![model] })
 }

@@ -16,6 +16,32 @@ pub fn provider_of(bare: &str) -> Option<&'static str> {
     }
 }
 
+/// The words that name a provider.
+const PROVIDERS: [&str; 10] = [
+    "openai",
+    "openai-responses",
+    "azure",
+    "openrouter",
+    "bedrock",
+    "anthropic",
+    "gemini",
+    "vertex",
+    "ollama",
+    "demo",
+];
+
+/// `provider:model`, as workers ask it. None: it is no name of a provider's model.
+pub fn with_provider(name: &str) -> Option<String> {
+    let name = name.trim();
+    if let Some((provider, model)) = split(name) {
+        let provider = provider.to_ascii_lowercase();
+        if PROVIDERS.contains(&provider.as_str()) {
+            return (!model.is_empty()).then(|| format!("{provider}:{model}"));
+        }
+    }
+    provider_of(name).map(|provider| format!("{provider}:{name}"))
+}
+
 /// A name with its provider before it. Some providers have two words for one list of models: the catalogue knows the first.
 pub fn full(name: &str) -> Option<Cow<'_, str>> {
     let name = name.trim();

@@ -31,6 +31,7 @@ async fn post(db: &TestDatabase) -> Posted {
         attached_context: None,
         files: Vec::new(),
         max_files_bytes: 0,
+        models: Default::default(),
         consoles: Vec::new(),
         idempotency: None,
         on_busy: commands::OnBusy::Enqueue,

@@ -160,6 +160,7 @@ async fn a_flush_that_meets_a_lock_is_tried_again_until_it_works_and_writes_each
         attached_context: None,
         files: Vec::new(),
         max_files_bytes: 0,
+        models: Default::default(),
         consoles: Vec::new(),
         idempotency: None,
         on_busy: commands::OnBusy::Enqueue,

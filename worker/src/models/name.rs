@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
+use rejoin_shared::models::answering::OPENAI_HOST;
 use rejoin_shared::models::{CHAT_MODELS, DEFAULT_MODEL, names};
 
 use super::ModelError;
@@ -17,8 +18,6 @@ pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause of the demo model between two words.
 pub const DEFAULT_DEMO_WORD_PAUSE: Duration = Duration::from_millis(25);
-/// OpenAI's own servers, in an address.
-const OPENAI_HOST: &str = "api.openai.com";
 
 /// Who serves a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

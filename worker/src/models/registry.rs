@@ -186,3 +186,77 @@ fn key_missing(name: &ModelName, variable: &str) -> ModelError {
         retry_after: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use rejoin_shared::models::answering::Environment;
+
+    use super::*;
+
+    /// What an API with the same environment expects is what a worker asks.
+    #[test]
+    fn the_api_expects_the_model_that_a_worker_asks() {
+        let variables = [
+            ("OPENAI_API_KEY", "k"),
+            ("OPENAI_BASE_URL", "http://127.0.0.1:1/v1"),
+            ("ANTHROPIC_API_KEY", "k"),
+            ("GEMINI_API_KEY", "k"),
+            ("OLLAMA_HOST", "127.0.0.1"),
+            ("REJOIN_MODEL", "anthropic:claude-haiku-5-5"),
+            ("REJOIN_CHAT_MODEL", "gpt-6-sol"),
+            ("REJOIN_DEMO_FALLBACK", "1"),
+        ];
+        let names = [
+            "default",
+            "gemini-2.0-flash",
+            " Anthropic : claude-haiku-5-5",
+            "openai-responses:gpt-5-codex",
+            "gpt-4",
+            "ollama:llama3.2:3b",
+            "demo:graph",
+            "mystery",
+            "openai:",
+        ];
+        // One client for all.
+        let genai = GenaiModels::new(&ModelSettings::default()).expect("a client");
+        let mut expected_some = 0;
+        for set in 0..1_usize << variables.len() {
+            let vars: HashMap<String, String> = (variables.iter().enumerate())
+                .filter(|(at, _)| set & (1 << at) != 0)
+                .map(|(_, (name, value))| ((*name).to_owned(), (*value).to_owned()))
+                .collect();
+            let environment = Environment::from_lookup(|name| vars.get(name).cloned());
+            let models = Models {
+                settings: Arc::new(ModelSettings::from_map(&vars)),
+                genai: genai.clone(),
+                warned: Arc::default(),
+            };
+            let choices = names.iter().flat_map(|name| {
+                [false, true].map(|or_default| {
+                    Some(ModelChoice {
+                        or_default,
+                        ..ModelChoice::named(*name)
+                    })
+                })
+            });
+            for choice in choices.chain([None]) {
+                let expected = environment.answering(choice.as_ref());
+                let Ok(asked) = models.of_definition(choice.as_ref()) else {
+                    continue;
+                };
+                expected_some += usize::from(!expected.is_empty());
+                assert!(
+                    expected.is_empty() || expected.contains(&asked.name),
+                    "{vars:?} {choice:?}: {expected:?} without {}",
+                    asked.name
+                );
+                if vars.contains_key("REJOIN_DEMO_FALLBACK") {
+                    assert!(expected.len() <= 1, "{vars:?} {choice:?}: {expected:?}");
+                }
+            }
+        }
+        assert!(expected_some > 1_000, "{expected_some}");
+    }
+}

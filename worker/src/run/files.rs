@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rejoin_shared::files::types::{self, Class};
 use rejoin_shared::files::{self, FileRef};
-use rejoin_shared::models::{self, Ability, Model};
+use rejoin_shared::models::reads::{self, Reads};
 use rejoin_shared::tool_calls::ToolCallRow;
 use serde_json::Value;
 use sqlx::PgPool;
@@ -24,90 +24,11 @@ use crate::models::{Attached, Base64, Message, ModelError};
 const TEXT_MAX_CHARS: usize = 200_000;
 /// Files that all runs of this process have loaded at a time, at most; the next one waits [KiB].
 const LOADED_MAX_KIB: u32 = 256 * 1024;
-/// Models that an error names.
-const NAMED: usize = 3;
-/// Providers whose models are named first.
-const NAMED_FIRST: [&str; 3] = ["gemini", "anthropic", "openai"];
 
 static LOADED: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(LOADED_MAX_KIB as usize)));
 
 /// Memory that loaded files take, until this is dropped.
 pub(super) type Held = Option<OwnedSemaphorePermit>;
-
-/// What a model reads.
-struct Reads<'a> {
-    /// `provider:model`.
-    model: &'a str,
-    provider: &'a str,
-    known: Option<&'static Model>,
-}
-
-impl<'a> Reads<'a> {
-    fn of(model: &'a str) -> Self {
-        Self {
-            model,
-            provider: model.split_once(':').map_or("", |(provider, _)| provider),
-            known: models::catalogue().find(model),
-        }
-    }
-
-    /// Whether it reads a file as it is. What nobody knows is sent: its provider says.
-    fn takes(&self, class: Class, media_type: &str) -> bool {
-        let (by_protocol, ability) = match class {
-            Class::Text => return true,
-            Class::Image => (!matches!(self.provider, "demo" | "flow"), Ability::Images),
-            Class::Pdf => (!matches!(self.provider, "demo" | "flow" | "ollama"), Ability::Pdf),
-            Class::Audio => {
-                let by_protocol = match self.provider {
-                    "demo" | "flow" | "ollama" | "anthropic" | "bedrock" | "openai-responses" => false,
-                    "openai" | "azure" | "openrouter" => matches!(media_type, "audio/wav" | "audio/mpeg"),
-                    _ => true,
-                };
-                (by_protocol, Ability::Audio)
-            }
-        };
-        by_protocol && self.known.and_then(|model| model.can(ability)) != Some(false)
-    }
-}
-
-/// What a file is, in words.
-fn kind(class: Option<Class>) -> &'static str {
-    match class {
-        Some(Class::Image) => "images",
-        Some(Class::Pdf) => "PDF files",
-        Some(Class::Audio) => "audio of this type",
-        Some(Class::Text) | None => "such files",
-    }
-}
-
-/// Models of today that read such files.
-fn models_for(class: Class, media_type: &str) -> Vec<&'static str> {
-    let ability = match class {
-        Class::Image => Ability::Images,
-        Class::Pdf => Ability::Pdf,
-        Class::Audio => Ability::Audio,
-        Class::Text => return Vec::new(),
-    };
-    let today = models::today();
-    let catalogue = models::catalogue();
-    let usual = NAMED_FIRST
-        .into_iter()
-        .filter_map(|provider| catalogue.find(catalogue.chat_model(provider)?));
-    let mut named: Vec<&str> = Vec::new();
-    for model in usual.chain(catalogue.all()) {
-        let reads = model.can(ability) == Some(true)
-            && Reads::of(&model.name).takes(class, media_type)
-            && !model.is_retired(today)
-            && !model.retires_soon(today);
-        if reads && !named.contains(&model.name.as_str()) {
-            named.push(&model.name);
-        }
-        if named.len() == NAMED {
-            break;
-        }
-    }
-    named
-}
 
 fn refused(code: &'static str, message: String) -> AnswerError {
     AnswerError::Model(ModelError {
@@ -189,27 +110,9 @@ impl Execution {
         let mut bytes: u64 = 0;
         for Attached { file, .. } in attachments {
             bytes = bytes.saturating_add(file.size_bytes.unsigned_abs());
-            let class = types::class_of(&file.media_type);
-            if class.is_some_and(|class| reads.takes(class, &file.media_type)) {
-                continue;
+            if let Err(unreadable) = reads.check(file) {
+                return Err(refused(reads::CODE, unreadable.to_string()));
             }
-            let others = class
-                .map(|class| models_for(class, &file.media_type))
-                .unwrap_or_default();
-            let advice = match others.is_empty() {
-                true => "Send it as text.".to_owned(),
-                false => format!("Choose a model that does, such as {}.", others.join(", ")),
-            };
-            return Err(refused(
-                "model_cannot_read_file",
-                format!(
-                    "The model {} does not read {} (`{}`, {}). {advice}",
-                    reads.model,
-                    kind(class),
-                    file.name,
-                    file.media_type
-                ),
-            ));
         }
         let most = self.request.services.config.model_files_bytes;
         if bytes > most {
@@ -325,41 +228,6 @@ fn as_text(name: &str, content: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_known_of_a_model_decides_and_what_is_not_is_tried() {
-        let takes = |model: &str, class: Class, media_type: &str| Reads::of(model).takes(class, media_type);
-        assert!(takes("openai:scripted", Class::Image, "image/png"));
-        assert!(takes("openai:scripted", Class::Pdf, "application/pdf"));
-        assert!(takes("openai:scripted", Class::Audio, "audio/mpeg"));
-        assert!(!takes("openai:scripted", Class::Audio, "audio/flac"));
-        assert!(!takes("anthropic:whatever", Class::Audio, "audio/mpeg"));
-        assert!(!takes("ollama:llava", Class::Pdf, "application/pdf"));
-        assert!(!takes("demo:graph", Class::Image, "image/png"));
-        assert!(takes("demo:graph", Class::Text, "text/plain"));
-        let blind = models::catalogue()
-            .all()
-            .iter()
-            .find(|model| model.can(Ability::Images) == Some(false));
-        let blind = blind.expect("some model reads no images");
-        assert!(!takes(&blind.name, Class::Image, "image/png"), "{}", blind.name);
-    }
-
-    #[test]
-    fn models_that_read_a_file_are_named() {
-        for (class, media_type) in [
-            (Class::Image, "image/png"),
-            (Class::Pdf, "application/pdf"),
-            (Class::Audio, "audio/mpeg"),
-        ] {
-            let named = models_for(class, media_type);
-            assert!(!named.is_empty(), "{class:?}");
-            assert!(
-                named.iter().all(|model| Reads::of(model).takes(class, media_type)),
-                "{named:?}"
-            );
-        }
-    }
 
     #[test]
     fn a_text_stands_in_a_fence_and_is_cut() {
