@@ -4,9 +4,11 @@
 //! is not good says the next step.
 //!
 //! - `definitions` models that agent definitions name
+//! - `vertex` where tokens of Vertex AI come from
 //! - `fleet` what API and worker processes need of the database, and of each other
 mod definitions;
 mod fleet;
+mod vertex;
 
 use std::time::Duration;
 
@@ -104,9 +106,9 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         findings.push(api(&url, !args.only.is_empty()).await);
     }
     if asked(Check::Models) {
-        findings.push(models(|name| {
-            std::env::var(name).ok().filter(|value| !value.is_empty())
-        }));
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        findings.push(models(variable));
+        findings.extend(vertex::finding(variable));
         let of_dev = Current::here().and_then(|current| current.database_url);
         findings.extend(definitions::of_database(global.database_url().or(of_dev.as_deref())).await);
     }
@@ -328,6 +330,7 @@ fn models(variable: impl Fn(&str) -> Option<String>) -> Finding {
         ("openai", "OPENAI_API_KEY"),
         ("anthropic", "ANTHROPIC_API_KEY"),
         ("gemini", "GEMINI_API_KEY"),
+        ("vertex", "VERTEX_PROJECT_ID"),
         ("ollama", "OLLAMA_HOST"),
     ]
     .into_iter()

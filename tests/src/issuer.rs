@@ -7,7 +7,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{self, KeySize};
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, RSA_PKCS1_SHA256};
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_SHA256,
+    UnparsedPublicKey,
+};
 use aws_lc_rs::{encoding::AsDer, hmac};
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -191,6 +194,38 @@ impl SigningKey {
             jwk.to_string().into_bytes(),
         ]);
         forms
+    }
+
+    /// Its private half, as files of credentials have it.
+    pub fn private_pem(&self) -> String {
+        let Kind::Rsa(pair) = &self.kind else {
+            panic!("only keys of RSA are asked for");
+        };
+        let der = AsDer::<aws_lc_rs::encoding::Pkcs8V1Der>::as_der(pair).expect("DER");
+        let text = STANDARD.encode(der.as_ref());
+        let lines: Vec<&str> = text
+            .as_bytes()
+            .chunks(64)
+            .map(|line| std::str::from_utf8(line).expect("ASCII"))
+            .collect();
+        format!(
+            "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n",
+            lines.join("\n")
+        )
+    }
+
+    /// Header and claims of a token that was signed with this key. None: it was not.
+    pub fn opened(&self, token: &str) -> Option<(Value, Value)> {
+        let Kind::Rsa(pair) = &self.kind else {
+            panic!("only keys of RSA are asked for");
+        };
+        let (message, signature) = token.rsplit_once('.')?;
+        let public = UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, pair.public_key().as_ref());
+        let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
+        public.verify(message.as_bytes(), &signature).ok()?;
+        let (header, claims) = message.split_once('.')?;
+        let part = |text: &str| serde_json::from_slice(&URL_SAFE_NO_PAD.decode(text).ok()?).ok();
+        Some((part(header)?, part(claims)?))
     }
 
     /// The token that an issuer would make.

@@ -41,7 +41,7 @@ impl Environment {
                 .filter(|value| !value.is_empty())
         };
         let is_set = |name: &str| var(name).is_some();
-        let vertex_key = is_set("VERTEX_API_KEY");
+        let vertex_key = is_set("VERTEX_API_KEY") || is_set("GOOGLE_APPLICATION_CREDENTIALS");
         let vertex_place = is_set("VERTEX_BASE_URL") || is_set("VERTEX_PROJECT_ID") || is_set("GOOGLE_CLOUD_PROJECT");
         let providers = [
             ("openai", is_set("OPENAI_API_KEY") || is_set("OPENAI_BASE_URL")),

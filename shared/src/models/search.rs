@@ -9,7 +9,7 @@ const KEYS: [(&str, &[&str]); 8] = [
     ("openai", &["OPENAI_API_KEY", "OPENAI_BASE_URL"]),
     ("anthropic", &["ANTHROPIC_API_KEY"]),
     ("gemini", &["GEMINI_API_KEY"]),
-    ("vertex", &["VERTEX_API_KEY"]),
+    ("vertex", &["VERTEX_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS"]),
     ("azure", &["AZURE_OPENAI_API_KEY"]),
     ("openrouter", &["OPENROUTER_API_KEY"]),
     ("bedrock", &["AWS_BEARER_TOKEN_BEDROCK"]),

@@ -127,6 +127,7 @@ mod tool_mapping;
 mod tools;
 mod trees;
 mod triage;
+mod vertex_credentials;
 mod visibility;
 mod walls;
 mod web_search;

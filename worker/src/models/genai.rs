@@ -8,10 +8,12 @@
 //! - `parameters` what models refuse, learned from their refusals
 //! - `answer`     the provider's stream as our chunks
 //! - `errors`     genai's errors in our words
+//! - `google_tokens` access tokens of Vertex AI
 
 mod answer;
 mod endpoint;
 mod errors;
+mod google_tokens;
 mod parameters;
 mod parts;
 mod request;
@@ -30,9 +32,10 @@ use rejoin_shared::models::{Model, catalogue};
 use self::answer::Answer;
 use self::endpoint::Address;
 use self::errors::ErrorContext;
+use self::google_tokens::GoogleTokens;
 use self::parameters::{Parameter, Refusals};
 use self::request::Target;
-use super::name::{ModelName, ModelSettings};
+use super::name::{ModelName, ModelSettings, ProviderKind};
 use super::{ModelError, ModelRequest, ModelStream, Provider};
 
 /// The shared HTTP client; cheap to clone.
@@ -40,6 +43,7 @@ use super::{ModelError, ModelRequest, ModelStream, Provider};
 pub struct GenaiModels {
     client: Client,
     refusals: Refusals,
+    google_tokens: GoogleTokens,
 }
 
 impl GenaiModels {
@@ -52,6 +56,7 @@ impl GenaiModels {
         Ok(Self {
             client,
             refusals: Refusals::default(),
+            google_tokens: GoogleTokens::default(),
         })
     }
 
@@ -63,6 +68,8 @@ impl GenaiModels {
         Ok(GenaiProvider {
             client: self.client.clone(),
             refusals: self.refusals.clone(),
+            tokens: (name.provider == ProviderKind::Vertex && address.key.is_none())
+                .then(|| self.google_tokens.clone()),
             known,
             adapter: address.adapter,
             is_own_server: address.is_own_server,
@@ -88,6 +95,8 @@ impl GenaiModels {
 pub struct GenaiProvider {
     client: Client,
     refusals: Refusals,
+    /// Where the key of each call comes from, if the settings have none.
+    tokens: Option<GoogleTokens>,
     known: Option<&'static Model>,
     adapter: AdapterKind,
     is_own_server: bool,
@@ -134,26 +143,36 @@ impl GenaiProvider {
             caches: self.caches,
             refused: self.refusals.of(&self.context.full_name),
         };
-        let sent = to.request(request);
+        let mut sent = to.request(request);
+        let (mut target, mut context) = (self.target.clone(), self.context.clone());
+        if let Some(tokens) = &self.tokens {
+            let access = tokens.access().await?;
+            target.auth = AuthData::from_single(access.token.expose());
+            if let Some(project) = access.quota_project {
+                sent.options = sent
+                    .options
+                    .with_extra_headers([(google_tokens::QUOTA_PROJECT, project)]);
+            }
+            context = Arc::new(context.with_key(access.token));
+        }
         let mut upstream: ChatStream = self
             .client
-            .exec_chat_stream(self.target.clone(), sent.chat, Some(&sent.options))
+            .exec_chat_stream(target, sent.chat, Some(&sent.options))
             .await
-            .map_err(|error| self.context.classify(&error))?
+            .map_err(|error| context.classify(&error))?
             .stream;
         // Sends nothing before it is polled: the refusal, if there is one, is its first item.
         let first: ChatStreamEvent = match tokio::time::timeout(self.idle_timeout, upstream.next()).await {
             Ok(Some(Ok(event))) => event,
             Ok(Some(Err(error))) => {
-                return match self.context.refused_parameter(&error, sent.parameters) {
+                return match context.refused_parameter(&error, sent.parameters) {
                     Some(parameter) => Ok(Opened::Refused(parameter)),
-                    None => Err(self.context.classify(&error)),
+                    None => Err(context.classify(&error)),
                 };
             }
-            Ok(None) => return Err(self.context.cut()),
-            Err(_) => return Err(self.context.silent(self.idle_timeout)),
+            Ok(None) => return Err(context.cut()),
+            Err(_) => return Err(context.silent(self.idle_timeout)),
         };
-        let context = self.context.clone();
         let mut answer = Answer::new(
             upstream,
             self.adapter,

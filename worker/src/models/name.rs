@@ -198,8 +198,11 @@ pub struct ModelSettings {
     pub anthropic: ProviderSettings,
     /// `GEMINI_API_KEY`, `GEMINI_BASE_URL` (with its `/v1beta`).
     pub gemini: ProviderSettings,
-    /// `VERTEX_API_KEY` (an OAuth access token), `VERTEX_BASE_URL` (through to `…/locations/{location}`).
+    /// `VERTEX_API_KEY` (an OAuth access token), `VERTEX_BASE_URL` (through to `…/locations/{location}`). Without a key, tokens are those of
+    /// Google's Application Default Credentials.
     pub vertex: ProviderSettings,
+    /// `GOOGLE_APPLICATION_CREDENTIALS` is set.
+    pub google_credentials: bool,
     /// `VERTEX_PROJECT_ID`, else `GOOGLE_CLOUD_PROJECT`.
     pub vertex_project: Option<String>,
     /// `VERTEX_LOCATION`, else `GOOGLE_CLOUD_LOCATION`, else `global`.
@@ -272,6 +275,7 @@ impl ModelSettings {
             anthropic: provider("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
             gemini: provider("GEMINI_API_KEY", "GEMINI_BASE_URL"),
             vertex: provider("VERTEX_API_KEY", "VERTEX_BASE_URL"),
+            google_credentials: var("GOOGLE_APPLICATION_CREDENTIALS").is_some(),
             vertex_project: var("VERTEX_PROJECT_ID").or_else(|| var("GOOGLE_CLOUD_PROJECT")),
             vertex_location: var("VERTEX_LOCATION")
                 .or_else(|| var("GOOGLE_CLOUD_LOCATION"))
@@ -330,11 +334,11 @@ impl ModelSettings {
             ProviderKind::Bedrock => self.bedrock.key.is_none().then_some("AWS_BEARER_TOKEN_BEDROCK"),
             ProviderKind::Anthropic => self.anthropic.key.is_none().then_some("ANTHROPIC_API_KEY"),
             ProviderKind::Gemini => self.gemini.key.is_none().then_some("GEMINI_API_KEY"),
-            ProviderKind::Vertex if self.vertex.key.is_none() => Some("VERTEX_API_KEY"),
-            ProviderKind::Vertex if self.vertex.base_url.is_none() && self.vertex_project.is_none() => {
-                Some("VERTEX_PROJECT_ID")
-            }
-            ProviderKind::Vertex | ProviderKind::Ollama | ProviderKind::Demo => None,
+            // Without a key, Google's credentials are looked for when it is called.
+            ProviderKind::Vertex if self.vertex.base_url.is_some() || self.vertex_project.is_some() => None,
+            ProviderKind::Vertex if self.vertex.key.is_some() || self.google_credentials => Some("VERTEX_PROJECT_ID"),
+            ProviderKind::Vertex => Some("VERTEX_API_KEY"),
+            ProviderKind::Ollama | ProviderKind::Demo => None,
         }
     }
 }

@@ -167,6 +167,9 @@ impl Models {
 fn key_missing(name: &ModelName, variable: &str) -> ModelError {
     let alternative = match name.provider {
         ProviderKind::OpenAi | ProviderKind::OpenAiResponses => " (or OPENAI_BASE_URL for a server that needs no key)",
+        ProviderKind::Vertex if variable == "VERTEX_API_KEY" => {
+            " (or VERTEX_PROJECT_ID, where there are credentials of Google Cloud)"
+        }
         ProviderKind::Azure
         | ProviderKind::OpenRouter
         | ProviderKind::Bedrock

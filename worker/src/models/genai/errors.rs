@@ -43,6 +43,17 @@ pub(super) struct ErrorContext {
 }
 
 impl ErrorContext {
+    /// The same for a call with this key.
+    pub(super) fn with_key(&self, key: Secret) -> Self {
+        Self {
+            name: self.name.clone(),
+            full_name: self.full_name.clone(),
+            known: self.known,
+            host: self.host.clone(),
+            key: Some(key),
+        }
+    }
+
     pub(super) fn classify(&self, error: &GenaiError) -> ModelError {
         if let Some(status) = error.status() {
             return self.status(status, error.headers(), body(error));
@@ -293,7 +304,9 @@ fn key_variable(provider: ProviderKind) -> &'static str {
         ProviderKind::Bedrock => "AWS_BEARER_TOKEN_BEDROCK",
         ProviderKind::Anthropic => "ANTHROPIC_API_KEY",
         ProviderKind::Gemini => "GEMINI_API_KEY",
-        ProviderKind::Vertex => "VERTEX_API_KEY (an access token, which expires)",
+        ProviderKind::Vertex => {
+            "VERTEX_API_KEY (an access token, which expires), or what the credentials of Google Cloud may use"
+        }
         ProviderKind::Ollama => "OLLAMA_HOST",
         ProviderKind::Demo => "nothing: the demo model needs no key",
     }

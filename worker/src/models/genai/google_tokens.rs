@@ -1,0 +1,171 @@
+//! Access tokens of Google Cloud, for Vertex AI without a key: by Application Default Credentials, which google-cloud-auth finds, signs with
+//! and refreshes.
+//!
+//! One set of credentials a process. Invariant: credentials that failed for good are not kept; the next call reads them anew, so that what an
+//! operator has repaired works without a restart.
+
+use std::error::Error as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::header::AUTHORIZATION;
+use axum::http::{Extensions, HeaderMap};
+use google_cloud_auth::build_errors::Error as BuildError;
+use google_cloud_auth::credentials::{AccessTokenCredentials, Builder, CacheableResource, CredentialsProvider as _};
+use google_cloud_auth::errors::CredentialsError;
+use tokio::sync::Mutex;
+
+use super::super::ModelError;
+use super::super::name::Secret;
+
+/// What tokens are for.
+const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
+/// Names a file of credentials.
+const FILE_VARIABLE: &str = "GOOGLE_APPLICATION_CREDENTIALS";
+/// Where gcloud keeps a user's, below the home directory.
+const GCLOUD_FILE: &str = ".config/gcloud/application_default_credentials.json";
+/// The project that is billed for a user's requests.
+pub(super) const QUOTA_PROJECT: &str = "x-goog-user-project";
+/// Time for a token.
+const LIMIT: Duration = Duration::from_secs(30);
+/// Longest cause that a message quotes, in characters.
+const CAUSE_MAX_CHARS: usize = 300;
+/// Causes of causes that are looked at.
+const CAUSES_MAX: usize = 4;
+const ADVICE: &str = "Set GOOGLE_APPLICATION_CREDENTIALS in the environment of the workers to a file of credentials that may use Vertex AI, or \
+                      VERTEX_API_KEY to an access token";
+
+/// The credentials of this process, as far as they have been used.
+#[derive(Clone, Default)]
+pub(super) struct GoogleTokens {
+    held: Arc<Mutex<Option<AccessTokenCredentials>>>,
+}
+
+/// What a request of Vertex AI carries.
+pub(super) struct Access {
+    pub(super) token: Secret,
+    /// Sent as `x-goog-user-project`.
+    pub(super) quota_project: Option<String>,
+}
+
+impl GoogleTokens {
+    /// A token that is good for some minutes at least.
+    pub(super) async fn access(&self) -> Result<Access, ModelError> {
+        let credentials = self.credentials().await?;
+        let headers = match tokio::time::timeout(LIMIT, credentials.headers(Extensions::new())).await {
+            Ok(Ok(CacheableResource::New { data, .. })) => data,
+            // Only those who send the tag of what they have are told that.
+            Ok(Ok(CacheableResource::NotModified)) => HeaderMap::new(),
+            Ok(Err(error)) => {
+                if !error.is_transient() {
+                    *self.held.lock().await = None;
+                }
+                return Err(failed(&error));
+            }
+            Err(_) => return Err(unavailable("the server of tokens gave no answer in time")),
+        };
+        let text = |value: Option<&axum::http::HeaderValue>| Some(value?.to_str().ok()?.to_owned());
+        let token = text(headers.get(AUTHORIZATION));
+        let token = token.as_deref().and_then(|token| token.strip_prefix("Bearer "));
+        Ok(Access {
+            token: Secret::new(token.ok_or_else(|| unavailable("there is no token in what it gave"))?),
+            quota_project: text(headers.get(QUOTA_PROJECT)),
+        })
+    }
+
+    async fn credentials(&self) -> Result<AccessTokenCredentials, ModelError> {
+        let mut held = self.held.lock().await;
+        if let Some(credentials) = held.as_ref() {
+            return Ok(credentials.clone());
+        }
+        let built = Builder::default()
+            .with_scopes([SCOPE])
+            .build_access_token_credentials()
+            .map_err(|error| unusable(&error))?;
+        Ok(held.insert(built).clone())
+    }
+}
+
+/// Where the credentials come from. None: neither is there, and only a machine of Google's could give some.
+fn source() -> Option<String> {
+    if let Some(file) = std::env::var_os(FILE_VARIABLE).filter(|file| !file.is_empty()) {
+        return Some(format!(
+            "the file of {FILE_VARIABLE}, {}",
+            PathBuf::from(file).display()
+        ));
+    }
+    let file = PathBuf::from(std::env::var_os("HOME")?).join(GCLOUD_FILE);
+    file.exists().then(|| format!("the file {}", file.display()))
+}
+
+/// The credentials can't be read. What is in the file is not told: it is a secret.
+fn unusable(error: &BuildError) -> ModelError {
+    let source = source().unwrap_or_else(|| "the credentials".to_owned());
+    match error.is_loading() {
+        true => model_error(
+            "model_key_missing",
+            format!("Vertex AI can't be called: {source}, can't be read. {ADVICE}"),
+            false,
+        ),
+        false => model_error(
+            "model_key_rejected",
+            format!("Vertex AI can't be called: {source}, holds no credentials of a kind that is known. {ADVICE}"),
+            false,
+        ),
+    }
+}
+
+/// No token was to be had.
+fn failed(error: &CredentialsError) -> ModelError {
+    let why = causes(error);
+    match (source(), error.is_transient()) {
+        (None, _) => model_error(
+            "model_key_missing",
+            format!("Vertex AI can't be called: there are no credentials of Google Cloud here ({why}). {ADVICE}"),
+            false,
+        ),
+        (Some(_), true) => unavailable(&why),
+        (Some(source), false) => model_error(
+            "model_key_rejected",
+            format!("Google gives no token of Vertex AI for {source}: {why}. {ADVICE}"),
+            false,
+        ),
+    }
+}
+
+fn unavailable(why: &str) -> ModelError {
+    model_error(
+        "model_unavailable",
+        format!("Google gives no token of Vertex AI now: {why}"),
+        true,
+    )
+}
+
+fn model_error(code: &'static str, message: String, retryable: bool) -> ModelError {
+    ModelError {
+        code,
+        message,
+        retryable,
+        retry_after: None,
+    }
+}
+
+/// An error with its causes, on one line.
+fn causes(error: &CredentialsError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    for _ in 0..CAUSES_MAX {
+        let Some(inner) = cause else { break };
+        let words = inner.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        cause = inner.source();
+    }
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match text.char_indices().nth(CAUSE_MAX_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
