@@ -1,4 +1,5 @@
-"""Writes the report of what run.py found, as Markdown: report.py MUTANTS RESULTS REVISION. Reasons of survivors: reasons.toml."""
+"""Writes the report of what run.py found, as Markdown: report.py MUTANTS RESULTS REVISION. Reasons of survivors: reasons.toml, and what is
+known of files whose results are no longer there: earlier.json."""
 
 import collections
 import json
@@ -23,25 +24,35 @@ def text_of(mutant):
     return mutant["name"].split(": ", 1)[-1]
 
 
+earlier = json.loads((pathlib.Path(__file__).parent / "earlier.json").read_text())
+tried = {mutant["file"] for mutant in mutants if mutant["name"] in results}
 counts = collections.defaultdict(collections.Counter)
 for mutant in mutants:
-    counts[mutant["file"]][state_of(mutant)] += 1
+    if mutant["file"] in tried or mutant["file"] not in earlier:
+        counts[mutant["file"]][state_of(mutant)] += 1
+    else:
+        counts[mutant["file"]] = collections.Counter(earlier[mutant["file"]]["counts"])
 total = sum(counts.values(), collections.Counter())
 
-print(known["words"].format(date=time.strftime("%Y-%m-%d", time.gmtime()), revision=sys.argv[3], mutants=len(mutants), **{
+print(known["words"].format(date=time.strftime("%Y-%m-%d", time.gmtime()), revision=sys.argv[3], mutants=sum(total.values()), **{
     state.replace(" ", "_"): total[state] for state in STATES
 }).strip())
-print("\n## Counts\n\n| file | mutants | " + " | ".join(STATES) + " |\n|" + " --- |" * (len(STATES) + 2))
+print("\n## Counts\n\n| file | tried at | mutants | " + " | ".join(STATES) + " |\n|" + " --- |" * (len(STATES) + 3))
 for file in [*sorted(counts), None]:
     of_file = counts[file] if file else total
     name = f"`{file}`" if file else "**all**"
-    print(f"| {name} | {sum(of_file.values())} | " + " | ".join(str(of_file[state]) for state in STATES) + " |")
+    revision = sys.argv[3] if file in tried else earlier[file]["revision"] if file in earlier else "" if file is None else "never"
+    print(f"| {name} | {revision} | {sum(of_file.values())} | " + " | ".join(str(of_file[state]) for state in STATES) + " |")
 print("\n## Survivors\n\n| where | mutant | why it stays |\n| --- | --- | --- |")
-for mutant in mutants:
-    if state_of(mutant) in ("survived", "unreached"):
-        reason = known["reasons"].get(mutant["file"], {}).get(text_of(mutant), "")
-        if not reason and state_of(mutant) == "unreached":
-            reason = "No test of those that it was tried with runs this."
-        place = f"`{mutant['file']}:{mutant['line']}`" if mutant["line"] else f"`{mutant['file']}`"
-        text = text_of(mutant).replace("|", "\\|")
-        print(f"| {place} | {text} | {reason or 'Not looked at yet.'} |")
+rows = [
+    (mutant["file"], f"{mutant['file']}:{mutant['line']}" if mutant["line"] else mutant["file"], text_of(mutant), state_of(mutant))
+    for mutant in mutants
+    if mutant["file"] in tried and state_of(mutant) in ("survived", "unreached")
+]
+rows += [(file, place, text, "") for file in sorted(earlier) if file not in tried for place, text in earlier[file]["survivors"]]
+for file, place, text, state in rows:
+    reason = known["reasons"].get(file, {}).get(text, "")
+    if not reason and state == "unreached":
+        reason = "No test of those that it was tried with runs this."
+    text = text.replace("|", "\\|")
+    print(f"| `{place}` | {text} | {reason or 'Not looked at yet.'} |")

@@ -105,8 +105,9 @@ async fn a_claim_that_got_all_that_it_asked_for_goes_on_behind_it_and_one_that_d
     for kind in ["a", "b", "c"] {
         add(&db, job(kind)).await;
     }
-    let mut turn = Turn::default();
     for (limit, expected, goes_on) in [(1, 1, true), (1, 1, true), (2, 1, false), (2, 0, false)] {
+        // One walk makes none of them dear, however long it takes.
+        let mut turn = Turn::default();
         let claimed = queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, limit, &mut turn)
             .await
             .unwrap();
