@@ -37,8 +37,8 @@ fuzz: ## The parsers, with any bytes. make fuzz SECONDS=60 TARGET=sse
 image: ## The container image, rejoin:latest, by docker, podman or buildah
 	@scripts/image.sh
 
-test-image: ## Build the image and try it: size, user, the first question, a drain. As root on Debian
-	@scripts/test-image.sh
+test-image: ## Build the image and try it: size, user, the first question, a drain. As root on Debian. ARGS=--no-build: the last one
+	@scripts/test-image.sh $(ARGS)
 
 test-compose: ## Bring the fleet of docker-compose.yml up with that image, kill a worker at a question, stop it, start it again
 	@scripts/test-compose.sh

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Builds the container image and tries it: its size, its user, the README's first question, a drain. Needs root on Debian, and installs
-# podman. Where the base images can't be pulled, stand-ins are made: Debian's by debootstrap, Rust's of that and this machine's toolchain;
-# what is tried is then this Dockerfile over the same Debian and the same compiler, not those publishers' images.
+# test-image.sh [--no-build]
+# Builds the container image and tries it: its size, its user, the README's first question, a drain. With --no-build it tries the one that
+# the last run built. Needs root on Debian, and installs podman. Where the base images can't be pulled, stand-ins are made: Debian's by
+# debootstrap, Rust's of that and this machine's toolchain; what is tried is then this Dockerfile over the same Debian and the same
+# compiler, not those publishers' images.
 #
 # Some kernels do not let containers change limits or cgroups: `runc` with limits below the machine's own works where podman's default
 # does not.
@@ -59,14 +61,17 @@ make_base() {
     buildah rm "$container" >/dev/null
 }
 
-base=$(base_of)
-buildah inspect --type image "$base" >/dev/null 2>&1 ||
-    timeout 60 buildah pull --quiet "$base" >/dev/null 2>&1 ||
-    make_base "$base"
-
-say "building the image"
-# With chroot isolation nothing of the kernel's is needed; the cache of a build stays in buildah's own folder.
-buildah build --isolation chroot --layers --pull-never --format docker --tag "$IMAGE" .
+build() {
+    local base
+    base=$(base_of)
+    buildah inspect --type image "$base" >/dev/null 2>&1 ||
+        timeout 60 buildah pull --quiet "$base" >/dev/null 2>&1 ||
+        make_base "$base"
+    say "building the image"
+    # With chroot isolation nothing of the kernel's is needed; the cache of a build stays in buildah's own folder.
+    buildah build --isolation chroot --layers --pull-never --format docker --tag "$IMAGE" .
+}
+[ "${1:-}" = --no-build ] || build
 
 bytes=$(podman image inspect --format '{{.Size}}' "$IMAGE")
 megabytes=$((bytes / 1000000))
