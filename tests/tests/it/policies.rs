@@ -123,6 +123,7 @@ impl Row {
 #[derive(Clone)]
 enum Value {
     Id(Uuid),
+    Text(String),
     Null,
     /// That of this column in the row of another table that has this key.
     Of(&'static str, &'static str, String),
@@ -132,11 +133,22 @@ impl Value {
     fn sql(&self) -> String {
         match self {
             Value::Id(id) => format!("'{id}'"),
+            Value::Text(text) => format!("'{text}'"),
             Value::Null => "null".to_owned(),
             Value::Of(table, column, key) => {
                 format!("(select {column} from {table} where {} = '{key}')", key_of(table))
             }
         }
+    }
+
+    /// The same for those who don't see the other row.
+    async fn looked_up(self, db: &mut PgConnection) -> Self {
+        if !matches!(self, Value::Of(..)) {
+            return self;
+        }
+        let select = format!("select {}::text", self.sql());
+        let found = sqlx::query_scalar(AssertSqlSafe(select)).fetch_one(db).await;
+        Value::Text(found.expect("the row is there"))
     }
 }
 
@@ -172,8 +184,8 @@ async fn without_constraints(db: &PgPool) -> PgConnection {
     connection
 }
 
-/// Inserts a row with these values, and any in the columns that must have one.
-async fn insert(db: &mut PgConnection, table: &'static str, values: &[(&'static str, Value)]) -> String {
+/// A statement that inserts a row with these values, and any in the columns that must have one.
+async fn insertion(db: &mut PgConnection, table: &'static str, values: &[(&'static str, Value)]) -> String {
     let needed: Vec<(String, String)> = sqlx::query_as(
         "select attname::text, format_type(atttypid, atttypmod) from pg_attribute
          where attrelid = $1::text::regclass and attnum > 0 and attnotnull and not atthasdef and attidentity = '' and not attisdropped",
@@ -203,12 +215,16 @@ async fn insert(db: &mut PgConnection, table: &'static str, values: &[(&'static 
         columns.push((column, value.to_owned()));
     }
     let (names, values): (Vec<&str>, Vec<String>) = columns.into_iter().unzip();
-    let statement = format!(
-        "insert into {table} ({}) values ({}) returning {}",
+    format!(
+        "insert into {table} ({}) values ({})",
         names.join(", "),
-        values.join(", "),
-        key_of(table)
-    );
+        values.join(", ")
+    )
+}
+
+/// Inserts a row, and returns its key.
+async fn insert(db: &mut PgConnection, table: &'static str, values: &[(&'static str, Value)]) -> String {
+    let statement = format!("{} returning {}", insertion(db, table, values).await, key_of(table));
     sqlx::query_scalar(AssertSqlSafe(statement.clone()))
         .fetch_one(db)
         .await
@@ -282,6 +298,14 @@ async fn seen(pool: &PgPool, caller: Owner, table: &str) -> Vec<String> {
         .unwrap_or_else(|error| panic!("{table}: {error}"))
 }
 
+/// Asserts that row-level security, or the role's grants, refuse a statement of the caller's.
+async fn refused(pool: &PgPool, caller: Owner, statement: &str) {
+    let mut tx = walls::begin(pool, Asking::For(caller)).await.expect("a transaction");
+    let done = sqlx::query(AssertSqlSafe(statement.to_owned())).execute(&mut *tx).await;
+    let error = done.expect_err(statement).into_database_error().expect("an answer");
+    assert_eq!(error.code().as_deref(), Some("42501"), "{statement}: {error}");
+}
+
 /// A database with rows for everybody in each table.
 struct Filled {
     connection: PgConnection,
@@ -343,12 +367,8 @@ impl Filled {
             let theirs = rows_of(&self.rows, table)
                 .find(|row| !row.is_for(caller))
                 .expect("somebody else's");
-            let select = format!("select {}::text", theirs.value(key).sql());
-            let value: String = sqlx::query_scalar(AssertSqlSafe(select))
-                .fetch_one(&mut self.connection)
-                .await
-                .expect("its key");
-            gifts.push((*column, format!("'{value}'")));
+            let value = theirs.value(key).looked_up(&mut self.connection).await;
+            gifts.push((*column, value.sql()));
         }
         gifts
     }
@@ -378,7 +398,7 @@ async fn each_table_shows_each_caller_the_rows_of_their_project_that_are_theirs(
 }
 
 #[tokio::test]
-async fn nobody_gives_a_row_to_another_project_another_user_or_what_is_another_users() {
+async fn nobody_gives_a_row_to_another_project_or_user_or_makes_one_for_them() {
     let mut filled = Filled::new().await;
     let caller = Owner {
         project_id: filled.projects[0],
@@ -386,18 +406,18 @@ async fn nobody_gives_a_row_to_another_project_another_user_or_what_is_another_u
     };
     for (table, rule) in TABLES {
         for (column, value) in filled.gifts(rule, caller).await {
-            // Rows of nobody's are nobody's to change.
-            let own = match rule {
-                OwnerOrNobody(owner) => format!("{owner} = '{}'", caller.user_id),
-                Project | By(_) | ConversationOrMaker | As(_) => "true".to_owned(),
-            };
-            let statement = format!("update {table} set {column} = {value} where {own}");
-            let mut tx = walls::begin(&filled.pool, Asking::For(caller))
-                .await
-                .expect("a transaction");
-            let given = sqlx::query(AssertSqlSafe(statement.clone())).execute(&mut *tx).await;
-            let error = given.expect_err(&statement).into_database_error().expect("an answer");
-            assert_eq!(error.code().as_deref(), Some("42501"), "{statement}: {error}");
+            refused(&filled.pool, caller, &format!("update {table} set {column} = {value}")).await;
+        }
+        for (values, audiences) in wanted(rule, filled.projects, filled.users, &filled.rows) {
+            if audiences.iter().all(|audience| audience.has(caller)) {
+                continue;
+            }
+            let mut theirs = Vec::new();
+            for (column, value) in values {
+                theirs.push((column, value.looked_up(&mut filled.connection).await));
+            }
+            let statement = insertion(&mut filled.connection, table, &theirs).await;
+            refused(&filled.pool, caller, &statement).await;
         }
     }
 }
