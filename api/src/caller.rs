@@ -360,6 +360,43 @@ mod tests {
     }
 
     #[test]
+    fn callers_are_in_their_own_project_alone_and_only_owners_own_it() {
+        let [project, other] = [(); 2].map(|()| Uuid::now_v7());
+        for role in Role::ALL {
+            let caller = Caller::from(auth::Caller {
+                credential: Credential::Key(Uuid::now_v7()),
+                shown_in: Kind::Key,
+                user_id: Uuid::now_v7(),
+                project_id: project,
+                role,
+                scopes: Vec::new(),
+                quota: rejoin_shared::projects::Quota::default(),
+            });
+            assert!(caller.in_project(project).is_ok());
+            assert!(caller.in_project(other).is_err());
+            assert_eq!(caller.owns(project).is_ok(), role == Role::Owner, "{role:?}");
+            assert!(caller.owns(other).is_err());
+        }
+    }
+
+    #[test]
+    fn a_key_is_shown_as_a_bearer_and_not_otherwise() {
+        let told = |value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(AUTHORIZATION, axum::http::HeaderValue::from_static(value));
+            shown(&Method::GET, &headers)
+                .ok()
+                .map(|(kind, key)| (kind, key.to_owned()))
+        };
+        let key = Some((Kind::Key, "abc".to_owned()));
+        assert_eq!(told("Bearer abc"), key);
+        assert_eq!(told("bearer  abc "), key);
+        for other in ["Basic abc", "Bearer  ", "Bearer", "abc"] {
+            assert_eq!(told(other), None, "{other}");
+        }
+    }
+
+    #[test]
     fn the_path_names_its_project() {
         let id = Uuid::now_v7();
         assert_eq!(project_of_path(&format!("/api/projects/{id}/agent-runs")), Some(id));

@@ -204,7 +204,13 @@ async fn a_projects_list_has_its_keys_and_its_members_keys_and_no_session_that_i
     let (of_second, _) = key(&db, Some(second)).await;
     let (of_all, _) = key(&db, None).await;
     let (revoked, _) = key(&db, Some(db.project_id)).await;
-    auth::revoke_key(&db.pool, revoked).await.expect("it is there");
+    assert!(auth::revoke_key(&db.pool, revoked).await.expect("an answer"));
+    assert!(
+        auth::revoke_key(&db.pool, revoked).await.expect("an answer"),
+        "once more"
+    );
+    let nobodys = auth::revoke_key(&db.pool, Uuid::now_v7()).await.expect("an answer");
+    assert!(!nobodys, "there is none");
     let (session, _) = key(&db, Some(db.project_id)).await;
     let (over, _) = key(&db, Some(db.project_id)).await;
     for (id, until) in [

@@ -238,6 +238,39 @@ async fn a_writer_whose_job_another_attempt_runs_writes_nothing() {
 }
 
 #[tokio::test]
+async fn of_runs_that_a_writer_writes_for_at_once_only_those_whose_lease_is_lost_are_left_out() {
+    let db = support::database().await;
+    let (first, second) = (post(&db).await, post(&db).await);
+    let claimed = claim(&db, 2).await;
+    assert_eq!(claimed.len(), 2);
+    // Late enough for both to be in one batch, in either order.
+    let options = WriterOptions {
+        flush_interval: Duration::from_secs(60),
+        ..WriterOptions::default()
+    };
+    for lost in [&first, &second] {
+        let writer = EventWriter::start(db.db.clone(), wakeup::start(BusKind::Poll, &db.db), options);
+        let streams = [&first, &second].map(|posted| {
+            let attempt = if posted.run_id == lost.run_id { 7 } else { 1 };
+            (posted, stream(posted, attempt))
+        });
+        for (posted, stream) in &streams {
+            writer.append(stream, &token(posted, "written")).await.unwrap();
+        }
+        for (posted, stream) in &streams {
+            let expected = if posted.run_id == lost.run_id {
+                Err(LeaseLost)
+            } else {
+                Ok(())
+            };
+            assert_eq!(writer.flush(stream).await, expected);
+        }
+    }
+    assert_eq!(tokens(&db, &first).await, ["written"]);
+    assert_eq!(tokens(&db, &second).await, ["written"]);
+}
+
+#[tokio::test]
 async fn a_writer_locks_the_job_against_a_takeover_and_waits_for_the_log() {
     let db = support::database().await;
     let posted = post(&db).await;

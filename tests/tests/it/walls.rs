@@ -1,6 +1,8 @@
 //! The walls in the database (invariant I14, once more): what a forgotten condition, or an API that has not said for whom it asks,
 //! would see. Statements here are wrong on purpose: none of them names a project or an owner.
 
+use std::time::Duration;
+
 use rejoin_api::ApiConfig;
 use rejoin_shared::conversations::Owner;
 use rejoin_shared::db::{Db, Role};
@@ -297,6 +299,37 @@ async fn a_transaction_that_is_given_up_while_it_begins_is_over_for_the_next_one
     assert!(pool.begin_with("begin; select 1 / 0").await.is_err());
     let seen = sqlx::raw_sql(look).fetch_one(&pool).await.unwrap();
     assert_eq!((seen.get(0), seen.get(1)), (true, "rejoin_app"));
+}
+
+#[tokio::test]
+async fn a_statement_that_is_given_up_keeps_nobody_waiting_for_its_connection() {
+    let db = rejoin_tests::support::database().await;
+    let mut args = db.args();
+    args.db_hot_connections = 1;
+    let pool = Db::connect_lazy(&args, "rejoin-test-app", Role::App).unwrap().hot;
+    let mut in_the_way = db.pool.begin().await.unwrap();
+    let lock = "select pg_advisory_xact_lock(1)";
+    sqlx::query(lock).execute(&mut *in_the_way).await.unwrap();
+    let looks = tokio::spawn({
+        let pool = pool.clone();
+        async move { walls::look(&pool, Asking::Everybody, lock, &[]).await.map(drop) }
+    });
+    wait_for("the statement to wait", async || {
+        let waiting = "select true from pg_locks where locktype = 'advisory' and not granted and database = \
+                       (select oid from pg_database where datname = current_database())";
+        sqlx::query_scalar::<_, bool>(waiting)
+            .fetch_optional(&db.pool)
+            .await
+            .unwrap()
+    })
+    .await;
+    looks.abort();
+    assert!(looks.await.is_err(), "it was given up");
+    let next = walls::look(&pool, Asking::Everybody, "select 1", &[]);
+    // Less than the pool waits for a connection that does not answer.
+    let row = tokio::time::timeout(Duration::from_secs(5), next).await;
+    assert!(row.expect("it waits for nobody").unwrap().is_some());
+    in_the_way.rollback().await.unwrap();
 }
 
 #[tokio::test]
