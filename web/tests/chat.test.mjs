@@ -233,6 +233,9 @@ test('ten conversations at once in one browser are all finished', { skip }, asyn
       assert.equal((await finished(one, 120_000)).join(''), story(`crowd${nth}`));
     }),
   );
+  // Whichever tab sent a message, the one that it was written in knows its conversation.
+  const moved = await page.evaluate(() => Object.keys(localStorage).filter((key) => key.includes('.moved.new-')).length);
+  assert.equal(moved, 10);
   await context.close();
 });
 

@@ -13,7 +13,8 @@ import { Basis } from './Basis';
 import { Composer } from './Composer';
 import { Conversations } from './Conversations';
 import { moveDraft } from './draft';
-import { type Along, newPlace, outbox, useUnsent } from './outbox';
+import { type Along, outbox, useUnsent } from './outbox';
+import { conversationOf, newPlace } from './places';
 import { useSeen } from './seen';
 import { shownTitle } from './titles';
 import { TurnView } from './TurnView';
@@ -59,7 +60,7 @@ function Begin() {
           const sent = outbox.add({ place, message, attachments, agentDefinitionId });
           if (sent === null) void navigate({ to: '/new/$place', params: { place } });
           // Without a place for it in the browser it stays in the field until the server has it.
-          return sent && sent.then(() => navigate({ to: '/c/$id', params: { id: outbox.conversationOf(place) ?? '' } }));
+          return sent && sent.then(() => navigate({ to: '/c/$id', params: { id: conversationOf(place) ?? '' } }));
         }}
       />
     </main>
@@ -69,7 +70,7 @@ function Begin() {
 /** A conversation whose first message is not sent yet. */
 export function NewTalk({ place }: { place: string }) {
   const unsent = useUnsent(place);
-  const conversation = outbox.conversationOf(place);
+  const conversation = conversationOf(place);
   const navigate = useNavigate();
   useTitle('New chat');
   useEffect(() => {

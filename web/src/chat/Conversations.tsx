@@ -6,7 +6,8 @@ import { api, type Schemas } from '../api/http';
 import { More, usePages } from '../api/pages';
 import { Ago, ErrorNote } from '../ui/parts';
 import { forgetDraft } from './draft';
-import { isNewPlace, useOutbox } from './outbox';
+import { useOutbox } from './outbox';
+import { isNewPlace } from './places';
 import { useNews } from './seen';
 import { shownTitle } from './titles';
 

@@ -8,14 +8,10 @@ import { useMemo, useSyncExternalStore } from 'react';
 import * as keeping from '../api/keeping';
 import type { Attached } from '../consoles/consoles';
 import { client, type Message } from '../stream';
+import { BECAME, become, conversationOf, forgetOlder, isNewPlace, randomName } from './places';
 import type { StoredFile } from './uploads';
 
 const KEPT = 'outbox.';
-const MOVED = 'moved';
-/** Begins the name of a place that is no conversation yet. */
-const NEW = 'new-';
-/** Conversations that places became and that are remembered. */
-const MOVED_MAX = 50;
 /** A message waits no longer for what goes along with it [ms]. */
 const PREPARE_LIMIT_MS = 10_000;
 /** A message that is older is not sent by itself: the server forgets idempotency keys after 48 h [ms]. */
@@ -99,13 +95,14 @@ class Outbox {
     this.#accepts = onAccepted;
     const again = () => this.#again();
     const other = ({ key }: StorageEvent) => {
-      if (key !== null && !key.startsWith(keeping.keyOf(KEPT)) && key !== keeping.keyOf(MOVED)) return;
+      if (key !== null && ![KEPT, BECAME].some((prefix) => key.startsWith(keeping.keyOf(prefix)))) return;
       this.#changed();
       this.#sendAll();
     };
     const seen = () => {
       if (!document.hidden) again();
     };
+    forgetOlder();
     addEventListener('online', again);
     addEventListener('storage', other);
     document.addEventListener('visibilitychange', seen);
@@ -167,11 +164,6 @@ class Outbox {
     this.#settled.get(key)?.(new Error('The message was deleted.'));
     this.#settled.delete(key);
     this.#again();
-  }
-
-  /** The conversation that a place has become. */
-  conversationOf(place: string): string | undefined {
-    return this.#moved()[place];
   }
 
   readonly subscribe = (listener: () => void): (() => void) => {
@@ -277,12 +269,7 @@ class Outbox {
   }
 
   #take(entry: Entry, { conversationId, messageId }: { conversationId: string; messageId: string }): void {
-    if (isNewPlace(entry.place)) {
-      const waits = new Set(this.#entries().map(({ place }) => place));
-      const others = Object.entries(this.#moved());
-      const kept = others.filter(([place], nth) => nth >= others.length - MOVED_MAX || waits.has(place));
-      keeping.write(MOVED, (this.#movedHere = Object.fromEntries([...kept, [entry.place, conversationId]])));
-    }
+    if (isNewPlace(entry.place)) become(entry.place, conversationId, new Set(this.#stored().map(({ place }) => place)));
     const { key, at, message, attachments = [], same } = entry;
     this.#accepted.set(key, { key, place: conversationId, at, message, attachments, same, state: 'accepted', reason: '', messageId });
     setTimeout(() => this.#accepted.delete(key) && this.#changed(), ACCEPTED_MS);
@@ -302,24 +289,25 @@ class Outbox {
     settle(new Error(reason));
   }
 
-  #movedHere: Record<string, string> = {};
-  #moved(): Record<string, string> {
-    return { ...this.#movedHere, ...(keeping.read(MOVED) as Record<string, string> | null) };
-  }
-
   #placeNow(place: string): string {
-    return isNewPlace(place) ? (this.#moved()[place] ?? place) : place;
+    return isNewPlace(place) ? (conversationOf(place) ?? place) : place;
   }
 
   /** All that wait, the oldest first, where they belong by now. */
   #entries(): Entry[] {
+    const now = this.#stored().map((entry) => ({ ...entry, place: this.#placeNow(entry.place) }));
+    return now.sort((one, other) => one.at - other.at);
+  }
+
+  /** All that wait, where they were written. */
+  #stored(): Entry[] {
     const kept = keeping.names(KEPT).flatMap((name) => {
       const entry = keeping.read(name) as Entry | null;
       return entry && typeof entry.message === 'string' && typeof entry.place === 'string' ? [entry] : [];
     });
     // Of one that the browser had room for, but not for its newest change, this page knows that.
     const newest = new Map([...kept, ...this.#unkept.values()].map((entry) => [entry.key, entry]));
-    return [...newest.values()].map((entry) => ({ ...entry, place: this.#placeNow(entry.place) })).sort((one, other) => one.at - other.at);
+    return [...newest.values()];
   }
 
   #entry(key: string): Entry | undefined {
@@ -360,16 +348,6 @@ class Outbox {
 
 export const outbox = new Outbox();
 
-/** A place for a new conversation. */
-export function newPlace(): string {
-  return NEW + randomName();
-}
-
-/** Whether a place is no conversation yet. */
-export function isNewPlace(place: string): boolean {
-  return place.startsWith(NEW);
-}
-
 /** All messages that are not sent. */
 export function useOutbox(): readonly Unsent[] {
   return useSyncExternalStore(outbox.subscribe, outbox.get);
@@ -402,9 +380,4 @@ async function exclusively(name: string, act: () => Promise<void>): Promise<void
 /** What was found in time; otherwise, or where that failed, nothing. */
 function within(found: Promise<Along>, limitMs: number): Promise<Along> {
   return Promise.race([found.catch(() => ({})), new Promise<Along>((resolve) => setTimeout(() => resolve({}), limitMs))]);
-}
-
-/** 128 random bits. Also where the page is not served securely, and has no `randomUUID`. */
-function randomName(): string {
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
