@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Mutation tests of what keeps tenants, leases and data: one build in which all mutants are, each behind a switch, and for each the
-# tests that reach it. mutants.sh [PATTERN…], the files whose mutants are built and tried (all of SCOPE
-# unless named). It takes hours, and goes on
-# where it was ended; docs/reports/mutants.md is written anew. (Mutants whose tests are new: take them out of target/mutants/results.json, or remove it.)
+# tests that reach it. mutants.sh [PATTERN…]: the files whose mutants are built and tried (default: all of SCOPE). It takes hours, and resumes
+# where it was stopped; docs/reports/mutants.md is written anew. (Mutants whose tests are new: take them out of target/mutants/results.json, or remove it.)
 # In the environment: MUTANTS_PARALLEL=2, how many are tried at once.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"

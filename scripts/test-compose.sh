@@ -2,7 +2,7 @@
 # Brings the fleet of docker-compose.yml up by Docker Compose and uses it: a key, a graph, a question whose worker is killed, the web app, a
 # drain, a second start over the same data. The image is that of test-image.sh where it is, else it is built.
 #
-# Where no Docker runs, and this is root on Debian: Debian's own Docker, in a folder and in namespaces of its own (mounts, processes,
+# If Docker is not running and this is root on Debian, it installs Debian's Docker, in a folder and in namespaces of its own (mounts, processes,
 # network), so that nothing of this machine is changed and all of it ends with this script. Where postgres:18 can't be pulled: a stand-in of
 # Debian's PostgreSQL 18 that takes the same variables and lies in the same places.
 # shellcheck source-path=SCRIPTDIR
@@ -198,5 +198,5 @@ compose ps --all --format '{{.Service}} {{.ExitCode}}' | sort | tee "$answer.cod
 say "up again, over the same data"
 compose up --detach --no-build --wait
 rejoin runs list | tee "$answer"
-grep -q completed "$answer" || die "the run is not there any more"
+grep -q completed "$answer" || die "the run is gone"
 say "the fleet works"

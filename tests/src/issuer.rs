@@ -173,16 +173,7 @@ impl SigningKey {
             Kind::Rsa(pair) => AsDer::<aws_lc_rs::encoding::PublicKeyX509Der>::as_der(pair.public_key()).expect("DER"),
             Kind::Ec(pair) => AsDer::<aws_lc_rs::encoding::PublicKeyX509Der>::as_der(pair.public_key()).expect("DER"),
         };
-        let text = STANDARD.encode(der.as_ref());
-        let lines: Vec<&str> = text
-            .as_bytes()
-            .chunks(64)
-            .map(|line| std::str::from_utf8(line).expect("ASCII"))
-            .collect();
-        let pem = format!(
-            "-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n",
-            lines.join("\n")
-        );
+        let pem = pem("PUBLIC", der.as_ref());
         let jwk = self.jwk();
         let parts = ["n", "x", "y"].iter().filter_map(|name| jwk[*name].as_str());
         let raw = parts.map(|part| URL_SAFE_NO_PAD.decode(part).expect("ours"));
@@ -202,16 +193,7 @@ impl SigningKey {
             panic!("only keys of RSA are asked for");
         };
         let der = AsDer::<aws_lc_rs::encoding::Pkcs8V1Der>::as_der(pair).expect("DER");
-        let text = STANDARD.encode(der.as_ref());
-        let lines: Vec<&str> = text
-            .as_bytes()
-            .chunks(64)
-            .map(|line| std::str::from_utf8(line).expect("ASCII"))
-            .collect();
-        format!(
-            "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n",
-            lines.join("\n")
-        )
+        pem("PRIVATE", der.as_ref())
     }
 
     /// Header and claims of a token that was signed with this key. None: it was not.
@@ -274,4 +256,18 @@ pub fn signed_with_secret(header: &Value, claims: &Value, secret: &[u8]) -> Stri
 fn message(header: &Value, claims: &Value) -> String {
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
     format!("{}.{}", part(header), part(claims))
+}
+
+/// A key in the form of text: base64 in lines of 64 characters.
+fn pem(kind: &str, der: &[u8]) -> String {
+    let text = STANDARD.encode(der);
+    let lines: Vec<&str> = text
+        .as_bytes()
+        .chunks(64)
+        .map(|line| std::str::from_utf8(line).expect("ASCII"))
+        .collect();
+    format!(
+        "-----BEGIN {kind} KEY-----\n{}\n-----END {kind} KEY-----\n",
+        lines.join("\n")
+    )
 }

@@ -16,7 +16,7 @@ const KINDS: [&str; 4] = [
 /// Where gcloud keeps a user's, below the home directory.
 const GCLOUD_FILE: &str = ".config/gcloud/application_default_credentials.json";
 
-/// None: nobody here has said anything of Vertex AI.
+/// None: Vertex AI is not configured.
 pub(super) fn finding(variable: impl Fn(&str) -> Option<String>) -> Option<Finding> {
     let key = variable("VERTEX_API_KEY");
     let file = variable("GOOGLE_APPLICATION_CREDENTIALS").map(PathBuf::from);

@@ -86,11 +86,8 @@ pub(super) async fn dispatch(db: &mut PgConnection, dag: &Dag) -> Result<Wake, s
                     because,
                 } => match known.selector_model(db, dag).await? {
                     Some(model) => {
-                        let among: Vec<AgentDefinition> = agents
-                            .iter()
-                            .filter(|agent| among.contains(&agent.name))
-                            .cloned()
-                            .collect();
+                        let among: Vec<&AgentDefinition> =
+                            agents.iter().filter(|agent| among.contains(&agent.name)).collect();
                         ask_model(db, dag, &task, &model, &among).await?
                     }
                     None => {

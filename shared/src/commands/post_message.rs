@@ -290,7 +290,7 @@ impl PostMessage {
             .map_or(Ok(()), |exhausted| Err(PostError::Exhausted(exhausted)))
     }
 
-    /// Refuses files that none of these models reads; no model: nobody knows which one will answer, and the run will tell.
+    /// Refuses files that none of these models reads. Without models it refuses none: which one will answer is not known here, and the run checks.
     fn readable(&self, attachments: &[FileRef], models: &[String]) -> Result<(), PostError> {
         let mut refused = None;
         for model in models {

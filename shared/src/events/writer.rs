@@ -316,7 +316,7 @@ mod tests {
         let seen = Seen::through(10);
         assert_eq!(seen.last(), 10);
         assert!(seen.follows(13, 3), "11 to 13");
-        assert!(seen.follows(15, 3), "somebody else wrote 11 and 12");
+        assert!(seen.follows(15, 3), "another writer wrote 11 and 12");
         assert!(!seen.follows(12, 3), "10 was there before");
         assert_eq!(seen.last(), 10, "nothing is committed yet");
         assert!(seen.follows(14, 2));

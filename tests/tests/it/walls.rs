@@ -263,6 +263,19 @@ async fn what_one_transaction_was_for_the_next_one_on_its_connection_is_not() {
     );
 }
 
+/// Waits until a statement of this database waits for an advisory lock.
+async fn a_lock_is_waited_for(pool: &PgPool) {
+    let waiting = "select true from pg_locks where locktype = 'advisory' and not granted and database = \
+                   (select oid from pg_database where datname = current_database())";
+    wait_for("a statement to wait for the lock", async || {
+        sqlx::query_scalar::<_, bool>(waiting)
+            .fetch_optional(pool)
+            .await
+            .unwrap()
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_transaction_that_is_given_up_while_it_begins_is_over_for_the_next_one_on_its_connection() {
     let db = rejoin_tests::support::database().await;
@@ -279,15 +292,7 @@ async fn a_transaction_that_is_given_up_while_it_begins_is_over_for_the_next_one
                 .await
         }
     });
-    wait_for("the server begins", async || {
-        let waiting = "select true from pg_locks where locktype = 'advisory' and not granted and database = \
-                       (select oid from pg_database where datname = current_database())";
-        sqlx::query_scalar::<_, bool>(waiting)
-            .fetch_optional(&db.pool)
-            .await
-            .unwrap()
-    })
-    .await;
+    a_lock_is_waited_for(&db.pool).await;
     begins.abort();
     assert!(begins.await.is_err(), "it was given up");
     in_the_way.rollback().await.unwrap();
@@ -314,15 +319,7 @@ async fn a_statement_that_is_given_up_keeps_nobody_waiting_for_its_connection() 
         let pool = pool.clone();
         async move { walls::look(&pool, Asking::Everybody, lock, &[]).await.map(drop) }
     });
-    wait_for("the statement to wait", async || {
-        let waiting = "select true from pg_locks where locktype = 'advisory' and not granted and database = \
-                       (select oid from pg_database where datname = current_database())";
-        sqlx::query_scalar::<_, bool>(waiting)
-            .fetch_optional(&db.pool)
-            .await
-            .unwrap()
-    })
-    .await;
+    a_lock_is_waited_for(&db.pool).await;
     looks.abort();
     assert!(looks.await.is_err(), "it was given up");
     let next = walls::look(&pool, Asking::Everybody, "select 1", &[]);

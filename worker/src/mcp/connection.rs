@@ -416,7 +416,7 @@ async fn start(
     let (process, stderr) = spawned.map_err(|error| format!("its process can't be started: {error}"))?;
     let guarded = means.processes.guard(process.id());
     if let Some(pipe) = stderr {
-        tokio::spawn(stderr::tell(pipe, server.settings.name.clone(), filled.hider));
+        tokio::spawn(stderr::log_lines(pipe, server.settings.name.clone(), filled.hider));
     }
     // Given up, the process is killed with its transport.
     let running = ears.serve(process).await;

@@ -9,52 +9,52 @@ use tracing::{info, warn};
 
 use super::secrets::Hider;
 
-/// Of one line; a longer one is told in pieces [bytes].
+/// Of one line; a longer one is logged in pieces [bytes].
 const LINE_BYTES: u64 = 2_000;
-/// Lines of a process in a window. A server that tells of each request stays below; a loop of errors does not fill a disk.
+/// Lines of a process in a window: enough for a server that logs each request, too few for a loop of errors to fill a disk.
 const LINES: usize = 200;
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// How many lines are still told, and how many were not.
+/// How many lines of this window were logged, and how many were not.
 struct Allowance {
     since: Instant,
-    told: usize,
-    left_out: usize,
+    logged: usize,
+    dropped: usize,
 }
 
 impl Allowance {
     fn new(now: Instant) -> Self {
         Self {
             since: now,
-            told: 0,
-            left_out: 0,
+            logged: 0,
+            dropped: 0,
         }
     }
 
-    /// Whether a line is told, and how many were left out in the window that has ended with it.
+    /// Whether a line is logged, and how many were dropped in the window that it ended.
     fn admit(&mut self, now: Instant) -> (bool, Option<usize>) {
         let mut ended = None;
         if now.duration_since(self.since) >= WINDOW {
-            ended = Some(self.left_out).filter(|lines| *lines > 0);
+            ended = Some(self.dropped).filter(|lines| *lines > 0);
             *self = Self::new(now);
         }
-        let tells = self.told < LINES;
-        match tells {
-            true => self.told += 1,
-            false => self.left_out += 1,
+        let logs = self.logged < LINES;
+        match logs {
+            true => self.logged += 1,
+            false => self.dropped += 1,
         }
-        (tells, ended)
+        (logs, ended)
     }
 }
 
 /// Reads until the process closes it.
-pub(super) async fn tell(stderr: impl AsyncRead + Unpin, server: String, hider: Hider) {
+pub(super) async fn log_lines(stderr: impl AsyncRead + Unpin, server: String, hider: Hider) {
     let mut lines = BufReader::new(stderr);
     let mut allowance = Allowance::new(Instant::now());
-    let left_out = |lines: usize| {
+    let warn_dropped = |lines: usize| {
         warn!(
             server,
-            lines, "an MCP server's process says more than {LINES} lines a minute; the rest is left out"
+            lines, "an MCP server's process writes more than {LINES} lines a minute; the rest is dropped"
         );
     };
     let mut line = Vec::new();
@@ -64,17 +64,17 @@ pub(super) async fn tell(stderr: impl AsyncRead + Unpin, server: String, hider: 
             Ok(0) | Err(_) => break,
             Ok(_) => {}
         }
-        let (tells, ended) = allowance.admit(Instant::now());
+        let (logs, ended) = allowance.admit(Instant::now());
         if let Some(lines) = ended {
-            left_out(lines);
+            warn_dropped(lines);
         }
-        if tells {
+        if logs {
             let said = hider.text(String::from_utf8_lossy(&line).trim_end().to_owned());
             info!(server, said, "an MCP server's process says");
         }
     }
-    if allowance.left_out > 0 {
-        left_out(allowance.left_out);
+    if allowance.dropped > 0 {
+        warn_dropped(allowance.dropped);
     }
 }
 
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_lines_a_minute_are_told_and_the_others_counted() {
+    fn so_many_lines_a_minute_are_logged_and_the_others_counted() {
         let begin = Instant::now();
         let mut allowance = Allowance::new(begin);
         for _ in 0..LINES {
@@ -94,10 +94,6 @@ mod tests {
         }
         assert_eq!(allowance.admit(begin + WINDOW), (true, Some(7)), "the next minute");
         assert_eq!(allowance.admit(begin + WINDOW), (true, None));
-        assert_eq!(
-            allowance.admit(begin + 2 * WINDOW),
-            (true, None),
-            "nothing was left out"
-        );
+        assert_eq!(allowance.admit(begin + 2 * WINDOW), (true, None), "nothing was dropped");
     }
 }

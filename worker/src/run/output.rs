@@ -86,7 +86,7 @@ impl Output {
             }
             let faults = match outputs::read(&self.schema, &said) {
                 Ok(value) => return Ok((value, used)),
-                Err(faults) => told(&faults),
+                Err(faults) => first_faults(&faults),
             };
             if repairs_left == 0 {
                 return Err(format!(
@@ -157,8 +157,8 @@ fn answer_in(call: ToolCall) -> String {
     }
 }
 
-/// What is wrong with an answer, as far as its model is told.
-fn told(faults: &[String]) -> String {
+/// The faults of an answer that its model is told of.
+fn first_faults(faults: &[String]) -> String {
     faults[..faults.len().min(FAULTS_TOLD)].join("; ")
 }
 
@@ -177,7 +177,7 @@ impl Execution {
             Ok(_) => return Fit::Fits,
             Err(faults) => faults,
         };
-        let faults = told(&faults);
+        let faults = first_faults(&faults);
         let asked = self
             .messages
             .iter()

@@ -171,9 +171,9 @@ pub(super) async fn ask_model(
     dag: &Dag,
     task: &Task,
     model: &str,
-    among: &[AgentDefinition],
+    among: &[&AgentDefinition],
 ) -> Result<Wake, sqlx::Error> {
-    let input = &select_input(task, among.iter());
+    let input = &select_input(task, among.iter().copied());
     let output_schema = select::answer_schema(among.iter().map(|agent| agent.name.as_str()));
     let id = ids::new();
     log::create(db, id).await?;

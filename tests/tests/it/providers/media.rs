@@ -2,9 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{json_of, of_kind, text};
 use rejoin_tests::providers::{Providers, Turn};
 use serde_json::json;
+use uuid::Uuid;
 
 use super::{PROTOCOLS, app, choice, recordings};
 use crate::files;
@@ -12,14 +14,20 @@ use crate::files;
 /// Bytes of a sound.
 const AUDIO_BYTES: usize = 4_000;
 
+/// An agent without tools that asks this model.
+async fn plain_agent(model: &str) -> (Providers, TestApp, Uuid) {
+    let providers = Providers::start().await.expect("a stand-in");
+    let app = app(&providers, 0).await;
+    let agent = app
+        .agent_with("worker", &[], |content| content.model = Some(choice(model, None)))
+        .await;
+    (providers, app, agent)
+}
+
 #[tokio::test]
 async fn each_provider_is_sent_an_image_and_a_pdf() {
     for (model, _) in PROTOCOLS {
-        let providers = Providers::start().await.expect("a stand-in");
-        let app = app(&providers, 0).await;
-        let agent = app
-            .agent_with("worker", &[], |content| content.model = Some(choice(model, None)))
-            .await;
+        let (providers, app, agent) = plain_agent(model).await;
         providers.script("what is this", [Turn::text("A pixel, and a page.")]);
         let client = app.client();
         let (image, page) = (files::png(), files::pdf());
@@ -43,11 +51,7 @@ async fn each_provider_is_sent_an_image_and_a_pdf() {
 #[tokio::test]
 async fn audio_is_sent_to_a_provider_that_takes_it_and_refused_for_the_others() {
     for (model, _) in PROTOCOLS {
-        let providers = Providers::start().await.expect("a stand-in");
-        let app = app(&providers, 0).await;
-        let agent = app
-            .agent_with("worker", &[], |content| content.model = Some(choice(model, None)))
-            .await;
+        let (providers, app, agent) = plain_agent(model).await;
         providers.script("listen", [Turn::text("A hiss.")]);
         let client = app.client();
         let sound = files::wav(AUDIO_BYTES);
