@@ -10,7 +10,8 @@ WORKDIR /src
 # Queries were checked against the cache in .sqlx: a build needs no database. With CI set, a web app that can't be built is an error.
 ENV SQLX_OFFLINE=true CI=true
 # What changes seldom comes first: a changed line of Rust fetches no model, and builds no web app.
-COPY scripts scripts
+COPY scripts/env.sh scripts/postgres.sh scripts/setup-search.sh scripts/halve-model.py scripts/
+COPY scripts/wheels scripts/wheels
 RUN scripts/setup-search.sh \
  && model=usr/share/rejoin/embeddings/all-minilm-l6-v2 \
  && mkdir -p /image/$model \
@@ -18,6 +19,7 @@ RUN scripts/setup-search.sh \
  && scripts/halve-model.py .cache/embeddings/all-minilm-l6-v2/model.safetensors /image/$model/model.safetensors \
  && rm -rf .cache/embeddings
 COPY LICENSE ./
+COPY scripts/setup-web.sh scripts/
 COPY web web
 # The types of the API's answers come from its reviewed document.
 COPY tests/tests/it/snapshots/it__openapi__openapi.snap tests/tests/it/snapshots/
