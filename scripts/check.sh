@@ -14,6 +14,14 @@ cargo clippy --locked --workspace --all-targets -- -D warnings
 # Outside the workspace, and so not looked at by anything above.
 say "lock file of the fuzz targets"
 cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
+NO_WEB_BUILD=1 source scripts/setup-web.sh
+if ! { find_node && setup_web_modules; }; then
+    [ -z "${CI:-}" ] || die "the web app's lints need Node.js and its packages, and they can't be had here"
+    say "SKIPPED: the web app's format and lints (no Node.js, or its packages can't be installed)"
+else
+    say "web: format and lints"
+    (cd web && npm run --silent lint)
+fi
 if have shellcheck; then
     say "shell"
     shellcheck -x scripts/*.sh .ci/run

@@ -73,4 +73,5 @@ setup_web() {
     fi
 }
 
-setup_web
+# With NO_WEB_BUILD only the functions above are defined.
+[ -n "${NO_WEB_BUILD:-}" ] || setup_web

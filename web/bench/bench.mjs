@@ -29,10 +29,14 @@ const LAST_WORDS = 'That was the last of it.';
 
 /** What models write: paragraphs, lists, tables, code. `nth` makes each different. */
 const PIECES = [
-  (nth) => `Part ${nth} looks at **package ${nth}**, which others need at run time, and at \`lib${nth}.so\`, which it brings along.\n\n`,
-  (nth) => `## What part ${nth} found\n\nThe graph knows of ${nth} packages like it, and each of them has a reason to be there.\n\n`,
-  (nth) => `- one that depends on number ${nth}\n- one that only *recommends* it, and works without\n- one that [says so](https://example.com/${nth})\n\n`,
-  (nth) => `| package | needs | since |\n| --- | --- | --- |\n| a${nth} | libc6 | 12.${nth} |\n| b${nth} | libssl3 | 13.${nth} |\n\n`,
+  (nth) =>
+    `Part ${nth} looks at **package ${nth}**, which others need at run time, and at \`lib${nth}.so\`, which it brings along.\n\n`,
+  (nth) =>
+    `## What part ${nth} found\n\nThe graph knows of ${nth} packages like it, and each of them has a reason to be there.\n\n`,
+  (nth) =>
+    `- one that depends on number ${nth}\n- one that only *recommends* it, and works without\n- one that [says so](https://example.com/${nth})\n\n`,
+  (nth) =>
+    `| package | needs | since |\n| --- | --- | --- |\n| a${nth} | libc6 | 12.${nth} |\n| b${nth} | libssl3 | 13.${nth} |\n\n`,
   (nth) => `\`\`\`sh\napt rdepends package-${nth} | sort --unique\napt show package-${nth}\n\`\`\`\n\n`,
 ];
 const tokensOf = (text) => text.match(/\s*\S+\s*/g) ?? [];
@@ -40,7 +44,8 @@ const tokensOf = (text) => text.match(/\s*\S+\s*/g) ?? [];
 /** So many tokens, in whole pieces as far as that goes. */
 function prose(step, tokens) {
   let text = '';
-  for (let nth = 0; tokensOf(text).length < tokens; nth++) text += PIECES[(step + nth) % PIECES.length](step * 100 + nth);
+  for (let nth = 0; tokensOf(text).length < tokens; nth++)
+    text += PIECES[(step + nth) % PIECES.length](step * 100 + nth);
   return `${tokensOf(text).slice(0, tokens).join('').trimEnd()}\n\n`;
 }
 
@@ -49,7 +54,11 @@ function reply(messages) {
   const step = messages.filter((message) => message.role === 'assistant').length;
   const text = prose(step, Math.floor(TOKENS / (CALLS + 1)));
   if (step >= CALLS) return { text: `${text}${LAST_WORDS}`, paceMs: PACE_MS };
-  return { text, paceMs: PACE_MS, tools: [{ name: 'search_entities', arguments: { query: `package ${step}`, limit: 3 } }] };
+  return {
+    text,
+    paceMs: PACE_MS,
+    tools: [{ name: 'search_entities', arguments: { query: `package ${step}`, limit: 3 } }],
+  };
 }
 
 function quantile(values, share) {
@@ -64,7 +73,8 @@ async function stream(browser, dev, agent) {
   const { context, page, faults } = await signedIn(browser, dev, { viewport: VIEWPORT });
   const devtools = await context.newCDPSession(page);
   await devtools.send('Performance.enable');
-  const busy = async () => Object.fromEntries((await devtools.send('Performance.getMetrics')).metrics.map(({ name, value }) => [name, value]));
+  const busy = async () =>
+    Object.fromEntries((await devtools.send('Performance.getMetrics')).metrics.map(({ name, value }) => [name, value]));
   await page.getByLabel('Agent', { exact: true }).selectOption(agent);
   await ask(page, 'Tell me all of it.');
   await page.locator('article.turn .markdown').first().waitFor();
@@ -119,7 +129,11 @@ async function visit(browser, address, state) {
   await page.goto(address);
   await page.waitForFunction(() => globalThis.wordsSeenAt !== undefined, undefined, { timeout: 60_000 });
   const words = await page.evaluate(() => globalThis.wordsSeenAt);
-  await page.waitForFunction((calls) => document.querySelectorAll('article.turn .folded > summary code').length === calls, CALLS, { timeout: 60_000 });
+  await page.waitForFunction(
+    (calls) => document.querySelectorAll('article.turn .folded > summary code').length === calls,
+    CALLS,
+    { timeout: 60_000 },
+  );
   const whole = await page.evaluate(() => performance.now());
   await context.close();
   return { words, whole };
@@ -154,12 +168,22 @@ function rows(measured) {
   const kib = (value) => `${Math.round(value / 1024)} KiB`;
   const { streaming, unclocked, finished, first } = measured;
   return [
-    ['while it streams: time between frames, median', ms(streaming.frame_median_ms), '16.7 ms (60 Hz)', streaming.frame_median_ms < 16.8],
+    [
+      'while it streams: time between frames, median',
+      ms(streaming.frame_median_ms),
+      '16.7 ms (60 Hz)',
+      streaming.frame_median_ms < 16.8,
+    ],
     ['… 95 of 100 are shorter than', ms(streaming.frame_p95_ms)],
     ['… longest', ms(streaming.frame_longest_ms)],
     ['… without the clock of a display, median', ms(unclocked.frame_median_ms)],
     ['… without it, 95 of 100 are shorter than', ms(unclocked.frame_p95_ms)],
-    ["a frame's work (script, style, layout), median", ms(streaming.work_median_ms), '16 ms', streaming.work_median_ms < 16],
+    [
+      "a frame's work (script, style, layout), median",
+      ms(streaming.work_median_ms),
+      '16 ms',
+      streaming.work_median_ms < 16,
+    ],
     ['… 95 of 100 are shorter than', ms(streaming.work_p95_ms)],
     ['tasks of more than 50 ms', `${streaming.long_tasks}, longest ${ms(streaming.long_task_longest_ms)}`],
     ['share of the time in which the page is at work', `${Math.round(streaming.main_thread_share * 100)} %`],
@@ -173,18 +197,24 @@ function rows(measured) {
 }
 
 function table(measured) {
-  const lines = rows(measured).map(([what, value, bound = '', isHeld]) => `| ${what} | ${value} | ${bound} | ${isHeld === undefined ? '' : isHeld ? 'yes' : '**no**'} |`);
+  const lines = rows(measured).map(
+    ([what, value, bound = '', isHeld]) =>
+      `| ${what} | ${value} | ${bound} | ${isHeld === undefined ? '' : isHeld ? 'yes' : '**no**'} |`,
+  );
   return ['| | measured | bound | held |', '| --- | --- | --- | --- |', ...lines].join('\n');
 }
 
 /** Puts the table between its marks. */
 function writePage(measured) {
   const told = readFileSync(PAGE, 'utf8');
-  const marks = /(<!-- made by `make bench-web` -->\n)[^]*?(<!-- until here -->)/;
+  const marks = /(<!-- made by `make bench-web` -->\n)[\s\S]*?(<!-- until here -->)/;
   assert.match(told, marks, `${PAGE} has the marks`);
   const { cpu, cores, chromium, build } = measured.machine;
   const text = `Measured ${measured.measured_at} with Chromium ${chromium.split('.')[0]}, without a GPU, on ${cores} cores (${cpu}) that also ran PostgreSQL, the worker and the server (${build === 'debug' ? 'a debug build' : 'an optimised build'}):\n\n${table(measured)}\n`;
-  writeFileSync(PAGE, told.replace(marks, (_, from, until) => `${from}${text}${until}`));
+  writeFileSync(
+    PAGE,
+    told.replace(marks, (_, from, until) => `${from}${text}${until}`),
+  );
 }
 
 assert.ok(BINARY, 'REJOIN_TEST_BIN names the binary');
@@ -215,7 +245,12 @@ try {
   }
   const measured = {
     about: `an answer of ${TOKENS.toLocaleString('en')} tokens with ${CALLS} tool calls, ${1000 / PACE_MS} tokens a second`,
-    machine: { cpu: cpus()[0].model, cores: cpus().length, chromium: browser.version(), build: BINARY.includes('/debug/') ? 'debug' : 'optimised' },
+    machine: {
+      cpu: cpus()[0].model,
+      cores: cpus().length,
+      chromium: browser.version(),
+      build: BINARY.includes('/debug/') ? 'debug' : 'optimised',
+    },
     measured_at: new Date().toISOString().slice(0, 10),
     streaming,
     unclocked,
@@ -229,7 +264,10 @@ try {
   };
   console.log(`${measured.about}\n\n${table(measured)}`);
   if (!IS_SMOKE) {
-    writeFileSync(RESULTS, `${JSON.stringify(measured, (_, value) => (typeof value === 'number' ? Math.round(value * 1000) / 1000 : value), 2)}\n`);
+    writeFileSync(
+      RESULTS,
+      `${JSON.stringify(measured, (_, value) => (typeof value === 'number' ? Math.round(value * 1000) / 1000 : value), 2)}\n`,
+    );
     writePage(measured);
   }
 } finally {

@@ -18,7 +18,9 @@ export function watchFrames() {
     requestAnimationFrame(frame);
   };
   requestAnimationFrame(frame);
-  new PerformanceObserver((list) => long.push(...list.getEntries().map((entry) => entry.duration))).observe({ type: 'longtask' });
+  new PerformanceObserver((list) => long.push(...list.getEntries().map((entry) => entry.duration))).observe({
+    type: 'longtask',
+  });
   globalThis.framesSeen = () => ({ frames, work, long });
 }
 
@@ -44,7 +46,10 @@ export function watchLoad() {
   const BLOCKS_MS = 50;
   let paintMs = 0;
   const long = [];
-  new PerformanceObserver((list) => (paintMs = list.getEntries().at(-1).startTime)).observe({ type: 'largest-contentful-paint', buffered: true });
+  new PerformanceObserver((list) => (paintMs = list.getEntries().at(-1).startTime)).observe({
+    type: 'largest-contentful-paint',
+    buffered: true,
+  });
   new PerformanceObserver((list) => long.push(...list.getEntries())).observe({ type: 'longtask', buffered: true });
   globalThis.loadSeen = () =>
     new Promise((resolve) => {
@@ -57,7 +62,10 @@ export function watchLoad() {
           return;
         }
         const blocking = long.filter((task) => task.startTime + task.duration > firstMs);
-        resolve({ paintMs, blockedMs: blocking.reduce((sum, task) => sum + Math.max(0, task.duration - BLOCKS_MS), 0) });
+        resolve({
+          paintMs,
+          blockedMs: blocking.reduce((sum, task) => sum + Math.max(0, task.duration - BLOCKS_MS), 0),
+        });
       };
       look();
     });

@@ -73,10 +73,15 @@ function Ask({ question: { now, instead, agree } }: { question: Question }) {
     <main className="door">
       <h1>{now === null ? `Sign in as ${instead}?` : `Sign in as ${instead} instead?`}</h1>
       <p>
-        {now === null ? 'You are not signed in.' : `You are signed in as ${now}.`} The link that you opened signs this browser in as {instead}: what you
-        write then belongs to {instead}. Go on only if you expected this.
+        {now === null ? 'You are not signed in.' : `You are signed in as ${now}.`} The link that you opened signs this
+        browser in as {instead}: what you write then belongs to {instead}. Go on only if you expected this.
       </p>
-      <form onSubmit={(event) => (event.preventDefault(), void signInInstead())}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void signInInstead();
+        }}
+      >
         <button type="submit">Sign in as {instead}</button>
         <button type="button" onClick={() => void again()}>
           {now === null ? 'Cancel' : `Stay signed in as ${now}`}
@@ -118,7 +123,8 @@ function SignIn({ error }: { error: unknown }) {
       </form>
       {refused ? <ErrorNote error={refused} /> : null}
       <p className="quiet">
-        <code>rejoin sign-in</code> prints an address that signs you in once; <code>rejoin keys create</code> makes a key.
+        <code>rejoin sign-in</code> prints an address that signs you in once; <code>rejoin keys create</code> makes a
+        key.
       </p>
     </main>
   );

@@ -15,7 +15,10 @@ function stored(): Theme {
 }
 
 export function Shell() {
-  const isChat = useRouterState({ select: ({ location }) => location.pathname === '/' || location.pathname.startsWith('/c/') || location.pathname.startsWith('/new/') });
+  const isChat = useRouterState({
+    select: ({ location }) =>
+      location.pathname === '/' || location.pathname.startsWith('/c/') || location.pathname.startsWith('/new/'),
+  });
   const queries = useQueryClient();
   // Messages are sent whatever view is shown.
   useEffect(() => outbox.start(() => void queries.invalidateQueries({ queryKey: ['conversations'] })), [queries]);
@@ -39,6 +42,7 @@ export function Shell() {
           More
         </button>
         <div ref={rest} id="rest" className="rest" popover="auto">
+          {/* biome-ignore lint/a11y/useKeyWithClickEvents: the clicks bubble up from the links in it, where Enter is a click, too. */}
           <nav aria-label="Views" onClick={() => rest.current?.hidePopover()}>
             <Link to="/" activeOptions={{ exact: true }} aria-current={isChat ? 'page' : undefined}>
               Chat

@@ -1,8 +1,8 @@
 // The views and their addresses. What is not the chat is loaded when it is wanted.
 import { createRootRoute, createRoute, createRouter } from '@tanstack/react-router';
 import { ChatView, NewTalk } from './chat/ChatView';
-import { type PartName, partOf } from './settings/parts';
 import { Shell } from './Shell';
+import { type PartName, partOf } from './settings/parts';
 import { lazyView, ViewFailed } from './ui/lazyView';
 import { NotFound } from './ui/NotFound';
 
@@ -18,7 +18,11 @@ function whole(value: unknown): number | undefined {
 
 const root = createRootRoute({ component: Shell });
 
-const home = createRoute({ getParentRoute: () => root, path: '/', component: () => <ChatView conversationId={null} /> });
+const home = createRoute({
+  getParentRoute: () => root,
+  path: '/',
+  component: () => <ChatView conversationId={null} />,
+});
 
 const chat = createRoute({
   getParentRoute: () => root,
@@ -104,7 +108,10 @@ const work = createRoute({
 const project = createRoute({
   getParentRoute: () => root,
   path: '/work/$projectId',
-  validateSearch: (search: Record<string, unknown>): { plan?: string | undefined; goal?: string | undefined } => ({ plan: text(search.plan), goal: text(search.goal) }),
+  validateSearch: (search: Record<string, unknown>): { plan?: string | undefined; goal?: string | undefined } => ({
+    plan: text(search.plan),
+    goal: text(search.goal),
+  }),
   component: lazyView(() => import('./work/Board'), 'Board'),
 });
 
@@ -117,7 +124,9 @@ const documents = createRoute({
 const document = createRoute({
   getParentRoute: () => root,
   path: '/work/$projectId/documents/$documentId',
-  validateSearch: (search: Record<string, unknown>): { view?: 'versions' | undefined; before?: number | undefined; after?: number | undefined } => ({
+  validateSearch: (
+    search: Record<string, unknown>,
+  ): { view?: 'versions' | undefined; before?: number | undefined; after?: number | undefined } => ({
     view: search.view === 'versions' ? 'versions' : undefined,
     before: whole(search.before),
     after: whole(search.after),
@@ -128,7 +137,14 @@ const document = createRoute({
 const calendar = createRoute({
   getParentRoute: () => root,
   path: '/calendar',
-  validateSearch: (search: Record<string, unknown>): { calendar?: string | undefined; view?: 'week' | undefined; date?: string | undefined; dialog?: 'google' | undefined } => ({
+  validateSearch: (
+    search: Record<string, unknown>,
+  ): {
+    calendar?: string | undefined;
+    view?: 'week' | undefined;
+    date?: string | undefined;
+    dialog?: 'google' | undefined;
+  } => ({
     calendar: text(search.calendar),
     view: search.view === 'week' ? 'week' : undefined,
     date: text(search.date),
@@ -157,7 +173,27 @@ const settings = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, chat, begun, runs, run, log, compare, tasks, dag, graph, object, work, project, documents, document, calendar, googleBack, operations, settings]),
+  routeTree: root.addChildren([
+    home,
+    chat,
+    begun,
+    runs,
+    run,
+    log,
+    compare,
+    tasks,
+    dag,
+    graph,
+    object,
+    work,
+    project,
+    documents,
+    document,
+    calendar,
+    googleBack,
+    operations,
+    settings,
+  ]),
   defaultPreload: 'intent',
   defaultErrorComponent: ViewFailed,
   defaultNotFoundComponent: () => <NotFound />,

@@ -9,7 +9,10 @@ import { skip, stage } from './support/stage.mjs';
 
 /** What is reckoned with days and clocks, by itself. */
 const { outputFiles } = buildSync({
-  stdin: { contents: "export * from './days'; export * from './draft'; export * from './placed';", resolveDir: `${import.meta.dirname}/../src/calendar` },
+  stdin: {
+    contents: "export * from './days'; export * from './draft'; export * from './placed';",
+    resolveDir: `${import.meta.dirname}/../src/calendar`,
+  },
   bundle: true,
   format: 'esm',
   write: false,
@@ -36,13 +39,20 @@ async function happening(calendar) {
   const { body } = await dev.api(`/api/calendars/${calendar}/events?from=2026-01-01T00:00:00Z&to=2027-01-01T00:00:00Z`);
   return body.items;
 }
-const starts = async (calendar, title) => (await happening(calendar)).filter((one) => one.title === title).map((one) => one.start);
+const starts = async (calendar, title) =>
+  (await happening(calendar)).filter((one) => one.title === title).map((one) => one.start);
 
-const look = (page, calendar, date = '2026-03-10', view = '') => page.goto(`${dev.url}/calendar?calendar=${calendar}&date=${date}${view && `&view=${view}`}`);
+const look = (page, calendar, date = '2026-03-10', view = '') =>
+  page.goto(`${dev.url}/calendar?calendar=${calendar}&date=${date}${view && `&view=${view}`}`);
 const cell = (page, day) => page.locator(`[data-day="${day}"]`);
 /** Titles on a day of the grid, with their times. */
 const on = async (page, day) => (await cell(page, day).locator('.event').allInnerTexts()).map((text) => text.trim());
-const are = (page, day, wanted) => until(`${day} shows ${wanted}`, async () => JSON.stringify(await on(page, day)) === JSON.stringify(wanted), 15_000).catch(async () => assert.deepEqual(await on(page, day), wanted));
+const are = (page, day, wanted) =>
+  until(
+    `${day} shows ${wanted}`,
+    async () => JSON.stringify(await on(page, day)) === JSON.stringify(wanted),
+    15_000,
+  ).catch(async () => assert.deepEqual(await on(page, day), wanted));
 const dialog = (page) => page.getByRole('dialog');
 const focusedDay = (page) => page.evaluate(() => document.activeElement?.getAttribute('data-day'));
 
@@ -59,7 +69,12 @@ test('clocks that skip an hour or show it twice are read as the server reads the
 
 test('months are whole weeks that begin on Mondays, and their ends are where they are', () => {
   const weeks = (day) => pure.monthOf(day).map((week) => [week[0], week.at(-1)]);
-  assert.deepEqual(weeks('2027-02-14'), [['2027-02-01', '2027-02-07'], ['2027-02-08', '2027-02-14'], ['2027-02-15', '2027-02-21'], ['2027-02-22', '2027-02-28']]);
+  assert.deepEqual(weeks('2027-02-14'), [
+    ['2027-02-01', '2027-02-07'],
+    ['2027-02-08', '2027-02-14'],
+    ['2027-02-15', '2027-02-21'],
+    ['2027-02-22', '2027-02-28'],
+  ]);
   assert.deepEqual(weeks('2026-03-31').at(0), ['2026-02-23', '2026-03-01']);
   assert.deepEqual(weeks('2026-03-31').at(-1), ['2026-03-30', '2026-04-05']);
   assert.equal(pure.plusMonths('2026-01-31', 1), '2026-02-28');
@@ -69,24 +84,68 @@ test('months are whole weeks that begin on Mondays, and their ends are where the
 });
 
 test('all of a series moves as far as one of it does, whatever zone it is in', () => {
-  const series = { id: 's', version: 4, title: 'T', location: '', description: '', start: '2026-03-02T09:00:00+09:00', end: '2026-03-02T10:00:00+09:00', allDay: false, timeZone: 'Asia/Tokyo', rrule: 'FREQ=WEEKLY' };
-  const occurrence = { eventId: 's', title: 'T', location: '', start: '2026-04-06T09:00:00+09:00', end: '2026-04-06T10:00:00+09:00', allDay: false, timeZone: 'Asia/Tokyo', recurring: true };
+  const series = {
+    id: 's',
+    version: 4,
+    title: 'T',
+    location: '',
+    description: '',
+    start: '2026-03-02T09:00:00+09:00',
+    end: '2026-03-02T10:00:00+09:00',
+    allDay: false,
+    timeZone: 'Asia/Tokyo',
+    rrule: 'FREQ=WEEKLY',
+  };
+  const occurrence = {
+    eventId: 's',
+    title: 'T',
+    location: '',
+    start: '2026-04-06T09:00:00+09:00',
+    end: '2026-04-06T10:00:00+09:00',
+    allDay: false,
+    timeZone: 'Asia/Tokyo',
+    recurring: true,
+  };
   const before = pure.draftOf(occurrence, series);
   const all = pure.targetOf(occurrence, series, null, 'all');
   assert.deepEqual([all.path, all.version], ['/api/calendar-events/s', 4]);
   assert.deepEqual(pure.different(before, before, all.all), {}, 'what is not different is not said');
-  assert.deepEqual(pure.different(before, { ...before, startTime: '08:30' }, all.all), { start: '2026-03-02T08:30', end: '2026-03-02T10:00', allDay: false, timeZone: 'Asia/Tokyo' });
+  assert.deepEqual(pure.different(before, { ...before, startTime: '08:30' }, all.all), {
+    start: '2026-03-02T08:30',
+    end: '2026-03-02T10:00',
+    allDay: false,
+    timeZone: 'Asia/Tokyo',
+  });
   const whole = { ...before, allDay: true, startDay: '2026-04-07', endDay: '2026-04-08' };
-  assert.deepEqual(pure.different(before, whole, all.all), { start: '2026-03-03', end: '2026-03-05', allDay: true, timeZone: 'Asia/Tokyo' });
+  assert.deepEqual(pure.different(before, whole, all.all), {
+    start: '2026-03-03',
+    end: '2026-03-05',
+    allDay: true,
+    timeZone: 'Asia/Tokyo',
+  });
   const following = pure.targetOf(occurrence, series, null, 'following');
   assert.equal(following.path, '/api/calendar-events/s?scope=following&occurrence=2026-04-06T00%3A00%3A00.000Z');
   // One that was changed is an event of its own, and begins, for its series, when it would have.
-  const own = { ...series, id: 'o', version: 1, rrule: null, seriesId: 's', replacesOccurrence: '2026-04-06T00:00:00Z', start: '2026-04-06T12:00:00+09:00', end: '2026-04-06T13:00:00+09:00' };
+  const own = {
+    ...series,
+    id: 'o',
+    version: 1,
+    rrule: null,
+    seriesId: 's',
+    replacesOccurrence: '2026-04-06T00:00:00Z',
+    start: '2026-04-06T12:00:00+09:00',
+    end: '2026-04-06T13:00:00+09:00',
+  };
   const changed = { ...occurrence, eventId: 'o', start: own.start, end: own.end };
   assert.equal(pure.targetOf(changed, own, series, 'this').path, '/api/calendar-events/o');
   const moved = pure.targetOf(changed, own, series, 'all');
   const draft = pure.draftOf(changed, own);
-  assert.deepEqual(pure.different(draft, { ...draft, endTime: '14:00' }, moved.all), { start: '2026-03-02T12:00', end: '2026-03-02T14:00', allDay: false, timeZone: 'Asia/Tokyo' });
+  assert.deepEqual(pure.different(draft, { ...draft, endTime: '14:00' }, moved.all), {
+    start: '2026-03-02T12:00',
+    end: '2026-03-02T14:00',
+    allDay: false,
+    timeZone: 'Asia/Tokyo',
+  });
 });
 
 test('a first calendar is made, and an event with the keyboard alone', { skip }, async () => {
@@ -105,7 +164,14 @@ test('a first calendar is made, and an event with the keyboard alone', { skip },
   assert.equal(await page.getByRole('gridcell').count(), 6 * 7, 'March 2026 begins on a Sunday: six weeks');
   await cell(page, '2026-03-10').focus();
   // To the right, down, to the week's end, and to the next month.
-  for (const [key, day] of [['ArrowRight', '2026-03-11'], ['ArrowDown', '2026-03-18'], ['End', '2026-03-22'], ['Home', '2026-03-16'], ['PageDown', '2026-04-16'], ['ArrowUp', '2026-04-09']]) {
+  for (const [key, day] of [
+    ['ArrowRight', '2026-03-11'],
+    ['ArrowDown', '2026-03-18'],
+    ['End', '2026-03-22'],
+    ['Home', '2026-03-16'],
+    ['PageDown', '2026-04-16'],
+    ['ArrowUp', '2026-04-09'],
+  ]) {
     await page.keyboard.press(key);
     await until(`${key} leads to ${day}`, async () => (await focusedDay(page)) === day, 5_000);
   }
@@ -198,7 +264,9 @@ test('an event of all day is made and made longer, its last day as people say it
 });
 
 test('of what comes back one, those that follow, or all are changed and deleted', { skip }, async () => {
-  const id = await made('Series', [{ title: 'Stand-up', start: '2026-03-02T09:00', end: '2026-03-02T09:15', rrule: 'FREQ=WEEKLY;COUNT=5' }]);
+  const id = await made('Series', [
+    { title: 'Stand-up', start: '2026-03-02T09:00', end: '2026-03-02T09:15', rrule: 'FREQ=WEEKLY;COUNT=5' },
+  ]);
   const { context, page, faults } = await signedIn(browser, dev, IN_BERLIN);
   const edit = async (day, scope, change) => {
     await look(page, id, day);
@@ -241,7 +309,9 @@ test('of what comes back one, those that follow, or all are changed and deleted'
 });
 
 test('all-day events that come back are changed by the day', { skip }, async () => {
-  const id = await made('Days that come back', [{ title: 'Bins', start: '2026-03-03', allDay: true, rrule: 'FREQ=WEEKLY;COUNT=3', timeZone: 'America/New_York' }]);
+  const id = await made('Days that come back', [
+    { title: 'Bins', start: '2026-03-03', allDay: true, rrule: 'FREQ=WEEKLY;COUNT=3', timeZone: 'America/New_York' },
+  ]);
   const { context, page } = await signedIn(browser, dev, IN_BERLIN);
   await look(page, id, '2026-03-10');
   await cell(page, '2026-03-10').locator('.event').click();
@@ -264,14 +334,19 @@ test('all-day events that come back are changed by the day', { skip }, async () 
   await context.close();
 });
 
-test('a change of what somebody else has changed is refused with the reason, and what was typed stays until it is left', { skip }, async () => {
+test('a change of what somebody else has changed is refused with the reason, and what was typed stays until it is left', {
+  skip,
+}, async () => {
   const id = await made('Conflicts', [{ title: 'Lunch', start: '2026-03-10T12:00' }]);
   const { context, page } = await signedIn(browser, dev, IN_BERLIN);
   await look(page, id);
   await cell(page, '2026-03-10').locator('.event').click();
   await dialog(page).getByLabel('Where').fill('Canteen');
   const [{ eventId }] = await happening(id);
-  const other = await dev.api(`/api/calendar-events/${eventId}`, { method: 'PATCH', body: { title: 'Dinner', start: '2026-03-10T19:00' } });
+  const other = await dev.api(`/api/calendar-events/${eventId}`, {
+    method: 'PATCH',
+    body: { title: 'Dinner', start: '2026-03-10T19:00' },
+  });
   assert.equal(other.status, 200);
   await dialog(page).getByRole('button', { name: 'Save' }).click();
   await dialog(page).getByRole('alert').getByText('Nothing was stored: the event has been changed since').waitFor();
@@ -308,7 +383,8 @@ test('a file is imported with a report of what it did, and exported for other pr
   const id = await made('Files');
   const { context, page, faults } = await signedIn(browser, dev, IN_BERLIN);
   await look(page, id);
-  const give = (name, text) => page.getByLabel('An iCalendar file').setInputFiles({ name, mimeType: 'text/calendar', buffer: Buffer.from(text) });
+  const give = (name, text) =>
+    page.getByLabel('An iCalendar file').setInputFiles({ name, mimeType: 'text/calendar', buffer: Buffer.from(text) });
   const report = page.getByRole('region', { name: 'What the import did' });
   await give('a.ics', ICS);
   await report.getByText('1 added, 0 changed, 0 as they were, 1 refused.').waitFor();
@@ -334,8 +410,13 @@ test('a file is imported with a report of what it did, and exported for other pr
   await page.getByRole('alert').getByText('“c.ics” is larger than 5 MiB: import it in parts').waitFor();
   page.once('dialog', (asked) => asked.accept());
   await page.getByRole('button', { name: 'Delete calendar' }).click();
-  await until('the calendar is gone', async () => (await dev.api('/api/calendars')).body.items.every((one) => one.id !== id));
-  await until('another calendar is chosen', async () => (await page.getByRole('combobox', { name: 'Which calendar' }).inputValue()) !== id);
+  await until('the calendar is gone', async () =>
+    (await dev.api('/api/calendars')).body.items.every((one) => one.id !== id),
+  );
+  await until(
+    'another calendar is chosen',
+    async () => (await page.getByRole('combobox', { name: 'Which calendar' }).inputValue()) !== id,
+  );
   await context.close();
 });
 
@@ -372,12 +453,19 @@ test('an address to subscribe to is made, shown once, replaced and taken away', 
 test('month and week are read by everybody: light, dark, and on narrow screens', { skip }, async () => {
   const id = await made('Looks', [
     { title: 'Holiday', start: '2026-03-12', end: '2026-03-15', allDay: true },
-    ...['08:00', '09:00', '10:00', '11:00', '12:00'].map((time) => ({ title: `At ${time}`, start: `2026-03-10T${time}` })),
+    ...['08:00', '09:00', '10:00', '11:00', '12:00'].map((time) => ({
+      title: `At ${time}`,
+      start: `2026-03-10T${time}`,
+    })),
   ]);
   const { context, page, faults } = await signedIn(browser, dev, IN_BERLIN);
   await look(page, id);
   await cell(page, '2026-03-10').getByText('2 more').waitFor();
-  assert.equal(await page.getByRole('region', { name: 'Tuesday 10 March 2026' }).getByRole('listitem').count(), 5, 'the day beside the grid has all of them');
+  assert.equal(
+    await page.getByRole('region', { name: 'Tuesday 10 March 2026' }).getByRole('listitem').count(),
+    5,
+    'the day beside the grid has all of them',
+  );
   for (const colorScheme of ['light', 'dark']) {
     await page.emulateMedia({ colorScheme });
     for (const width of [1280, 420]) {
@@ -386,10 +474,15 @@ test('month and week are read by everybody: light, dark, and on narrow screens',
         await page.getByRole('button', { name: view, exact: true }).click();
         await page.getByRole('button', { name: view, exact: true, pressed: true }).waitFor();
         await accessible(page, `${view}, ${colorScheme}, ${width} wide`);
-        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+        const overflow = await page.evaluate(
+          () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+        );
         assert.equal(overflow, 0, `nothing sticks out at ${width}`);
       }
-      await page.getByRole('region', { name: 'Thursday 12 March 2026' }).getByRole('button', { name: /Holiday/ }).click();
+      await page
+        .getByRole('region', { name: 'Thursday 12 March 2026' })
+        .getByRole('button', { name: /Holiday/ })
+        .click();
       await dialog(page).getByLabel('Title').waitFor();
       await accessible(page, `an event, ${colorScheme}, ${width} wide`);
       await dialog(page).getByRole('button', { name: 'Close' }).click();
@@ -403,7 +496,10 @@ test('month and week are read by everybody: light, dark, and on narrow screens',
 
 test('the calendar of a project leads to its board', { skip }, async () => {
   const id = await made('Of a project');
-  const { body } = await dev.api('/api/onto/projects/instantiate', { method: 'POST', body: { project: { name: 'Apollo' } } });
+  const { body } = await dev.api('/api/onto/projects/instantiate', {
+    method: 'POST',
+    body: { project: { name: 'Apollo' } },
+  });
   const { context, page } = await signedIn(browser, dev, IN_BERLIN);
   // Agents make such calendars, in conversations that are about a project.
   const items = [{ id, name: 'Of a project', timeZone: 'Europe/Berlin', workProjectId: body.project.id }];
@@ -416,11 +512,15 @@ test('the calendar of a project leads to its board', { skip }, async () => {
 
 test('who may only read sees events, and nothing that changes them; a failing server is told', { skip }, async () => {
   const id = await made('Read only', [{ title: 'Concert', start: '2026-03-10T20:00', description: 'Bring earplugs' }]);
-  const { body } = await dev.api(`/api/admin/projects/${dev.projectId}/keys`, { method: 'POST', body: { name: 'reader', scopes: ['read'] } });
+  const { body } = await dev.api(`/api/admin/projects/${dev.projectId}/keys`, {
+    method: 'POST',
+    body: { name: 'reader', scopes: ['read'] },
+  });
   const { context, page, faults } = await signedIn(browser, { ...dev, apiKey: body.key }, IN_BERLIN);
   await look(page, id);
   await are(page, '2026-03-10', ['20:00 Concert']);
-  for (const name of ['New event', 'Import', 'Delete calendar', 'New calendar']) assert.equal(await page.getByRole('button', { name, exact: true }).count(), 0, name);
+  for (const name of ['New event', 'Import', 'Delete calendar', 'New calendar'])
+    assert.equal(await page.getByRole('button', { name, exact: true }).count(), 0, name);
   await cell(page, '2026-03-10').focus();
   await page.keyboard.press('Enter');
   assert.equal(await dialog(page).count(), 0);
@@ -430,7 +530,13 @@ test('who may only read sees events, and nothing that changes them; a failing se
   await accessible(page, 'an event to read');
   assert.equal(await dialog(page).getByRole('button').count(), 1, 'it can be closed');
   assert.deepEqual(faults, []);
-  await page.route('**/api/calendars/*/events?*', (route) => route.fulfill({ status: 403, contentType: 'application/problem+json', body: '{"code":"forbidden","detail":"not for you"}' }));
+  await page.route('**/api/calendars/*/events?*', (route) =>
+    route.fulfill({
+      status: 403,
+      contentType: 'application/problem+json',
+      body: '{"code":"forbidden","detail":"not for you"}',
+    }),
+  );
   await look(page, id);
   await page.getByRole('alert').getByText('not for you (forbidden)').waitFor();
   await page.unroute('**/api/calendars/*/events?*');

@@ -53,10 +53,29 @@ function reply(messages) {
       : { text: 'I will look.', tools: [{ name: 'search_entities', arguments: { query: 'apt', limit: 1 } }] };
   }
   if (said.includes('make tasks')) {
-    const task = (id, after) => ({ id, title: `Part ${id}`, description: `a story of ${id}`, after, agent: 'helper', priority: null });
+    const task = (id, after) => ({
+      id,
+      title: `Part ${id}`,
+      description: `a story of ${id}`,
+      after,
+      agent: 'helper',
+      priority: null,
+    });
     return last.role === 'tool'
       ? { text: 'All parts are done.' }
-      : { tools: [{ name: 'create_tasks', arguments: { name: 'In parts', tasks: [task('one', []), task('two', ['one'])], max_concurrency: null, wait: null } }] };
+      : {
+          tools: [
+            {
+              name: 'create_tasks',
+              arguments: {
+                name: 'In parts',
+                tasks: [task('one', []), task('two', ['one'])],
+                max_concurrency: null,
+                wait: null,
+              },
+            },
+          ],
+        };
   }
   if (said.includes('dressed')) return { text: DRESSED, paceMs: 2 };
   if (said.includes('cite')) return { text: 'It is [Package:libssl3], not `[Package:code]` nor [Note: this].' };
@@ -68,12 +87,34 @@ function reply(messages) {
     const options = ['red', 'blue'].map((value) => ({ label: value.toUpperCase(), value, description: null }));
     return last.role === 'tool'
       ? { text: `Then ${JSON.parse(last.content).answer} it is.` }
-      : { tools: [{ name: 'ask_user', arguments: { question: 'Which colour?', options, interaction_type: null, placeholder: null, max_length: null } }] };
+      : {
+          tools: [
+            {
+              name: 'ask_user',
+              arguments: {
+                question: 'Which colour?',
+                options,
+                interaction_type: null,
+                placeholder: null,
+                max_length: null,
+              },
+            },
+          ],
+        };
   }
   if (said.includes('delegate')) {
     return last.role === 'tool'
       ? { text: 'They found it.' }
-      : { tools: [{ name: 'spawn_agents', arguments: { agents: [{ agent_name: 'helper', task: 'a story of helpers', timeout: null, resume_run_id: null }] } }] };
+      : {
+          tools: [
+            {
+              name: 'spawn_agents',
+              arguments: {
+                agents: [{ agent_name: 'helper', task: 'a story of helpers', timeout: null, resume_run_id: null }],
+              },
+            },
+          ],
+        };
   }
   const name = /story of (\w+)/.exec(said)?.[1] ?? 'word';
   return { text: story(name, WORDS_OF[name]), paceMs: PACE_MS };
@@ -81,7 +122,7 @@ function reply(messages) {
 
 /** Whether the model refuses, where it may. */
 let isRefusing = false;
-const { model, dev, browser } = await stage(reply, {});
+const { dev, browser } = await stage(reply, {});
 const agent = skip || (await dev.agent('asker', ['schema_version', 'ask_user', 'spawn_agents', 'create_tasks']));
 const careful = skip || (await dev.agent('careful', ['search_entities'], { confirm: ['search_*'] }));
 if (!skip) await dev.agent('helper', []);
@@ -137,7 +178,10 @@ const MEETINGS = Number(process.env.REJOIN_TEST_MEETINGS ?? 20);
 test('reloaded at any moment, what is shown in the end is the stored message', { skip }, async () => {
   const { context, page: first } = await signedIn(browser, dev);
   let state = 20_261_123;
-  const random = (limit) => (state = (state * 48_271) % 2_147_483_647) % limit;
+  const random = (limit) => {
+    state = (state * 48_271) % 2_147_483_647;
+    return state % limit;
+  };
   const pages = [first, await context.newPage(), await context.newPage(), await context.newPage()];
   const moments = Array.from({ length: MEETINGS }, () => random(WORDS * PACE_MS * 1.2));
   const meet = async (page, nth) => {
@@ -184,7 +228,9 @@ for (const victim of ['worker', 'api']) {
   test(`a ${victim} that is killed in the middle is survived, and nothing is shown twice`, { skip }, async () => {
     const { context, page } = await signedIn(browser, dev);
     await ask(page, `a story of ${victim}s`);
-    await page.waitForFunction(() => (document.querySelector('article.turn .markdown')?.textContent ?? '').length > 100);
+    await page.waitForFunction(
+      () => (document.querySelector('article.turn .markdown')?.textContent ?? '').length > 100,
+    );
     const pids = victim === 'api' ? [dev.pids.api] : dev.pids.workers;
     for (const pid of pids) process.kill(pid, 'SIGKILL');
     const shown = await finished(page);
@@ -234,7 +280,9 @@ test('ten conversations at once in one browser are all finished', { skip }, asyn
     }),
   );
   // Whichever tab sent a message, the one that it was written in knows its conversation.
-  const moved = await page.evaluate(() => Object.keys(localStorage).filter((key) => key.includes('.moved.new-')).length);
+  const moved = await page.evaluate(
+    () => Object.keys(localStorage).filter((key) => key.includes('.moved.new-')).length,
+  );
   assert.equal(moved, 10);
   await context.close();
 });
@@ -325,7 +373,10 @@ test('files go along with a message, and are folded in it', { skip }, async () =
   assert.equal(await mine.locator('p').first().innerText(), 'a story of files');
   const id = page.url().split('/c/')[1];
   const { body } = await dev.api(`/api/conversations/${id}/messages?limit=10`);
-  assert.equal(body.items.find((message) => message.role === 'user').content, `a story of files\n\nFile \`notes.md\`:\n\`\`\`\`\n${content.trimEnd()}\n\`\`\`\``);
+  assert.equal(
+    body.items.find((message) => message.role === 'user').content,
+    `a story of files\n\nFile \`notes.md\`:\n\`\`\`\`\n${content.trimEnd()}\n\`\`\`\``,
+  );
   await context.close();
 });
 
@@ -356,7 +407,10 @@ test('what was shown word by word looks as it does when it is opened anew', { sk
   await finished(page);
   const code = answer(page).locator('.code').first();
   assert.equal((await code.locator('pre').innerText()).trimEnd(), CODE);
-  const looks = () => answer(page).locator('.markdown').evaluateAll((texts) => texts.map((text) => text.innerHTML));
+  const looks = () =>
+    answer(page)
+      .locator('.markdown')
+      .evaluateAll((texts) => texts.map((text) => text.innerHTML));
   const grown = await looks();
   assert.match(grown.join(''), /<table>.*<blockquote>/s);
   await page.reload();
@@ -539,7 +593,17 @@ test('no view has a serious fault of accessibility, light or dark', { skip }, as
     await withAgent(page);
     await ask(page, 'lookup once more');
     await finished(page);
-    for (const path of [new URL(page.url()).pathname, '/', '/runs', '/tasks', '/graph', '/settings', '/settings?part=servers', '/settings?part=members', '/settings?part=prices']) {
+    for (const path of [
+      new URL(page.url()).pathname,
+      '/',
+      '/runs',
+      '/tasks',
+      '/graph',
+      '/settings',
+      '/settings?part=servers',
+      '/settings?part=members',
+      '/settings?part=prices',
+    ]) {
       await page.goto(dev.url + path);
       await page.locator('#main').waitFor();
       await check(path);
@@ -549,7 +613,9 @@ test('no view has a serious fault of accessibility, light or dark', { skip }, as
     await ask(page, 'look with care');
     await page.getByRole('button', { name: 'Edit its arguments' }).click();
     await page.getByRole('textbox', { name: 'arguments' }).waitFor();
-    await page.getByLabel('Files to send along').setInputFiles({ name: 'notes.md', mimeType: 'text/plain', buffer: Buffer.from('a line') });
+    await page
+      .getByLabel('Files to send along')
+      .setInputFiles({ name: 'notes.md', mimeType: 'text/plain', buffer: Buffer.from('a line') });
     await page.getByText('6 characters').waitFor();
     await check('a call to approve');
     await page.setViewportSize({ width: 400, height: 700 });

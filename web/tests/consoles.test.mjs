@@ -21,7 +21,9 @@ function reply(messages) {
   const orders = /write: (\[.*\])/.exec(asked);
   if (!orders) return { text: 'Hello.' };
   const calls = JSON.parse(orders[1]);
-  const done = messages.slice(messages.findLastIndex((message) => message.role === 'user')).filter((message) => message.role === 'tool').length;
+  const done = messages
+    .slice(messages.findLastIndex((message) => message.role === 'user'))
+    .filter((message) => message.role === 'tool').length;
   const next = calls[done];
   if (!next) return { text: 'It is written.', paceMs: 1 };
   const { tool = 'modify_console', ...given } = next;
@@ -42,11 +44,24 @@ before(async () => {
   dev = await startDev(model.url, { env: { REJOIN_SOURCE_FOLDERS: folder } });
   mkdirSync(join(folder, dev.projectId));
   const file = join(folder, dev.projectId, 'shop.db');
-  execFileSync('sqlite3', [file, "create table many (n integer primary key, words text); with recursive c(n) as (select 1 union all select n + 1 from c where n < 500) insert into many select n, 'row ' || n from c"]);
-  const body = { name: 'writer', description: 'Writes.', systemPrompt: 'You write.', model: { name: 'openai:scripted' }, tools: ['*console*'], config: {} };
+  execFileSync('sqlite3', [
+    file,
+    "create table many (n integer primary key, words text); with recursive c(n) as (select 1 union all select n + 1 from c where n < 500) insert into many select n, 'row ' || n from c",
+  ]);
+  const body = {
+    name: 'writer',
+    description: 'Writes.',
+    systemPrompt: 'You write.',
+    model: { name: 'openai:scripted' },
+    tools: ['*console*'],
+    config: {},
+  };
   const agent = await dev.api(`/api/admin/projects/${dev.projectId}/agent-definitions`, { method: 'POST', body });
   assert.equal(agent.status, 201, JSON.stringify(agent.body));
-  const made = await dev.api(`/api/projects/${dev.projectId}/data-sources`, { method: 'POST', body: { name: 'shop', kind: 'sqlite', settings: { path: file } } });
+  const made = await dev.api(`/api/projects/${dev.projectId}/data-sources`, {
+    method: 'POST',
+    body: { name: 'shop', kind: 'sqlite', settings: { path: file } },
+  });
   assert.equal(made.status, 201, JSON.stringify(made.body));
   source = made.body.id;
   browser = await launch();
@@ -92,7 +107,12 @@ async function make(page, content) {
 
 /** The page's turns are over, and so many of them. */
 async function turns(page, count) {
-  await page.waitForFunction((count) => document.querySelectorAll('article.turn[aria-busy="false"]').length >= count && !document.querySelector('article.turn[aria-busy="true"]'), count);
+  await page.waitForFunction(
+    (count) =>
+      document.querySelectorAll('article.turn[aria-busy="false"]').length >= count &&
+      !document.querySelector('article.turn[aria-busy="true"]'),
+    count,
+  );
 }
 
 /** Numbers between 0 and 1, the same for the same seed (mulberry32). */
@@ -128,10 +148,16 @@ test('d35 d45 d49 an agent writes into the attached console, which is run, seen 
   assert.ok((await grid.locator('tbody tr').count()) < 200, 'only the rows in sight are in the page');
   await grid.evaluate((element) => (element.scrollTop = element.scrollHeight));
   await grid.getByText('row 400', { exact: true }).waitFor();
-  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'CSV' }).click()]);
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('button', { name: 'CSV' }).click(),
+  ]);
   const lines = readFileSync(await download.path(), 'utf8').split('\r\n');
   assert.deepEqual([lines[0], lines[1], lines[3], lines.length], ['n,words', '1,row 1', '3,', 402]);
-  const [objects] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'JSON' }).click()]);
+  const [objects] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('button', { name: 'JSON' }).click(),
+  ]);
   assert.deepEqual(JSON.parse(readFileSync(await objects.path(), 'utf8'))[2], { n: 3, words: null });
   // What the server says of a statement that it refuses.
   await text(page).press('Control+a');
@@ -144,7 +170,10 @@ test('d35 d45 d49 an agent writes into the attached console, which is run, seen 
   await page.getByRole('button', { name: 'words', exact: true }).waitFor();
   // A refused query is one. Where a selection of several lines is replaced, Chromium itself keeps their look by styles within the editable text; the policy
   // refuses these, and the editor draws the line anew.
-  assert.deepEqual(faults.filter((fault) => !fault.includes('422') && !fault.includes('Applying inline style')), []);
+  assert.deepEqual(
+    faults.filter((fault) => !fault.includes('422') && !fault.includes('Applying inline style')),
+    [],
+  );
   // A new console is a temporary one until somebody keeps it; folded away, the pane still says where agents work.
   await page.getByRole('tab').getByTitle('Temporary').waitFor();
   await page.getByRole('button', { name: 'Keep', exact: true }).click();
@@ -155,7 +184,9 @@ test('d35 d45 d49 an agent writes into the attached console, which is run, seen 
   await context.close();
 });
 
-test('d45 d49 another console is attached by its button, and those of an earlier visit are marked as restored', { skip }, async () => {
+test('d45 d49 another console is attached by its button, and those of an earlier visit are marked as restored', {
+  skip,
+}, async () => {
   const { context, page, conversation } = await talk();
   const pane = page.getByRole('complementary', { name: 'Consoles' });
   const attached = async () => (await dev.api(`/api/conversations/${conversation}`)).body.attachedConsole.id;
@@ -180,7 +211,7 @@ test('d45 d49 another console is attached by its button, and those of an earlier
   await context.close();
 });
 
-test('an agent\'s change is shown, and taken back; a deleted console stays deleted', { skip }, async () => {
+test("an agent's change is shown, and taken back; a deleted console stays deleted", { skip }, async () => {
   const { context, page } = await talk();
   const id = await make(page, 'one\ntwo\nthree');
   await write(page, { action: 'patch', content: 'TWO', startLine: 2, endLine: 2 });
@@ -202,7 +233,9 @@ test('an agent\'s change is shown, and taken back; a deleted console stays delet
   await context.close();
 });
 
-test('the same line changed twice is a conflict, told and resolved; nothing typed is lost without a network', { skip }, async () => {
+test('the same line changed twice is a conflict, told and resolved; nothing typed is lost without a network', {
+  skip,
+}, async () => {
   const { context, page } = await talk();
   const id = await make(page, 'one line');
   await context.setOffline(true);
@@ -224,7 +257,10 @@ test('the same line changed twice is a conflict, told and resolved; nothing type
   await context.close();
 });
 
-test('a hundred interleavings of typing, switching and an agent that writes lose nothing', { skip, timeout: 400_000 }, async () => {
+test('a hundred interleavings of typing, switching and an agent that writes lose nothing', {
+  skip,
+  timeout: 400_000,
+}, async () => {
   const { context, page, conversation } = await talk();
   const spaces = Array.from({ length: 5 }, (_, nth) => `-- space ${nth}`).join('\n');
   const ids = [await make(page, `-- pinned:\n${spaces}`), await make(page, `-- other:\n${spaces}`)];
@@ -233,7 +269,10 @@ test('a hundred interleavings of typing, switching and an agent that writes lose
   const random = randomly(SEED);
   const pick = (count) => Math.floor(random() * count);
   for (let round = 0; round < INTERLEAVINGS; round += 1) {
-    const calls = Array.from({ length: 1 + pick(3) }, (_, nth) => ({ action: 'append', content: `-- agent ${round}.${nth}` }));
+    const calls = Array.from({ length: 1 + pick(3) }, (_, nth) => ({
+      action: 'append',
+      content: `-- agent ${round}.${nth}`,
+    }));
     agents.push(...calls.map((call) => call.content));
     await write(page, ...calls);
     for (let act = 0; act < 2 + pick(4); act += 1) {
@@ -251,7 +290,9 @@ test('a hundred interleavings of typing, switching and an agent that writes lose
   }
   const wanted = [`${typed[0]}-- pinned:\n${spaces}\n${agents.join('\n')}`, `${typed[1]}-- other:\n${spaces}`];
   for (const nth of [0, 1]) {
-    await until('all is stored', async () => (await stored(ids[nth])).content.length >= wanted[nth].length).catch(() => {});
+    await until('all is stored', async () => (await stored(ids[nth])).content.length >= wanted[nth].length).catch(
+      () => {},
+    );
     assert.equal((await stored(ids[nth])).content, wanted[nth]);
   }
   await page.reload();
@@ -270,12 +311,19 @@ test('an agent opens a console while the user writes, and asks before it switche
   await write(page, { tool: 'create_console', title: 'From the agent', content: 'select 3' });
   await page.getByRole('textbox', { name: 'Message' }).pressSequentially('a draft');
   await page.getByRole('tab', { name: 'From the agent' }).waitFor();
-  assert.equal(await page.getByRole('textbox', { name: 'Message' }).inputValue(), 'a draft', 'focus stays where somebody writes');
+  assert.equal(
+    await page.getByRole('textbox', { name: 'Message' }).inputValue(),
+    'a draft',
+    'focus stays where somebody writes',
+  );
   assert.equal(await page.getByRole('tab', { selected: true }).getAttribute('id'), `tab-${second}`);
   await turns(page, 2);
   await page.locator(`#tab-${first}`).click();
   await write(page, { tool: 'switch_console', consoleId: second });
-  await page.getByRole('button', { name: /approve|allow|yes/i }).first().click();
+  await page
+    .getByRole('button', { name: /approve|allow|yes/i })
+    .first()
+    .click();
   await turns(page, 3);
   await page.locator(`#tab-${second}[aria-selected="true"]`).waitFor();
   await page.locator(`#tab-${second}`).getByTitle('Agents work on this one').waitFor();
@@ -284,7 +332,11 @@ test('an agent opens a console while the user writes, and asks before it switche
 
 test('the pane is used by keys alone, and has nothing that shuts people out', { skip }, async () => {
   const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-  for (const options of [{ colorScheme: 'light' }, { colorScheme: 'dark' }, { viewport: { width: 420, height: 800 } }]) {
+  for (const options of [
+    { colorScheme: 'light' },
+    { colorScheme: 'dark' },
+    { viewport: { width: 420, height: 800 } },
+  ]) {
     const { context, page } = await talk(options);
     await make(page, 'select 1\n-- a comment');
     await make(page, "select 'two'");
@@ -299,7 +351,10 @@ test('the pane is used by keys alone, and has nothing that shuts people out', { 
     await page.evaluate(axe);
     const { violations } = await page.evaluate(() => globalThis.axe.run());
     const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
-    assert.deepEqual(serious.map(({ id, nodes }) => [id, nodes.map((node) => node.html).slice(0, 5)]), []);
+    assert.deepEqual(
+      serious.map(({ id, nodes }) => [id, nodes.map((node) => node.html).slice(0, 5)]),
+      [],
+    );
     await page.getByRole('button', { name: 'Fold the consoles away' }).click();
     await page.getByRole('textbox', { name: 'Message' }).waitFor();
     await context.close();

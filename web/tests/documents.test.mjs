@@ -18,7 +18,12 @@ async function made(name, documents = {}) {
   const { project } = await ok('/api/onto/projects/instantiate', { project: { name } });
   const ids = [];
   for (const [title, content] of Object.entries(documents)) {
-    const { id } = await ok('/api/onto/documents/create', { projectId: project.id, title, content, ...(ids[0] && { parentId: ids[0] }) });
+    const { id } = await ok('/api/onto/documents/create', {
+      projectId: project.id,
+      title,
+      content,
+      ...(ids[0] && { parentId: ids[0] }),
+    });
     ids.push(id);
   }
   return { id: project.id, documents: ids };
@@ -51,7 +56,9 @@ async function fine(page, place) {
     for (const width of [1280, 420]) {
       await page.setViewportSize({ width, height: 800 });
       await accessible(page, `${place}, ${colorScheme}, ${width} wide`);
-      const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      const overflow = await page.evaluate(
+        () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+      );
       assert.equal(overflow, 0, `${place}: nothing sticks out at ${width}`);
     }
   }
@@ -77,7 +84,8 @@ test('documents are made, stand in their tree, and are read as Markdown that is 
   const child = page.url().split('/documents/')[1];
   assert.equal(await tree(page).locator('ul ul a').innerText(), 'Chapter one');
   assert.equal(await tree(page).getByRole('link', { name: 'Chapter one' }).getAttribute('aria-current'), 'page');
-  const content = '# Plan\n\n**Bold** words\n\n<script>window.hurt = true</script><img src=x onerror="window.hurt = true">\n\n![a cat](https://elsewhere.example/cat.png)\n\n[bad](javascript:alert(1))';
+  const content =
+    '# Plan\n\n**Bold** words\n\n<script>window.hurt = true</script><img src=x onerror="window.hurt = true">\n\n![a cat](https://elsewhere.example/cat.png)\n\n[bad](javascript:alert(1))';
   await ok(`/api/onto/documents/${child}`, { content }, 'PATCH');
   await page.reload();
   await page.locator('article strong').getByText('Bold').waitFor();
@@ -86,13 +94,19 @@ test('documents are made, stand in their tree, and are read as Markdown that is 
   await page.getByRole('link', { name: '[picture: a cat]' }).waitFor();
   assert.notEqual(await page.getByText('bad', { exact: true }).getAttribute('href'), 'javascript:alert(1)');
   await fine(page, 'a document');
-  await page.locator('#main').getByRole('navigation', { name: 'Sides of the project' }).getByRole('link', { name: 'Documents' }).click();
+  await page
+    .locator('#main')
+    .getByRole('navigation', { name: 'Sides of the project' })
+    .getByRole('link', { name: 'Documents' })
+    .click();
   await page.getByText('Choose a document to read it.').waitFor();
   assert.deepEqual([faults, elsewhere], [[], []]);
   await context.close();
 });
 
-test('a document is written and saved by keys, as a version of its own, and its state is changed', { skip }, async () => {
+test('a document is written and saved by keys, as a version of its own, and its state is changed', {
+  skip,
+}, async () => {
   const { id, documents } = await made('Letters', { Letter: 'Dear Anna' });
   const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true });
   await open(page, id, documents[0]);
@@ -111,12 +125,17 @@ test('a document is written and saved by keys, as a version of its own, and its 
   assert.equal(await button(page, 'Edit').evaluate((one) => one === document.activeElement), true);
   await tree(page).getByRole('link', { name: 'First letter' }).waitFor();
   const now = await stored(documents[0]);
-  assert.deepEqual([now.version, now.name, now.properties.content], [2, 'First letter', 'Dear Anna,\n\n**how are you?**']);
+  assert.deepEqual(
+    [now.version, now.name, now.properties.content],
+    [2, 'First letter', 'Dear Anna,\n\n**how are you?**'],
+  );
   assert.equal((await history(documents[0]))[0].changeSource, 'ui');
   await page.getByLabel('State of the document').selectOption('In review');
   await until('the state is stored', async () => (await stored(documents[0])).stateKey === 'in_review');
   // What is not changed is not sent: a text keeps its ends of lines.
-  const { documents: [old] } = await made('Old letters', { Windows: 'One\r\nTwo\r\n\r\n' });
+  const {
+    documents: [old],
+  } = await made('Old letters', { Windows: 'One\r\nTwo\r\n\r\n' });
   const other = await signedIn(browser, dev);
   await open(other.page, (await stored(old)).projectId, old);
   await button(other.page, 'Edit').click();
@@ -131,9 +150,15 @@ test('a document is written and saved by keys, as a version of its own, and its 
   await ok(`/api/onto/documents/${documents[0]}`, { stateKey: 'archived' }, 'PATCH');
   await page.getByLabel('State of the document').selectOption('Published');
   await page.getByRole('alert').getByText('somebody else has changed it meanwhile').waitFor();
-  await until('the other state is shown', async () => (await page.getByLabel('State of the document').inputValue()) === 'archived');
+  await until(
+    'the other state is shown',
+    async () => (await page.getByLabel('State of the document').inputValue()) === 'archived',
+  );
   assert.equal((await stored(documents[0])).stateKey, 'archived');
-  assert.deepEqual(faults.filter((fault) => !fault.includes('409')), []);
+  assert.deepEqual(
+    faults.filter((fault) => !fault.includes('409')),
+    [],
+  );
   await context.close();
 });
 
@@ -148,7 +173,10 @@ test('versions are compared, two of them, and one is brought back', { skip }, as
   const newest = diff(page, 'From version 2 to version 3');
   await newest.locator('.cm-insertedLine').getByText('Leek').waitFor();
   assert.equal(await newest.locator('.cm-deletedLine').count(), 0, 'a line is added, none taken away');
-  assert.deepEqual([await newest.locator('p > del').innerText(), await newest.locator('p > ins').innerText()], ['Soup', 'Broth']);
+  assert.deepEqual(
+    [await newest.locator('p > del').innerText(), await newest.locator('p > ins').innerText()],
+    ['Soup', 'Broth'],
+  );
   await page.getByRole('row', { name: /no salt/ }).waitFor();
   // Any two, by keys; the address holds them.
   await page.getByLabel('Version 3 after').focus();
@@ -170,11 +198,17 @@ test('versions are compared, two of them, and one is brought back', { skip }, as
   // Not over what somebody else has stored meanwhile.
   await ok(`/api/onto/documents/${soup}`, { content: 'Milk' }, 'PATCH');
   await button(page, 'Back to version 2').click();
-  await page.getByRole('alert').getByText('Version 2 was not brought back: somebody else has changed it meanwhile').waitFor();
+  await page
+    .getByRole('alert')
+    .getByText('Version 2 was not brought back: somebody else has changed it meanwhile')
+    .waitFor();
   assert.equal((await stored(soup)).properties.content, 'Milk');
   await page.getByRole('link', { name: 'Read it' }).click();
   await page.locator('article').getByText('Milk').waitFor();
-  assert.deepEqual(faults.filter((fault) => !fault.includes('409')), []);
+  assert.deepEqual(
+    faults.filter((fault) => !fault.includes('409')),
+    [],
+  );
   await context.close();
 });
 
@@ -188,8 +222,13 @@ test('where a document has more versions than are shown, that is told', { skip }
   await look();
   await page.getByLabel('Version 1 before').waitFor();
   assert.equal(await told.count(), 0, 'all of them are shown');
-  for (const [shown, words] of [[3, 'there is one before version 2.'], [1, 'there are 3 before version 4.']]) {
-    await page.route(`**${path}/history`, async (route) => route.fulfill({ json: { items: (await history(documents[0])).slice(0, shown) } }));
+  for (const [shown, words] of [
+    [3, 'there is one before version 2.'],
+    [1, 'there are 3 before version 4.'],
+  ]) {
+    await page.route(`**${path}/history`, async (route) =>
+      route.fulfill({ json: { items: (await history(documents[0])).slice(0, shown) } }),
+    );
     await look();
     await told.getByText(words).waitFor();
     assert.equal(await page.getByText('There is one version').count(), 0);
@@ -234,14 +273,20 @@ test('where somebody else was faster both are shown, and nothing that was writte
   await button(page, 'Save').click();
   await button(page, 'Save mine').click();
   await page.locator('article .markdown').getByText('Mine and more').waitFor();
-  assert.deepEqual((await history(meeting)).slice(1, 3).map(({ properties }) => properties.content), ['Newer still', 'All new']);
+  assert.deepEqual(
+    (await history(meeting)).slice(1, 3).map(({ properties }) => properties.content),
+    ['Newer still', 'All new'],
+  );
   await button(page, 'Edit').click();
   await type(page, 'never mind');
   await ok(`/api/onto/documents/${meeting}`, { content: 'The last word' }, 'PATCH');
   await button(page, 'Save').click();
   await button(page, 'Take theirs').click();
   await page.locator('article .markdown').getByText('The last word').waitFor();
-  assert.deepEqual(faults.filter((fault) => !fault.includes('409')), []);
+  assert.deepEqual(
+    faults.filter((fault) => !fault.includes('409')),
+    [],
+  );
   await context.close();
 });
 
@@ -251,7 +296,9 @@ test('writing is left only by word, and what could not be saved is kept', { skip
   await open(page, id, documents[0]);
   await button(page, 'Edit').click();
   await type(page, ' and end');
-  await page.route('**/api/onto/documents/*', (route) => (route.request().method() === 'PATCH' ? route.abort() : route.fallback()));
+  await page.route('**/api/onto/documents/*', (route) =>
+    route.request().method() === 'PATCH' ? route.abort() : route.fallback(),
+  );
   await button(page, 'Save').click();
   await page.getByRole('alert').getByText('It was not saved: the server did not answer.').waitFor();
   await button(page, 'Leave').click();
@@ -282,7 +329,8 @@ test('a document is moved in its tree, and deleted; what is below it stays', { s
   const { id, documents } = await made('Shelf', { Top: 'a', First: 'b', Second: 'c' });
   const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true });
   const shape = async () => {
-    const lines = (nodes, depth) => nodes.flatMap(({ title, children }) => ['-'.repeat(depth) + title, ...lines(children, depth + 1)]);
+    const lines = (nodes, depth) =>
+      nodes.flatMap(({ title, children }) => ['-'.repeat(depth) + title, ...lines(children, depth + 1)]);
     return lines((await dev.api(`/api/onto/projects/${id}/documents`)).body.documents, 0).join(' ');
   };
   assert.equal(await shape(), 'Top -First -Second');
@@ -302,7 +350,11 @@ test('a document is moved in its tree, and deleted; what is below it stays', { s
   await tree(page).getByRole('link', { name: 'Top' }).click();
   await page.getByRole('heading', { name: 'Top' }).waitFor();
   await button(page, 'Move').click();
-  assert.deepEqual(await page.getByLabel('Where to').locator('option').allInnerTexts(), ['at the top'], 'never below itself');
+  assert.deepEqual(
+    await page.getByLabel('Where to').locator('option').allInnerTexts(),
+    ['at the top'],
+    'never below itself',
+  );
   await page.keyboard.press('Escape');
   // Somebody has changed it: who wants it gone looks at that first.
   await ok(`/api/onto/documents/${documents[0]}`, { content: 'new words' }, 'PATCH');
@@ -313,9 +365,15 @@ test('a document is moved in its tree, and deleted; what is below it stays', { s
   await page.locator('article .markdown').getByText('new words').waitFor();
   await button(page, 'Delete it').click();
   await page.getByText('Choose a document to read it.').waitFor();
-  await until('the tree is shown without it', async () => (await tree(page).getByRole('link').allInnerTexts()).join() === 'First,Second');
+  await until(
+    'the tree is shown without it',
+    async () => (await tree(page).getByRole('link').allInnerTexts()).join() === 'First,Second',
+  );
   assert.equal(await shape(), 'First -Second');
-  assert.deepEqual(faults.filter((fault) => !fault.includes('409')), []);
+  assert.deepEqual(
+    faults.filter((fault) => !fault.includes('409')),
+    [],
+  );
   await context.close();
 });
 
@@ -344,14 +402,23 @@ test('a document that is not there, and a server that fails, are told with what 
   await page.goto(`${dev.url}/work/${crypto.randomUUID()}/documents`);
   await page.getByRole('heading', { name: 'This project is not there' }).waitFor();
   // Neither one that never was, nor one of another project.
-  for (const [project, document] of [[id, crypto.randomUUID()], [another, documents[0]]]) {
+  for (const [project, document] of [
+    [id, crypto.randomUUID()],
+    [another, documents[0]],
+  ]) {
     await page.goto(`${dev.url}/work/${project}/documents/${document}`);
     await page.getByRole('heading', { name: 'This document is not there' }).waitFor();
   }
   await page.getByRole('link', { name: 'All documents' }).click();
   await page.getByText('Choose a document to read it.').waitFor();
   const path = `**/api/onto/documents/${documents[0]}`;
-  await page.route(path, (route) => route.fulfill({ status: 403, contentType: 'application/problem+json', body: '{"code":"forbidden","detail":"not for you"}' }));
+  await page.route(path, (route) =>
+    route.fulfill({
+      status: 403,
+      contentType: 'application/problem+json',
+      body: '{"code":"forbidden","detail":"not for you"}',
+    }),
+  );
   await page.goto(`${dev.url}/work/${id}/documents/${documents[0]}`);
   await page.getByRole('alert').getByText('not for you (forbidden)').waitFor();
   await page.unroute(path);
@@ -362,7 +429,10 @@ test('a document that is not there, and a server that fails, are told with what 
   await type(page, ' of mine');
   await ok(`/api/onto/documents/${documents[0]}`, undefined, 'DELETE');
   await button(page, 'Save').click();
-  await page.getByRole('alert').getByText('it has been deleted meanwhile. What you wrote is kept in this browser.').waitFor();
+  await page
+    .getByRole('alert')
+    .getByText('it has been deleted meanwhile. What you wrote is kept in this browser.')
+    .waitFor();
   assert.match(await text(page).innerText(), /Words of mine/);
   await context.close();
 });

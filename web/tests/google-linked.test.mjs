@@ -16,23 +16,43 @@ const TEAM = '/calendars/team@group.calendar.google.com/events';
 const button = (page, name) => page.getByRole('button', { name, exact: true });
 const dialog = (page) => page.getByRole('dialog', { name: 'Google Calendar' });
 
-test('events go both ways once a calendar is linked, and stay where they are when it is unlinked', { skip }, async () => {
-  const { body: calendar } = await dev.api('/api/calendars', { method: 'POST', body: { name: 'Work', timeZone: 'Europe/Berlin' } });
-  const here = async (title, start) => assert.equal((await dev.api(`/api/calendars/${calendar.id}/events`, { method: 'POST', body: { title, start } })).status, 201);
-  const titles = async () => (await google.ask(TEAM)).items.filter(({ status }) => status !== 'cancelled').map(({ summary }) => summary);
+test('events go both ways once a calendar is linked, and stay where they are when it is unlinked', {
+  skip,
+}, async () => {
+  const { body: calendar } = await dev.api('/api/calendars', {
+    method: 'POST',
+    body: { name: 'Work', timeZone: 'Europe/Berlin' },
+  });
+  const here = async (title, start) =>
+    assert.equal(
+      (await dev.api(`/api/calendars/${calendar.id}/events`, { method: 'POST', body: { title, start } })).status,
+      201,
+    );
+  const titles = async () =>
+    (await google.ask(TEAM)).items.filter(({ status }) => status !== 'cancelled').map(({ summary }) => summary);
   const today = new Date().toISOString().slice(0, 10);
   await here('Made here', `${today}T09:00`);
   const at = (time) => ({ dateTime: `${today}T${time}:00+01:00`, timeZone: 'Europe/Berlin' });
-  const event = await google.ask(TEAM, { method: 'POST', body: { summary: 'Made there', start: at('11:00'), end: at('12:00') } });
+  const event = await google.ask(TEAM, {
+    method: 'POST',
+    body: { summary: 'Made there', start: at('11:00'), end: at('12:00') },
+  });
 
-  const { context, page, faults } = await signedIn(browser, dev, { timezoneId: 'Europe/Berlin', viewport: { width: 1280, height: 900 } });
+  const { context, page, faults } = await signedIn(browser, dev, {
+    timezoneId: 'Europe/Berlin',
+    viewport: { width: 1280, height: 900 },
+  });
   await page.goto(`${dev.url}/calendar?calendar=${calendar.id}`);
   const grid = page.getByRole('grid');
   await grid.getByText('Made here').waitFor();
   await button(page, 'Google…').click();
   await button(page, 'Go to Google').click();
   await dialog(page).getByRole('radio', { name: /Team/ }).check();
-  assert.equal(page.url(), `${dev.url}/calendar?calendar=${calendar.id}&dialog=google`, 'neither code nor state is in the address');
+  assert.equal(
+    page.url(),
+    `${dev.url}/calendar?calendar=${calendar.id}&dialog=google`,
+    'neither code nor state is in the address',
+  );
   await button(page, 'Link it').click();
   await grid.getByText('Made there').waitFor();
   await dialog(page).getByText('just now').waitFor();
@@ -46,7 +66,10 @@ test('events go both ways once a calendar is linked, and stay where they are whe
   await button(page, 'Synchronise now').waitFor();
   await button(page, 'Close').click();
   // A change here goes there by itself.
-  await grid.getByRole('button', { name: /Made here/ }).first().click();
+  await grid
+    .getByRole('button', { name: /Made here/ })
+    .first()
+    .click();
   await page.getByRole('dialog').getByLabel('Title').fill('Changed here');
   await button(page, 'Save').click();
   await until('Google has it', async () => (await titles()).includes('Changed here'));
@@ -62,7 +85,10 @@ test('events go both ways once a calendar is linked, and stay where they are whe
   await button(page, 'Close').click();
   await grid.getByText('Changed there').waitFor();
   assert.deepEqual((await titles()).sort(), ['Changed here', 'Changed there']);
-  assert.deepEqual(faults.filter((fault) => !/40[49]/.test(fault)), []);
+  assert.deepEqual(
+    faults.filter((fault) => !/40[49]/.test(fault)),
+    [],
+  );
   await context.close();
 });
 

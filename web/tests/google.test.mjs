@@ -14,14 +14,36 @@ const CHOICES = [
   { id: 'team', name: 'Team', timeZone: 'Asia/Tokyo', isReadOnly: false, isPrimary: false },
   { id: 'holidays', name: 'Holidays', timeZone: 'Europe/Berlin', isReadOnly: true, isPrimary: false },
 ];
-const CHOOSING = { state: 'choosing', choices: CHOICES, googleCalendar: null, syncedAt: null, isSyncing: false, waiting: 0, problem: null, notes: [] };
-const LINKED = { ...CHOOSING, state: 'linked', choices: [], googleCalendar: { id: 'team', name: 'Team', isReadOnly: false }, syncedAt: '2026-11-23T10:00:00Z' };
+const CHOOSING = {
+  state: 'choosing',
+  choices: CHOICES,
+  googleCalendar: null,
+  syncedAt: null,
+  isSyncing: false,
+  waiting: 0,
+  problem: null,
+  notes: [],
+};
+const LINKED = {
+  ...CHOOSING,
+  state: 'linked',
+  choices: [],
+  googleCalendar: { id: 'team', name: 'Team', isReadOnly: false },
+  syncedAt: '2026-11-23T10:00:00Z',
+};
 
-const problem = (status, code, detail) => ({ status, contentType: 'application/problem+json', body: JSON.stringify({ code, detail }) });
+const problem = (status, code, detail) => ({
+  status,
+  contentType: 'application/problem+json',
+  body: JSON.stringify({ code, detail }),
+});
 
 /** A calendar, and a page over an API that knows Google. `said` is what the page has sent; `google.link` how the calendar stands there. */
 async function opened({ link = null, isAvailable = true, name = 'Work' } = {}) {
-  const { body, status } = await dev.api('/api/calendars', { method: 'POST', body: { name, timeZone: 'Europe/Berlin' } });
+  const { body, status } = await dev.api('/api/calendars', {
+    method: 'POST',
+    body: { name, timeZone: 'Europe/Berlin' },
+  });
   assert.equal(status, 201, JSON.stringify(body));
   const { id } = body;
   const { context, page, faults } = await signedIn(browser, dev, OPTIONS);
@@ -39,7 +61,8 @@ async function opened({ link = null, isAvailable = true, name = 'Work' } = {}) {
     if (what !== 'GET /google') said.push(what === 'PUT /google' ? [what, request.postDataJSON()] : [what]);
     else google.asked += 1;
     if (google.refuses) return route.fulfill(google.refuses);
-    if (what === 'POST /google') return route.fulfill({ status: 201, json: { url: google.url ?? `${GOOGLE}/o/oauth2/v2/auth?state=s1` } });
+    if (what === 'POST /google')
+      return route.fulfill({ status: 201, json: { url: google.url ?? `${GOOGLE}/o/oauth2/v2/auth?state=s1` } });
     if (what === 'DELETE /google') {
       google.link = null;
       return route.fulfill({ status: 204 });
@@ -47,7 +70,12 @@ async function opened({ link = null, isAvailable = true, name = 'Work' } = {}) {
     if (google.link === null) return route.fulfill(problem(404, 'google_link_not_found', 'the calendar is not linked'));
     if (what === 'PUT /google') {
       const chosen = CHOICES.find((one) => one.id === request.postDataJSON().googleCalendarId);
-      google.link = { ...LINKED, googleCalendar: { id: chosen.id, name: chosen.name, isReadOnly: chosen.isReadOnly }, syncedAt: null, isSyncing: true };
+      google.link = {
+        ...LINKED,
+        googleCalendar: { id: chosen.id, name: chosen.name, isReadOnly: chosen.isReadOnly },
+        syncedAt: null,
+        isSyncing: true,
+      };
     }
     if (what === 'POST /google/sync') google.link = { ...google.link, isSyncing: true };
     return route.fulfill({ status: what === 'POST /google/sync' ? 202 : 200, json: google.link });
@@ -61,7 +89,10 @@ async function opened({ link = null, isAvailable = true, name = 'Work' } = {}) {
   // Google's page, where people agree at once.
   await context.route(`${GOOGLE}/**`, (route) => {
     const back = `${dev.url}/calendar/google?${google.comesBack(new URL(route.request().url()).searchParams.get('state'))}`;
-    return route.fulfill({ contentType: 'text/html', body: `<script>location.replace(${JSON.stringify(back)})</script>` });
+    return route.fulfill({
+      contentType: 'text/html',
+      body: `<script>location.replace(${JSON.stringify(back)})</script>`,
+    });
   });
   await page.goto(`${dev.url}/calendar?calendar=${id}&date=2026-03-10`);
   await page.getByRole('grid').waitFor();
@@ -91,7 +122,7 @@ test('a calendar is linked with one of Google’s by keys, and what comes from t
   const { id, context, page, faults, google, said } = await opened();
   await button(page, 'Google…').press('Enter');
   await dialog(page).getByText('are kept the same').waitFor();
-  await dialog(page).getByText('Google\'s word counts').waitFor();
+  await dialog(page).getByText("Google's word counts").waitFor();
   await fine(page, 'not linked');
   await page.keyboard.press('Escape');
   await dialog(page).waitFor({ state: 'detached' });
@@ -111,10 +142,17 @@ test('a calendar is linked with one of Google’s by keys, and what comes from t
   await page.keyboard.press('Enter');
   await button(page, 'Synchronising…').waitFor();
   assert.deepEqual(said.slice(2), [['PUT /google', { googleCalendarId: 'team' }]]);
-  assert.equal(await dialog(page).evaluate((one) => one.contains(document.activeElement)), true, 'the focus stays in the dialog');
+  assert.equal(
+    await dialog(page).evaluate((one) => one.contains(document.activeElement)),
+    true,
+    'the focus stays in the dialog',
+  );
   // It ends with an event that was only at Google: asked for again, and shown, without anybody doing anything.
   const today = new Date().toISOString().slice(0, 10);
-  const made = await dev.api(`/api/calendars/${id}/events`, { method: 'POST', body: { title: 'From Google', start: `${today}T12:00` } });
+  const made = await dev.api(`/api/calendars/${id}/events`, {
+    method: 'POST',
+    body: { title: 'From Google', start: `${today}T12:00` },
+  });
   assert.equal(made.status, 201);
   google.link = { ...LINKED, syncedAt: new Date().toISOString(), waiting: 2 };
   await page.locator('[role="grid"]').getByText('From Google').waitFor({ timeout: 10_000 });
@@ -125,7 +163,10 @@ test('a calendar is linked with one of Google’s by keys, and what comes from t
   const { asked } = google;
   await page.waitForTimeout(3_000);
   assert.equal(google.asked, asked);
-  assert.deepEqual(faults.filter((fault) => !fault.includes('404')), []);
+  assert.deepEqual(
+    faults.filter((fault) => !fault.includes('404')),
+    [],
+  );
   await page.goBack();
   assert.doesNotMatch(page.url(), /code=/, 'the history has not kept it');
   await context.close();
@@ -134,15 +175,25 @@ test('a calendar is linked with one of Google’s by keys, and what comes from t
 test('how a linked calendar stands is told: problems, what was told, and what is read only', { skip }, async () => {
   const notes = [
     { at: '2026-11-22T10:00:00Z', text: '“Each hour” comes back too often: it is not taken.' },
-    { at: '2026-11-23T10:00:00Z', text: '“Review” was changed on both sides: Google\'s version is kept.' },
+    { at: '2026-11-23T10:00:00Z', text: "“Review” was changed on both sides: Google's version is kept." },
   ];
-  const link = { ...LINKED, googleCalendar: { id: 'holidays', name: 'Holidays', isReadOnly: true }, waiting: 0, problem: 'Google did not answer (500): tried again in five minutes.', notes };
+  const link = {
+    ...LINKED,
+    googleCalendar: { id: 'holidays', name: 'Holidays', isReadOnly: true },
+    waiting: 0,
+    problem: 'Google did not answer (500): tried again in five minutes.',
+    notes,
+  };
   const { context, page, google, said } = await opened({ link });
   await button(page, 'Google…').click();
   await dialog(page).getByText('Holidays (read only: nothing goes there)').waitFor();
   await dialog(page).getByRole('alert').getByText('tried again in five minutes').waitFor();
   const told = await dialog(page).getByRole('list', { name: 'Told lately' }).getByRole('listitem').allInnerTexts();
-  assert.deepEqual(told.map((text) => text.slice(0, 6)), ['“Revie', '“Each '], 'the newest first');
+  assert.deepEqual(
+    told.map((text) => text.slice(0, 6)),
+    ['“Revie', '“Each '],
+    'the newest first',
+  );
   await fine(page, 'linked, with a problem');
   await button(page, 'Synchronise now').click();
   await button(page, 'Synchronising…').waitFor();
@@ -162,7 +213,10 @@ test('how a linked calendar stands is told: problems, what was told, and what is
 });
 
 test('where Google no longer lets us in, that is told beside the calendar, with the ways out', { skip }, async () => {
-  const { context, page, said } = await opened({ link: { ...LINKED, state: 'revoked', waiting: 3 }, isAvailable: false });
+  const { context, page, said } = await opened({
+    link: { ...LINKED, state: 'revoked', waiting: 3 },
+    isAvailable: false,
+  });
   await page.getByText('this calendar is not synchronised').waitFor();
   await button(page, 'Google…').click();
   await dialog(page).getByText('Google no longer lets Rejoin in').waitFor();
@@ -171,7 +225,10 @@ test('where Google no longer lets us in, that is told beside the calendar, with 
   await fine(page, 'revoked');
   await button(page, 'Go to Google').click();
   await dialog(page).getByRole('radio').first().waitFor();
-  assert.deepEqual(said.map(([what]) => what), ['POST /google', 'POST /consents']);
+  assert.deepEqual(
+    said.map(([what]) => what),
+    ['POST /google', 'POST /consents'],
+  );
   // Who wants none of them after all is where it began.
   await button(page, 'Link none').click();
   await button(page, 'Go to Google').waitFor();
@@ -182,8 +239,18 @@ test('where Google no longer lets us in, that is told beside the calendar, with 
 test('a refusal is told with what to do, and sent once', { skip }, async () => {
   const { id, context, page, google, said } = await opened();
   const cases = [
-    ['state=s1&error=access_denied', problem(400, 'consent_refused', 'you did not allow it'), { state: 's1', error: 'access_denied' }, 'nothing has gone to Google'],
-    ['state=old&code=c', problem(400, 'consent_unknown', 'nobody waits for this'), { state: 'old', code: 'c' }, 'too old, was used before'],
+    [
+      'state=s1&error=access_denied',
+      problem(400, 'consent_refused', 'you did not allow it'),
+      { state: 's1', error: 'access_denied' },
+      'nothing has gone to Google',
+    ],
+    [
+      'state=old&code=c',
+      problem(400, 'consent_unknown', 'nobody waits for this'),
+      { state: 'old', code: 'c' },
+      'too old, was used before',
+    ],
     ['state=s1&code=c', problem(502, 'google_failed', 'Google answered 500'), { state: 's1', code: 'c' }, 'in a while'],
   ];
   for (const [brought, refusal, sent, words] of cases) {
@@ -205,7 +272,10 @@ test('a refusal is told with what to do, and sent once', { skip }, async () => {
   await button(page, 'Google…').click();
   // How it stands has been read before anything is refused.
   await button(page, 'Go to Google').waitFor();
-  for (const [code, words] of [['google_not_configured', 'nobody has set up Google here'], ['calendar_linked', 'it is linked already']]) {
+  for (const [code, words] of [
+    ['google_not_configured', 'nobody has set up Google here'],
+    ['calendar_linked', 'it is linked already'],
+  ]) {
     google.refuses = problem(409, code, words);
     await button(page, 'Go to Google').click();
     await dialog(page).getByRole('alert').getByText(`${words} (${code})`).waitFor();
@@ -214,7 +284,10 @@ test('a refusal is told with what to do, and sent once', { skip }, async () => {
   for (const url of ['javascript:document.body.textContent="owned"', 'http://accounts.google.example/']) {
     google.url = url;
     await button(page, 'Go to Google').click();
-    await dialog(page).getByRole('alert').getByText(`“${url.split(':')[0]}:`).waitFor();
+    await dialog(page)
+      .getByRole('alert')
+      .getByText(`“${url.split(':')[0]}:`)
+      .waitFor();
   }
   await context.close();
 });
@@ -224,7 +297,10 @@ test('where the server may not go to Google nothing offers it, nor to who may on
   await button(page, 'Subscribe…').waitFor();
   assert.equal(await button(page, 'Google…').count(), 0);
   await context.close();
-  const { body } = await dev.api(`/api/admin/projects/${dev.projectId}/keys`, { method: 'POST', body: { name: 'reader', scopes: ['read'] } });
+  const { body } = await dev.api(`/api/admin/projects/${dev.projectId}/keys`, {
+    method: 'POST',
+    body: { name: 'reader', scopes: ['read'] },
+  });
   const reader = await signedIn(browser, { ...dev, apiKey: body.key }, OPTIONS);
   await reader.page.goto(`${dev.url}/calendar?calendar=${id}&dialog=google`);
   await reader.page.getByRole('grid').waitFor();
@@ -234,7 +310,9 @@ test('where the server may not go to Google nothing offers it, nor to who may on
 
 test('a calendar that is linked is not deleted: why is told', { skip }, async () => {
   const { id, context, page } = await opened({ link: LINKED });
-  await page.route(`**/api/calendars/${id}`, (route) => route.fulfill(problem(409, 'calendar_linked', 'the calendar is linked with one of Google\'s: unlink it first')));
+  await page.route(`**/api/calendars/${id}`, (route) =>
+    route.fulfill(problem(409, 'calendar_linked', "the calendar is linked with one of Google's: unlink it first")),
+  );
   page.once('dialog', (asked) => asked.accept());
   await button(page, 'Delete calendar').click();
   await page.getByRole('alert').getByText('unlink it first (calendar_linked)').waitFor();

@@ -20,7 +20,10 @@ function reply(messages) {
   const asked = messages.findLast((message) => message.role === 'user')?.content ?? '';
   const said = typeof asked === 'string' ? asked : JSON.stringify(asked);
   if (said.includes('look up') && messages.at(-1).role !== 'tool') {
-    return { text: 'A moment.', tools: [{ name: 'search_entities', arguments: { query: /look up (\w+)/.exec(said)[1], limit: 1 } }] };
+    return {
+      text: 'A moment.',
+      tools: [{ name: 'search_entities', arguments: { query: /look up (\w+)/.exec(said)[1], limit: 1 } }],
+    };
   }
   const name = /story of (\w+)/.exec(said)?.[1];
   return name ? { text: story(name), paceMs: PACE_MS } : { text: 'This is what came of it.', paceMs: 0 };
@@ -58,7 +61,10 @@ function operations() {
 
 /** Nothing went wrong in the page; if something did, what the server has to say about it. */
 function noFaults(faults) {
-  const told = dev.told().split('\n').filter((line) => / (ERROR|WARN) /.test(line) && !line.includes('EMPTY CHOICE'));
+  const told = dev
+    .told()
+    .split('\n')
+    .filter((line) => / (ERROR|WARN) /.test(line) && !line.includes('EMPTY CHOICE'));
   assert.deepEqual(faults, [], told.join('\n'));
 }
 
@@ -84,17 +90,24 @@ test('operations show what goes on, and a dead job comes back', { skip }, async 
   await context.close();
 });
 
-test('the log of a run that lost its worker tells its attempts, and its replay ends with the stored answer', { skip }, async () => {
+test('the log of a run that lost its worker tells its attempts, and its replay ends with the stored answer', {
+  skip,
+}, async () => {
   const id = await begin('a story of logs');
   // Once something was said, its worker is killed.
-  const busy = await until('a worker is at it', async () => (await operations()).workers.find((worker) => worker.busy > 0));
+  const busy = await until('a worker is at it', async () =>
+    (await operations()).workers.find((worker) => worker.busy > 0),
+  );
   const { context, page, faults } = await signedIn(browser, dev);
   await page.goto(`${dev.url}/runs/${id}/log`);
   await page.waitForFunction(() => document.querySelector('.shown .markdown')?.textContent.length > 20);
   process.kill(busy.pid, 'SIGKILL');
   const run = await ended(id);
   assert.equal(run.attempt, 2);
-  await page.waitForFunction((last) => document.querySelector('.shown .markdown')?.textContent.endsWith(last), `logs${WORDS - 1}`);
+  await page.waitForFunction(
+    (last) => document.querySelector('.shown .markdown')?.textContent.endsWith(last),
+    `logs${WORDS - 1}`,
+  );
   assert.deepEqual(await shown(page), [story('logs')]);
   assert.equal(run.summary, story('logs'));
 
@@ -142,7 +155,8 @@ test('the keyboard alone goes through a log', { skip }, async () => {
   assert.deepEqual(await shown(page), ['A moment.', 'This is what came of it.']);
   // To the slider, and a step back with it.
   const slider = page.getByRole('slider', { name: 'Where in the log' });
-  while (!(await slider.evaluate((element) => element === document.activeElement))) await page.keyboard.press('Shift+Tab');
+  while (!(await slider.evaluate((element) => element === document.activeElement)))
+    await page.keyboard.press('Shift+Tab');
   await page.keyboard.press('ArrowLeft');
   await page.getByRole('option', { selected: true, name: /usage|message/ }).waitFor();
   await context.close();
@@ -154,7 +168,12 @@ test('two runs are compared, and what is different is marked', { skip }, async (
   const { context, page, faults } = await signedIn(browser, dev);
   await page.goto(`${dev.url}/runs/${left}`);
   await page.locator('.waterfall li').nth(3).waitFor();
-  assert.deepEqual(await page.locator('.waterfall .name').allInnerTexts(), ['asker', '1 model', '1 search_entities', '2 model']);
+  assert.deepEqual(await page.locator('.waterfall .name').allInnerTexts(), [
+    'asker',
+    '1 model',
+    '1 search_entities',
+    '2 model',
+  ]);
   await page.getByRole('button', { name: 'Compare' }).click();
   await page.getByLabel('With the run').fill(right);
   await page.getByLabel('With the run').press('Enter');
@@ -163,7 +182,7 @@ test('two runs are compared, and what is different is marked', { skip }, async (
   await page.getByRole('row', { name: /^Model openai:scripted openai:scripted/ }).waitFor();
   const different = page.getByRole('group', { name: 'different', exact: true });
   const same = page.getByRole('group', { name: 'the same' });
-  assert.deepEqual([await different.count(), await same.count() > 0], [2, true], 'what was asked, and the call');
+  assert.deepEqual([await different.count(), (await same.count()) > 0], [2, true], 'what was asked, and the call');
   await different.last().getByText('search_entities').first().click();
   await different.last().getByText('"query": "curl"').waitFor();
   await page.getByRole('checkbox', { name: 'only what is different' }).check();
@@ -205,11 +224,21 @@ test('a DAG is watched to its end, with what waits for what', { skip }, async ()
   await page.locator('.task.before', { hasText: 'Plan it' }).waitFor();
   await page.locator('.task.behind', { hasText: 'Join them' }).waitFor();
   await page.locator('.task.apart', { hasText: 'The right half' }).waitFor();
-  await page.getByRole('heading', { name: 'Halves' }).locator('..').getByText('completed', { exact: true }).waitFor({ timeout: 60_000 });
+  await page
+    .getByRole('heading', { name: 'Halves' })
+    .locator('..')
+    .getByText('completed', { exact: true })
+    .waitFor({ timeout: 60_000 });
   assert.equal(await page.locator('.task.completed').count(), tasks.length);
   await page.getByRole('button', { name: /^Join them/ }).click();
-  await page.getByText('Waits for').getByRole('button', { name: /The right half/ }).click();
-  await page.getByText('Holds up').getByRole('button', { name: /Join them/ }).waitFor();
+  await page
+    .getByText('Waits for')
+    .getByRole('button', { name: /The right half/ })
+    .click();
+  await page
+    .getByText('Holds up')
+    .getByRole('button', { name: /Join them/ })
+    .waitFor();
   await page.getByText('This is what came of it.').waitFor();
   await page.getByRole('link', { name: 'its run' }).click();
   await page.getByRole('heading', { name: 'asker' }).waitFor();
@@ -232,7 +261,10 @@ test('an object is drawn among its neighbours, and goes back to what it was', { 
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { level: 1, name: 'libcurl4' }).waitFor();
 
-  await dev.api(ofProject(`/graph/objects/${curl.id}`), { method: 'PATCH', body: { properties: { summary: 'wrong', added: 1 } } });
+  await dev.api(ofProject(`/graph/objects/${curl.id}`), {
+    method: 'PATCH',
+    body: { properties: { summary: 'wrong', added: 1 } },
+  });
   await page.goto(`${dev.url}/graph/${curl.id}`);
   await page.getByText('"summary": "wrong"').waitFor();
   await page.getByText('History').click();
@@ -250,7 +282,10 @@ test('none of these views has a serious fault of accessibility, light or dark', 
   deadJob(dev, 'report', 'again');
   const [left, right] = [await answered('look up curl'), await answered('look up bash')];
   const object = (await dev.api(ofProject('/graph/search?query=curl&limit=1'))).body.data[0].object.id;
-  const tasks = [{ id: 'one', title: 'One', agent: 'asker' }, { id: 'two', title: 'Two', agent: 'asker', after: ['one'] }];
+  const tasks = [
+    { id: 'one', title: 'One', agent: 'asker' },
+    { id: 'two', title: 'Two', agent: 'asker', after: ['one'] },
+  ];
   const dag = (await dev.api(ofProject('/task-dags'), { method: 'POST', body: { name: 'Two', tasks } })).body;
   const views = {
     '/operations': 'table',
@@ -286,10 +321,18 @@ test('on a narrow screen nothing is wider than the page', { skip }, async () => 
   const [left, right] = [await answered('look up curl'), await answered('look up bash')];
   const object = (await dev.api(ofProject('/graph/search?query=curl&limit=1'))).body.data[0].object.id;
   const { context, page } = await signedIn(browser, dev, { viewport: { width: 360, height: 740 } });
-  for (const path of ['/operations', `/runs/${left}`, `/runs/${left}/log`, `/runs/${left}/compare/${right}`, `/graph/${object}`]) {
+  for (const path of [
+    '/operations',
+    `/runs/${left}`,
+    `/runs/${left}/log`,
+    `/runs/${left}/compare/${right}`,
+    `/graph/${object}`,
+  ]) {
     await page.goto(dev.url + path);
     await page.locator('h2').first().waitFor();
-    const { inner, outer } = await page.locator('#main').evaluate((main) => ({ inner: main.scrollWidth, outer: innerWidth }));
+    const { inner, outer } = await page
+      .locator('#main')
+      .evaluate((main) => ({ inner: main.scrollWidth, outer: innerWidth }));
     assert.ok(inner <= outer, `${path} is ${inner} px wide`);
   }
   await context.close();

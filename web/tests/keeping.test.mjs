@@ -10,7 +10,16 @@ const { dev, browser } = await stage();
 
 /** Another user of the same project; the key. */
 function another(handle) {
-  const options = ['--project', dev.projectId, '--user', handle, '--create', '--database-url', dev.databaseUrl, '--json'];
+  const options = [
+    '--project',
+    dev.projectId,
+    '--user',
+    handle,
+    '--create',
+    '--database-url',
+    dev.databaseUrl,
+    '--json',
+  ];
   return JSON.parse(execFileSync(BINARY, ['keys', 'create', ...options], { encoding: 'utf8' })).key;
 }
 
@@ -39,9 +48,15 @@ async function leave(page) {
   assert.equal(await page.evaluate(() => globalThis.isSamePage), undefined, 'the page is another one');
 }
 
-test('what one user left unsaved in a browser is shown to nobody else there, and is found again', { skip }, async () => {
+test('what one user left unsaved in a browser is shown to nobody else there, and is found again', {
+  skip,
+}, async () => {
   const { project } = await ok('/api/onto/projects/instantiate', { project: { name: 'Letters' } });
-  const { id } = await ok('/api/onto/documents/create', { projectId: project.id, title: 'Letter', content: 'Dear all' });
+  const { id } = await ok('/api/onto/documents/create', {
+    projectId: project.id,
+    title: 'Letter',
+    content: 'Dear all',
+  });
   const { context, page } = await signedIn(browser, dev, { viewport: { width: 1400, height: 900 } });
   // A console that is typed into while the server can't be reached, …
   await ask(page, 'hello');
@@ -50,7 +65,9 @@ test('what one user left unsaved in a browser is shown to nobody else there, and
   await page.getByRole('button', { name: /^Consoles/ }).click();
   await button(page, 'New console').click();
   const text = page.getByLabel('Text of the console');
-  await page.route('**/api/consoles/*', (route) => (route.request().method() === 'PATCH' ? route.abort() : route.fallback()));
+  await page.route('**/api/consoles/*', (route) =>
+    route.request().method() === 'PATCH' ? route.abort() : route.fallback(),
+  );
   await text.click();
   await page.keyboard.insertText('select secret from anna');
   await until('the console is kept', async () => (await keys(page)).some((key) => key.includes('.console.')));
@@ -65,7 +82,10 @@ test('what one user left unsaved in a browser is shown to nobody else there, and
   await until('the document is kept', async () => (await keys(page)).some((key) => key.includes('.document.')));
   await leave(page);
   const left = await keys(page);
-  assert.ok(left.every((key) => key === 'rejoin.theme' || key.startsWith(`rejoin.of.${dev.userId}.${dev.projectId}.`)), left.join());
+  assert.ok(
+    left.every((key) => key === 'rejoin.theme' || key.startsWith(`rejoin.of.${dev.userId}.${dev.projectId}.`)),
+    left.join(),
+  );
 
   await enter(page, another('berta'));
   await page.goto(letter);
@@ -83,7 +103,10 @@ test('what one user left unsaved in a browser is shown to nobody else there, and
   await written.click();
   await page.keyboard.press('Control+End');
   await page.keyboard.insertText(', this is Berta’s');
-  await until('hers is kept, too', async () => (await keys(page)).filter((key) => key.includes('.document.')).length === 2);
+  await until(
+    'hers is kept, too',
+    async () => (await keys(page)).filter((key) => key.includes('.document.')).length === 2,
+  );
   await leave(page);
 
   await enter(page, dev.apiKey);
@@ -97,7 +120,9 @@ test('what one user left unsaved in a browser is shown to nobody else there, and
   await context.close();
 });
 
-test('tabs of one browser are one user’s: where another one signs in, or this one out, they all begin anew', { skip }, async () => {
+test('tabs of one browser are one user’s: where another one signs in, or this one out, they all begin anew', {
+  skip,
+}, async () => {
   const { context, page } = await signedIn(browser, dev);
   const other = await context.newPage();
   await other.goto(`${dev.url}/calendar`);
@@ -114,7 +139,9 @@ test('tabs of one browser are one user’s: where another one signs in, or this 
   await page.goto(`${dev.url}/#key=${another('clara')}`);
   await page.getByRole('button', { name: 'Sign in as clara' }).click();
   await message(page).waitFor();
-  await until('the other tab is hers, too', () => other.evaluate(() => globalThis.isSamePage === undefined).catch(() => false));
+  await until('the other tab is hers, too', () =>
+    other.evaluate(() => globalThis.isSamePage === undefined).catch(() => false),
+  );
   await context.close();
 });
 
@@ -122,7 +149,8 @@ test('what was kept for nobody is gone, and the theme stays', { skip }, async ()
   const { context, page } = await signedIn(browser, dev);
   await page.getByLabel('Theme').selectOption('dark');
   await page.evaluate(() => {
-    for (const key of ['document.x', 'console.x', 'seen', 'consoles.closed.x', 'consoles.folded']) localStorage.setItem(`rejoin.${key}`, '{}');
+    for (const key of ['document.x', 'console.x', 'seen', 'consoles.closed.x', 'consoles.folded'])
+      localStorage.setItem(`rejoin.${key}`, '{}');
     localStorage.setItem('another program', 'its own');
   });
   await page.reload();

@@ -13,7 +13,10 @@ const height = (page) => page.locator('.bar').evaluate((bar) => bar.getBoundingC
 const views = (page) => page.getByRole('navigation', { name: 'Views' });
 
 test('on a narrow screen the bar is one row, and what does not fit is a menu for keys, too', { skip }, async () => {
-  const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true, viewport: { width: 420, height: 800 } });
+  const { context, page, faults } = await signedIn(browser, dev, {
+    bypassCSP: true,
+    viewport: { width: 420, height: 800 },
+  });
   const more = page.getByRole('button', { name: 'More', exact: true });
   assert.ok((await height(page)) < ONE_ROW, `${await height(page)} px`);
   assert.equal(await views(page).isVisible(), false);
@@ -42,7 +45,9 @@ test('on a narrow screen the bar is one row, and what does not fit is a menu for
   await more.click();
   await page.getByLabel('Theme').selectOption('dark');
   assert.equal(await page.locator('html').getAttribute('data-theme'), 'dark');
-  const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  const overflow = await page.evaluate(
+    () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+  );
   assert.equal(overflow, 0);
   assert.deepEqual(faults, []);
   await page.getByRole('button', { name: 'Sign out' }).click();
@@ -55,8 +60,14 @@ test('the bar is one row at every width, and a menu only where it has to be', { 
   for (const width of [1280, 1000, 930, 920, 800, 740, 560, 420, 320]) {
     await page.setViewportSize({ width, height: 800 });
     assert.ok((await height(page)) < ONE_ROW, `${await height(page)} px at ${width}`);
-    assert.notEqual(await views(page).isVisible(), await page.getByRole('button', { name: 'More', exact: true }).isVisible(), `one of both at ${width}`);
-    const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    assert.notEqual(
+      await views(page).isVisible(),
+      await page.getByRole('button', { name: 'More', exact: true }).isVisible(),
+      `one of both at ${width}`,
+    );
+    const overflow = await page.evaluate(
+      () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    );
     assert.equal(overflow, 0, `nothing sticks out at ${width}`);
   }
   // A menu that is open when the window gets wider can still be left.

@@ -25,7 +25,10 @@ async function runsOf(words) {
   return runs.filter((run) => run.body.input === words).length;
 }
 
-test('messages that are written while the server is away are kept through the page, and stored once and in order when it is back', { skip, timeout: 180_000 }, async () => {
+test('messages that are written while the server is away are kept through the page, and stored once and in order when it is back', {
+  skip,
+  timeout: 180_000,
+}, async () => {
   const { context, page } = await signedIn(browser, dev);
   await ask(page, 'hello');
   await finished(page);
@@ -54,7 +57,11 @@ test('messages that are written while the server is away are kept through the pa
 
   await dev.resume();
   const [one, other] = [await context.newPage(), await context.newPage()];
-  await Promise.all([page.goto(`${dev.url}/c/${conversation}`), one.goto(`${dev.url}/c/${conversation}`), other.goto(dev.url)]);
+  await Promise.all([
+    page.goto(`${dev.url}/c/${conversation}`),
+    one.goto(`${dev.url}/c/${conversation}`),
+    other.goto(dev.url),
+  ]);
   await until('all is stored', async () => (await said(conversation)).length === 3);
   assert.deepEqual(await said(conversation), ['hello', 'first while away', 'second while away']);
   const { body } = await dev.api('/api/conversations?limit=100');
@@ -63,7 +70,8 @@ test('messages that are written while the server is away are kept through the pa
   await until('the new one is stored, too', async () => (await said(begun[0].id)).length === 2);
   assert.deepEqual(await said(begun[0].id), ['the first of its own', 'the second of its own']);
   await finished(page);
-  for (const words of ['first while away', 'second while away', 'the first of its own', 'the second of its own']) assert.equal(await runsOf(words), 1, words);
+  for (const words of ['first while away', 'second while away', 'the first of its own', 'the second of its own'])
+    assert.equal(await runsOf(words), 1, words);
   // It is shown once, too, in every tab; and what was being written is there.
   for (const tab of [page, one]) {
     await mine(tab, 'second while away').waitFor();
@@ -98,7 +106,11 @@ test('a message that the server refuses is sent again or deleted, and those behi
   const { context, page } = await signedIn(browser, dev);
   await ask(page, 'hello');
   await finished(page);
-  const refusal = { status: 403, contentType: 'application/problem+json', body: JSON.stringify({ code: 'quota_exceeded', detail: 'Nothing is left for today.' }) };
+  const refusal = {
+    status: 403,
+    contentType: 'application/problem+json',
+    body: JSON.stringify({ code: 'quota_exceeded', detail: 'Nothing is left for today.' }),
+  };
   await page.route('**/api/chat/stream*', (route) => route.fulfill(refusal));
   await ask(page, 'refused once');
   await mine(page, 'refused once').getByText('Nothing is left for today.').waitFor();
@@ -118,7 +130,10 @@ test('a message that the server refuses is sent again or deleted, and those behi
   await ask(page, 'deleted');
   await mine(page, 'deleted').getByRole('button', { name: 'Delete' }).click();
   await mine(page, 'deleted').waitFor({ state: 'detached' });
-  assert.equal(await page.evaluate(() => Object.keys(localStorage).filter((key) => key.includes('.outbox.')).length), 0);
+  assert.equal(
+    await page.evaluate(() => Object.keys(localStorage).filter((key) => key.includes('.outbox.')).length),
+    0,
+  );
   await context.close();
 });
 
@@ -144,7 +159,13 @@ test('a browser without room keeps the text in the field until the server has it
   await until('the field is empty', async () => (await field(page).inputValue()) === '');
   assert.deepEqual(await said(conversationOf(page)), ['hello', 'without room']);
   await page.unroute('**/api/chat/stream*');
-  await page.route('**/api/chat/stream*', (route) => route.fulfill({ status: 400, contentType: 'application/problem+json', body: JSON.stringify({ code: 'no', detail: 'Not like this.' }) }));
+  await page.route('**/api/chat/stream*', (route) =>
+    route.fulfill({
+      status: 400,
+      contentType: 'application/problem+json',
+      body: JSON.stringify({ code: 'no', detail: 'Not like this.' }),
+    }),
+  );
   await ask(page, 'refused without room');
   await page.getByRole('alert').getByText('Not like this.').waitFor();
   assert.equal(await field(page).inputValue(), 'refused without room');
@@ -157,7 +178,9 @@ test('what is being written is kept per conversation, through other views and re
   await finished(page);
   const conversation = page.url();
   await field(page).fill('the next question');
-  await page.getByLabel('Files to send along').setInputFiles({ name: 'notes.md', mimeType: 'text/plain', buffer: Buffer.from('a line') });
+  await page
+    .getByLabel('Files to send along')
+    .setInputFiles({ name: 'notes.md', mimeType: 'text/plain', buffer: Buffer.from('a line') });
   await page.getByText('6 characters').waitFor();
   await page.getByRole('link', { name: 'New conversation' }).click();
   await page.waitForURL((url) => url.pathname === '/');

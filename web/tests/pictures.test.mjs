@@ -61,7 +61,11 @@ async function boardAndCalendar(dev) {
   }
   const task = (tempId, title, fields = {}) => ({ tempId, kind: 'task', title, ...fields });
   const { project } = await make('/api/onto/projects/instantiate', {
-    project: { name: 'Moving house', description: 'Out of the old flat by the end of the year, without losing a cat.', stateKey: 'active' },
+    project: {
+      name: 'Moving house',
+      description: 'Out of the old flat by the end of the year, without losing a cat.',
+      stateKey: 'active',
+    },
     entities: [
       { tempId: 'packing', kind: 'plan', name: 'Packing' },
       task('van', 'Find a van', { priority: 1 }),
@@ -76,13 +80,21 @@ async function boardAndCalendar(dev) {
       { type: 'depends_on', source: 'keys', target: 'walls' },
     ],
   });
-  const document = (title, content, parentId) => make('/api/onto/documents/create', { projectId: project.id, title, content, ...(parentId && { parentId }) });
-  const checklist = await document('Checklist', '# Before the van comes\n\n1. Empty the **cellar**\n2. Read the meters\n\n| room | who |\n| --- | --- |\n| kitchen | Anna |\n| cellar | Ben |\n');
+  const document = (title, content, parentId) =>
+    make('/api/onto/documents/create', { projectId: project.id, title, content, ...(parentId && { parentId }) });
+  const checklist = await document(
+    'Checklist',
+    '# Before the van comes\n\n1. Empty the **cellar**\n2. Read the meters\n\n| room | who |\n| --- | --- |\n| kitchen | Anna |\n| cellar | Ben |\n',
+  );
   await document('Kitchen', 'Plates go first.', checklist.id);
   await document('The lease', 'Ends with the year.');
   const { body: changed, status } = await dev.api(`/api/onto/documents/${checklist.id}`, {
     method: 'PATCH',
-    body: { content: '# Before the van comes\n\n1. Empty the **cellar**\n2. Read the meters\n3. Catch the cat\n\n| room | who |\n| --- | --- |\n| kitchen | Anna |\n| cellar | Carla |\n', changeSummary: 'Carla helps' },
+    body: {
+      content:
+        '# Before the van comes\n\n1. Empty the **cellar**\n2. Read the meters\n3. Catch the cat\n\n| room | who |\n| --- | --- |\n| kitchen | Anna |\n| cellar | Carla |\n',
+      changeSummary: 'Carla helps',
+    },
   });
   assert.equal(status, 200, JSON.stringify(changed));
   return { project: project.id, document: checklist.id, calendar: calendar.id };
@@ -96,10 +108,11 @@ async function keptTheSame(dev, google, calendar) {
     return answer;
   };
   const link = `/api/calendars/${calendar}/google`;
-  const over = () => until('both are the same', async () => {
-    const now = await call(link, 'GET');
-    return now.syncedAt && !now.isSyncing && now.waiting === 0 && now;
-  });
+  const over = () =>
+    until('both are the same', async () => {
+      const now = await call(link, 'GET');
+      return now.syncedAt && !now.isSyncing && now.waiting === 0 && now;
+    });
   const { url } = await call(link, 'POST', {});
   const back = new URL((await fetch(url, { redirect: 'manual' })).headers.get('location')).searchParams;
   await call('/api/google/consents', 'POST', { state: back.get('state'), code: back.get('code') });
@@ -108,7 +121,9 @@ async function keptTheSame(dev, google, calendar) {
   await over();
   const there = (await google.ask(`/calendars/${chosen}/events`)).items.find(({ summary }) => summary === 'Conference');
   await google.ask(`/calendars/${chosen}/events/${there.id}`, { method: 'PATCH', body: { location: 'Porto' } });
-  const here = (await call(`/api/calendars/${calendar}/events?from=2026-11-17T00:00:00Z&to=2026-11-20T00:00:00Z`, 'GET')).items.find(({ title }) => title === 'Conference');
+  const here = (
+    await call(`/api/calendars/${calendar}/events?from=2026-11-17T00:00:00Z&to=2026-11-20T00:00:00Z`, 'GET')
+  ).items.find(({ title }) => title === 'Conference');
   await call(`/api/calendar-events/${here.eventId}?scope=all`, 'PATCH', { location: 'Madrid' });
   await until("that Google's counts is told", async () => (await call(link, 'GET')).notes.length > 0);
   await over();
@@ -124,8 +139,14 @@ test('each view has its pictures', { skip }, async (t) => {
   const dev = await startDev(model.url, { env: { ...google.env, REJOIN_SOURCE_FOLDERS: data } });
   mkdirSync(join(data, dev.projectId));
   const database = join(data, dev.projectId, 'shop.db');
-  execFileSync('sqlite3', [database, "create table orders (id integer primary key, customer text, euros real); insert into orders values (1, 'Anna', 12.5), (2, 'Berta', null), (3, 'Carlos', 99)"]);
-  const { body: source } = await dev.api(`/api/projects/${dev.projectId}/data-sources`, { method: 'POST', body: { name: 'shop', kind: 'sqlite', settings: { path: database } } });
+  execFileSync('sqlite3', [
+    database,
+    "create table orders (id integer primary key, customer text, euros real); insert into orders values (1, 'Anna', 12.5), (2, 'Berta', null), (3, 'Carlos', 99)",
+  ]);
+  const { body: source } = await dev.api(`/api/projects/${dev.projectId}/data-sources`, {
+    method: 'POST',
+    body: { name: 'shop', kind: 'sqlite', settings: { path: database } },
+  });
   const browser = await launch();
   const task = (id, title, after = []) => ({ id, title, agent: 'graph-query-agent', after });
   const tasks = [
@@ -137,9 +158,16 @@ test('each view has its pictures', { skip }, async (t) => {
   ];
   const { project, document, calendar } = await boardAndCalendar(dev);
   await keptTheSame(dev, google, calendar);
-  const dag = await dev.api(`/api/projects/${dev.projectId}/task-dags`, { method: 'POST', body: { name: 'Dependencies of apt', tasks } });
+  const dag = await dev.api(`/api/projects/${dev.projectId}/task-dags`, {
+    method: 'POST',
+    body: { name: 'Dependencies of apt', tasks },
+  });
   for (const colorScheme of ['light', 'dark']) {
-    const { context, page } = await signedIn(browser, dev, { colorScheme, viewport: VIEWPORT, timezoneId: 'Europe/Berlin' });
+    const { context, page } = await signedIn(browser, dev, {
+      colorScheme,
+      viewport: VIEWPORT,
+      timezoneId: 'Europe/Berlin',
+    });
     const taken = new Set();
     const take = async (name) => {
       await page.screenshot({ path: join(folder, `${name}-${colorScheme}.png`) });
@@ -214,7 +242,9 @@ test('each view has its pictures', { skip }, async (t) => {
     await page.setViewportSize(VIEWPORT);
     // Views that nobody has thought of here are not forgotten.
     const views = page.getByRole('navigation', { name: 'Views' }).getByRole('link');
-    for (const [name, href] of await views.evaluateAll((links) => links.map((link) => [link.innerText.toLowerCase(), link.href]))) {
+    for (const [name, href] of await views.evaluateAll((links) =>
+      links.map((link) => [link.innerText.toLowerCase(), link.href]),
+    )) {
       if (taken.has(name)) continue;
       await page.goto(href);
       await page.locator('#main').waitFor();
@@ -229,6 +259,10 @@ test('each view has its pictures', { skip }, async (t) => {
   rmSync(data, { recursive: true });
   const missing = readdirSync(folder).filter((name) => !readdirSync(KEPT).includes(name));
   const gone = readdirSync(KEPT).filter((name) => !readdirSync(folder).includes(name));
-  assert.deepEqual({ missing, gone }, { missing: [], gone: [] }, 'docs/pictures has each view, and no other: `npm run pictures` in web/ takes them anew');
+  assert.deepEqual(
+    { missing, gone },
+    { missing: [], gone: [] },
+    'docs/pictures has each view, and no other: `npm run pictures` in web/ takes them anew',
+  );
   if (!FOLDER) rmSync(folder, { recursive: true });
 });

@@ -8,7 +8,14 @@ import { skip, stage } from './support/stage.mjs';
 const STORY = Array.from({ length: 80 }, (_, nth) => `word${nth}`).join(' ');
 const PACE_MS = 60;
 
-const step = (stepNumber, description, dependsOn = [], tools = []) => ({ stepNumber, type: 'action', description, executorRequired: true, tools, dependsOn });
+const step = (stepNumber, description, dependsOn = [], tools = []) => ({
+  stepNumber,
+  type: 'action',
+  description,
+  executorRequired: true,
+  tools,
+  dependsOn,
+});
 const STEPS = [step(1, 'Look at the schema', [], ['schema_version']), step(2, 'Write the story', [1])];
 
 function reply(messages) {
@@ -22,7 +29,11 @@ function reply(messages) {
   if (last.role === 'tool') return { text: 'That was the plan.' };
   if (said.includes('plan it') || said.includes('draft it')) {
     const execution_mode = said.includes('draft it') ? 'draft_only' : 'auto_execute';
-    return { tools: [{ name: 'agent_create_plan', arguments: { objective: 'Launch', execution_mode, plan: { steps: STEPS } } }] };
+    return {
+      tools: [
+        { name: 'agent_create_plan', arguments: { objective: 'Launch', execution_mode, plan: { steps: STEPS } } },
+      ],
+    };
   }
   return { text: 'Well.' };
 }
@@ -110,7 +121,9 @@ test('a draft is rejected, and nothing is done', { skip }, async () => {
   await context.close();
 });
 
-test('a project is chosen, is there after a reload, and is left; the context has a kind and a measure', { skip }, async () => {
+test('a project is chosen, is there after a reload, and is left; the context has a kind and a measure', {
+  skip,
+}, async () => {
   for (const name of ['Apollo', 'Gemini']) {
     const body = { type: 'project', key: name.toLowerCase(), properties: { name } };
     const { status } = await dev.api(`/api/projects/${dev.projectId}/graph/objects`, { method: 'POST', body });
@@ -156,7 +169,12 @@ test('a plan is shown as a graph, and a step of it opens its run', { skip }, asy
   // Live: states are told by a sign and a word, not by colours alone.
   await box(/Look at the schema .*completed/).waitFor();
   await box(/Write the story .*executing/).waitFor();
-  assert.equal(await box(/Write the story/).locator('i').innerText(), '▶');
+  assert.equal(
+    await box(/Write the story/)
+      .locator('i')
+      .innerText(),
+    '▶',
+  );
   await plan(page).getByText('Choose a step').waitFor();
   for (const colorScheme of ['light', 'dark']) {
     await page.emulateMedia({ colorScheme });
@@ -190,7 +208,9 @@ test('steps that have not begun say so in the graph', { skip }, async () => {
   await begin(page, 'draft it');
   await plan(page).getByText('pending review').waitFor();
   await plan(page).getByRole('button', { name: 'As a graph' }).click();
-  await plan(page).getByRole('button', { name: /Write the story/ }).click();
+  await plan(page)
+    .getByRole('button', { name: /Write the story/ })
+    .click();
   await plan(page).getByText('No run has begun this step.').waitFor();
   await plan(page).getByRole('button', { name: 'As a graph' }).click();
   assert.deepEqual(await steps(page), ['1. Look at the schema pending', '2. Write the story pending']);

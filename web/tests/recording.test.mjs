@@ -23,7 +23,9 @@ function recorded() {
   });
 }
 
-test('e01 e17 e20 e26 e60 a recorded story of plans, questions and shifts is shown with all that it tells', { skip }, async () => {
+test('e01 e17 e20 e26 e60 a recorded story of plans, questions and shifts is shown with all that it tells', {
+  skip,
+}, async () => {
   const events = recorded();
   assert.deepEqual([...new Set(events.map(({ type }) => type))].sort().join(' '), KINDS);
   const { context, page, faults } = await signedIn(browser, dev);
@@ -49,13 +51,19 @@ test('e01 e17 e20 e26 e60 a recorded story of plans, questions and shifts is sho
   await first.getByText('in May').waitFor();
   await first.getByText('Moon is begun.').waitFor();
   const lines = (turn) => turn.getByRole('list', { name: 'What it did' }).getByRole('listitem').allInnerTexts();
-  assert.deepEqual((await lines(first)).map((line) => line.replaceAll(/\s+/g, ' ').trim()), ['created project Moon']);
+  assert.deepEqual(
+    (await lines(first)).map((line) => line.replaceAll(/\s+/g, ' ').trim()),
+    ['created project Moon'],
+  );
 
   // A draft that waited, was approved, and carried out by executors whose calls are their own.
   const second = turns.nth(1);
   const plan = second.getByRole('region', { name: /^Plan: / });
   await plan.getByText('2 of 2 steps').waitFor();
-  assert.deepEqual(await plan.locator(':scope > ol > li > p:first-child').allInnerTexts(), ['1. Look around completed', '2. Write it down completed']);
+  assert.deepEqual(await plan.locator(':scope > ol > li > p:first-child').allInnerTexts(), [
+    '1. Look around completed',
+    '2. Write it down completed',
+  ]);
   const [looked, wrote] = [plan.locator(':scope > ol > li').nth(0), plan.locator(':scope > ol > li').nth(1)];
   assert.equal(await looked.getByText('where_am_i').count(), 1);
   assert.equal(await wrote.getByText('where_am_i').count(), 0);
@@ -63,10 +71,20 @@ test('e01 e17 e20 e26 e60 a recorded story of plans, questions and shifts is sho
 
   // What failed says so, and nothing is left open.
   await turns.nth(2).getByRole('alert').or(turns.nth(2).locator('.bad')).first().waitFor();
-  assert.deepEqual(await turns.evaluateAll((all) => all.map((turn) => turn.getAttribute('aria-busy'))), ['false', 'false', 'false']);
+  assert.deepEqual(await turns.evaluateAll((all) => all.map((turn) => turn.getAttribute('aria-busy'))), [
+    'false',
+    'false',
+    'false',
+  ]);
   assert.equal(await page.getByRole('form', { name: 'The agent asks' }).count(), 0);
   await page.getByRole('meter').waitFor();
-  assert.deepEqual(await page.getByRole('article', { name: 'You' }).allInnerTexts().then((said) => said.map((one) => one.split('\n')[0])), ['a trip', 'plan it', 'and break']);
+  assert.deepEqual(
+    await page
+      .getByRole('article', { name: 'You' })
+      .allInnerTexts()
+      .then((said) => said.map((one) => one.split('\n')[0])),
+    ['a trip', 'plan it', 'and break'],
+  );
   assert.deepEqual(faults, []);
   await context.close();
 });

@@ -10,7 +10,8 @@ import { skip, stage } from './support/stage.mjs';
 const { dev, browser } = await stage();
 
 /** What the API says to whoever comes with this key. */
-const status = async (key, path = '/api/conversations', method = 'GET') => (await fetch(dev.url + path, { method, headers: { authorization: `Bearer ${key}` } })).status;
+const status = async (key, path = '/api/conversations', method = 'GET') =>
+  (await fetch(dev.url + path, { method, headers: { authorization: `Bearer ${key}` } })).status;
 
 test('a key is made, shown once, lets its holder in as far as it may, and is revoked', { skip }, async () => {
   const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true });
@@ -26,7 +27,10 @@ test('a key is made, shown once, lets its holder in as far as it may, and is rev
   await page.evaluate(readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8'));
   const { violations } = await page.evaluate(() => globalThis.axe.run());
   const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
-  assert.deepEqual(serious.map(({ id, nodes }) => [id, nodes.map((node) => node.html).slice(0, 5)]), []);
+  assert.deepEqual(
+    serious.map(({ id, nodes }) => [id, nodes.map((node) => node.html).slice(0, 5)]),
+    [],
+  );
   await page.reload();
   await row.waitFor();
   assert.equal((await page.locator('body').innerText()).includes(key), false, 'it is shown once');

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
-import { accessible, signInLink, signedIn } from './support/browser.mjs';
+import { accessible, signedIn, signInLink } from './support/browser.mjs';
 import { BINARY } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 
@@ -10,7 +10,16 @@ const { dev, browser } = await stage();
 
 /** Another user of the same project; as whoever would have others sign in as them. */
 function another(handle) {
-  const options = ['--project', dev.projectId, '--user', handle, '--create', '--database-url', dev.databaseUrl, '--json'];
+  const options = [
+    '--project',
+    dev.projectId,
+    '--user',
+    handle,
+    '--create',
+    '--database-url',
+    dev.databaseUrl,
+    '--json',
+  ];
   return { ...dev, apiKey: JSON.parse(execFileSync(BINARY, ['keys', 'create', ...options], { encoding: 'utf8' })).key };
 }
 

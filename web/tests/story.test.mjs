@@ -30,11 +30,28 @@ const steps = (seventh) =>
           : stepNumber === 5
             ? ['Read the news', ['web_visit', 'create_onto_document']]
             : [`Task ${stepNumber}`, ['create_onto_task']];
-    return { stepNumber, type: 'action', description, executorRequired: true, tools, dependsOn: stepNumber === STEPS ? [1, 2, 3] : [] };
+    return {
+      stepNumber,
+      type: 'action',
+      description,
+      executorRequired: true,
+      tools,
+      dependsOn: stepNumber === STEPS ? [1, 2, 3] : [],
+    };
   });
 
 const planned = (seventh, mode, revises) => ({
-  tools: [{ name: 'agent_create_plan', arguments: { objective: 'Launch', execution_mode: mode, plan: { steps: steps(seventh) }, ...(revises && { revises }) } }],
+  tools: [
+    {
+      name: 'agent_create_plan',
+      arguments: {
+        objective: 'Launch',
+        execution_mode: mode,
+        plan: { steps: steps(seventh) },
+        ...(revises && { revises }),
+      },
+    },
+  ],
 });
 
 /** What each of these tools gave since the user's last word. */
@@ -59,24 +76,43 @@ function reply(messages, newsUrl) {
   const asked = String(messages.findLast(({ role }) => role === 'user')?.content);
   const result = results(messages);
   if (system.includes('Judge whether a user has said enough')) {
-    return { text: JSON.stringify(asked.includes('in May') ? { clear: true } : { clear: false, questions: [{ question: 'By when?' }] }), paceMs: 0 };
+    return {
+      text: JSON.stringify(
+        asked.includes('in May') ? { clear: true } : { clear: false, questions: [{ question: 'By when?' }] },
+      ),
+      paceMs: 0,
+    };
   }
   // Whoever is told to keep the facts keeps them.
-  if (asked.includes('# What was said since')) return { text: [...new Set(asked.match(/fact-\d+ is \w+\./g))].join(' '), paceMs: 0 };
+  if (asked.includes('# What was said since'))
+    return { text: [...new Set(asked.match(/fact-\d+ is \w+\./g))].join(' '), paceMs: 0 };
   if (system.includes('EXECUTOR')) {
     const title = asked.split('\n')[0].replace(/^# /, '');
     if (title.startsWith('Break')) return { refusal: 'not like this' };
     if (title === 'Book the evening') {
-      const event = { title: 'The evening', start: '2027-05-03T18:00:00Z', end: '2027-05-03T21:00:00Z', time_zone: 'Europe/Berlin' };
-      return result('create_calendar_event') ? { text: 'It is booked.' } : { tools: [{ name: 'create_calendar_event', arguments: event }] };
+      const event = {
+        title: 'The evening',
+        start: '2027-05-03T18:00:00Z',
+        end: '2027-05-03T21:00:00Z',
+        time_zone: 'Europe/Berlin',
+      };
+      return result('create_calendar_event')
+        ? { text: 'It is booked.' }
+        : { tools: [{ name: 'create_calendar_event', arguments: event }] };
     }
     if (title === 'Read the news') {
       const page = result('web_visit');
       if (!page) return { tools: [{ name: 'web_visit', arguments: { url: newsUrl } }] };
       if (result('create_onto_document')) return { text: 'It is written down.' };
-      return { tools: [{ name: 'create_onto_document', arguments: { title: 'News', content: String(page.content ?? page.said) } }] };
+      return {
+        tools: [
+          { name: 'create_onto_document', arguments: { title: 'News', content: String(page.content ?? page.said) } },
+        ],
+      };
     }
-    return result('create_onto_task') ? { text: `${title} is made, and all of it is said slowly.`, paceMs: 60 } : { tools: [{ name: 'create_onto_task', arguments: { title } }] };
+    return result('create_onto_task')
+      ? { text: `${title} is made, and all of it is said slowly.`, paceMs: 60 }
+      : { tools: [{ name: 'create_onto_task', arguments: { title } }] };
   }
   if (asked.startsWith('Plan a product launch')) {
     return result('create_onto_project')
@@ -101,7 +137,8 @@ function reply(messages, newsUrl) {
     if (done.status === 'completed_with_errors') return planned('Mend it', 'auto_execute', done.plan_id);
     return { text: `The plan is ${done.status}.` };
   }
-  if (asked.startsWith('Which')) return { text: `You said: ${/fact-1 is \w+\./.exec(JSON.stringify(messages))?.[0] ?? 'nothing of it'}` };
+  if (asked.startsWith('Which'))
+    return { text: `You said: ${/fact-1 is \w+\./.exec(JSON.stringify(messages))?.[0] ?? 'nothing of it'}` };
   if (asked.startsWith('Where')) return { text: `We are in ${/Project: (\w+)/.exec(system)?.[1] ?? 'nothing'}.` };
   return { text: 'Noted.', paceMs: 0 };
 }
@@ -118,7 +155,9 @@ before(async () => {
   news = createServer((request, response) => {
     if (request.url === '/robots.txt') return response.writeHead(404).end();
     response.writeHead(200, { 'content-type': 'text/html' });
-    response.end('<html><head><title>News</title></head><body><article><h1>News</h1><p>The moon is sold out until June, say those who sell it.</p></article></body></html>');
+    response.end(
+      '<html><head><title>News</title></head><body><article><h1>News</h1><p>The moon is sold out until June, say those who sell it.</p></article></body></html>',
+    );
   });
   await new Promise((resolve) => news.listen(0, '127.0.0.1', resolve));
   const newsUrl = `http://127.0.0.1:${news.address().port}/today`;
@@ -135,7 +174,14 @@ before(async () => {
   const tools = ['ask_user', 'agent_create_plan', 'create_onto_*', 'list_onto_*', 'create_calendar_event', 'web_visit'];
   const config = { planning: { executor: 'my-executor' } };
   const make = (name, systemPrompt) =>
-    did(`${admin}/agent-definitions`, 'POST', { name, description: `Is ${name}.`, systemPrompt, model: { name: 'openai:scripted' }, tools, config });
+    did(`${admin}/agent-definitions`, 'POST', {
+      name,
+      description: `Is ${name}.`,
+      systemPrompt,
+      model: { name: 'openai:scripted' },
+      tools,
+      config,
+    });
   await make('my-executor', 'EXECUTOR');
   planner = (await make('my-planner', 'PLANNER')).id;
   browser = await launch();
@@ -162,7 +208,10 @@ function randomly(seed) {
 /** The last answer, without the runs within it. */
 const answer = (page) => page.locator('.items > li > article.turn').last();
 const plan = (page) => page.getByRole('region', { name: 'Plan: Launch' });
-const isOver = (page) => page.evaluate(() => document.querySelector('.items > li:last-child > article.turn')?.getAttribute('aria-busy') === 'false');
+const isOver = (page) =>
+  page.evaluate(
+    () => document.querySelector('.items > li:last-child > article.turn')?.getAttribute('aria-busy') === 'false',
+  );
 
 /** 1 if there was something to kill: the fleet's list names the dead for a while. */
 function killed(pid) {
@@ -184,7 +233,9 @@ async function underFire(page, random) {
     const moment = Date.now() + 100 + random() * 1_200;
     await until('the next kill, or the end', async () => Date.now() >= moment || isOver(page));
     if (kills >= KILLS) continue;
-    const { status, body } = await dev.api(`/api/admin/projects/${dev.projectId}/operations`).catch(() => ({ status: 0 }));
+    const { status, body } = await dev
+      .api(`/api/admin/projects/${dev.projectId}/operations`)
+      .catch(() => ({ status: 0 }));
     const busy = status === 200 ? body.workers.filter((worker) => worker.busy > 0) : [];
     const victim = random() < 0.2 && apiPid ? apiPid : busy[Math.floor(random() * busy.length)]?.pid;
     if (!victim) continue;
@@ -206,7 +257,10 @@ async function listed(kind, projectId) {
 }
 
 for (let seed = 1; seed <= SEEDS; seed += 1) {
-  test(`e13 e28 e33 e42 e44 e47 e57 e59 a launch is lived through while processes die (seed ${seed})`, { skip, timeout: 600_000 }, async () => {
+  test(`e13 e28 e33 e42 e44 e47 e57 e59 a launch is lived through while processes die (seed ${seed})`, {
+    skip,
+    timeout: 600_000,
+  }, async () => {
     const random = randomly(seed);
     let kills = 0;
     const before = new Set((await told('/api/onto/projects?limit=100')).body.items.map(({ id }) => id));
@@ -220,7 +274,10 @@ for (let seed = 1; seed <= SEEDS; seed += 1) {
 
     // It asks before it begins, and begins once.
     await about.getByLabel('Context', { exact: true }).selectOption('project_create');
-    await until('the context is stored', async () => (await told(`/api/conversations/${conversation}`)).body.contextType === 'project_create');
+    await until(
+      'the context is stored',
+      async () => (await told(`/api/conversations/${conversation}`)).body.contextType === 'project_create',
+    );
     await ask(page, 'Plan a product launch');
     const card = answer(page).getByRole('form', { name: 'The agent asks' });
     await card.getByText('By when?').waitFor();
@@ -249,13 +306,23 @@ for (let seed = 1; seed <= SEEDS; seed += 1) {
     assert.deepEqual(await listed('tasks', projectId), [...tasks, 'Mend it'].sort(), `${kills} kills: each task once`);
     assert.deepEqual(await listed('goals', projectId), ['Sell']);
     assert.deepEqual(await listed('documents', projectId), ['About', 'News']);
-    const calendars = (await told('/api/calendars')).body.items.filter((calendar) => calendar.workProjectId === projectId);
+    const calendars = (await told('/api/calendars')).body.items.filter(
+      (calendar) => calendar.workProjectId === projectId,
+    );
     assert.equal(calendars.length, 1, 'the project has its calendar');
-    const events = (await told(`/api/calendars/${calendars[0].id}/events?from=2027-05-01T00:00:00Z&to=2027-06-01T00:00:00Z`)).body.items;
-    assert.deepEqual(events.map(({ title }) => title), ['The evening']);
+    const events = (
+      await told(`/api/calendars/${calendars[0].id}/events?from=2027-05-01T00:00:00Z&to=2027-06-01T00:00:00Z`)
+    ).body.items;
+    assert.deepEqual(
+      events.map(({ title }) => title),
+      ['The evening'],
+    );
 
     // Elsewhere and back: what is told is of where the user is.
-    const other = await dev.api('/api/onto/projects/instantiate', { method: 'POST', body: { project: { name: `Orbit${seed}` }, entities: [], relationships: [] } });
+    const other = await dev.api('/api/onto/projects/instantiate', {
+      method: 'POST',
+      body: { project: { name: `Orbit${seed}` }, entities: [], relationships: [] },
+    });
     assert.equal(other.status, 201, JSON.stringify(other.body));
     await page.reload();
     await about.getByRole('button', { name: 'Another project' }).click();
@@ -268,10 +335,18 @@ for (let seed = 1; seed <= SEEDS; seed += 1) {
 
     // Sixty turns, and what was said first is known in the end.
     for (let turn = 1; turn <= TURNS; turn += 1) {
-      const sent = await dev.api('/api/chat/stream', { method: 'POST', body: { message: `fact-${turn} is secret${turn}. ${'And so on and on. '.repeat(12)}`, conversationId: conversation } });
+      const sent = await dev.api('/api/chat/stream', {
+        method: 'POST',
+        body: {
+          message: `fact-${turn} is secret${turn}. ${'And so on and on. '.repeat(12)}`,
+          conversationId: conversation,
+        },
+      });
       assert.ok(sent.status < 300, JSON.stringify(sent.body));
       await until('its answer', async () => {
-        const { status, body } = await dev.api(`/api/projects/${dev.projectId}/agent-runs/${sent.body.runId}`).catch(() => ({ status: 0 }));
+        const { status, body } = await dev
+          .api(`/api/projects/${dev.projectId}/agent-runs/${sent.body.runId}`)
+          .catch(() => ({ status: 0 }));
         return status === 200 && body.status === 'completed';
       });
       if (turn % 20 === 0) {
@@ -293,7 +368,10 @@ for (let seed = 1; seed <= SEEDS; seed += 1) {
     assert.ok(stored.length >= 1);
     assert.equal((await last.allInnerTexts()).join(''), 'You said: fact-1 is secret1.');
     assert.ok(kills > 0, 'nothing was killed, and nothing is shown');
-    assert.deepEqual(faults.filter((fault) => !/Failed to load resource|ERR_/.test(fault)), []);
+    assert.deepEqual(
+      faults.filter((fault) => !/Failed to load resource|ERR_/.test(fault)),
+      [],
+    );
     await context.close();
   });
 }

@@ -27,12 +27,17 @@ function reply(messages) {
   if (asked.includes('for ever')) return { text: 'word '.repeat(600), paceMs: 100 };
   if (asked.includes('break off')) return { text: 'These words came before it broke.', paceMs: 1, breaks: true };
   if (asked.includes('hand over')) {
-    return last.role === 'tool' || messages[0].content.includes('SECOND') ? { text: 'The second answers.' } : { tools: [{ name: 'transfer_to_second', arguments: { reason: 'It knows more' } }] };
+    return last.role === 'tool' || messages[0].content.includes('SECOND')
+      ? { text: 'The second answers.' }
+      : { tools: [{ name: 'transfer_to_second', arguments: { reason: 'It knows more' } }] };
   }
   return { text: `You said: ${asked}` };
 }
 
-const { dev, browser } = await stage(reply, { workers: 1, env: { REJOIN_DEBUG_AGENT_CONTEXT: 'true', REJOIN_RETRY_LIMIT: '0' } });
+const { dev, browser } = await stage(reply, {
+  workers: 1,
+  env: { REJOIN_DEBUG_AGENT_CONTEXT: 'true', REJOIN_RETRY_LIMIT: '0' },
+});
 
 const field = (page) => page.getByRole('textbox', { name: 'Message', exact: true });
 const button = (page, name) => page.getByRole('button', { name, exact: true });
@@ -41,7 +46,14 @@ const conversationOf = (page) => page.url().split('/c/')[1];
 async function definition(body) {
   const made = await dev.api(`/api/admin/projects/${dev.projectId}/agent-definitions`, {
     method: 'POST',
-    body: { description: 'Is there.', systemPrompt: 'FIRST', model: { name: 'openai:scripted' }, tools: [], config: {}, ...body },
+    body: {
+      description: 'Is there.',
+      systemPrompt: 'FIRST',
+      model: { name: 'openai:scripted' },
+      tools: [],
+      config: {},
+      ...body,
+    },
   });
   assert.equal(made.status, 201, JSON.stringify(made.body));
   return made.body.id;
@@ -54,9 +66,16 @@ test('footnotes, references, tables, code and headings of an answer are whole', 
   for (const visit of ['streamed', 'opened anew']) {
     const text = answer(page).locator('.markdown');
     const notes = text.getByRole('region', { name: 'Footnotes' });
-    assert.deepEqual(await notes.getByRole('listitem').allInnerTexts(), ['The first note.', 'The second note, in two lines.'], visit);
+    assert.deepEqual(
+      await notes.getByRole('listitem').allInnerTexts(),
+      ['The first note.', 'The second note, in two lines.'],
+      visit,
+    );
     await text.getByRole('button', { name: 'Footnote 2' }).click();
-    assert.match(await page.evaluate(() => document.activeElement?.textContent ?? ''), /^\s*The second note,\sin two lines\.\s*$/);
+    assert.match(
+      await page.evaluate(() => document.activeElement?.textContent ?? ''),
+      /^\s*The second note,\sin two lines\.\s*$/,
+    );
     assert.equal(await text.getByRole('link', { name: 'a link' }).getAttribute('href'), 'https://docs.example/page');
     assert.equal(await text.getByText('In code').innerText(), 'In code [^1] stays.');
     assert.equal((await text.innerText()).match(/\[\^/g).length, 1, 'no reference is left as it was written');
@@ -73,7 +92,10 @@ test('footnotes, references, tables, code and headings of an answer are whole', 
     assert.ok(await table.evaluate((element) => element.scrollWidth > element.clientWidth));
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth));
     // The copy button stands beside the code, not on it.
-    const [copy, code] = await Promise.all([text.getByRole('button', { name: 'Copy: the code' }).boundingBox(), text.locator('pre code').boundingBox()]);
+    const [copy, code] = await Promise.all([
+      text.getByRole('button', { name: 'Copy: the code' }).boundingBox(),
+      text.locator('pre code').boundingBox(),
+    ]);
     assert.ok(copy.y + copy.height <= code.y, JSON.stringify({ copy, code }));
     await text.getByRole('checkbox', { name: 'Done', exact: true }).waitFor();
     await text.getByRole('checkbox', { name: 'Not done', exact: true }).waitFor();
@@ -111,10 +133,16 @@ test('an edited message begins a branch that shows what it is based on, and lead
     assert.match(await page.getByRole('heading', { level: 1 }).innerText(), /^Branch: the first question$/);
     await finished(page);
     assert.equal(await page.title(), 'Branch: the first question · Rejoin');
-    await page.getByRole('complementary', { name: 'Conversations' }).getByRole('link', { name: 'Branch: the first question' }).waitFor();
+    await page
+      .getByRole('complementary', { name: 'Conversations' })
+      .getByRole('link', { name: 'Branch: the first question' })
+      .waitFor();
     await page.reload();
   }
-  await page.getByRole('region', { name: 'From the original chat' }).getByRole('link', { name: 'the first question' }).click();
+  await page
+    .getByRole('region', { name: 'From the original chat' })
+    .getByRole('link', { name: 'the first question' })
+    .click();
   await page.waitForURL(original);
   await context.close();
 });
@@ -133,7 +161,9 @@ test('a paused answer says why once, and goes on from the chat', { skip }, async
   await context.close();
 });
 
-test('d19 a handoff is shown where it happened, and what a development server tells of the turn is folded', { skip }, async () => {
+test('d19 a handoff is shown where it happened, and what a development server tells of the turn is folded', {
+  skip,
+}, async () => {
   await definition({ name: 'second', systemPrompt: 'SECOND' });
   const id = await definition({ name: 'first', config: { handoffs: ['second'] } });
   const { context, page } = await signedIn(browser, dev);
@@ -173,7 +203,9 @@ test('stopping keeps the focus, Escape stops only an answer, and both are announ
   await ask(page, 'go on for ever');
   await answer(page).getByText('word word').waitFor();
   // While an input method is open, and while something is being written, Escape is not about the answer.
-  await field(page).evaluate((element) => element.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', isComposing: true, bubbles: true })));
+  await field(page).evaluate((element) =>
+    element.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', isComposing: true, bubbles: true })),
+  );
   await field(page).fill('half a thought');
   await field(page).press('Escape');
   const words = (await answer(page).locator('.markdown').innerText()).length;
@@ -210,9 +242,15 @@ test('a run whose answer broke off shows its words, and is asked again or forked
 });
 
 test('e11 e37 a chat is warmed as it opens and as its focus changes, down to one task', { skip }, async () => {
-  const made = await dev.api('/api/onto/projects/instantiate', { method: 'POST', body: { project: { name: 'Garden' } } });
+  const made = await dev.api('/api/onto/projects/instantiate', {
+    method: 'POST',
+    body: { project: { name: 'Garden' } },
+  });
   assert.equal(made.status, 201, JSON.stringify(made.body));
-  const task = await dev.api('/api/onto/tasks/create', { method: 'POST', body: { projectId: made.body.project.id, title: 'Dig' } });
+  const task = await dev.api('/api/onto/tasks/create', {
+    method: 'POST',
+    body: { projectId: made.body.project.id, title: 'Dig' },
+  });
   assert.equal(task.status, 201, JSON.stringify(task.body));
   const { context, page } = await signedIn(browser, dev);
   const warmed = [];
@@ -226,11 +264,24 @@ test('e11 e37 a chat is warmed as it opens and as its focus changes, down to one
   const count = warmed.length;
   await about.getByRole('button', { name: 'Add project' }).click();
   await about.getByRole('button', { name: 'Garden', exact: true }).click();
-  await until('it was warmed for the project', async () => warmed.length > count && (await warmed.at(-1)).warmed === true);
+  await until(
+    'it was warmed for the project',
+    async () => warmed.length > count && (await warmed.at(-1)).warmed === true,
+  );
   await about.getByLabel('Part of the project').selectOption('task');
   await about.getByLabel('Choose a task').selectOption({ label: 'Dig' });
-  const focus = { projectId: made.body.project.id, projectName: 'Garden', focusType: 'task', focusEntityId: task.body.id };
-  await until('the focus is stored', async () => JSON.stringify((await dev.api(`/api/conversations/${conversationOf(page)}`)).body.projectFocus) === JSON.stringify(focus));
+  const focus = {
+    projectId: made.body.project.id,
+    projectName: 'Garden',
+    focusType: 'task',
+    focusEntityId: task.body.id,
+  };
+  await until(
+    'the focus is stored',
+    async () =>
+      JSON.stringify((await dev.api(`/api/conversations/${conversationOf(page)}`)).body.projectFocus) ===
+      JSON.stringify(focus),
+  );
   await about.locator('.chip').getByText('task').waitFor();
   await context.close();
 });

@@ -17,7 +17,9 @@ async function chat(title) {
   return made.body.id;
 }
 
-test('chats are searched on the server, by titles and messages, and a search without hits says so', { skip }, async () => {
+test('chats are searched on the server, by titles and messages, and a search without hits says so', {
+  skip,
+}, async () => {
   const { context, page } = await signedIn(browser, dev);
   await ask(page, 'a needle in a haystack');
   await finished(page);
@@ -44,7 +46,9 @@ test('a name is stored when its field is left, and Escape leaves it as it was', 
   const { context, page } = await signedIn(browser, dev);
   const rename = async (name) => {
     await chats(page).getByRole('link', { name }).hover();
-    await chats(page).getByRole('button', { name: `Rename ${name}` }).click();
+    await chats(page)
+      .getByRole('button', { name: `Rename ${name}` })
+      .click();
     return chats(page).getByRole('textbox', { name: 'New name' });
   };
   await (await rename('An old name')).fill('A new name');
@@ -136,7 +140,11 @@ test('a graph without an embedding model is searched once, and says why', { skip
 });
 
 test('a telephone shows no keyboard by itself, and nothing sticks out', { skip }, async () => {
-  const { context, page } = await signedIn(browser, dev, { viewport: { width: 390, height: 800 }, hasTouch: true, isMobile: true });
+  const { context, page } = await signedIn(browser, dev, {
+    viewport: { width: 390, height: 800 },
+    hasTouch: true,
+    isMobile: true,
+  });
   assert.notEqual(await page.evaluate(() => document.activeElement?.id), 'words');
   await ask(page, 'hello');
   await finished(page);
@@ -154,8 +162,14 @@ test('d47 d50 an admin sets what all agents are told, and the agent that is pref
   await page.getByRole('textbox', { name: 'For everyone in the project' }).fill('Be brief.');
   await page.getByRole('textbox', { name: 'For your own chats' }).fill('Call me Ishmael.');
   await page.locator('section').filter({ hasText: 'Custom prompts' }).getByRole('button', { name: 'Save' }).click();
-  await until('they are stored', async () => (await dev.api(`/api/workspaces/${dev.projectId}/custom-prompt`)).body.userPrompt !== '');
-  assert.deepEqual((await dev.api(`/api/workspaces/${dev.projectId}/custom-prompt`)).body, { customPrompt: 'Be brief.', userPrompt: 'Call me Ishmael.' });
+  await until(
+    'they are stored',
+    async () => (await dev.api(`/api/workspaces/${dev.projectId}/custom-prompt`)).body.userPrompt !== '',
+  );
+  assert.deepEqual((await dev.api(`/api/workspaces/${dev.projectId}/custom-prompt`)).body, {
+    customPrompt: 'Be brief.',
+    userPrompt: 'Call me Ishmael.',
+  });
   const routing = page.locator('section').filter({ hasText: 'Routing' });
   await routing.getByLabel('Preferred agent').selectOption({ index: 1 });
   const preferred = await routing.getByLabel('Preferred agent').inputValue();

@@ -5,7 +5,15 @@ import { buildSync } from 'esbuild';
 
 /** A module of the page with all that it needs. */
 async function loaded(path, external = []) {
-  const { outputFiles } = buildSync({ entryPoints: [`${import.meta.dirname}/../src/${path}`], bundle: true, format: 'esm', write: false, jsx: 'automatic', platform: 'node', external });
+  const { outputFiles } = buildSync({
+    entryPoints: [`${import.meta.dirname}/../src/${path}`],
+    bundle: true,
+    format: 'esm',
+    write: false,
+    jsx: 'automatic',
+    platform: 'node',
+    external,
+  });
   return import(`data:text/javascript,${encodeURIComponent(outputFiles[0].text)}`);
 }
 
@@ -32,7 +40,8 @@ test('a title is shown without the text of files, and a branch as one', async ()
 test('definitions are known in all blocks of a text, also while it grows', async () => {
   const { Splitter } = await loaded('chat/splitter.ts');
   const { definitionsFor, footnotesOf } = await loaded('chat/definitions.ts');
-  const text = 'See[^A] and [b].\n\n```\n[^c]: code\n```\n\n[^a]: One\n    two\n\n    three\n\n[B]: https://b.example\n[d]: https://d.example\n\nNo definition\n[e]: here\n\nThe end[^a]\n';
+  const text =
+    'See[^A] and [b].\n\n```\n[^c]: code\n```\n\n[^a]: One\n    two\n\n    three\n\n[B]: https://b.example\n[d]: https://d.example\n\nNo definition\n[e]: here\n\nThe end[^a]\n';
   const expected = [
     ['[^a]', undefined],
     ['^a', '[^a]: One\n    two\n\n    three'],

@@ -9,7 +9,10 @@ const { dev, browser } = await stage();
 
 /** Makes a project; its id, and those of what it begins with. */
 async function made(name, entities = [], relationships = []) {
-  const { status, body } = await dev.api('/api/onto/projects/instantiate', { method: 'POST', body: { project: { name }, entities, relationships } });
+  const { status, body } = await dev.api('/api/onto/projects/instantiate', {
+    method: 'POST',
+    body: { project: { name }, entities, relationships },
+  });
   assert.equal(status, 201, JSON.stringify(body));
   return { id: body.project.id, ...body.ids };
 }
@@ -19,9 +22,18 @@ const link = (type, source, target) => ({ type, source, target });
 const stored = async (id) => (await dev.api(`/api/onto/tasks/${id}`)).body;
 const column = (page, name) => page.getByRole('region', { name, exact: true });
 /** What stands in each column, from left to right. */
-const shown = (page) => page.locator('.column').evaluateAll((columns) => columns.map((one) => [...one.querySelectorAll('[data-part="title"]')].map((title) => title.innerText)));
+const shown = (page) =>
+  page
+    .locator('.column')
+    .evaluateAll((columns) =>
+      columns.map((one) => [...one.querySelectorAll('[data-part="title"]')].map((title) => title.innerText)),
+    );
 const is = (page, wanted) =>
-  until(`the board shows ${JSON.stringify(wanted)}`, async () => JSON.stringify(await shown(page)) === JSON.stringify(wanted), 15_000).catch(async () => assert.deepEqual(await shown(page), wanted));
+  until(
+    `the board shows ${JSON.stringify(wanted)}`,
+    async () => JSON.stringify(await shown(page)) === JSON.stringify(wanted),
+    15_000,
+  ).catch(async () => assert.deepEqual(await shown(page), wanted));
 
 test('a first project is made by its name, and tasks where they belong', { skip }, async () => {
   const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true });
@@ -41,7 +53,9 @@ test('a first project is made by its name, and tasks where they belong', { skip 
   await page.keyboard.press('Enter');
   await is(page, [[], [], ['Find the keys', 'Ask the landlord'], [], []]);
   await page.keyboard.press('Escape');
-  await until('the button has the focus again', () => page.evaluate(() => document.activeElement?.getAttribute('aria-label') === 'New task in Blocked'));
+  await until('the button has the focus again', () =>
+    page.evaluate(() => document.activeElement?.getAttribute('aria-label') === 'New task in Blocked'),
+  );
   const { items } = (await dev.api('/api/onto/tasks?stateKey=blocked')).body;
   const { items: versions } = (await dev.api(`/api/onto/tasks/${items[0].id}/history`)).body;
   assert.equal(versions[0].changeSource, 'ui');
@@ -91,12 +105,17 @@ test('tasks are moved by dragging, by keys and by their menu, and the focus goes
   await context.close();
 });
 
-test('a move of what somebody else has changed is undone, with the reason, and what they did is shown', { skip }, async () => {
+test('a move of what somebody else has changed is undone, with the reason, and what they did is shown', {
+  skip,
+}, async () => {
   const { id, one } = await made('Conflicts', [task('one', 'Paint the door')]);
   const { context, page } = await signedIn(browser, dev, { bypassCSP: true });
   await page.goto(`${dev.url}/work/${id}`);
   await is(page, [['Paint the door'], [], [], [], []]);
-  const { status } = await dev.api(`/api/onto/tasks/${one}`, { method: 'PATCH', body: { title: 'Paint the gate', stateKey: 'blocked' } });
+  const { status } = await dev.api(`/api/onto/tasks/${one}`, {
+    method: 'PATCH',
+    body: { title: 'Paint the gate', stateKey: 'blocked' },
+  });
   assert.equal(status, 200);
   // The answer is kept back, so that what is shown meanwhile can be looked at.
   let release;
@@ -111,9 +130,16 @@ test('a move of what somebody else has changed is undone, with the reason, and w
   await page.keyboard.press('Shift+ArrowRight');
   await is(page, [[], ['Paint the door'], [], [], []]);
   release();
-  await page.getByRole('alert').getByText('“Paint the door” was not moved: somebody else has changed it meanwhile.').waitFor();
+  await page
+    .getByRole('alert')
+    .getByText('“Paint the door” was not moved: somebody else has changed it meanwhile.')
+    .waitFor();
   await is(page, [[], [], ['Paint the gate'], [], []]);
-  assert.equal(await page.evaluate(() => document.activeElement?.textContent), 'Paint the gate', 'the focus went along, there and back');
+  assert.equal(
+    await page.evaluate(() => document.activeElement?.textContent),
+    'Paint the gate',
+    'the focus went along, there and back',
+  );
   await accessible(page, 'a conflict');
   assert.equal((await stored(one)).stateKey, 'blocked');
   await page.getByRole('button', { name: 'Close', exact: true }).click();
@@ -141,7 +167,13 @@ test('a board is narrowed to a plan or a goal, and new tasks are put there', { s
       task('read', 'Read a book'),
       task('eat', 'Eat'),
     ],
-    [link('in_plan', 'dig', 'plan'), link('in_plan', 'sow', 'plan'), link('supports_goal', 'plan', 'goal'), link('supports_goal', 'eat', 'goal'), link('depends_on', 'sow', 'dig')],
+    [
+      link('in_plan', 'dig', 'plan'),
+      link('in_plan', 'sow', 'plan'),
+      link('supports_goal', 'plan', 'goal'),
+      link('supports_goal', 'eat', 'goal'),
+      link('depends_on', 'sow', 'dig'),
+    ],
   );
   const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true });
   await page.goto(`${dev.url}/work/${id}`);
@@ -169,7 +201,9 @@ test('a board is narrowed to a plan or a goal, and new tasks are put there', { s
     for (const width of [1280, 420]) {
       await page.setViewportSize({ width, height: 800 });
       await accessible(page, `a board, ${colorScheme}, ${width} wide`);
-      const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      const overflow = await page.evaluate(
+        () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+      );
       assert.equal(overflow, 0, `nothing sticks out at ${width}`);
       await page.getByRole('link', { name: 'All projects' }).click();
       await page.getByRole('row', { name: /Garden/ }).waitFor();
@@ -196,7 +230,10 @@ test('who comes back to the window sees what others did meanwhile', { skip }, as
 
 test('who may only read sees the board, and nothing that changes it', { skip }, async () => {
   const { id } = await made('Read only', [task('one', 'Look')]);
-  const { body } = await dev.api(`/api/admin/projects/${dev.projectId}/keys`, { method: 'POST', body: { name: 'reader', scopes: ['read'] } });
+  const { body } = await dev.api(`/api/admin/projects/${dev.projectId}/keys`, {
+    method: 'POST',
+    body: { name: 'reader', scopes: ['read'] },
+  });
   const { context, page, faults } = await signedIn(browser, { ...dev, apiKey: body.key }, { bypassCSP: true });
   await page.goto(`${dev.url}/work/${id}`);
   await is(page, [['Look'], [], [], [], []]);
@@ -217,7 +254,13 @@ test('a project that is not there, and a server that fails, are told with what t
   await page.goto(`${dev.url}/work/${crypto.randomUUID()}`);
   await page.getByText('It was deleted, or never was.').waitFor();
   const path = `**/api/onto/projects/${id}/graph`;
-  await page.route(path, (route) => route.fulfill({ status: 403, contentType: 'application/problem+json', body: '{"code":"forbidden","detail":"not for you"}' }));
+  await page.route(path, (route) =>
+    route.fulfill({
+      status: 403,
+      contentType: 'application/problem+json',
+      body: '{"code":"forbidden","detail":"not for you"}',
+    }),
+  );
   await page.goto(`${dev.url}/work/${id}`);
   await page.getByRole('alert').getByText('not for you (forbidden)').waitFor();
   await page.unroute(path);

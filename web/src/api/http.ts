@@ -33,7 +33,10 @@ export async function api<T>(path: string, options: Options = {}): Promise<T> {
 }
 
 /** Sends a request; the answer as it came. */
-export async function apiText(path: string, { method = 'GET', body, key, signal, headers: more = {} }: Options = {}): Promise<string> {
+export async function apiText(
+  path: string,
+  { method = 'GET', body, key, signal, headers: more = {} }: Options = {},
+): Promise<string> {
   const headers = new Headers({ accept: 'application/json', ...more });
   const isFile = body instanceof Blob;
   if (body !== undefined) headers.set('content-type', isFile ? body.type : 'application/json');
@@ -48,7 +51,12 @@ export async function apiText(path: string, { method = 'GET', body, key, signal,
   const text = await response.text();
   if (response.ok) return text;
   const told = (parsed(text) ?? {}) as { code?: string; detail?: string; title?: string };
-  throw new Problem(response.status, told.code ?? 'unknown', told.detail ?? told.title ?? `the server answered ${response.status}`, told as Record<string, unknown>);
+  throw new Problem(
+    response.status,
+    told.code ?? 'unknown',
+    told.detail ?? told.title ?? `the server answered ${response.status}`,
+    told as Record<string, unknown>,
+  );
 }
 
 function parsed(text: string): unknown {

@@ -22,7 +22,8 @@ export function usePages<Item>(
 ): Pages<Item> {
   const reading = useInfiniteQuery({
     queryKey: key,
-    queryFn: ({ pageParam }) => api<Page<Item>>(`${path}${query({ ...options.narrowedBy, limit: options.limit ?? 50, cursor: pageParam })}`),
+    queryFn: ({ pageParam }) =>
+      api<Page<Item>>(`${path}${query({ ...options.narrowedBy, limit: options.limit ?? 50, cursor: pageParam })}`),
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.nextCursor ?? null,
     refetchInterval: options.refetchMs ?? false,

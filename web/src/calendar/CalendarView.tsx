@@ -10,7 +10,19 @@ import { Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
 import './calendar.css';
 import { DayEvents } from './DayEvents';
-import { type Day, dayFrom, HERE, inShort, localDay, momentOf, monthInWords, monthOf, plusDays, plusMonths, weekOf } from './days';
+import {
+  type Day,
+  dayFrom,
+  HERE,
+  inShort,
+  localDay,
+  momentOf,
+  monthInWords,
+  monthOf,
+  plusDays,
+  plusMonths,
+  weekOf,
+} from './days';
 import { EventEditor } from './EventEditor';
 import { Files } from './Files';
 import { MonthGrid } from './MonthGrid';
@@ -36,7 +48,8 @@ export function CalendarView() {
   const google = {
     isAvailable: calendars.data?.googleAvailable === true,
     isOpen: search.dialog === 'google',
-    open: (isOpen: boolean) => void navigate({ search: (before) => ({ ...before, dialog: isOpen ? 'google' : undefined }), replace: true }),
+    open: (isOpen: boolean) =>
+      void navigate({ search: (before) => ({ ...before, dialog: isOpen ? 'google' : undefined }), replace: true }),
   };
   return (
     <main id="main" className="page wide">
@@ -61,14 +74,17 @@ export function CalendarView() {
             New calendar
           </button>
         ) : null}
-        {calendar ? <Files key={calendar.id} calendar={calendar} onRemoved={() => show(undefined)} google={google} /> : null}
+        {calendar ? (
+          <Files key={calendar.id} calendar={calendar} onRemoved={() => show(undefined)} google={google} />
+        ) : null}
       </div>
       {calendars.isPending ? <Waiting what="calendars" /> : null}
       {calendars.isError ? <Failed reading={calendars} /> : null}
       {calendars.isSuccess && !calendar ? (
         <>
           <p className="note quiet">
-            No calendar yet. An agent that has the calendar&apos;s tools makes one with the first event that it puts there
+            No calendar yet. An agent that has the calendar&apos;s tools makes one with the first event that it puts
+            there
             {mayWrite ? '; or make one here.' : '. Your key may only read: making one takes the scope write.'}
           </p>
           {mayWrite ? <NewCalendar onMade={show} /> : null}
@@ -106,8 +122,14 @@ function Days({ calendar, mayWrite }: { calendar: Calendar; mayWrite: boolean })
     queryKey: ['happening', calendar.id, first, last],
     queryFn: ({ signal }) => {
       // A day more on both sides: days of other zones begin earlier or later than here.
-      const between = { from: new Date(momentOf(`${plusDays(first, -1)}T00:00`, HERE)), to: new Date(momentOf(`${plusDays(last, 2)}T00:00`, HERE)) };
-      return api<Schemas['Occurrences']>(`/api/calendars/${calendar.id}/events${query({ from: between.from.toISOString(), to: between.to.toISOString() })}`, { signal });
+      const between = {
+        from: new Date(momentOf(`${plusDays(first, -1)}T00:00`, HERE)),
+        to: new Date(momentOf(`${plusDays(last, 2)}T00:00`, HERE)),
+      };
+      return api<Schemas['Occurrences']>(
+        `/api/calendars/${calendar.id}/events${query({ from: between.from.toISOString(), to: between.to.toISOString() })}`,
+        { signal },
+      );
     },
   });
   const placed = useMemo(() => byDay(happening.data?.items ?? [], weeks.flat()), [happening.data, weeks]);
@@ -153,13 +175,23 @@ function Days({ calendar, mayWrite }: { calendar: Calendar; mayWrite: boolean })
       {happening.data?.truncated ? <p className="note bad">There is more than is shown: look at a week.</p> : null}
       {happening.data?.items.length === 0 ? (
         <p className="note quiet">
-          Nothing happens here yet. {mayWrite ? 'Choose a day and press Enter, make a “New event”, or import a file.' : 'Your key may only read: making events takes the scope write.'}
+          Nothing happens here yet.{' '}
+          {mayWrite
+            ? 'Choose a day and press Enter, make a “New event”, or import a file.'
+            : 'Your key may only read: making events takes the scope write.'}
         </p>
       ) : null}
       {isWeek ? (
         <div className="week">
           {days.map((one) => (
-            <DayEvents key={one} day={one} isToday={one === today} placed={placed.get(one) ?? []} open={open} mayWrite={mayWrite} />
+            <DayEvents
+              key={one}
+              day={one}
+              isToday={one === today}
+              placed={placed.get(one) ?? []}
+              open={open}
+              mayWrite={mayWrite}
+            />
           ))}
         </div>
       ) : (

@@ -20,7 +20,12 @@ export function DayEvents({ day, isToday, placed, open, mayWrite }: DayEventsPro
           {isToday ? <span className="hidden">, today</span> : null}
         </span>
         {mayWrite ? (
-          <button type="button" className="plain small" aria-label={`New event on ${inWords(day)}`} onClick={() => open({ day })}>
+          <button
+            type="button"
+            className="plain small"
+            aria-label={`New event on ${inWords(day)}`}
+            onClick={() => open({ day })}
+          >
             +
           </button>
         ) : null}
@@ -32,7 +37,11 @@ export function DayEvents({ day, isToday, placed, open, mayWrite }: DayEventsPro
           const away = elsewhere(occurrence);
           return (
             <li key={keyOf(occurrence)}>
-              <button type="button" className={each.from === undefined ? 'event whole' : 'event'} onClick={() => open({ occurrence })}>
+              <button
+                type="button"
+                className={each.from === undefined ? 'event whole' : 'event'}
+                onClick={() => open({ occurrence })}
+              >
                 <span className="at">{timeOn(each, day)}</span> <b>{occurrence.title}</b>
                 {occurrence.recurring ? (
                   <span className="quiet" title="It comes back">

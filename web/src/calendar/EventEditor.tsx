@@ -8,7 +8,19 @@ import { Failed } from '../ui/Failed';
 import { ErrorNote, Waiting } from '../ui/parts';
 import type { Calendar, Opened } from './CalendarView';
 import { HERE, inShort, isZone, momentOf, wallAt } from './days';
-import { beginning, different, type Draft, draftOf, type EventBody, newDraft, said, type Scope, targetOf, wallsOf, wrong } from './draft';
+import {
+  beginning,
+  type Draft,
+  different,
+  draftOf,
+  type EventBody,
+  newDraft,
+  type Scope,
+  said,
+  targetOf,
+  wallsOf,
+  wrong,
+} from './draft';
 import type { Occurrence } from './placed';
 import { ZoneField } from './ZoneField';
 
@@ -42,7 +54,17 @@ function useEvent(id: string | null | undefined) {
   });
 }
 
-function Known({ calendar, occurrence, mayWrite, onClose }: { calendar: Calendar; occurrence: Occurrence; mayWrite: boolean; onClose: (told?: string) => void }) {
+function Known({
+  calendar,
+  occurrence,
+  mayWrite,
+  onClose,
+}: {
+  calendar: Calendar;
+  occurrence: Occurrence;
+  mayWrite: boolean;
+  onClose: (told?: string) => void;
+}) {
   const event = useEvent(occurrence.eventId);
   const series = useEvent(event.data?.seriesId);
   const isRead = event.data && (!event.data.seriesId || series.data);
@@ -51,7 +73,12 @@ function Known({ calendar, occurrence, mayWrite, onClose }: { calendar: Calendar
       {event.isError ? <Failed reading={event} /> : series.isError ? <Failed reading={series} /> : null}
       {!isRead && !event.isError && !series.isError ? <Waiting what="the event" /> : null}
       {isRead && mayWrite ? (
-        <EventForm calendar={calendar} before={draftOf(occurrence, event.data)} known={{ occurrence, event: event.data, series: series.data ?? null }} onClose={onClose} />
+        <EventForm
+          calendar={calendar}
+          before={draftOf(occurrence, event.data)}
+          known={{ occurrence, event: event.data, series: series.data ?? null }}
+          onClose={onClose}
+        />
       ) : null}
       {isRead && !mayWrite ? <Read draft={draftOf(occurrence, event.data)} /> : null}
     </Dialog>
@@ -118,7 +145,11 @@ function EventForm({ calendar, before, known, onClose }: EventFormProps) {
   const save = useMutation({
     mutationFn: () =>
       target
-        ? api(target.path, { method: 'PATCH', body: different(before, draft, target.all), headers: ifMatch(target.version) })
+        ? api(target.path, {
+            method: 'PATCH',
+            body: different(before, draft, target.all),
+            headers: ifMatch(target.version),
+          })
         : api(`/api/calendars/${calendar.id}/events`, { method: 'POST', body: said(draft) }),
     onSuccess: () => onClose(`“${draft.title}” is saved.`),
   });
@@ -128,7 +159,9 @@ function EventForm({ calendar, before, known, onClose }: EventFormProps) {
   });
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
-    const fault = isZone(draft.timeZone) ? wrong(draft) : `“${draft.timeZone}” is no time zone: give a name such as Europe/Berlin.`;
+    const fault = isZone(draft.timeZone)
+      ? wrong(draft)
+      : `“${draft.timeZone}” is no time zone: give a name such as Europe/Berlin.`;
     setBroken(fault);
     if (fault === null) save.mutate();
   };
@@ -142,16 +175,19 @@ function EventForm({ calendar, before, known, onClose }: EventFormProps) {
           <legend>It comes back. What is meant is</legend>
           {(Object.keys(SCOPES) as Scope[]).map((name) => (
             <label key={name}>
-              <input type="radio" name="scope" checked={scope === name} onChange={() => setScope(name)} /> {SCOPES[name]}
+              <input type="radio" name="scope" checked={scope === name} onChange={() => setScope(name)} />{' '}
+              {SCOPES[name]}
             </label>
           ))}
         </fieldset>
       ) : null}
       <label>
-        Title <input required maxLength={200} value={draft.title} onChange={(event) => set({ title: event.target.value })} />
+        Title{' '}
+        <input required maxLength={200} value={draft.title} onChange={(event) => set({ title: event.target.value })} />
       </label>
       <label className="check">
-        <input type="checkbox" checked={draft.allDay} onChange={(event) => set({ allDay: event.target.checked })} /> all day
+        <input type="checkbox" checked={draft.allDay} onChange={(event) => set({ allDay: event.target.checked })} /> all
+        day
       </label>
       <div className="fields">
         <label>
@@ -165,7 +201,15 @@ function EventForm({ calendar, before, known, onClose }: EventFormProps) {
             }}
           />
         </label>
-        {draft.allDay ? null : <input type="time" required aria-label="At which time it begins" value={draft.startTime} onChange={(event) => set({ startTime: event.target.value })} />}
+        {draft.allDay ? null : (
+          <input
+            type="time"
+            required
+            aria-label="At which time it begins"
+            value={draft.startTime}
+            onChange={(event) => set({ startTime: event.target.value })}
+          />
+        )}
         <label>
           {draft.allDay ? 'Last day' : 'Ends'}{' '}
           <input
@@ -177,7 +221,15 @@ function EventForm({ calendar, before, known, onClose }: EventFormProps) {
             }}
           />
         </label>
-        {draft.allDay ? null : <input type="time" required aria-label="At which time it ends" value={draft.endTime} onChange={(event) => set({ endTime: event.target.value })} />}
+        {draft.allDay ? null : (
+          <input
+            type="time"
+            required
+            aria-label="At which time it ends"
+            value={draft.endTime}
+            onChange={(event) => set({ endTime: event.target.value })}
+          />
+        )}
       </div>
       <ZoneField value={draft.timeZone} onChange={(event) => set({ timeZone: event.target.value })} />
       <Here draft={draft} />
@@ -213,10 +265,17 @@ function EventForm({ calendar, before, known, onClose }: EventFormProps) {
         </div>
       ) : null}
       <label>
-        Where <input maxLength={500} value={draft.location} onChange={(event) => set({ location: event.target.value })} />
+        Where{' '}
+        <input maxLength={500} value={draft.location} onChange={(event) => set({ location: event.target.value })} />
       </label>
       <label>
-        What about <textarea rows={3} maxLength={8000} value={draft.description} onChange={(event) => set({ description: event.target.value })} />
+        What about{' '}
+        <textarea
+          rows={3}
+          maxLength={8000}
+          value={draft.description}
+          onChange={(event) => set({ description: event.target.value })}
+        />
       </label>
       {broken ? (
         <p className="note bad" role="alert">
@@ -270,8 +329,14 @@ function Refused({ error, onClose }: { error: Error | null; onClose: (told: stri
   if (!isGone) return <ErrorNote error={error} />;
   return (
     <div className="note bad" role="alert">
-      <p>Nothing was stored: {error.code === 'event_not_found' ? 'the event has been deleted meanwhile.' : `${error.message}.`}</p>
-      <button type="button" onClick={() => onClose('What is shown is how it is now; open the event again to change it.')}>
+      <p>
+        Nothing was stored:{' '}
+        {error.code === 'event_not_found' ? 'the event has been deleted meanwhile.' : `${error.message}.`}
+      </p>
+      <button
+        type="button"
+        onClick={() => onClose('What is shown is how it is now; open the event again to change it.')}
+      >
         Leave this, and show what is there now
       </button>
     </div>

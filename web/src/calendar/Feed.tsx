@@ -11,14 +11,22 @@ export function Feed({ calendar, onClose }: { calendar: Calendar; onClose: () =>
   const [isCopied, setCopied] = useState(false);
   const path = `/api/calendars/${calendar.id}/feed`;
   const onSettled = () => queries.invalidateQueries({ queryKey: ['calendars'] });
-  const make = useMutation({ mutationFn: () => api<Schemas['FeedBody']>(path, { method: 'POST', body: {} }), onSettled });
-  const remove = useMutation({ mutationFn: () => api(path, { method: 'DELETE' }), onSuccess: () => make.reset(), onSettled });
+  const make = useMutation({
+    mutationFn: () => api<Schemas['FeedBody']>(path, { method: 'POST', body: {} }),
+    onSettled,
+  });
+  const remove = useMutation({
+    mutationFn: () => api(path, { method: 'DELETE' }),
+    onSuccess: () => make.reset(),
+    onSettled,
+  });
   const failed = make.error ?? remove.error;
   const url = make.data?.url;
   return (
     <Dialog title="Subscribe in another program" onClose={onClose}>
       <p>
-        An address at which other programs read “{calendar.name}”, and see what changes. Whoever knows it sees the whole calendar, without signing in.
+        An address at which other programs read “{calendar.name}”, and see what changes. Whoever knows it sees the whole
+        calendar, without signing in.
       </p>
       {url ? (
         <div className="note" role="status">
@@ -26,12 +34,25 @@ export function Feed({ calendar, onClose }: { calendar: Calendar; onClose: () =>
           <p>
             <code className="address">{url}</code>
           </p>
-          <button type="button" className="small" onClick={() => void navigator.clipboard.writeText(url).then(() => setCopied(true), () => setCopied(false))}>
+          <button
+            type="button"
+            className="small"
+            onClick={() =>
+              void navigator.clipboard.writeText(url).then(
+                () => setCopied(true),
+                () => setCopied(false),
+              )
+            }
+          >
             {isCopied ? 'Copied' : 'Copy'}
           </button>
         </div>
       ) : (
-        <p role="status">{calendar.hasFeed ? 'There is one. Another one takes its place: programs that use it see nothing any more.' : 'There is none.'}</p>
+        <p role="status">
+          {calendar.hasFeed
+            ? 'There is one. Another one takes its place: programs that use it see nothing any more.'
+            : 'There is none.'}
+        </p>
       )}
       {failed ? <ErrorNote error={failed} /> : null}
       <div className="actions">

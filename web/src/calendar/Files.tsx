@@ -83,7 +83,12 @@ export function Files({ calendar, onRemoved, google }: FilesProps) {
             <button
               type="button"
               onClick={() => {
-                if (window.confirm(`Delete the calendar “${calendar.name}” with all its events? Export it first if you may want them again.`)) remove.mutate();
+                if (
+                  window.confirm(
+                    `Delete the calendar “${calendar.name}” with all its events? Export it first if you may want them again.`,
+                  )
+                )
+                  remove.mutate();
               }}
             >
               Delete calendar
@@ -96,7 +101,11 @@ export function Files({ calendar, onRemoved, google }: FilesProps) {
           <ErrorNote error={failed} />
         </div>
       ) : null}
-      {calendar.google === 'revoked' ? <p className="note bad row">Google no longer lets Rejoin in: this calendar is not synchronised. “Google…” has the ways out.</p> : null}
+      {calendar.google === 'revoked' ? (
+        <p className="note bad row">
+          Google no longer lets Rejoin in: this calendar is not synchronised. “Google…” has the ways out.
+        </p>
+      ) : null}
       {google.isOpen && mayWrite ? <Google calendar={calendar} link={link} onClose={() => google.open(false)} /> : null}
       {isSubscribing ? <Feed calendar={calendar} onClose={() => setSubscribing(false)} /> : null}
       {bring.data ? <Report done={bring.data} onClose={() => bring.reset()} /> : null}
@@ -108,7 +117,8 @@ function Report({ done, onClose }: { done: Schemas['ImportedBody']; onClose: () 
   return (
     <section className="note row" aria-label="What the import did">
       <p role="status">
-        <b>{done.added}</b> added, <b>{done.changed}</b> changed, <b>{done.unchanged}</b> as they were, <b>{done.refused.length}</b> refused.{' '}
+        <b>{done.added}</b> added, <b>{done.changed}</b> changed, <b>{done.unchanged}</b> as they were,{' '}
+        <b>{done.refused.length}</b> refused.{' '}
         <button type="button" className="small" onClick={onClose}>
           Close the report
         </button>

@@ -43,7 +43,11 @@ export function Google({ calendar, link, onClose }: GoogleProps) {
     onSuccess: (now) => queries.setQueryData(linkKey(calendar.id), now),
     onError,
   });
-  const unlink = useMutation({ mutationFn: () => api(path, { method: 'DELETE' }), onSuccess: () => put(null), onError });
+  const unlink = useMutation({
+    mutationFn: () => api(path, { method: 'DELETE' }),
+    onSuccess: () => put(null),
+    onError,
+  });
   const failed = go.error ?? choose.error ?? sync.error ?? unlink.error;
   const isBusy = go.isPending || choose.isPending || unlink.isPending;
   const now = link.data;
@@ -59,13 +63,17 @@ export function Google({ calendar, link, onClose }: GoogleProps) {
         {now === undefined && link.isError ? <Failed reading={link} /> : null}
         {now === null ? (
           <p>
-            “{calendar.name}” and a calendar of yours at Google are kept the same: events that are made, changed or deleted on one side are so on the other. Where
-            both have changed the same event, Google&apos;s word counts, and it is told here.
+            “{calendar.name}” and a calendar of yours at Google are kept the same: events that are made, changed or
+            deleted on one side are so on the other. Where both have changed the same event, Google&apos;s word counts,
+            and it is told here.
           </p>
         ) : null}
         {now?.state === 'choosing' ? <Choices choices={now.choices} isBusy={isBusy} onChosen={choose.mutate} /> : null}
         {now?.state === 'revoked' ? (
-          <p className="note bad">Google no longer lets Rejoin in: nothing is synchronised until you go there and allow it again, or unlink the calendar.</p>
+          <p className="note bad">
+            Google no longer lets Rejoin in: nothing is synchronised until you go there and allow it again, or unlink
+            the calendar.
+          </p>
         ) : null}
         {now && now.state !== 'choosing' ? <Standing link={now} /> : null}
         {failed ? <ErrorNote error={failed} /> : null}
@@ -86,7 +94,12 @@ export function Google({ calendar, link, onClose }: GoogleProps) {
               type="button"
               disabled={isBusy}
               onClick={() => {
-                if (window.confirm(`Unlink “${calendar.name}” from Google? Its events stay here and at Google, and are no longer kept the same.`)) unlink.mutate();
+                if (
+                  window.confirm(
+                    `Unlink “${calendar.name}” from Google? Its events stay here and at Google, and are no longer kept the same.`,
+                  )
+                )
+                  unlink.mutate();
               }}
             >
               Unlink…
@@ -99,7 +112,15 @@ export function Google({ calendar, link, onClose }: GoogleProps) {
 }
 
 /** Which of the calendars at Google it is to be. */
-function Choices({ choices, isBusy, onChosen }: { choices: GoogleLink['choices']; isBusy: boolean; onChosen: (id: string) => void }) {
+function Choices({
+  choices,
+  isBusy,
+  onChosen,
+}: {
+  choices: GoogleLink['choices'];
+  isBusy: boolean;
+  onChosen: (id: string) => void;
+}) {
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     onChosen(String(new FormData(event.currentTarget).get('choice')));
@@ -113,7 +134,9 @@ function Choices({ choices, isBusy, onChosen }: { choices: GoogleLink['choices']
           <label key={id}>
             <input type="radio" name="choice" value={id} required /> {name}{' '}
             <span className="quiet">
-              {[isPrimary && 'your main one', timeZone, isReadOnly && 'read only: nothing goes there'].filter(Boolean).join(', ')}
+              {[isPrimary && 'your main one', timeZone, isReadOnly && 'read only: nothing goes there']
+                .filter(Boolean)
+                .join(', ')}
             </span>
           </label>
         ))}
@@ -156,7 +179,10 @@ function Standing({ link: { googleCalendar, syncedAt, isSyncing, waiting, proble
           <ul className="told-of" aria-labelledby="told-lately" tabIndex={0}>
             {notes.toReversed().map(({ at, text }, nth) => (
               <li key={nth}>
-                {text} <span className="quiet">(<Ago at={at} />)</span>
+                {text}{' '}
+                <span className="quiet">
+                  (<Ago at={at} />)
+                </span>
               </li>
             ))}
           </ul>

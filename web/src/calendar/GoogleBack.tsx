@@ -10,8 +10,10 @@ import { linkKey } from './google';
 
 /** What is to be done about a refusal. */
 const ADVICE: Record<string, string> = {
-  consent_refused: 'Nothing was linked, and nothing has gone to Google. If you want it after all, begin again from the calendar.',
-  consent_unknown: 'What Google sent back is too old, was used before, or belongs to somebody else. Begin again from the calendar.',
+  consent_refused:
+    'Nothing was linked, and nothing has gone to Google. If you want it after all, begin again from the calendar.',
+  consent_unknown:
+    'What Google sent back is too old, was used before, or belongs to somebody else. Begin again from the calendar.',
   google_failed: 'Nothing was linked. Begin again from the calendar in a while.',
 };
 
@@ -44,7 +46,10 @@ export function GoogleBack() {
       {consent.isError ? <ErrorNote error={consent.error} /> : null}
       {isOver ? (
         <>
-          <p>{advice ?? 'Nothing that Google sent can be used here any more. Look at the calendar: where it is not linked, begin again from there.'}</p>
+          <p>
+            {advice ??
+              'Nothing that Google sent can be used here any more. Look at the calendar: where it is not linked, begin again from there.'}
+          </p>
           <Link to="/calendar" className="button">
             To the calendar
           </Link>

@@ -33,13 +33,16 @@ function led(key: string, day: Day): Day | undefined {
   return ways[key];
 }
 
+function cellOf(grid: HTMLElement | null, day: Day) {
+  return grid?.querySelector<HTMLElement>(`[data-day="${day}"]`);
+}
+
 export function MonthGrid({ weeks, day, today, placed, go, open, mayWrite }: MonthGridProps) {
   const grid = useRef<HTMLTableElement>(null);
   const isLed = useRef(false);
-  const cell = (of: Day) => grid.current?.querySelector<HTMLElement>(`[data-day="${of}"]`);
   // A day that the grid did not have when a key led there.
   useEffect(() => {
-    if (isLed.current) cell(day)?.focus();
+    if (isLed.current) cellOf(grid.current, day)?.focus();
     isLed.current = false;
   }, [day]);
   const onKeyDown = (event: KeyboardEvent<HTMLElement>) => {
@@ -48,7 +51,7 @@ export function MonthGrid({ weeks, day, today, placed, go, open, mayWrite }: Mon
     const from = event.currentTarget.dataset.day ?? day;
     const to = led(event.key, from);
     if (to !== undefined) {
-      cell(to)?.focus();
+      cellOf(grid.current, to)?.focus();
       isLed.current = true;
       go(to);
     } else if (event.key === 'Enter' && mayWrite) {
@@ -59,11 +62,12 @@ export function MonthGrid({ weeks, day, today, placed, go, open, mayWrite }: Mon
     event.preventDefault();
   };
   return (
+    // biome-ignore lint/a11y/noNoninteractiveElementToInteractiveRole: HTML has no element for a grid that arrow keys move through.
     <table ref={grid} role="grid" aria-labelledby="shown">
       <thead>
-        <tr role="row">
+        <tr>
           {(weeks[0] ?? []).map((one) => (
-            <th key={one} role="columnheader" scope="col" abbr={weekdayInWords(one)}>
+            <th key={one} scope="col" abbr={weekdayInWords(one)}>
               {weekdayInShort(one)}
             </th>
           ))}
@@ -71,13 +75,14 @@ export function MonthGrid({ weeks, day, today, placed, go, open, mayWrite }: Mon
       </thead>
       <tbody>
         {weeks.map((week) => (
-          <tr key={week[0]} role="row">
+          <tr key={week[0]}>
             {week.map((one) => {
               const here = placed.get(one) ?? [];
               const classes = [one.slice(0, 7) === day.slice(0, 7) ? '' : 'other', one === today ? 'today' : ''];
               return (
                 <td
                   key={one}
+                  // biome-ignore lint/a11y/noNoninteractiveElementToInteractiveRole: a cell of that grid takes the focus.
                   role="gridcell"
                   data-day={one}
                   className={classes.join(' ').trim()}
@@ -99,11 +104,14 @@ export function MonthGrid({ weeks, day, today, placed, go, open, mayWrite }: Mon
                       key={keyOf(each.occurrence)}
                       type="button"
                       className={each.from === undefined ? 'event whole' : 'event'}
-                      title={[timeOn(each, one), each.occurrence.title, elsewhere(each.occurrence)].filter(Boolean).join(' · ')}
+                      title={[timeOn(each, one), each.occurrence.title, elsewhere(each.occurrence)]
+                        .filter(Boolean)
+                        .join(' · ')}
                       tabIndex={one === day ? 0 : -1}
                       onClick={() => open({ occurrence: each.occurrence })}
                     >
-                      {each.from !== undefined && each.first === one ? <span className="at">{each.from}</span> : null} {each.occurrence.title}
+                      {each.from !== undefined && each.first === one ? <span className="at">{each.from}</span> : null}{' '}
+                      {each.occurrence.title}
                     </button>
                   ))}
                   {here.length > SHOWN ? <span className="more">{here.length - SHOWN} more</span> : null}

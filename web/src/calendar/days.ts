@@ -50,7 +50,11 @@ export function weekOf(day: Day): Day[] {
 export function monthOf(day: Day): Day[][] {
   const month = day.slice(0, 7);
   const weeks: Day[][] = [];
-  for (let week = weekOf(`${month}-01`); weeks.length === 0 || week[0]?.startsWith(month); week = week.map((one) => plusDays(one, DAYS_OF_WEEK))) {
+  for (
+    let week = weekOf(`${month}-01`);
+    weeks.length === 0 || week[0]?.startsWith(month);
+    week = week.map((one) => plusDays(one, DAYS_OF_WEEK))
+  ) {
     weeks.push(week);
   }
   return weeks;
@@ -97,7 +101,11 @@ export function isZone(zone: string): boolean {
 
 /** What the clocks of a zone show at a moment. */
 export function wallAt(ms: number, zone: string): Wall {
-  const parts = Object.fromEntries(clockOf(zone).formatToParts(ms).map(({ type, value }) => [type, value]));
+  const parts = Object.fromEntries(
+    clockOf(zone)
+      .formatToParts(ms)
+      .map(({ type, value }) => [type, value]),
+  );
   return `${parts.year}-${parts.month}-${parts.day}T${parts.hour}:${parts.minute}`;
 }
 
@@ -105,14 +113,17 @@ export function wallAt(ms: number, zone: string): Wall {
 export function momentOf(wall: Wall, zone: string): number {
   const asIfUtc = Date.parse(`${wall}Z`);
   const offset = (ms: number) => Date.parse(`${wallAt(ms, zone)}Z`) - ms;
-  const found = [asIfUtc - offset(asIfUtc - DAY_MS), asIfUtc - offset(asIfUtc + DAY_MS)].filter((ms) => wallAt(ms, zone) === wall);
+  const found = [asIfUtc - offset(asIfUtc - DAY_MS), asIfUtc - offset(asIfUtc + DAY_MS)].filter(
+    (ms) => wallAt(ms, zone) === wall,
+  );
   return found.length > 0 ? Math.min(...found) : momentOf(plusMs(wall, HOUR_MS), zone);
 }
 
 const worded = (options: Intl.DateTimeFormatOptions) => {
   const format = new Intl.DateTimeFormat('en-GB', { ...options, timeZone: 'UTC' });
   // What stands between the parts differs from browser to browser.
-  const told = (parts: Intl.DateTimeFormatPart[]) => parts.filter(({ type }) => type !== 'literal').map(({ value }) => value);
+  const told = (parts: Intl.DateTimeFormatPart[]) =>
+    parts.filter(({ type }) => type !== 'literal').map(({ value }) => value);
   return (day: Day) => told(format.formatToParts(Date.parse(day))).join(' ');
 };
 /** Monday 23 November 2026 */

@@ -29,7 +29,18 @@ const NINE = '09:00';
 const TEN = '10:00';
 
 export function newDraft(day: Day): Draft {
-  return { title: '', location: '', description: '', allDay: false, startDay: day, startTime: NINE, endDay: day, endTime: TEN, timeZone: HERE, rrule: '' };
+  return {
+    title: '',
+    location: '',
+    description: '',
+    allDay: false,
+    startDay: day,
+    startTime: NINE,
+    endDay: day,
+    endTime: TEN,
+    timeZone: HERE,
+    rrule: '',
+  };
 }
 
 /** An event as it is; where it comes back, at the time of this occurrence. */
@@ -37,8 +48,21 @@ export function draftOf(occurrence: Occurrence, event: EventBody): Draft {
   const { title, location, description, allDay, timeZone } = event;
   const { start, end } = event.rrule ? occurrence : event;
   const common = { title, location, description, allDay, timeZone, rrule: event.rrule ?? '' };
-  if (allDay) return { ...common, startDay: start.slice(0, 10), startTime: NINE, endDay: plusDays(end.slice(0, 10), -1), endTime: TEN };
-  return { ...common, startDay: start.slice(0, 10), startTime: start.slice(11, 16), endDay: end.slice(0, 10), endTime: end.slice(11, 16) };
+  if (allDay)
+    return {
+      ...common,
+      startDay: start.slice(0, 10),
+      startTime: NINE,
+      endDay: plusDays(end.slice(0, 10), -1),
+      endTime: TEN,
+    };
+  return {
+    ...common,
+    startDay: start.slice(0, 10),
+    startTime: start.slice(11, 16),
+    endDay: end.slice(0, 10),
+    endTime: end.slice(11, 16),
+  };
 }
 
 /** By the clock of its zone; of an event of all day, midnight before it and after. */
@@ -63,7 +87,15 @@ export function wrong(draft: Draft): string | null {
 /** What is said of a new event. */
 export function said(draft: Draft): Said {
   const { title, location, description, timeZone, allDay, rrule } = draft;
-  return { title, location, description, ...times(draft, wallsOf(draft)), allDay, timeZone, ...(rrule === '' ? {} : { rrule }) };
+  return {
+    title,
+    location,
+    description,
+    ...times(draft, wallsOf(draft)),
+    allDay,
+    timeZone,
+    ...(rrule === '' ? {} : { rrule }),
+  };
 }
 
 /** What of a draft is different now; where all of a series is meant, it moves as far as the occurrence at `origin` does from there. */
@@ -79,7 +111,12 @@ export function different(before: Draft, now: Draft, all: { series: EventBody; o
   if (all === null) return { ...changed, ...times(now, walls), allDay, timeZone };
   const first = all.series.start.length === 10 ? `${all.series.start}T00:00` : all.series.start.slice(0, 16);
   const start = plusMs(first, msBetween(all.origin, walls.start));
-  return { ...changed, ...times(now, { start, end: plusMs(start, msBetween(walls.start, walls.end)) }), allDay, timeZone };
+  return {
+    ...changed,
+    ...times(now, { start, end: plusMs(start, msBetween(walls.start, walls.end)) }),
+    allDay,
+    timeZone,
+  };
 }
 
 function times({ allDay }: Draft, { start, end }: { start: Wall; end: Wall }): { start: string; end: string } {
@@ -96,13 +133,18 @@ export interface Target {
 
 /** The event that a change of an occurrence goes to: a changed occurrence is one of its own, and knows the series that it stands in. */
 export function targetOf(occurrence: Occurrence, event: EventBody, series: EventBody | null, scope: Scope): Target {
-  const path = (id: string, at?: string) => `/api/calendar-events/${id}${at === undefined ? '' : `?scope=${scope}&occurrence=${encodeURIComponent(at)}`}`;
+  const path = (id: string, at?: string) =>
+    `/api/calendar-events/${id}${at === undefined ? '' : `?scope=${scope}&occurrence=${encodeURIComponent(at)}`}`;
   const own = { path: path(event.id), version: event.version, all: null };
   const whole = series ?? (event.rrule ? event : null);
   if (whole === null || (series && scope === 'this')) return own;
   const begins = event.replacesOccurrence ?? new Date(beginsAt(occurrence)).toISOString();
   if (scope !== 'all') return { path: path(whole.id, begins), version: whole.version, all: null };
-  return { path: path(whole.id), version: whole.version, all: { series: whole, origin: wallAt(Date.parse(begins), whole.timeZone) } };
+  return {
+    path: path(whole.id),
+    version: whole.version,
+    all: { series: whole, origin: wallAt(Date.parse(begins), whole.timeZone) },
+  };
 }
 
 /** The moment; a day begins at its zone's midnight. */

@@ -23,7 +23,13 @@ function placed(occurrence: Occurrence): Placed {
   const [start, end] = [Date.parse(occurrence.start), Date.parse(occurrence.end)];
   const time = (ms: number) => wallAt(ms, HERE).slice(11);
   // What ends at midnight does not touch the day that begins then.
-  return { occurrence, first: localDay(start), last: localDay(Math.max(start, end - 1)), from: time(start), to: time(end) };
+  return {
+    occurrence,
+    first: localDay(start),
+    last: localDay(Math.max(start, end - 1)),
+    from: time(start),
+    to: time(end),
+  };
 }
 
 /** What there is on each of these days: first what takes all of it, then in the order of time. */
@@ -43,7 +49,8 @@ export function byDay(occurrences: readonly Occurrence[], days: readonly Day[]):
 
 /** When it is on this day, in words. */
 export function timeOn({ first, last, from, to }: Placed, day: Day): string {
-  if (from === undefined || to === undefined) return first === last ? 'all day' : `day ${daysFrom(first, day)} of ${daysFrom(first, last)}`;
+  if (from === undefined || to === undefined)
+    return first === last ? 'all day' : `day ${daysFrom(first, day)} of ${daysFrom(first, last)}`;
   if (first === last) return from === to ? from : `${from}–${to}`;
   if (day === first) return `from ${from}`;
   return day === last ? `until ${to}` : 'all day';

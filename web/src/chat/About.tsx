@@ -7,14 +7,31 @@ import type { ProjectFocus, TranscriptView } from '../stream';
 import { ErrorNote } from '../ui/parts';
 
 /** As docs/CONTEXTS.md names them. */
-const TYPES = ['global', 'project', 'calendar', 'project_create', 'project_audit', 'project_forecast', 'daily_brief_update', 'ontology', 'brain_dump'];
+const TYPES = [
+  'global',
+  'project',
+  'calendar',
+  'project_create',
+  'project_audit',
+  'project_forecast',
+  'daily_brief_update',
+  'ontology',
+  'brain_dump',
+];
 /** Projects that are looked through. */
 const PROJECTS = 100;
 /** Projects that are offered at a time. */
 const OFFERED = 8;
 
 /** Parts of a project that a conversation may be about, as the API names their lists. */
-const PARTS = { task: 'tasks', goal: 'goals', plan: 'plans', document: 'documents', milestone: 'milestones', risk: 'risks' } as const;
+const PARTS = {
+  task: 'tasks',
+  goal: 'goals',
+  plan: 'plans',
+  document: 'documents',
+  milestone: 'milestones',
+  risk: 'risks',
+} as const;
 /** Parts of one kind that are offered. */
 const PARTS_MAX = 100;
 
@@ -59,7 +76,12 @@ export function About({ id, view }: { id: string; view: TranscriptView }) {
         <span className="chip">
           {focus.projectName}
           {focus.focusType ? ` › ${focus.focusType}` : ''}
-          <button type="button" className="plain small" aria-label={`Leave ${focus.projectName}`} onClick={() => void set({ contextType: 'global' })}>
+          <button
+            type="button"
+            className="plain small"
+            aria-label={`Leave ${focus.projectName}`}
+            onClick={() => void set({ contextType: 'global' })}
+          >
             ×
           </button>
         </span>
@@ -83,9 +105,13 @@ export function About({ id, view }: { id: string; view: TranscriptView }) {
           </option>
         ))}
       </select>
-      {focus ? <FocusedPart key={focus.projectId} focus={focus} onChoose={(projectFocus) => void set({ projectFocus })} /> : null}
+      {focus ? (
+        <FocusedPart key={focus.projectId} focus={focus} onChoose={(projectFocus) => void set({ projectFocus })} />
+      ) : null}
       {view.contextUsage ? <Meter usage={view.contextUsage} /> : null}
-      {isChoosing ? <Projects onChoose={(projectFocus) => void set({ projectFocus })} onLeave={() => setChoosing(false)} /> : null}
+      {isChoosing ? (
+        <Projects onChoose={(projectFocus) => void set({ projectFocus })} onLeave={() => setChoosing(false)} />
+      ) : null}
       {error ? <ErrorNote error={error} /> : null}
     </div>
   );
@@ -97,7 +123,10 @@ function FocusedPart({ focus, onChoose }: { focus: ProjectFocus; onChoose: (focu
   const list = kind in PARTS ? PARTS[kind as keyof typeof PARTS] : null;
   const parts = useQuery({
     queryKey: ['parts', focus.projectId, list],
-    queryFn: () => api<{ items: { id: string; name: string }[] }>(`/api/onto/${list}?projectId=${focus.projectId}&limit=${PARTS_MAX}`),
+    queryFn: () =>
+      api<{ items: { id: string; name: string }[] }>(
+        `/api/onto/${list}?projectId=${focus.projectId}&limit=${PARTS_MAX}`,
+      ),
     enabled: list !== null,
   });
   const { projectId, projectName } = focus;
@@ -120,9 +149,15 @@ function FocusedPart({ focus, onChoose }: { focus: ProjectFocus; onChoose: (focu
         <select
           aria-label={`Choose a ${kind}`}
           value={focus.focusType === kind ? (focus.focusEntityId ?? '') : ''}
-          onChange={({ target: { value } }) => onChoose(value ? { projectId, projectName, focusType: kind, focusEntityId: value } : { projectId, projectName })}
+          onChange={({ target: { value } }) =>
+            onChoose(
+              value ? { projectId, projectName, focusType: kind, focusEntityId: value } : { projectId, projectName },
+            )
+          }
         >
-          <option value="">{parts.isSuccess && parts.data.items.length === 0 ? `no ${kind} yet` : `choose a ${kind}`}</option>
+          <option value="">
+            {parts.isSuccess && parts.data.items.length === 0 ? `no ${kind} yet` : `choose a ${kind}`}
+          </option>
           {parts.data?.items.map(({ id, name }) => (
             <option key={id} value={id}>
               {name}
@@ -139,7 +174,13 @@ function Meter({ usage }: { usage: NonNullable<TranscriptView['contextUsage']> }
   const tokens = `${estimatedTokens.toLocaleString('en')} of ${tokenBudget.toLocaleString('en')} tokens, ${status.replaceAll('_', ' ')}`;
   return (
     <span className={`usage ${status}`} title={tokens}>
-      <meter min={0} max={100} high={85} value={Math.min(usagePercent, 100)} aria-label={`The model's context: ${tokens}`} />{' '}
+      <meter
+        min={0}
+        max={100}
+        high={85}
+        value={Math.min(usagePercent, 100)}
+        aria-label={`The model's context: ${tokens}`}
+      />{' '}
       {Math.round(usagePercent)} %
     </span>
   );
@@ -150,10 +191,14 @@ function Projects({ onChoose, onLeave }: { onChoose: (focus: ProjectFocus) => vo
   const [words, setWords] = useState('');
   const projects = useQuery({
     queryKey: ['projects-of-graph'],
-    queryFn: () => api<Schemas['GraphObjectPage']>(`/api/projects/${me.projectId}/graph/objects?type=project&limit=${PROJECTS}`),
+    queryFn: () =>
+      api<Schemas['GraphObjectPage']>(`/api/projects/${me.projectId}/graph/objects?type=project&limit=${PROJECTS}`),
   });
-  const found = (projects.data?.items ?? []).filter(({ name }) => name.toLowerCase().includes(words.trim().toLowerCase()));
+  const found = (projects.data?.items ?? []).filter(({ name }) =>
+    name.toLowerCase().includes(words.trim().toLowerCase()),
+  );
   return (
+    // biome-ignore lint/a11y/noStaticElementInteractions: it only handles Escape, which bubbles up from the field and the buttons in it.
     <div
       className="projects"
       onKeyDown={(event) => {
@@ -181,7 +226,11 @@ function Projects({ onChoose, onLeave }: { onChoose: (focus: ProjectFocus) => vo
       <ul className="chips" aria-label="Projects">
         {found.slice(0, OFFERED).map((project) => (
           <li key={project.id}>
-            <button type="button" className="plain small" onClick={() => onChoose({ projectId: project.id, projectName: project.name })}>
+            <button
+              type="button"
+              className="plain small"
+              onClick={() => onChoose({ projectId: project.id, projectName: project.name })}
+            >
               {project.name}
             </button>
           </li>

@@ -18,7 +18,8 @@ export function Announcements({ view }: { view: TranscriptView }) {
     // Nothing is known of it yet.
     if (cursor === 0) return;
     const isFirst = told.current === null;
-    const known = (told.current ??= new Map());
+    told.current ??= new Map();
+    const known = told.current;
     for (const { id, status } of turns) {
       const state = ENDS[status] ?? 'Answer started.';
       if (known.get(id) === state) continue;

@@ -1,5 +1,5 @@
 // Files of a message or of a tool's result: images are shown, all are downloaded.
-import { contentOf, isShownImage, sizeOf, type StoredFile } from './uploads';
+import { contentOf, isShownImage, type StoredFile, sizeOf } from './uploads';
 
 export function Attachments({ files }: { files: readonly StoredFile[] }) {
   if (files.length === 0) return null;
@@ -8,7 +8,11 @@ export function Attachments({ files }: { files: readonly StoredFile[] }) {
       {files.map((file) => (
         <li key={file.fileId}>
           <a href={contentOf(file.fileId)} download={file.name}>
-            {isShownImage(file.mediaType) ? <img src={contentOf(file.fileId)} alt={file.name} loading="lazy" /> : <code>{file.name}</code>}
+            {isShownImage(file.mediaType) ? (
+              <img src={contentOf(file.fileId)} alt={file.name} loading="lazy" />
+            ) : (
+              <code>{file.name}</code>
+            )}
           </a>{' '}
           <span className="quiet">{sizeOf(file.sizeBytes)}</span>
         </li>

@@ -2,10 +2,10 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { api, Problem, type Schemas } from '../api/http';
-import { Folded, Waiting } from '../ui/parts';
 import { Failed } from '../ui/Failed';
-import { Markdown } from './Markdown';
+import { Folded, Waiting } from '../ui/parts';
 import { splitFiles } from './files';
+import { Markdown } from './Markdown';
 import { forkedFrom, shownTitle } from './titles';
 
 /** Messages of the original that are read: the newest before the branch. */
@@ -40,7 +40,11 @@ export function Basis({ metadata }: { metadata: unknown }) {
   if (original.isPending) return <Waiting what="the original chat" />;
   if (original.isError) {
     const isGone = original.error instanceof Problem && original.error.status === 404;
-    return isGone ? <p className="notice">This chat is a branch. The original chat was deleted.</p> : <Failed reading={original} />;
+    return isGone ? (
+      <p className="notice">This chat is a branch. The original chat was deleted.</p>
+    ) : (
+      <Failed reading={original} />
+    );
   }
   const { id, title, messages } = original.data;
   const early = messages.slice(0, -SHOWN);
@@ -53,7 +57,9 @@ export function Basis({ metadata }: { metadata: unknown }) {
         </Link>
         {messages.length > 0 ? '. It is based on:' : ', from its first message on.'}
       </p>
-      {early.length > 0 ? <Folded label={`${early.length} earlier messages`}>{() => <Exchanges messages={early} />}</Folded> : null}
+      {early.length > 0 ? (
+        <Folded label={`${early.length} earlier messages`}>{() => <Exchanges messages={early} />}</Folded>
+      ) : null}
       <Exchanges messages={messages.slice(-SHOWN)} />
     </section>
   );
@@ -66,7 +72,12 @@ function Exchanges({ messages }: { messages: readonly Exchange[] }) {
         <li key={id}>
           {role === 'user' ? (
             <article className="mine" aria-label="You, in the original chat">
-              <p>{splitFiles(content).words || splitFiles(content).files.map(({ name }) => name).join(', ')}</p>
+              <p>
+                {splitFiles(content).words ||
+                  splitFiles(content)
+                    .files.map(({ name }) => name)
+                    .join(', ')}
+              </p>
             </article>
           ) : (
             <article className="before" aria-label="Answer in the original chat">
@@ -87,12 +98,19 @@ async function originalOf(runId: string, depth: number): Promise<Original> {
   const messages: Exchange[] = [];
   let cursor: string | null | undefined;
   do {
-    const page: Schemas['MessagePage'] = await api(`/api/conversations/${conversationId}/messages?limit=${PAGE}${cursor ? `&cursor=${cursor}` : ''}`);
+    const page: Schemas['MessagePage'] = await api(
+      `/api/conversations/${conversationId}/messages?limit=${PAGE}${cursor ? `&cursor=${cursor}` : ''}`,
+    );
     const end = page.items.findIndex(({ id }) => id === messageId);
     messages.push(...(end < 0 ? page.items : page.items.slice(0, end)));
     cursor = end < 0 ? page.nextCursor : null;
   } while (cursor && messages.length < READ_MAX);
   const earlier = forkedFrom(conversation.metadata);
-  const before = earlier === null || depth <= 1 ? [] : await originalOf(earlier, depth - 1).then(({ messages }) => messages).catch(() => []);
+  const before =
+    earlier === null || depth <= 1
+      ? []
+      : await originalOf(earlier, depth - 1)
+          .then(({ messages }) => messages)
+          .catch(() => []);
   return { id: conversationId, title: shownTitle(conversation), messages: [...before, ...messages] };
 }

@@ -3,9 +3,9 @@ import { Navigate, useNavigate } from '@tanstack/react-router';
 import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { useConsoles } from '../consoles/consoles';
 import { client, type Item, useTranscript } from '../stream';
-import { ErrorNote } from '../ui/parts';
 import { lazyPart } from '../ui/lazyView';
 import { NotFound } from '../ui/NotFound';
+import { ErrorNote } from '../ui/parts';
 import { useTitle } from '../ui/title';
 import { About, usePrewarmed, useStored } from './About';
 import { Announcements } from './Announcements';
@@ -16,16 +16,20 @@ import { moveDraft } from './draft';
 import { type Along, outbox, useUnsent } from './outbox';
 import { conversationOf, newPlace } from './places';
 import { useSeen } from './seen';
-import { shownTitle } from './titles';
 import { TurnView } from './TurnView';
-import type { StoredFile } from './uploads';
+import { shownTitle } from './titles';
 import { UnsentMessages } from './UnsentMessages';
 import { UserMessage } from './UserMessage';
+import type { StoredFile } from './uploads';
 
 const Pane = lazyPart(async () => (await import('../consoles/Pane')).default, 'the consoles');
 
 export function ChatView({ conversationId }: { conversationId: string | null }) {
-  return <Surrounded current={conversationId}>{conversationId === null ? <Begin /> : <Conversation id={conversationId} />}</Surrounded>;
+  return (
+    <Surrounded current={conversationId}>
+      {conversationId === null ? <Begin /> : <Conversation id={conversationId} />}
+    </Surrounded>
+  );
 }
 
 /** Beside the list of all conversations. */
@@ -58,9 +62,12 @@ function Begin() {
         onSend={(message, attachments, agentDefinitionId) => {
           const place = newPlace();
           const sent = outbox.add({ place, message, attachments, agentDefinitionId });
-          if (sent === null) void navigate({ to: '/new/$place', params: { place } });
+          if (sent === null) {
+            void navigate({ to: '/new/$place', params: { place } });
+            return null;
+          }
           // Without a place for it in the browser it stays in the field until the server has it.
-          return sent && sent.then(() => navigate({ to: '/c/$id', params: { id: conversationOf(place) ?? '' } }));
+          return sent.then(() => navigate({ to: '/c/$id', params: { id: conversationOf(place) ?? '' } }));
         }}
       />
     </main>
@@ -102,7 +109,9 @@ function Conversation({ id }: { id: string }) {
   const consoles = useConsoles(id);
   const [isWanted, setWanted] = useState(false);
   // Folded away, it still says where agents work.
-  const pinned = consoles.open.find((doc) => doc.id === consoles.pinned) ?? consoles.closed.find((doc) => doc.id === consoles.pinned);
+  const pinned =
+    consoles.open.find((doc) => doc.id === consoles.pinned) ??
+    consoles.closed.find((doc) => doc.id === consoles.pinned);
   const isShown = isWanted || (consoles.open.length > 0 && !consoles.isFolded);
   const fold = (isFolded: boolean) => {
     setWanted(!isFolded);
@@ -111,7 +120,12 @@ function Conversation({ id }: { id: string }) {
   return (
     <div className={isShown ? 'with-consoles' : 'alone'}>
       <Talk id={id} attached={consoles.attached}>
-        <button type="button" className="plain small consoles-toggle" aria-expanded={isShown} onClick={() => fold(isShown)}>
+        <button
+          type="button"
+          className="plain small consoles-toggle"
+          aria-expanded={isShown}
+          onClick={() => fold(isShown)}
+        >
           Consoles{consoles.open.length > 0 ? ` (${consoles.open.length})` : ''}
           {pinned && !isShown ? <span className="quiet"> ◆ {pinned.about.title}</span> : null}
         </button>
@@ -172,7 +186,9 @@ function Talk({ id, attached, children }: TalkProps) {
   }, []);
   // The same words again. They stay in the conversation twice, as they were said.
   const last = view.turns.at(-1);
-  const asked = RETRIED.includes(last?.status ?? '') ? view.messages.find((message) => message.id === last?.messageId) : undefined;
+  const asked = RETRIED.includes(last?.status ?? '')
+    ? view.messages.find((message) => message.id === last?.messageId)
+    : undefined;
   const said = view.messages;
   const send = useCallback(
     (message: string, attachments: readonly StoredFile[] = []) => {

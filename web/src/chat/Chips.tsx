@@ -1,6 +1,6 @@
 // What goes along with the message that is being written: files as text, files that were uploaded, and files on their way.
 import type { TextFile } from './files';
-import { contentOf, isShownImage, sizeOf, type StoredFile, type Upload } from './uploads';
+import { contentOf, isShownImage, type StoredFile, sizeOf, type Upload } from './uploads';
 
 interface Props {
   files: readonly TextFile[];

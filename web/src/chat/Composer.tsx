@@ -40,6 +40,7 @@ export function Composer({ draft, onSend, onStop, onTell, isBusy = false, choose
   useEffect(() => {
     if (!opensKeyboard()) field.current?.focus();
   }, []);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the effect measures the field, whose content `words` is.
   useEffect(() => {
     const element = field.current;
     if (!element) return;
@@ -48,7 +49,12 @@ export function Composer({ draft, onSend, onStop, onTell, isBusy = false, choose
   }, [words]);
   const agents = useAgents(chooseAgent);
   const chosen = agent ?? agents.find((one) => one.isDefault)?.id ?? PLAIN;
-  const { uploads, add: upload, leaveOut: leaveOutUpload, retry } = useUploads(draft, (add) => write((now) => ({ attachments: add(now.attachments) })));
+  const {
+    uploads,
+    add: upload,
+    leaveOut: leaveOutUpload,
+    retry,
+  } = useUploads(draft, (add) => write((now) => ({ attachments: add(now.attachments) })));
   const attach = async (chosen: Iterable<File>) => {
     // A picker's list is empty as soon as it is used again.
     const all = [...chosen];
@@ -64,14 +70,20 @@ export function Composer({ draft, onSend, onStop, onTell, isBusy = false, choose
   };
   const leaveOut = (what: TextFile | StoredFile | Upload) => {
     if ('key' in what) leaveOutUpload(what);
-    else if ('fileId' in what) write((now) => ({ attachments: now.attachments.filter((one) => one.fileId !== what.fileId) }));
+    else if ('fileId' in what)
+      write((now) => ({ attachments: now.attachments.filter((one) => one.fileId !== what.fileId) }));
     else write((now) => ({ files: now.files.filter((one) => one !== what) }));
     field.current?.focus();
   };
   const isEmpty = words.trim() === '' && files.length === 0;
   const isUploading = uploads.some(({ error }) => error === undefined);
   // Why it can't be sent yet.
-  const lacks = isEmpty && attachments.length > 0 ? 'Write what to do with the files.' : isUploading ? 'The message can be sent as soon as its files are uploaded.' : '';
+  const lacks =
+    isEmpty && attachments.length > 0
+      ? 'Write what to do with the files.'
+      : isUploading
+        ? 'The message can be sent as soon as its files are uploaded.'
+        : '';
   const hand = async (over: (message: string) => Promise<unknown> | null) => {
     if (isEmpty || isHeld || isUploading) return;
     try {
@@ -148,7 +160,8 @@ export function Composer({ draft, onSend, onStop, onTell, isBusy = false, choose
       {unfit ? <ErrorNote error={unfit} /> : null}
       {isUnkept ? (
         <p className="note" role="status">
-          This browser can&apos;t store the message: its storage is full or blocked. Keep this page open until the message is sent; it stays in the field until then.
+          This browser can&apos;t store the message: its storage is full or blocked. Keep this page open until the
+          message is sent; it stays in the field until then.
         </p>
       ) : null}
       {about}
@@ -174,7 +187,11 @@ export function Composer({ draft, onSend, onStop, onTell, isBusy = false, choose
             event.target.value = '';
           }}
         />
-        <button type="button" title="Images, PDF, audio and text files; also by pasting or dropping them" onClick={() => picker.current?.click()}>
+        <button
+          type="button"
+          title="Images, PDF, audio and text files; also by pasting or dropping them"
+          onClick={() => picker.current?.click()}
+        >
           Attach
         </button>
         <span className="fill" />
@@ -182,7 +199,11 @@ export function Composer({ draft, onSend, onStop, onTell, isBusy = false, choose
           <button
             type="button"
             disabled={isEmpty || attachments.length > 0 || uploads.length > 0}
-            title={attachments.length > 0 ? 'Files go with a message of their own: queue it' : 'The answer takes it into account with its next step'}
+            title={
+              attachments.length > 0
+                ? 'Files go with a message of their own: queue it'
+                : 'The answer takes it into account with its next step'
+            }
             onClick={() => void hand(onTell)}
           >
             Steer

@@ -33,7 +33,8 @@ export function Conversations({ current }: { current: string | null }) {
   }, [searched, all.items.length, hasNextPage, isFetching, fetchNextPage]);
   const changed = () => queries.invalidateQueries({ queryKey: ['conversations'] });
   const rename = useMutation({
-    mutationFn: ({ id, title }: { id: string; title: string }) => api(`/api/conversations/${id}`, { method: 'PATCH', body: { title } }),
+    mutationFn: ({ id, title }: { id: string; title: string }) =>
+      api(`/api/conversations/${id}`, { method: 'PATCH', body: { title } }),
     onSuccess: async (_, { id }) => {
       await queries.invalidateQueries({ queryKey: ['conversation', id] });
       await changed();
@@ -52,14 +53,23 @@ export function Conversations({ current }: { current: string | null }) {
   const outbox = useOutbox();
   const stuck = outbox.filter(({ state }) => state === 'unreachable' || state === 'refused');
   // Each conversation that is not there yet, by its first message.
-  const begun = stuck.filter(({ place }, nth) => isNewPlace(place) && stuck.findIndex((one) => one.place === place) === nth);
+  const begun = stuck.filter(
+    ({ place }, nth) => isNewPlace(place) && stuck.findIndex((one) => one.place === place) === nth,
+  );
   const failed = all.reading.error ?? rename.error ?? remove.error;
   return (
     <aside ref={list} className="conversations" aria-label="Conversations">
       <Link to="/" className="button new">
         New conversation
       </Link>
-      <input type="search" aria-label="Search chats" placeholder="Search chats" maxLength={200} value={words} onChange={(event) => setWords(event.target.value)} />
+      <input
+        type="search"
+        aria-label="Search chats"
+        placeholder="Search chats"
+        maxLength={200}
+        value={words}
+        onChange={(event) => setWords(event.target.value)}
+      />
       {failed ? <ErrorNote error={failed} /> : null}
       {begun.length > 0 ? (
         <ul aria-label="Not sent">
@@ -87,7 +97,13 @@ export function Conversations({ current }: { current: string | null }) {
         ))}
       </ul>
       <p className="quiet" role="status">
-        {searched === '' ? '' : isFetching ? 'Searching…' : isSuccess && all.items.length === 0 && !hasNextPage ? `No chats match “${searched}”.` : ''}
+        {searched === ''
+          ? ''
+          : isFetching
+            ? 'Searching…'
+            : isSuccess && all.items.length === 0 && !hasNextPage
+              ? `No chats match “${searched}”.`
+              : ''}
       </p>
       <More of={all} label="Load more" />
     </aside>
@@ -104,7 +120,14 @@ function useLater(value: string, ms: number): string {
   return later;
 }
 
-function Row(props: { conversation: Conversation; isCurrent: boolean; isNews: boolean; isStuck: boolean; onRename: (title: string) => void; onRemove: () => void }) {
+function Row(props: {
+  conversation: Conversation;
+  isCurrent: boolean;
+  isNews: boolean;
+  isStuck: boolean;
+  onRename: (title: string) => void;
+  onRemove: () => void;
+}) {
   const { conversation, isCurrent, isNews, isStuck, onRename, onRemove } = props;
   const [title, setTitle] = useState<string | null>(null);
   const isLeft = useRef(false);
@@ -146,10 +169,15 @@ function Row(props: { conversation: Conversation; isCurrent: boolean; isNews: bo
         </span>
       </Link>
       <span className="row-actions">
-        <button type="button" className="plain small" aria-label={`Rename ${shown}`} onClick={() => {
+        <button
+          type="button"
+          className="plain small"
+          aria-label={`Rename ${shown}`}
+          onClick={() => {
             isLeft.current = false;
             setTitle(conversation.title);
-          }}>
+          }}
+        >
           ✎
         </button>
         <button

@@ -24,7 +24,15 @@ export function Feedback({ messageId }: { messageId: string }) {
     <>
       <span role="group" aria-label="Did this answer help?">
         {CHOICES.map(({ helped, sign, name }) => (
-          <button key={name} type="button" className="plain small" aria-label={name} title={name} aria-pressed={said === helped} onClick={() => void say(helped)}>
+          <button
+            key={name}
+            type="button"
+            className="plain small"
+            aria-label={name}
+            title={name}
+            aria-pressed={said === helped}
+            onClick={() => void say(helped)}
+          >
             {sign}
           </button>
         ))}

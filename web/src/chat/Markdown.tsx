@@ -37,11 +37,13 @@ const COMPONENTS: Components = {
   pre: ({ children }) => <Code>{children}</Code>,
   // What scrolls can be scrolled by keys, and words of a table stay whole.
   table: ({ children }) => (
-    <div className="scroller" role="region" aria-label="Table" tabIndex={0}>
+    <section className="scroller" aria-label="Table" tabIndex={0}>
       <table>{children}</table>
-    </div>
+    </section>
   ),
-  input: ({ checked, type }) => <input type={type} checked={checked} disabled aria-label={checked ? 'Done' : 'Not done'} />,
+  input: ({ checked, type }) => (
+    <input type={type} checked={checked} disabled aria-label={checked ? 'Done' : 'Not done'} />
+  ),
   // The page has headings of its own.
   h1: 'h3',
   h2: 'h4',
@@ -66,13 +68,20 @@ function Code({ children }: { children: ReactNode }) {
 /** Leads to a footnote, which has no address: several answers of a page may have one of this number. */
 function NoteLink({ number }: { number: string }) {
   const go = (link: HTMLElement) => {
-    const note = link.closest('.markdown')?.querySelector<HTMLElement>(`.footnotes > ol > li:nth-child(${Number(number)})`);
+    const note = link
+      .closest('.markdown')
+      ?.querySelector<HTMLElement>(`.footnotes > ol > li:nth-child(${Number(number)})`);
     note?.scrollIntoView({ block: 'nearest' });
     note?.focus();
   };
   return (
     <sup>
-      <button type="button" className="note-link" aria-label={`Footnote ${number}`} onClick={(event) => go(event.currentTarget)}>
+      <button
+        type="button"
+        className="note-link"
+        aria-label={`Footnote ${number}`}
+        onClick={(event) => go(event.currentTarget)}
+      >
         {number}
       </button>
     </sup>
@@ -106,13 +115,24 @@ export const Markdown = memo(function Markdown({ text, isLive, isNear = true }: 
   const stretches = splitter.split(text, isLive);
   const definitions = splitter.definitions;
   const notes = useMemo(() => footnotesOf(text, definitions), [text, definitions]);
-  const context = useMemo(() => ({ definitions, numbers: new Map(notes.map(({ label }, nth) => [label, nth + 1])) }), [definitions, notes.map(({ label }) => label).join(' ')]);
+  // Its blocks are read again when a footnote is added, and not with each word of one. No label has a line break.
+  const labels = notes.map(({ label }) => label).join('\n');
+  const context = useMemo(
+    () => ({ definitions, numbers: new Map(labels.split('\n').map((label, nth) => [label, nth + 1])) }),
+    [definitions, labels],
+  );
   // So many wait for their dress until what is urgent is done: at first those before the end, then none.
   const waiting = useDeferredValue(0, isLive ? 0 : Math.max(0, stretches.length - (isNear ? AT_ONCE : 0)));
   return (
     <div className="markdown">
       {stretches.map((blocks, nth) => (
-        <Stretch key={nth} blocks={blocks} context={context} isPlain={nth < waiting} isGrowing={isLive && nth === stretches.length - 1} />
+        <Stretch
+          key={nth}
+          blocks={blocks}
+          context={context}
+          isPlain={nth < waiting}
+          isGrowing={isLive && nth === stretches.length - 1}
+        />
       ))}
       {notes.length > 0 ? (
         <section className="footnotes" aria-label="Footnotes">
@@ -130,19 +150,39 @@ export const Markdown = memo(function Markdown({ text, isLive, isNear = true }: 
   );
 });
 
-const Stretch = memo(function Stretch({ blocks, context, isPlain, isGrowing }: { blocks: readonly string[]; context: Context; isPlain: boolean; isGrowing: boolean }) {
+const Stretch = memo(function Stretch({
+  blocks,
+  context,
+  isPlain,
+  isGrowing,
+}: {
+  blocks: readonly string[];
+  context: Context;
+  isPlain: boolean;
+  isGrowing: boolean;
+}) {
   return (
     <div className="stretch">
       {isPlain ? (
         <p className="undressed">{blocks.join('').trim()}</p>
       ) : (
-        blocks.map((block, nth) => <Block key={nth} text={block} context={context} isGrowing={isGrowing && nth === blocks.length - 1} />)
+        blocks.map((block, nth) => (
+          <Block key={nth} text={block} context={context} isGrowing={isGrowing && nth === blocks.length - 1} />
+        ))
       )}
     </div>
   );
 });
 
-const Block = memo(function Block({ text, context, isGrowing }: { text: string; context: Context; isGrowing: boolean }) {
+const Block = memo(function Block({
+  text,
+  context,
+  isGrowing,
+}: {
+  text: string;
+  context: Context;
+  isGrowing: boolean;
+}) {
   // Each block is read by itself: what it refers to is put before it.
   const used = definitionsFor(text, context.definitions);
   const whole = used.length === 0 ? text : `${used.map(([, source]) => source).join('\n\n')}\n\n${text}`;
@@ -159,7 +199,8 @@ const OPEN_FENCE = /^ {0,3}(`{3,}|~{3,})[^\n`]*\n/;
 function grow(text: string, whole: string, numbers: Numbers): ReactNode {
   const fence = OPEN_FENCE.exec(text);
   const code = fence && text.slice(fence[0].length);
-  if (!fence || code === null || code.includes(`\n${fence[1]}`) || code.startsWith(fence[1] ?? '')) return read(whole, numbers);
+  if (!fence || code === null || code.includes(`\n${fence[1]}`) || code.startsWith(fence[1] ?? ''))
+    return read(whole, numbers);
   return (
     <Code>
       <code>{linesOf(code)}</code>
@@ -186,7 +227,11 @@ function linesOf(code: string): ReactNode[] {
 type Numbers = readonly [label: string, number: number][];
 
 function read(text: string, numbers: Numbers): ReactNode {
-  return ReactMarkdown({ remarkPlugins: [remarkGfm, [remarkFootnotes, new Map(numbers)], remarkCitations], components: COMPONENTS, children: text });
+  return ReactMarkdown({
+    remarkPlugins: [remarkGfm, [remarkFootnotes, new Map(numbers)], remarkCitations],
+    components: COMPONENTS,
+    children: text,
+  });
 }
 
 /** Blocks whose reading is kept: a text that is shown anew, in other pieces, is not read again. */
@@ -208,6 +253,7 @@ function dress(text: string, numbers: Numbers): ReactNode {
 function textOf(node: ReactNode): string {
   if (typeof node === 'string' || typeof node === 'number') return String(node);
   if (Array.isArray(node)) return node.map(textOf).join('');
-  if (node && typeof node === 'object' && 'props' in node) return textOf((node.props as { children?: ReactNode }).children);
+  if (node && typeof node === 'object' && 'props' in node)
+    return textOf((node.props as { children?: ReactNode }).children);
   return '';
 }

@@ -5,7 +5,7 @@ import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import type { Plan, Question, Turn } from '../stream';
 import { lazyPart } from '../ui/lazyView';
-import { Folded, State, Waiting } from '../ui/parts';
+import { Folded, State } from '../ui/parts';
 import { QuestionForm } from './QuestionForm';
 
 const PlanGraph = lazyPart(async () => (await import('./PlanGraph')).default, 'the graph');
@@ -38,7 +38,11 @@ export function isStepOf(plan: Plan, turn: Turn): boolean {
 
 /** Whether a question asks for a word on this plan: the planner waits for nothing else meanwhile. */
 export function asksAbout(plan: Plan, question: Question): boolean {
-  return question.runId === plan.runId && question.interactionType === 'confirm' && question.options.some(({ value, label }) => value === 'refuse' && label === 'Reject');
+  return (
+    question.runId === plan.runId &&
+    question.interactionType === 'confirm' &&
+    question.options.some(({ value, label }) => value === 'refuse' && label === 'Reject')
+  );
 }
 
 interface Props {
@@ -53,7 +57,11 @@ interface Props {
 
 export function PlanTimeline({ plan, runs, question, children }: Props) {
   const [isDrawn, setDrawn] = useState(false);
-  const shown = (step: Plan['steps'][number]) => <Step key={step.stepNumber} step={step} runs={runs} children={children} />;
+  const shown = (step: Plan['steps'][number]) => (
+    <Step key={step.stepNumber} step={step} runs={runs}>
+      {children}
+    </Step>
+  );
   const done = plan.steps.filter((step) => step.status === 'completed').length;
   return (
     <section className="plan" aria-label={`Plan: ${plan.objective}`}>
@@ -104,8 +112,12 @@ function Step({ step, runs, children }: StepProps) {
         {step.attempt && step.attempt > 1 ? <span className="quiet">attempt {step.attempt}</span> : null}
       </p>
       {own.map(children)}
-      {step.result ? <Folded label={<span className="quiet">Result</span>}>{() => <p className="outcome">{step.result}</p>}</Folded> : null}
-      {step.error ? <Folded label={<span className="quiet">Error</span>}>{() => <p className="note bad">{step.error}</p>}</Folded> : null}
+      {step.result ? (
+        <Folded label={<span className="quiet">Result</span>}>{() => <p className="outcome">{step.result}</p>}</Folded>
+      ) : null}
+      {step.error ? (
+        <Folded label={<span className="quiet">Error</span>}>{() => <p className="note bad">{step.error}</p>}</Folded>
+      ) : null}
     </li>
   );
 }

@@ -53,7 +53,9 @@ export function QuestionForm({ question, plan }: { question: Question; plan?: Pl
                   checked={chosen.includes(option.value)}
                   onChange={() =>
                     setChosen((before) =>
-                      before.includes(option.value) ? before.filter((value) => value !== option.value) : [...before, option.value],
+                      before.includes(option.value)
+                        ? before.filter((value) => value !== option.value)
+                        : [...before, option.value],
                     )
                   }
                 />{' '}
@@ -64,7 +66,12 @@ export function QuestionForm({ question, plan }: { question: Question; plan?: Pl
           </>
         ) : (
           question.options.map((option) => (
-            <button key={option.value} type="button" title={option.description ?? undefined} onClick={() => void answer(option.value)}>
+            <button
+              key={option.value}
+              type="button"
+              title={option.description ?? undefined}
+              onClick={() => void answer(option.value)}
+            >
               {option.label}
             </button>
           ))
@@ -76,7 +83,15 @@ export function QuestionForm({ question, plan }: { question: Question; plan?: Pl
 }
 
 /** Whether a call may act, or a plan be carried out: as it is, with other arguments or steps, or not at all. */
-function Confirm({ question, plan, onAnswer }: { question: Question; plan: Plan | undefined; onAnswer: (decision: string, input?: unknown) => void }) {
+function Confirm({
+  question,
+  plan,
+  onAnswer,
+}: {
+  question: Question;
+  plan: Plan | undefined;
+  onAnswer: (decision: string, input?: unknown) => void;
+}) {
   const me = useMe();
   const [edited, setEdited] = useState<string | null>(null);
   const [error, setError] = useState<unknown>(null);
@@ -85,7 +100,9 @@ function Confirm({ question, plan, onAnswer }: { question: Question; plan: Plan 
     if (plan) return setEdited(JSON.stringify(plan.steps.map(editable), null, 2));
     try {
       const { runId, toolCallId } = await api<Schemas['QuestionBody']>(`/api/questions/${question.questionId}`);
-      const call = await api<{ input: unknown }>(`/api/projects/${me.projectId}/agent-runs/${runId}/tool-calls/${toolCallId}`);
+      const call = await api<{ input: unknown }>(
+        `/api/projects/${me.projectId}/agent-runs/${runId}/tool-calls/${toolCallId}`,
+      );
       setEdited(JSON.stringify(call.input, null, 2));
     } catch (refusal) {
       setError(refusal);
@@ -96,13 +113,18 @@ function Confirm({ question, plan, onAnswer }: { question: Question; plan: Plan 
     try {
       read = JSON.parse(edited ?? '');
     } catch (broken) {
-      return setError(new Error(`the ${plan ? 'steps' : 'arguments'} are no JSON: ${broken instanceof Error ? broken.message : ''}`));
+      return setError(
+        new Error(`the ${plan ? 'steps' : 'arguments'} are no JSON: ${broken instanceof Error ? broken.message : ''}`),
+      );
     }
     setError(null);
     if (!plan) return onAnswer('edit', read);
     try {
       // Steps within the answer would end the plan if there is anything wrong with them; the draft itself refuses them, and waits.
-      await api(`/api/projects/${me.projectId}/plans/${plan.id}`, { method: 'PATCH', body: { version: plan.version, steps: read } });
+      await api(`/api/projects/${me.projectId}/plans/${plan.id}`, {
+        method: 'PATCH',
+        body: { version: plan.version, steps: read },
+      });
       onAnswer('approve');
     } catch (refusal) {
       setError(refusal);

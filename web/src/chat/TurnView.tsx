@@ -34,7 +34,14 @@ interface Props {
   onTakeBack?: ((runId: string) => void) | undefined;
 }
 
-export const TurnView = memo(function TurnView({ turn, isNear = true, onComplete, onRetry, onContinue, onTakeBack }: Props) {
+export const TurnView = memo(function TurnView({
+  turn,
+  isNear = true,
+  onComplete,
+  onRetry,
+  onContinue,
+  onTakeBack,
+}: Props) {
   const isOver = OVER.includes(turn.status);
   const place = useRef<HTMLElement>(null);
   const { partial, runId } = turn;
@@ -43,7 +50,9 @@ export const TurnView = memo(function TurnView({ turn, isNear = true, onComplete
   const steps = plan ? turn.agents.filter((one) => isStepOf(plan, one)) : [];
   useEffect(() => {
     if (!partial || !onComplete || !place.current) return;
-    const watch = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && void onComplete(runId), { rootMargin: MARGIN });
+    const watch = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && void onComplete(runId), {
+      rootMargin: MARGIN,
+    });
     watch.observe(place.current);
     return () => watch.disconnect();
   }, [partial, runId, onComplete]);
@@ -68,9 +77,11 @@ export const TurnView = memo(function TurnView({ turn, isNear = true, onComplete
       />
       <Operations operations={turn.operations} />
       {turn.citations.length > 0 ? <Sources citations={turn.citations as readonly Citation[]} /> : null}
-      {turn.questions.filter((question) => question !== aboutPlan).map((question) => (
-        <QuestionForm key={question.questionId} question={question} />
-      ))}
+      {turn.questions
+        .filter((question) => question !== aboutPlan)
+        .map((question) => (
+          <QuestionForm key={question.questionId} question={question} />
+        ))}
       {turn.notices.map((notice, nth) => (
         <p key={nth} className="notice">
           {notice.text}
@@ -177,7 +188,8 @@ function Within({ turn }: { turn: Turn }) {
   return (
     <details className="sub" open={!OVER.includes(turn.status)}>
       <summary>
-        <b>{turn.agent ?? 'sub-agent'}</b> <State state={turn.status} /> <span className="quiet">{turn.task?.slice(0, 120)}</span>
+        <b>{turn.agent ?? 'sub-agent'}</b> <State state={turn.status} />{' '}
+        <span className="quiet">{turn.task?.slice(0, 120)}</span>
       </summary>
       <TurnView turn={turn} />
     </details>
@@ -196,7 +208,9 @@ interface PartsProps {
 /** What a turn consists of, in stretches: those far from sight are not laid out. */
 function Parts({ parts, runId, isGrowing, isNear, plan }: PartsProps) {
   const planAt = plan ? parts.findLastIndex((part) => part.type === 'tool' && part.tool === MAKES_PLAN) : -1;
-  const stretches = Array.from({ length: Math.ceil(parts.length / STRETCH) }, (_, nth) => parts.slice(nth * STRETCH, (nth + 1) * STRETCH));
+  const stretches = Array.from({ length: Math.ceil(parts.length / STRETCH) }, (_, nth) =>
+    parts.slice(nth * STRETCH, (nth + 1) * STRETCH),
+  );
   return stretches.map((stretch, at) => (
     <div key={at} className="stretch">
       {stretch.map((part, nth) => {
@@ -212,7 +226,17 @@ function Parts({ parts, runId, isGrowing, isNear, plan }: PartsProps) {
   ));
 }
 
-const OnePart = memo(function OnePart({ part, runId, isLive, isNear }: { part: Part; runId: string; isLive: boolean; isNear: boolean }) {
+const OnePart = memo(function OnePart({
+  part,
+  runId,
+  isLive,
+  isNear,
+}: {
+  part: Part;
+  runId: string;
+  isLive: boolean;
+  isNear: boolean;
+}) {
   switch (part.type) {
     case 'text':
       return <Markdown text={part.text} isLive={isLive} isNear={isNear} />;
@@ -248,7 +272,8 @@ function Call({ call }: { call: ToolCall }) {
     <Folded
       label={
         <>
-          <code>{call.tool}</code> <State state={call.status} /> <span className="quiet">{duration(call.durationMs)}</span>
+          <code>{call.tool}</code> <State state={call.status} />{' '}
+          <span className="quiet">{duration(call.durationMs)}</span>
         </>
       }
     >

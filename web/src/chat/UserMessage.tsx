@@ -1,13 +1,19 @@
 // What the user has written. Edited, it begins a branch: a conversation of its own that is based on what was said before.
-import { useNavigate } from '@tanstack/react-router';
 import { useQueryClient } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
 import { type FormEvent, memo, useState } from 'react';
 import { client, type Message } from '../stream';
 import { CopyButton, ErrorNote, Folded, Payload } from '../ui/parts';
 import { Attachments } from './Attachments';
 import { splitFiles } from './files';
 
-export const UserMessage = memo(function UserMessage({ message, runId }: { message: Message; runId: string | undefined }) {
+export const UserMessage = memo(function UserMessage({
+  message,
+  runId,
+}: {
+  message: Message;
+  runId: string | undefined;
+}) {
   const [isEdited, setEdited] = useState(false);
   const { words, files } = splitFiles(message.content);
   return (
@@ -56,7 +62,14 @@ function Edit({ runId, words, onClose }: { runId: string; words: string; onClose
   };
   return (
     <form onSubmit={(event) => void submit(event)}>
-      <textarea aria-label="The message, edited" rows={3} cols={50} autoFocus value={text} onChange={(event) => setText(event.target.value)} />
+      <textarea
+        aria-label="The message, edited"
+        rows={3}
+        cols={50}
+        autoFocus
+        value={text}
+        onChange={(event) => setText(event.target.value)}
+      />
       {error ? <ErrorNote error={error} /> : null}
       <div className="controls">
         <button type="submit" className="primary" disabled={text.trim() === ''}>

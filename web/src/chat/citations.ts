@@ -33,7 +33,11 @@ function split(text: string): Node[] {
   let said = 0;
   for (const found of text.matchAll(MENTION)) {
     if (found.index > said) nodes.push({ type: 'text', value: text.slice(said, found.index) });
-    nodes.push({ type: 'link', url: `${CITED}${encodeURIComponent(found[2] ?? '')}`, children: [{ type: 'text', value: found[0].slice(1, -1) }] });
+    nodes.push({
+      type: 'link',
+      url: `${CITED}${encodeURIComponent(found[2] ?? '')}`,
+      children: [{ type: 'text', value: found[0].slice(1, -1) }],
+    });
     said = found.index + found[0].length;
   }
   if (said < text.length) nodes.push({ type: 'text', value: text.slice(said) });

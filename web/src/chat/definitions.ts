@@ -26,7 +26,8 @@ export function definitionsIn(block: string): [label: string, source: string][] 
     const mark = FENCE.exec(line)?.[1];
     const isMark = mark !== undefined && (fence === null || mark.startsWith(fence));
     if (isMark) fence = fence === null ? mark : null;
-    const defined: string | undefined = fence === null && (isAfterBlank || isAfterDefinition) ? DEFINITION.exec(line)?.[1] : undefined;
+    const defined: string | undefined =
+      fence === null && (isAfterBlank || isAfterDefinition) ? DEFINITION.exec(line)?.[1] : undefined;
     if (defined !== undefined) {
       const definition: [string, string] = [normal(defined), line];
       found.push(definition);
@@ -44,7 +45,10 @@ export function definitionsIn(block: string): [label: string, source: string][] 
 }
 
 /** The definitions that a block needs and does not have itself, in the order of their labels. */
-export function definitionsFor(block: string, definitions: ReadonlyMap<string, string>): [label: string, source: string][] {
+export function definitionsFor(
+  block: string,
+  definitions: ReadonlyMap<string, string>,
+): [label: string, source: string][] {
   if (definitions.size === 0 || !block.includes('[')) return [];
   const labels = new Set([...block.matchAll(LABEL)].map(([, label = '']) => normal(label)));
   return [...labels].sort().flatMap((label): [string, string][] => {
@@ -59,7 +63,9 @@ export function footnotesOf(text: string, definitions: ReadonlyMap<string, strin
   const labels = new Set([...text.matchAll(/\[(\^[^\][\n]{1,200})\](?!:)/g)].map(([, label = '']) => normal(label)));
   return [...labels].flatMap((label) => {
     const source = definitions.get(label);
-    return source === undefined ? [] : [{ label, text: source.replace(/^ {0,3}\[[^\]]*\]:[ \t]*/, '').replaceAll(/\n( {4}|\t)/g, '\n') }];
+    return source === undefined
+      ? []
+      : [{ label, text: source.replace(/^ {0,3}\[[^\]]*\]:[ \t]*/, '').replaceAll(/\n( {4}|\t)/g, '\n') }];
   });
 }
 
@@ -78,7 +84,8 @@ export function remarkFootnotes(numbers: ReadonlyMap<string, number>) {
       ?.filter(({ type }) => type !== 'footnoteDefinition')
       .map((child) => {
         walk(child);
-        const number = child.type === 'footnoteReference' ? numbers.get(`^${normal(child.identifier ?? '')}`) : undefined;
+        const number =
+          child.type === 'footnoteReference' ? numbers.get(`^${normal(child.identifier ?? '')}`) : undefined;
         if (child.type !== 'footnoteReference') return child;
         if (number === undefined) return { type: 'text', value: `[^${child.identifier ?? ''}]` };
         return { type: 'link', url: `${NOTE}${number}`, children: [{ type: 'text', value: String(number) }] };

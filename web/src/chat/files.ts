@@ -11,7 +11,10 @@ export interface TextFile {
 /** A file's text. Fails with words for people where it has none, or too much of it. */
 export async function readText(file: File): Promise<TextFile> {
   const name = file.name.replaceAll(/[`\n]/g, '_');
-  const tooLong = () => new Error(`${name} is too long: a message has ${MESSAGE_MAX_CHARS.toLocaleString('en')} characters at most, with its files`);
+  const tooLong = () =>
+    new Error(
+      `${name} is too long: a message has ${MESSAGE_MAX_CHARS.toLocaleString('en')} characters at most, with its files`,
+    );
   // No character takes more than four bytes.
   if (file.size > MESSAGE_MAX_CHARS * 4) throw tooLong();
   let content: string;
@@ -34,7 +37,9 @@ export function withFiles(words: string, files: readonly TextFile[]): string {
   });
   const message = [words, ...blocks].filter((piece) => piece !== '').join('\n\n');
   if (message.length > MESSAGE_MAX_CHARS) {
-    throw new Error(`the message has ${message.length.toLocaleString('en')} characters with its files, and may have ${MESSAGE_MAX_CHARS.toLocaleString('en')}`);
+    throw new Error(
+      `the message has ${message.length.toLocaleString('en')} characters with its files, and may have ${MESSAGE_MAX_CHARS.toLocaleString('en')}`,
+    );
   }
   return message;
 }
@@ -42,9 +47,12 @@ export function withFiles(words: string, files: readonly TextFile[]): string {
 /** The words of a message, and its files. */
 export function splitFiles(message: string): { words: string; files: TextFile[] } {
   const files: TextFile[] = [];
-  const words = message.replaceAll(/(?:^|\n\n)File `([^`\n]+)`:\n(`{3,})\n([^]*?)\n\2(?=\n\n|$)/g, (_, name: string, __, content: string) => {
-    files.push({ name, content });
-    return '';
-  });
+  const words = message.replaceAll(
+    /(?:^|\n\n)File `([^`\n]+)`:\n(`{3,})\n([\s\S]*?)\n\2(?=\n\n|$)/g,
+    (_, name: string, __, content: string) => {
+      files.push({ name, content });
+      return '';
+    },
+  );
   return { words: words.trim(), files };
 }

@@ -132,7 +132,11 @@ class Outbox {
     };
     const isKept = keeping.write(KEPT + entry.key, entry);
     if (!isKept) this.#unkept.set(entry.key, entry);
-    const settled = isKept ? null : new Promise<void>((resolve, reject) => this.#settled.set(entry.key, (refused) => (refused ? reject(refused) : resolve())));
+    const settled = isKept
+      ? null
+      : new Promise<void>((resolve, reject) =>
+          this.#settled.set(entry.key, (refused) => (refused ? reject(refused) : resolve())),
+        );
     this.#changed();
     const send = () => void this.#send(entry.place);
     if (along) {
@@ -176,11 +180,21 @@ class Outbox {
     if (this.#view) return this.#view;
     const waiting = this.#entries().map(({ key, place, at, message, attachments = [], same, refused }): Unsent => {
       const reason = refused ?? this.#trouble.get(key) ?? '';
-      return { key, place, at, message, attachments, same, state: refused !== undefined ? 'refused' : reason !== '' ? 'unreachable' : 'sending', reason };
+      return {
+        key,
+        place,
+        at,
+        message,
+        attachments,
+        same,
+        state: refused !== undefined ? 'refused' : reason !== '' ? 'unreachable' : 'sending',
+        reason,
+      };
     });
     const known = new Set(waiting.map(({ key }) => key));
     const accepted = [...this.#accepted.values()].filter(({ key }) => !known.has(key));
-    return (this.#view = [...accepted, ...waiting].sort((one, other) => one.at - other.at));
+    this.#view = [...accepted, ...waiting].sort((one, other) => one.at - other.at);
+    return this.#view;
   };
 
   #sendAll(): void {
@@ -271,7 +285,17 @@ class Outbox {
   #take(entry: Entry, { conversationId, messageId }: { conversationId: string; messageId: string }): void {
     if (isNewPlace(entry.place)) become(entry.place, conversationId, new Set(this.#stored().map(({ place }) => place)));
     const { key, at, message, attachments = [], same } = entry;
-    this.#accepted.set(key, { key, place: conversationId, at, message, attachments, same, state: 'accepted', reason: '', messageId });
+    this.#accepted.set(key, {
+      key,
+      place: conversationId,
+      at,
+      message,
+      attachments,
+      same,
+      state: 'accepted',
+      reason: '',
+      messageId,
+    });
     setTimeout(() => this.#accepted.delete(key) && this.#changed(), ACCEPTED_MS);
     this.#drop(key);
     this.#settled.get(key)?.();
@@ -282,7 +306,10 @@ class Outbox {
   #refuse(entry: Entry, reason: string): void {
     this.#trouble.delete(entry.key);
     const settle = this.#settled.get(entry.key);
-    if (!settle) return this.#put({ ...entry, refused: reason });
+    if (!settle) {
+      this.#put({ ...entry, refused: reason });
+      return;
+    }
     // It is still where it was written.
     this.#settled.delete(entry.key);
     this.#drop(entry.key);
@@ -356,7 +383,14 @@ export function useOutbox(): readonly Unsent[] {
 /** The unsent messages of a place, without those that the conversation shows already. */
 export function useUnsent(place: string, messages: readonly Message[] = []): readonly Unsent[] {
   const all = useOutbox();
-  return useMemo(() => notShown(all.filter((one) => one.place === place), messages), [all, place, messages]);
+  return useMemo(
+    () =>
+      notShown(
+        all.filter((one) => one.place === place),
+        messages,
+      ),
+    [all, place, messages],
+  );
 }
 
 /** The answer to a request may come after the conversation has told of the message: then it is there already. */
@@ -366,7 +400,9 @@ export function notShown(unsent: readonly Unsent[], messages: readonly Message[]
   return unsent.filter(({ state, message, messageId, same }) => {
     if (messageId !== undefined) return !ids.has(messageId);
     if (state === 'refused') return true;
-    const found = messages.find(({ id, role, content }) => role === 'user' && content === message && !same.includes(id) && !claimed.has(id));
+    const found = messages.find(
+      ({ id, role, content }) => role === 'user' && content === message && !same.includes(id) && !claimed.has(id),
+    );
     if (found) claimed.add(found.id);
     return !found;
   });
@@ -379,5 +415,8 @@ async function exclusively(name: string, act: () => Promise<void>): Promise<void
 
 /** What was found in time; otherwise, or where that failed, nothing. */
 function within(found: Promise<Along>, limitMs: number): Promise<Along> {
-  return Promise.race([found.catch(() => ({})), new Promise<Along>((resolve) => setTimeout(() => resolve({}), limitMs))]);
+  return Promise.race([
+    found.catch(() => ({})),
+    new Promise<Along>((resolve) => setTimeout(() => resolve({}), limitMs)),
+  ]);
 }

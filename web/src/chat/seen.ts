@@ -18,7 +18,10 @@ const listeners = new Set<() => void>();
 function read(): Seen {
   if (parsed) return parsed;
   const kept = keeping.read(KEPT) as Partial<Seen> | null;
-  if (typeof kept?.since === 'number' && kept.until) return (parsed = { since: kept.since, until: kept.until });
+  if (typeof kept?.since === 'number' && kept.until) {
+    parsed = { since: kept.since, until: kept.until };
+    return parsed;
+  }
   parsed = { since: Date.now(), until: {} };
   // From the first look on: what comes after it is news, also after a reload.
   keeping.write(KEPT, parsed);

@@ -50,10 +50,13 @@ export class Splitter {
       block += isLast ? line : `${line}\n`;
     }
     if (isGrowing) this.#last = undefined;
-    else if (this.#last?.block !== block || this.#last.before !== this.#defined) this.#last = { block, before: this.#defined, all: merged(this.#defined, block) };
+    else if (this.#last?.block !== block || this.#last.before !== this.#defined)
+      this.#last = { block, before: this.#defined, all: merged(this.#defined, block) };
     if (block.trim() === '') return this.#finished;
     const last = this.#finished.at(-1);
-    return last && last.length < STRETCH ? [...this.#finished.slice(0, -1), [...last, block]] : [...this.#finished, [block]];
+    return last && last.length < STRETCH
+      ? [...this.#finished.slice(0, -1), [...last, block]]
+      : [...this.#finished, [block]];
   }
 
   #finish(block: string): void {

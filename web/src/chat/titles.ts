@@ -5,7 +5,11 @@ type Titled = Pick<Schemas['ConversationBody'], 'title' | 'metadata'>;
 
 /** Its title without the text of files, which titles of messages begin or end with; of a branch, that it is one. */
 export function shownTitle({ title, metadata }: Titled): string {
-  const words = title.replace(/\s*File `[^`]*`?:?\s*(`{3,}.*)?$/s, (found) => (title.trim() === found.trim() ? (/`([^`]*)`?/.exec(found)?.[1] ?? found) : '')).trim();
+  const words = title
+    .replace(/\s*File `[^`]*`?:?\s*(`{3,}.*)?$/s, (found) =>
+      title.trim() === found.trim() ? (/`([^`]*)`?/.exec(found)?.[1] ?? found) : '',
+    )
+    .trim();
   const shown = words || 'Untitled';
   return forkedFrom(metadata) === null ? shown : `Branch: ${shown}`;
 }

@@ -55,7 +55,12 @@ export function upload(file: File, onProgress: (progress: number) => void, signa
     request.onload = () => {
       const told = parsed(request.responseText);
       if (request.status === 201) {
-        const { id, name, mediaType, sizeBytes } = told as { id: string; name: string; mediaType: string; sizeBytes: number };
+        const { id, name, mediaType, sizeBytes } = told as {
+          id: string;
+          name: string;
+          mediaType: string;
+          sizeBytes: number;
+        };
         resolve({ fileId: id, name, mediaType, sizeBytes });
       } else {
         const { code, detail } = told as { code?: string; detail?: string };
@@ -63,7 +68,10 @@ export function upload(file: File, onProgress: (progress: number) => void, signa
       }
     };
     // A server that refuses a file for its size need not wait for all of it.
-    request.onerror = () => reject(new Error(file.size > FILE_MAX_BYTES ? `a file may have ${sizeOf(FILE_MAX_BYTES)}` : "can't reach the server"));
+    request.onerror = () =>
+      reject(
+        new Error(file.size > FILE_MAX_BYTES ? `a file may have ${sizeOf(FILE_MAX_BYTES)}` : "can't reach the server"),
+      );
     request.onabort = () => reject(new DOMException('left out', 'AbortError'));
     signal.addEventListener('abort', () => request.abort(), { once: true });
     request.send(file);

@@ -1,6 +1,6 @@
 // Files on their way to the server, of one place where somebody writes.
 import { useCallback, useEffect, useRef, useState } from 'react';
-import { type StoredFile, upload, type Upload } from './uploads';
+import { type StoredFile, type Upload, upload } from './uploads';
 
 /** Puts a file that has arrived among those that are there. */
 type Add = (there: readonly StoredFile[]) => readonly StoredFile[];
@@ -14,6 +14,7 @@ export function useUploads(place: string, onStored: (add: Add) => void) {
   const picked = useRef(new Map<string, number>());
   const stored = useRef(onStored);
   stored.current = onStored;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: when `place` changes, the cleanup cancels the uploads of the place before.
   useEffect(() => {
     const under = requests.current;
     return () => {
@@ -22,7 +23,11 @@ export function useUploads(place: string, onStored: (add: Add) => void) {
       setUploads([]);
     };
   }, [place]);
-  const change = useCallback((key: number, change: Partial<Upload>) => setUploads((all) => all.map((one) => (one.key === key ? { ...one, ...change } : one))), []);
+  const change = useCallback(
+    (key: number, change: Partial<Upload>) =>
+      setUploads((all) => all.map((one) => (one.key === key ? { ...one, ...change } : one))),
+    [],
+  );
   const drop = useCallback((key: number) => setUploads((all) => all.filter((one) => one.key !== key)), []);
   const begin = useCallback(
     async ({ key, file }: Upload) => {
@@ -38,7 +43,8 @@ export function useUploads(place: string, onStored: (add: Add) => void) {
           return later < 0 ? [...there, arrived] : there.toSpliced(later, 0, arrived);
         });
       } catch (error) {
-        if (!request.signal.aborted) change(key, { error: error instanceof Error ? error.message : 'something went wrong' });
+        if (!request.signal.aborted)
+          change(key, { error: error instanceof Error ? error.message : 'something went wrong' });
       } finally {
         requests.current.delete(key);
       }
@@ -47,7 +53,8 @@ export function useUploads(place: string, onStored: (add: Add) => void) {
   );
   const add = useCallback(
     (file: File) => {
-      const one: Upload = { key: (next.current += 1), file, progress: 0 };
+      next.current += 1;
+      const one: Upload = { key: next.current, file, progress: 0 };
       setUploads((all) => [...all, one]);
       void begin(one);
     },

@@ -5,7 +5,14 @@ import { MSSQL, MySQL, PostgreSQL, SQLite, StandardSQL, sql } from '@codemirror/
 import { bracketMatching } from '@codemirror/language';
 import { diff } from '@codemirror/merge';
 import { Annotation, Compartment, type Extension, RangeSet, StateEffect, StateField } from '@codemirror/state';
-import { Decoration, type DecorationSet, drawSelection, EditorView, highlightActiveLine, keymap } from '@codemirror/view';
+import {
+  Decoration,
+  type DecorationSet,
+  drawSelection,
+  EditorView,
+  highlightActiveLine,
+  keymap,
+} from '@codemirror/view';
 import { type RefObject, useEffect, useRef } from 'react';
 import { mount } from '../ui/editor';
 import type { Doc } from './doc';
@@ -29,13 +36,18 @@ const marks = StateField.define<DecorationSet>({
       const { doc } = transaction.state;
       for (let line = doc.lineAt(from).number; line <= doc.lineAt(to).number; line += 1) lines.add(doc.line(line).from);
     });
-    next = next.update({ filter: (from) => !lines.has(from), add: [...lines].sort((a, b) => a - b).map((from) => marked.range(from)) });
+    next = next.update({
+      filter: (from) => !lines.has(from),
+      add: [...lines].sort((a, b) => a - b).map((from) => marked.range(from)),
+    });
     return next;
   },
   provide: (field) => EditorView.decorations.from(field),
 });
 
-const theme = EditorView.theme({ '.cm-from-elsewhere': { backgroundColor: 'color-mix(in srgb, var(--good) 20%, transparent)' } });
+const theme = EditorView.theme({
+  '.cm-from-elsewhere': { backgroundColor: 'color-mix(in srgb, var(--good) 20%, transparent)' },
+});
 
 function languageOf(kind: string | null | undefined): Extension {
   if (kind === 'mongodb') return javascript();
@@ -60,7 +72,15 @@ export function Editor({ doc, view, onRun }: Props) {
     const editor = mount(
       host.current,
       [
-        keymap.of([{ key: 'Mod-Enter', run: () => (run.current(), true) }]),
+        keymap.of([
+          {
+            key: 'Mod-Enter',
+            run: () => {
+              run.current();
+              return true;
+            },
+          },
+        ]),
         history(),
         drawSelection(),
         highlightActiveLine(),
@@ -73,7 +93,8 @@ export function Editor({ doc, view, onRun }: Props) {
         EditorView.lineWrapping,
         EditorView.contentAttributes.of({ 'aria-label': 'Text of the console' }),
         EditorView.updateListener.of((update) => {
-          if (update.docChanged && !update.transactions.every((one) => one.annotation(fromElsewhere))) doc.typed(update.state.doc.toString());
+          if (update.docChanged && !update.transactions.every((one) => one.annotation(fromElsewhere)))
+            doc.typed(update.state.doc.toString());
         }),
       ],
       doc.text,
@@ -87,13 +108,18 @@ export function Editor({ doc, view, onRun }: Props) {
   useEffect(() => view.current?.dispatch({ effects: language.current.reconfigure(languageOf(kind)) }), [kind, view]);
   // What was merged in. The cursor stays where the user has it.
   const { text } = doc;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a change of `text` starts the effect, which reads `doc.text`: the user may have typed since this rendering.
   useEffect(() => {
     const editor = view.current;
     if (!editor) return;
     const shown = editor.state.doc.toString();
     if (shown === doc.text) return;
     const wanted = doc.text.replaceAll(/\r\n?/g, '\n');
-    const changes = diff(shown, wanted).map(({ fromA, toA, fromB, toB }) => ({ from: fromA, to: toA, insert: wanted.slice(fromB, toB) }));
+    const changes = diff(shown, wanted).map(({ fromA, toA, fromB, toB }) => ({
+      from: fromA,
+      to: toA,
+      insert: wanted.slice(fromB, toB),
+    }));
     if (changes.length === 0) return;
     editor.dispatch({ changes, annotations: fromElsewhere.of(true) });
     const timer = setTimeout(() => view.current === editor && editor.dispatch({ effects: unmark.of(null) }), MARKED_MS);

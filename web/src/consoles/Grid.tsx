@@ -1,7 +1,7 @@
 // What a query gave. Only the rows in sight are in the page.
 import { useState } from 'react';
-import { CopyButton, duration } from '../ui/parts';
 import { download } from '../ui/download';
+import { CopyButton, duration } from '../ui/parts';
 import { type Answer, csv, json, shown, tabbed } from './table';
 
 /** A row's height [px], as the style sheet has it. */
@@ -24,7 +24,8 @@ export function Grid({ answer, title }: { answer: Answer; title: string }) {
     <section className="answer" aria-label="Result">
       <div className="controls">
         <span role="status">
-          {rows.length.toLocaleString('en')} {rows.length === 1 ? 'row' : 'rows'} in {duration(answer.elapsedMs) || '0 ms'}
+          {rows.length.toLocaleString('en')} {rows.length === 1 ? 'row' : 'rows'} in{' '}
+          {duration(answer.elapsedMs) || '0 ms'}
           {answer.affectedRows !== null && answer.affectedRows !== undefined ? `, ${answer.affectedRows} changed` : ''}
           {answer.truncated ? ', cut: there are more than the bounds allow' : ''}
         </span>
@@ -32,12 +33,22 @@ export function Grid({ answer, title }: { answer: Answer; title: string }) {
         <button type="button" className="plain small" onClick={() => download(`${name}.csv`, 'text/csv', csv(answer))}>
           CSV
         </button>
-        <button type="button" className="plain small" onClick={() => download(`${name}.json`, 'application/json', json(answer))}>
+        <button
+          type="button"
+          className="plain small"
+          onClick={() => download(`${name}.json`, 'application/json', json(answer))}
+        >
           JSON
         </button>
         <CopyButton text={() => tabbed(answer)} />
       </div>
-      <div className="grid" tabIndex={0} role="group" aria-label="Rows" onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
+      <div
+        className="grid"
+        tabIndex={0}
+        role="group"
+        aria-label="Rows"
+        onScroll={(event) => setTop(event.currentTarget.scrollTop)}
+      >
         <table aria-rowcount={rows.length + 1}>
           <thead>
             <tr>
@@ -80,6 +91,7 @@ export function Grid({ answer, title }: { answer: Answer; title: string }) {
 /** Stands for rows that are out of sight. */
 function Space({ rows, width }: { rows: number; width: number }) {
   return (
+    // biome-ignore lint/a11y/noAriaHiddenOnFocusable: a row without `tabIndex` can't have the focus, and this one has no content.
     <tr aria-hidden="true">
       <td colSpan={width} style={{ blockSize: rows * ROW }} />
     </tr>

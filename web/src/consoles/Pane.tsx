@@ -58,7 +58,12 @@ export default function Pane({ consoles, onFold }: { consoles: Consoles; onFold:
             </button>
           ))}
         </div>
-        <button type="button" className="plain small" aria-label="New console" onClick={() => attempt(() => consoles.make(seen?.about.kind, seen?.about.dataSourceId))}>
+        <button
+          type="button"
+          className="plain small"
+          aria-label="New console"
+          onClick={() => attempt(() => consoles.make(seen?.about.kind, seen?.about.dataSourceId))}
+        >
           +
         </button>
         {closed.length > 0 ? (
@@ -78,7 +83,11 @@ export default function Pane({ consoles, onFold }: { consoles: Consoles; onFold:
       </div>
       {error ? <ErrorNote error={error} /> : null}
       {consoles.error ? <ErrorNote error={consoles.error} /> : null}
-      {seen ? <One key={seen.id} doc={seen} consoles={consoles} attempt={attempt} /> : <p className="note quiet">No console is open: + makes one.</p>}
+      {seen ? (
+        <One key={seen.id} doc={seen} consoles={consoles} attempt={attempt} />
+      ) : (
+        <p className="note quiet">No console is open: + makes one.</p>
+      )}
     </aside>
   );
 }
@@ -105,7 +114,12 @@ function One({ doc, consoles, attempt }: OneProps) {
           {STATES[doc.state]}
         </span>
         {doc.about.isTemporary ? (
-          <button type="button" className="plain small" title="Temporary: removed when nobody has touched it for 30 days" onClick={() => attempt(() => doc.describe({ isTemporary: false }))}>
+          <button
+            type="button"
+            className="plain small"
+            title="Temporary: removed when nobody has touched it for 30 days"
+            onClick={() => attempt(() => doc.describe({ isTemporary: false }))}
+          >
             Keep
           </button>
         ) : null}
@@ -132,7 +146,13 @@ function One({ doc, consoles, attempt }: OneProps) {
       </div>
       <div className="controls">
         <Place doc={doc} attempt={attempt} />
-        <button type="button" className="primary small" disabled={run.isBusy} title="The selection, or all of it (Ctrl+Enter)" onClick={() => run.start('query')}>
+        <button
+          type="button"
+          className="primary small"
+          disabled={run.isBusy}
+          title="The selection, or all of it (Ctrl+Enter)"
+          onClick={() => run.start('query')}
+        >
           Run
         </button>
         <button type="button" className="small" disabled={run.isBusy} onClick={() => run.start('explain')}>
@@ -144,14 +164,24 @@ function One({ doc, consoles, attempt }: OneProps) {
           </button>
         ) : null}
         <span className="fill" />
-        <button type="button" className="plain small" aria-expanded={showsSchema} onClick={() => setShowsSchema(!showsSchema)}>
+        <button
+          type="button"
+          className="plain small"
+          aria-expanded={showsSchema}
+          onClick={() => setShowsSchema(!showsSchema)}
+        >
           Schema
         </button>
       </div>
       {doc.agentEdit ? (
         <div className="controls note">
           <span>An agent has changed this console.</span>
-          <button type="button" className="plain small" aria-expanded={showsChanges} onClick={() => setShowsChanges(!showsChanges)}>
+          <button
+            type="button"
+            className="plain small"
+            aria-expanded={showsChanges}
+            onClick={() => setShowsChanges(!showsChanges)}
+          >
             What it changed
           </button>
           <button type="button" className="plain small" onClick={() => attempt(() => doc.undoAgent())}>
@@ -214,7 +244,11 @@ function Title({ doc, attempt }: { doc: Doc; attempt: OneProps['attempt'] }) {
 function Place({ doc, attempt }: { doc: Doc; attempt: OneProps['attempt'] }) {
   const me = useMe();
   const path = `/api/projects/${me.projectId}/data-sources`;
-  const sources = useQuery({ queryKey: ['data-sources'], queryFn: () => api<Schemas['DataSources']>(path), staleTime: 30_000 });
+  const sources = useQuery({
+    queryKey: ['data-sources'],
+    queryFn: () => api<Schemas['DataSources']>(path),
+    staleTime: 30_000,
+  });
   const { dataSourceId, database } = doc.about;
   const databases = useQuery({
     queryKey: ['databases', dataSourceId],
@@ -240,7 +274,11 @@ function Place({ doc, attempt }: { doc: Doc; attempt: OneProps['attempt'] }) {
         ))}
       </select>
       {dataSourceId && (databases.data?.items.length ?? 0) > 0 ? (
-        <select aria-label="Database" value={database ?? ''} onChange={(event) => attempt(() => doc.describe({ database: event.target.value || null }))}>
+        <select
+          aria-label="Database"
+          value={database ?? ''}
+          onChange={(event) => attempt(() => doc.describe({ database: event.target.value || null }))}
+        >
           <option value="">its own database</option>
           {databases.data?.items.map((name) => (
             <option key={name}>{name}</option>
@@ -298,16 +336,22 @@ function useRun(doc: Doc, path: string, editor: { current: EditorView | null }) 
     const { dataSourceId, database } = doc.about;
     const { from = 0, to = 0 } = editor.current?.state.selection.main ?? {};
     const query = (from === to ? doc.text : (editor.current?.state.sliceDoc(from, to) ?? '')).trim();
-    if (!dataSourceId) return setOutcome({ error: new Error('choose the data source that this console runs on first') });
+    if (!dataSourceId)
+      return setOutcome({ error: new Error('choose the data source that this console runs on first') });
     if (query === '') return setOutcome({ error: new Error('there is nothing to run: the console is empty') });
     request.current?.abort();
     const own = new AbortController();
     request.current = own;
     setBusy(true);
     setOutcome({});
-    api<unknown>(`${path}/${dataSourceId}/${what}`, { method: 'POST', body: { query, database: database ?? undefined }, signal: own.signal })
+    void api<unknown>(`${path}/${dataSourceId}/${what}`, {
+      method: 'POST',
+      body: { query, database: database ?? undefined },
+      signal: own.signal,
+    })
       .then(
-        (answer) => (what === 'query' ? { answer: answer as Answer } : { plan: (answer as { plan?: unknown }).plan ?? answer }),
+        (answer) =>
+          what === 'query' ? { answer: answer as Answer } : { plan: (answer as { plan?: unknown }).plan ?? answer },
         (error: unknown) => ({ error: own.signal.aborted ? new Error('cancelled') : error }),
       )
       .then((outcome: Outcome) => {

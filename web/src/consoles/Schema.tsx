@@ -24,7 +24,10 @@ export function Schema({ sourceId, database, onName }: Props) {
   const [looks, setLooks] = useState(0);
   const path = `/api/projects/${me.projectId}/data-sources/${sourceId}`;
   const key = ['schema', sourceId, database ?? null, looks];
-  const tables = useQuery({ queryKey: [...key, 'tables'], queryFn: () => api<Schemas['Tables']>(`${path}/tables${among({ database })}`) });
+  const tables = useQuery({
+    queryKey: [...key, 'tables'],
+    queryFn: () => api<Schemas['Tables']>(`${path}/tables${among({ database })}`),
+  });
   return (
     <section className="schema" aria-label="Schema">
       <button type="button" className="plain small" onClick={() => setLooks(looks + 1)}>
@@ -35,10 +38,26 @@ export function Schema({ sourceId, database, onName }: Props) {
       <ul className="hits">
         {tables.data?.items.map((table) => (
           <li key={table.name}>
-            <button type="button" className="plain small" title="Write the name into the console" onClick={() => onName(table.name)}>
+            <button
+              type="button"
+              className="plain small"
+              title="Write the name into the console"
+              onClick={() => onName(table.name)}
+            >
               {table.name}
             </button>
-            <Folded label={<span className="quiet">columns of this {table.kind}</span>}>{() => <Columns path={path} within={key} isFresh={looks > 0} database={database} table={table.name} onName={onName} />}</Folded>
+            <Folded label={<span className="quiet">columns of this {table.kind}</span>}>
+              {() => (
+                <Columns
+                  path={path}
+                  within={key}
+                  isFresh={looks > 0}
+                  database={database}
+                  table={table.name}
+                  onName={onName}
+                />
+              )}
+            </Folded>
           </li>
         ))}
       </ul>
@@ -56,7 +75,11 @@ interface ColumnsProps {
 }
 
 function Columns({ path, within, isFresh, database, table, onName }: ColumnsProps) {
-  const schema = useQuery({ queryKey: [...within, table], queryFn: () => api<Schemas['SchemaBody']>(`${path}/schema${among({ database, table, refresh: isFresh ? 'true' : undefined })}`) });
+  const schema = useQuery({
+    queryKey: [...within, table],
+    queryFn: () =>
+      api<Schemas['SchemaBody']>(`${path}/schema${among({ database, table, refresh: isFresh ? 'true' : undefined })}`),
+  });
   if (schema.isPending) return <Waiting what="columns" />;
   if (schema.isError) return <ErrorNote error={schema.error} />;
   const told = schema.data.schema as { columns?: Column[]; fields?: Column[] };

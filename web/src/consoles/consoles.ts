@@ -69,7 +69,12 @@ export class Consoles {
         const told = event as { type: string; consoleId?: string; version?: number; tool?: string; status?: string };
         if (told.type === 'console_modification' && told.consoleId) this.#heard(told.consoleId, told.version ?? null);
         else if (told.type === 'console_creation' && told.consoleId) this.#heard(told.consoleId, null);
-        else if (told.type === 'snapshot' || told.type === 'done' || (told.tool === 'switch_console' && told.status !== 'started')) void this.load(told.tool !== undefined);
+        else if (
+          told.type === 'snapshot' ||
+          told.type === 'done' ||
+          (told.tool === 'switch_console' && told.status !== 'started')
+        )
+          void this.load(told.tool !== undefined);
       },
     });
     const again = () => void this.load();
@@ -90,8 +95,10 @@ export class Consoles {
       ]);
       const { attachedConsole } = conversation;
       // The newest change is first there; tabs stand in the order in which they were made.
-      for (const console of page.items.toSorted((one, other) => one.createdAt.localeCompare(other.createdAt))) this.#put(console);
-      if (attachedConsole && !this.#docs.has(attachedConsole.id)) this.#put(await api<Console>(`/api/consoles/${attachedConsole.id}`));
+      for (const console of page.items.toSorted((one, other) => one.createdAt.localeCompare(other.createdAt)))
+        this.#put(console);
+      if (attachedConsole && !this.#docs.has(attachedConsole.id))
+        this.#put(await api<Console>(`/api/consoles/${attachedConsole.id}`));
       // What was there when the conversation was opened is of an earlier visit.
       this.#restored ??= new Set(this.#docs.keys());
       this.pinned = attachedConsole?.id ?? null;
@@ -110,7 +117,14 @@ export class Consoles {
   }
 
   async make(kind?: string | null, dataSourceId?: string | null): Promise<void> {
-    const body: Schemas['NewConsoleBody'] = { title: `Console ${this.#docs.size + 1}`, content: '', isTemporary: true, conversationId: this.conversationId, kind: kind ?? null, dataSourceId: dataSourceId ?? null };
+    const body: Schemas['NewConsoleBody'] = {
+      title: `Console ${this.#docs.size + 1}`,
+      content: '',
+      isTemporary: true,
+      conversationId: this.conversationId,
+      kind: kind ?? null,
+      dataSourceId: dataSourceId ?? null,
+    };
     const console = await api<Console>('/api/consoles', { method: 'POST', body });
     this.#put(console);
     this.show(console.id);
@@ -154,7 +168,9 @@ export class Consoles {
     const { seen } = this;
     if (open.length === 0) return {};
     await Promise.all(open.map((doc) => doc.flush()));
-    const pinnedFirst = open.toSorted((one, other) => Number(other.id === this.pinned) - Number(one.id === this.pinned));
+    const pinnedFirst = open.toSorted(
+      (one, other) => Number(other.id === this.pinned) - Number(one.id === this.pinned),
+    );
     const consoles = pinnedFirst.slice(0, ATTACHED_MAX).map((doc) => ({
       id: doc.id,
       title: doc.about.title,

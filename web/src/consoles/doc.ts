@@ -98,11 +98,12 @@ export class Doc {
   /** Stores what is typed, as far as that can be done now. */
   flush(): Promise<void> {
     clearTimeout(this.#timer);
-    return (this.#pumping ??= this.#pump().finally(() => {
+    this.#pumping ??= this.#pump().finally(() => {
       this.#pumping = undefined;
       // What came in the last moment.
       if (this.#isStale && this.state === 'saved') void this.flush();
-    }));
+    });
+    return this.#pumping;
   }
 
   /** Of a conflict: the user's text takes the place of the stored one, or gives way to it, or both stand in the editor. */
@@ -180,7 +181,10 @@ export class Doc {
     this.#sent = sent;
     this.#keep();
     try {
-      const saved = await api<Console>(`/api/consoles/${this.id}`, { method: 'PATCH', body: { content: sent, version } });
+      const saved = await api<Console>(`/api/consoles/${this.id}`, {
+        method: 'PATCH',
+        body: { content: sent, version },
+      });
       this.#sent = undefined;
       // What was typed meanwhile was made of what was sent.
       this.#fold(sent, saved);
@@ -205,7 +209,9 @@ export class Doc {
     if (sent === undefined || console.version === this.version) return this.base;
     if (console.content === sent) return sent;
     const { items } = await api<Schemas['VersionPage']>(`/api/consoles/${this.id}/versions?limit=100`);
-    const hasArrived = items.some((one: Version) => one.version > this.version && one.modifiedBy === 'user' && one.content === sent);
+    const hasArrived = items.some(
+      (one: Version) => one.version > this.version && one.modifiedBy === 'user' && one.content === sent,
+    );
     return hasArrived ? sent : this.base;
   }
 
@@ -219,7 +225,8 @@ export class Doc {
       return;
     }
     this.conflict = null;
-    if (console.lastModifiedBy === 'agent' && console.version > this.version) this.agentEdit = { before: base, after: console.content };
+    if (console.lastModifiedBy === 'agent' && console.version > this.version)
+      this.agentEdit = { before: base, after: console.content };
     this.text = merged;
     this.base = console.content;
     this.version = console.version;
@@ -232,7 +239,10 @@ export class Doc {
   }
 
   #failed(error: unknown): void {
-    if (error instanceof Problem && error.status === 404) return this.leave();
+    if (error instanceof Problem && error.status === 404) {
+      this.leave();
+      return;
+    }
     if (error instanceof Problem && error.status < 500 && error.status !== 429) {
       // Kept here until it is changed: the same request would be refused again.
       this.refused = error;
@@ -259,5 +269,7 @@ export class Doc {
 
 function read(id: string): Kept | null {
   const kept = keeping.read(KEPT + id) as Kept | null;
-  return kept && typeof kept.text === 'string' && typeof kept.base === 'string' && Number.isInteger(kept.version) ? kept : null;
+  return kept && typeof kept.text === 'string' && typeof kept.base === 'string' && Number.isInteger(kept.version)
+    ? kept
+    : null;
 }

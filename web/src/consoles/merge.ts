@@ -18,7 +18,9 @@ export function merge(base: string, ours: string, theirs: string): string | null
 export function both(base: string, ours: string, theirs: string): string {
   const pieces = diff3Merge(ours.split('\n'), base.split('\n'), theirs.split('\n'), { excludeFalseConflicts: true });
   const lines = pieces.flatMap((piece) =>
-    piece.conflict ? ['<<<<<<< yours', ...piece.conflict.a, '=======', ...piece.conflict.b, '>>>>>>> theirs'] : (piece.ok ?? []),
+    piece.conflict
+      ? ['<<<<<<< yours', ...piece.conflict.a, '=======', ...piece.conflict.b, '>>>>>>> theirs']
+      : (piece.ok ?? []),
   );
   return lines.join('\n');
 }

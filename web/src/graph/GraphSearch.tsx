@@ -27,20 +27,27 @@ export function GraphSearch() {
   return (
     <main id="main" className="page wide">
       <h1>Graph</h1>
-      <form
-        role="search"
-        className="search"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void navigate({ search: { q: words.trim() || undefined } });
-        }}
-      >
-        <label htmlFor="q" className="hidden">
-          Search
-        </label>
-        <input id="q" type="search" value={words} onChange={(event) => setWords(event.target.value)} placeholder="Search the graph" />
-        <button type="submit">Search</button>
-      </form>
+      <search>
+        <form
+          className="search"
+          onSubmit={(event) => {
+            event.preventDefault();
+            void navigate({ search: { q: words.trim() || undefined } });
+          }}
+        >
+          <label htmlFor="q" className="hidden">
+            Search
+          </label>
+          <input
+            id="q"
+            type="search"
+            value={words}
+            onChange={(event) => setWords(event.target.value)}
+            placeholder="Search the graph"
+          />
+          <button type="submit">Search</button>
+        </form>
+      </search>
       {q ? (
         <Results q={q} />
       ) : (
@@ -81,7 +88,9 @@ function useHits(mode: string, q: string) {
   return useQuery({
     queryKey: ['search', mode, q],
     queryFn: ({ signal }) =>
-      api<Schemas['GraphHits']>(`/api/projects/${me.projectId}/graph/search${query({ query: q, mode, limit: 10 })}`, { signal }),
+      api<Schemas['GraphHits']>(`/api/projects/${me.projectId}/graph/search${query({ query: q, mode, limit: 10 })}`, {
+        signal,
+      }),
   });
 }
 

@@ -54,7 +54,9 @@ function Picture({ around: { nodes, lines }, centre }: { around: Around; centre:
   const drawing = useMemo(() => {
     const first = Math.min(...nodes.map(({ column }) => column));
     const last = Math.max(...nodes.map(({ column }) => column));
-    const columns = Array.from({ length: last - first + 1 }, (_, nth) => nodes.filter(({ column }) => column === first + nth).map(({ id }) => id));
+    const columns = Array.from({ length: last - first + 1 }, (_, nth) =>
+      nodes.filter(({ column }) => column === first + nth).map(({ id }) => id),
+    );
     return drawn(
       columns,
       lines.map(({ from, to }) => [from, to] as const),
@@ -71,13 +73,24 @@ function Picture({ around: { nodes, lines }, centre }: { around: Around; centre:
   }, [middle.x, middle.y]);
   const isAbout = ({ from, to }: Around['lines'][number]) => about !== null && (from === about || to === about);
   /** How it hangs together with the object, or with what lies between. */
-  const relation = (id: string) => lines.find(({ from, to }) => (from === id && to === centre) || (to === id && from === centre)) ?? lines.find(({ from, to }) => from === id || to === id);
+  const relation = (id: string) =>
+    lines.find(({ from, to }) => (from === id && to === centre) || (to === id && from === centre)) ??
+    lines.find(({ from, to }) => from === id || to === id);
   return (
     <div className="picture" role="group" aria-label="What it is connected with" ref={box}>
       <div style={{ inlineSize: drawing.width, blockSize: drawing.height }}>
         <svg width={drawing.width} height={drawing.height} aria-hidden="true">
           <defs>
-            <marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="9" markerHeight="9" markerUnits="userSpaceOnUse" orient="auto">
+            <marker
+              id="arrow"
+              viewBox="0 0 8 8"
+              refX="7"
+              refY="4"
+              markerWidth="9"
+              markerHeight="9"
+              markerUnits="userSpaceOnUse"
+              orient="auto"
+            >
               <path className="arrow" d="M0 1 L7 4 L0 7 z" />
             </marker>
           </defs>

@@ -3,8 +3,8 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useParams } from '@tanstack/react-router';
 import { api, Problem, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
-import { Ago, ErrorNote, Folded, Payload, Waiting } from '../ui/parts';
 import { LoadFailed } from '../ui/LoadFailed';
+import { Ago, ErrorNote, Folded, Payload, Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
 import { Neighbourhood } from './Neighbourhood';
 
@@ -17,9 +17,17 @@ export function ObjectView() {
   const path = `/api/projects/${me.projectId}/graph/objects/${id}`;
   const object = useQuery({ queryKey: ['object', id], queryFn: () => api<Schemas['GraphObject']>(path) });
   useTitle(object.data ? (object.data.name ?? object.data.key) : 'Graph');
-  const edges = useQuery({ queryKey: ['object', id, 'edges'], queryFn: () => api<Schemas['GraphEdges']>(`${path}/edges?limit=100`) });
+  const edges = useQuery({
+    queryKey: ['object', id, 'edges'],
+    queryFn: () => api<Schemas['GraphEdges']>(`${path}/edges?limit=100`),
+  });
   if (object.isPending) return <Waiting what="the object" />;
-  if (object.isError) return object.error instanceof Problem && object.error.status === 404 ? <Gone path={path} id={id} /> : <LoadFailed reading={object} what="This object" />;
+  if (object.isError)
+    return object.error instanceof Problem && object.error.status === 404 ? (
+      <Gone path={path} id={id} />
+    ) : (
+      <LoadFailed reading={object} what="This object" />
+    );
   const { type, key, name, status, labels, properties, version, updatedAt } = object.data;
   return (
     <main id="main" className="page">
@@ -103,7 +111,8 @@ function History({ path, id, now }: { path: string; id: string; now: GraphObject
     queryFn: () => api<Schemas['GraphObjectHistory']>(`${path}/history?limit=50`),
   });
   const restore = useMutation({
-    mutationFn: ({ now, then }: { now: GraphObject; then: GraphObject }) => api(path, { method: 'PATCH', body: backTo(then, now) }),
+    mutationFn: ({ now, wanted }: { now: GraphObject; wanted: GraphObject }) =>
+      api(path, { method: 'PATCH', body: backTo(wanted, now) }),
     onSuccess: () => queries.invalidateQueries({ queryKey: ['object', id] }),
   });
   if (versions.isPending) return <Waiting what="its history" />;
@@ -129,7 +138,11 @@ function History({ path, id, now }: { path: string; id: string; now: GraphObject
                   <Payload value={version.properties} />
                   {now && version.version !== now.version && !version.deletedAt && me.scopes.includes('write') ? (
                     <p>
-                      <button type="button" disabled={restore.isPending} onClick={() => restore.mutate({ now, then: version })}>
+                      <button
+                        type="button"
+                        disabled={restore.isPending}
+                        onClick={() => restore.mutate({ now, wanted: version })}
+                      >
                         Back to version {version.version}
                       </button>
                     </p>
@@ -145,14 +158,14 @@ function History({ path, id, now }: { path: string; id: string; now: GraphObject
 }
 
 /** The change that makes an object what it was: a new version, if nobody makes another one meanwhile. */
-function backTo(then: GraphObject, now: GraphObject) {
-  const added = Object.keys(now.properties).filter((name) => !(name in then.properties));
+function backTo(wanted: GraphObject, now: GraphObject) {
+  const added = Object.keys(now.properties).filter((name) => !(name in wanted.properties));
   return {
-    properties: { ...then.properties, ...Object.fromEntries(added.map((name) => [name, null])) },
-    labels: then.labels,
+    properties: { ...wanted.properties, ...Object.fromEntries(added.map((name) => [name, null])) },
+    labels: wanted.labels,
     replaceLabels: true,
-    ...(then.status ? { status: then.status } : {}),
+    ...(wanted.status ? { status: wanted.status } : {}),
     version: now.version,
-    changeSummary: `back to version ${then.version}`,
+    changeSummary: `back to version ${wanted.version}`,
   };
 }

@@ -48,7 +48,12 @@ export function ofEdges(object: Named, edges: Schemas['GraphEdges']): Around {
 
 /** From a walk of several steps. */
 export function ofWalk(id: string, walked: Schemas['GraphWalked']): Around {
-  const nodes = new Map(walked.nodes.map(({ object }): [string, Named] => [object.id, { id: object.id, name: object.name, type: object.type }]));
+  const nodes = new Map(
+    walked.nodes.map(({ object }): [string, Named] => [
+      object.id,
+      { id: object.id, name: object.name, type: object.type },
+    ]),
+  );
   const found = walked.edges.map((edge): Edge => ({ type: edge.type, from: edge.sourceId, to: edge.targetId }));
   return drawn(id, nodes, found, walked.truncated);
 }

@@ -32,7 +32,9 @@ export function OperationsView() {
     <main id="main" className="page wide">
       <div className="title">
         <h1>Operations</h1>
-        {operations.data ? <span className="quiet">as of {new Date(operations.data.at).toLocaleTimeString()}</span> : null}
+        {operations.data ? (
+          <span className="quiet">as of {new Date(operations.data.at).toLocaleTimeString()}</span>
+        ) : null}
       </div>
       {mayLook ? null : <p className="note quiet">Your key may not see this: it lacks the scope admin.</p>}
       {mayLook && operations.isPending ? <Waiting what="operations" /> : null}
@@ -42,8 +44,18 @@ export function OperationsView() {
           <Now operations={operations.data} />
           <div className="charts">
             <RunsChart hour={operations.data.hour} minutes={operations.data.minutes} />
-            <TimesChart title="Waited for a worker" of="waited" hour={operations.data.hour} minutes={operations.data.minutes} />
-            <TimesChart title="From start to end" of="took" hour={operations.data.hour} minutes={operations.data.minutes} />
+            <TimesChart
+              title="Waited for a worker"
+              of="waited"
+              hour={operations.data.hour}
+              minutes={operations.data.minutes}
+            />
+            <TimesChart
+              title="From start to end"
+              of="took"
+              hour={operations.data.hour}
+              minutes={operations.data.minutes}
+            />
           </div>
           <Folded label="The same as figures">{() => <Figures operations={operations.data} />}</Folded>
           <Queues queues={operations.data.queues} />
@@ -58,7 +70,8 @@ export function OperationsView() {
 
 /** What one looks at first. */
 function Now({ operations: { queues, workers, hour } }: { operations: Operations }) {
-  const sum = (count: (queue: Operations['queues'][number]) => number) => queues.reduce((all, queue) => all + count(queue), 0);
+  const sum = (count: (queue: Operations['queues'][number]) => number) =>
+    queues.reduce((all, queue) => all + count(queue), 0);
   const alive = workers.filter((worker) => worker.alive);
   const oldest = Math.max(0, ...queues.map((queue) => queue.oldestAvailableS ?? 0));
   return (
@@ -76,7 +89,8 @@ function Now({ operations: { queues, workers, hour } }: { operations: Operations
           <>
             {alive.length}
             <span className="quiet">
-              , {alive.reduce((all, { busy }) => all + busy, 0)} of {alive.reduce((all, { slots }) => all + slots, 0)} slots busy
+              , {alive.reduce((all, { busy }) => all + busy, 0)} of {alive.reduce((all, { slots }) => all + slots, 0)}{' '}
+              slots busy
             </span>
           </>
         )}
@@ -97,7 +111,10 @@ function Figures({ operations: { hour, minutes } }: { operations: Operations }) 
     <Wide>
       <table>
         <thead>
-          <Heads names={['Minute']} counts={['Started', 'Completed', 'Failed', 'Cancelled', 'Waited (half, 95 %)', 'Took (half, 95 %)']} />
+          <Heads
+            names={['Minute']}
+            counts={['Started', 'Completed', 'Failed', 'Cancelled', 'Waited (half, 95 %)', 'Took (half, 95 %)']}
+          />
         </thead>
         <tbody>
           {[hour, ...shown].map((pace) => (
@@ -193,7 +210,11 @@ function DeadJobs({ jobs, path }: { jobs: Operations['deadJobs']; path: string }
                   <td className="wraps">{job.lastError ?? '—'}</td>
                   <td>
                     {job.runId ? (
-                      <Link to="/runs/$id" params={{ id: job.runId }} title="It has ended with its run: send the message again">
+                      <Link
+                        to="/runs/$id"
+                        params={{ id: job.runId }}
+                        title="It has ended with its run: send the message again"
+                      >
                         its run
                       </Link>
                     ) : (
@@ -248,7 +269,12 @@ function Workers({ workers }: { workers: Operations['workers'] }) {
                     <State state={worker.alive ? (worker.draining ? 'draining' : 'alive') : 'lost'} />
                   </td>
                   <td>
-                    <meter min={0} max={worker.slots} value={worker.busy} aria-label={`${worker.busy} of ${worker.slots} slots busy`} />{' '}
+                    <meter
+                      min={0}
+                      max={worker.slots}
+                      value={worker.busy}
+                      aria-label={`${worker.busy} of ${worker.slots} slots busy`}
+                    />{' '}
                     {worker.busy} of {worker.slots}
                   </td>
                   <td>{worker.version}</td>
@@ -275,7 +301,9 @@ function Process({ process }: { process: Operations['api'] }) {
       <h2>The API that answered</h2>
       <Facts>
         <Fact name="Wake-ups">{WAKEUPS[process.wakeups] ?? process.wakeups}</Fact>
-        <Fact name="Database answered in">{process.databaseMs < 10 ? `${process.databaseMs.toFixed(1)} ms` : duration(process.databaseMs)}</Fact>
+        <Fact name="Database answered in">
+          {process.databaseMs < 10 ? `${process.databaseMs.toFixed(1)} ms` : duration(process.databaseMs)}
+        </Fact>
         <Fact name="Connections for queries">{pool(process.connections)}</Fact>
         <Fact name="Connections for streams">{pool(process.streamConnections)}</Fact>
       </Facts>

@@ -70,7 +70,10 @@ export function RunsChart({ hour, minutes }: { hour: Pace; minutes: Pace[] }) {
   const top = Math.max(4, ...minutes.map((pace) => Math.max(pace.started, ended(pace))));
   const share = (count: number) => (count / top) * HEIGHT;
   const words = (pace: Pace) =>
-    [`${pace.started} started`, ...ENDS.filter((end) => pace[end] > 0 || end === 'completed').map((end) => `${pace[end]} ${end}`)].join(', ');
+    [
+      `${pace.started} started`,
+      ...ENDS.filter((end) => pace[end] > 0 || end === 'completed').map((end) => `${pace[end]} ${end}`),
+    ].join(', ');
   return (
     <Chart
       title="Runs a minute"
@@ -89,7 +92,9 @@ export function RunsChart({ hour, minutes }: { hour: Pace; minutes: Pace[] }) {
               below -= height;
               return <rect key={end} className={end} x={2} y={below} width={COLUMN - 3} height={height} />;
             })}
-            {pace.started > 0 ? <rect className="started" y={HEIGHT - share(pace.started)} width={COLUMN} height={2.5} /> : null}
+            {pace.started > 0 ? (
+              <rect className="started" y={HEIGHT - share(pace.started)} width={COLUMN} height={2.5} />
+            ) : null}
           </>
         );
       }}
@@ -104,7 +109,8 @@ export function TimesChart(props: { title: string; of: 'waited' | 'took'; hour: 
   const most = (pace: Pace) => pace[`${of}P95S`] ?? null;
   const top = Math.max(1, ...minutes.map((pace) => most(pace) ?? 0));
   const y = (value: number) => HEIGHT - (value / top) * (HEIGHT - 4);
-  const words = (pace: Pace) => (half(pace) === null ? 'none' : `half within ${seconds(half(pace))}, 95 of 100 within ${seconds(most(pace))}`);
+  const words = (pace: Pace) =>
+    half(pace) === null ? 'none' : `half within ${seconds(half(pace))}, 95 of 100 within ${seconds(most(pace))}`;
   return (
     <Chart
       title={title}

@@ -38,13 +38,15 @@ function useExport(id: string) {
   const me = useMe();
   return useQuery({
     queryKey: ['run', id, 'export'],
-    queryFn: ({ signal }) => api<Schemas['RunExport']>(`/api/projects/${me.projectId}/agent-runs/${id}/export`, { signal }),
+    queryFn: ({ signal }) =>
+      api<Schemas['RunExport']>(`/api/projects/${me.projectId}/agent-runs/${id}/export`, { signal }),
   });
 }
 
 function Both({ left, right }: { left: Schemas['RunExport']; right: Schemas['RunExport'] }) {
   const steps = useMemo(() => aligned(left, right), [left, right]);
   const [onlyDifferent, setOnlyDifferent] = useState(false);
+  const isShown = (pair: Pair) => !onlyDifferent || !pair.isSame;
   const count = steps.reduce((sum, { pairs }) => sum + pairs.filter((pair) => !pair.isSame).length, 0);
   return (
     <>
@@ -73,23 +75,23 @@ function Both({ left, right }: { left: Schemas['RunExport']; right: Schemas['Run
       </div>
       <div className="heading">
         <h2>Steps</h2>
-        <span className="quiet">{count === 0 ? 'no differences' : count === 1 ? '1 difference' : `${count} differences`}</span>
+        <span className="quiet">
+          {count === 0 ? 'no differences' : count === 1 ? '1 difference' : `${count} differences`}
+        </span>
         <label>
-          <input type="checkbox" checked={onlyDifferent} onChange={() => setOnlyDifferent(!onlyDifferent)} /> only what is different
+          <input type="checkbox" checked={onlyDifferent} onChange={() => setOnlyDifferent(!onlyDifferent)} /> only what
+          is different
         </label>
       </div>
       <ol className="sides">
-        {steps.map(({ step, pairs }) => {
-          const shown = onlyDifferent ? pairs.filter((pair) => !pair.isSame) : pairs;
-          return shown.length === 0 ? null : (
+        {steps.map(({ step, pairs }) =>
+          pairs.some(isShown) ? (
             <li key={step}>
               <h3>{step === 0 ? 'Before the first step' : `Step ${step}`}</h3>
-              {shown.map((pair, nth) => (
-                <PairRow key={nth} pair={pair} />
-              ))}
+              {pairs.map((pair, nth) => (isShown(pair) ? <PairRow key={nth} pair={pair} /> : null))}
             </li>
-          );
-        })}
+          ) : null,
+        )}
       </ol>
     </>
   );
@@ -148,8 +150,8 @@ function Side({ piece }: { piece: Piece | undefined }) {
     <Folded
       label={
         <>
-          <b>{piece.name}</b> {piece.state ? <State state={piece.state} /> : null} <span className="quiet">{duration(piece.durationMs)}</span>{' '}
-          <span className="quiet">{piece.line}</span>
+          <b>{piece.name}</b> {piece.state ? <State state={piece.state} /> : null}{' '}
+          <span className="quiet">{duration(piece.durationMs)}</span> <span className="quiet">{piece.line}</span>
         </>
       }
     >

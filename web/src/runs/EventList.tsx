@@ -31,7 +31,9 @@ export function EventList({ entries, chosen, choose, taken }: EventListProps) {
   const last = Math.min(entries.length, Math.ceil((scrolled + height) / ROW) + AROUND);
   const page = Math.max(1, Math.floor(height / ROW) - 1);
   const move = (event: KeyboardEvent) => {
-    const by = { ArrowUp: -1, ArrowDown: 1, PageUp: -page, PageDown: page, Home: -entries.length, End: entries.length }[event.key];
+    const by = { ArrowUp: -1, ArrowDown: 1, PageUp: -page, PageDown: page, Home: -entries.length, End: entries.length }[
+      event.key
+    ];
     if (by === undefined) return;
     event.preventDefault();
     choose(Math.min(entries.length - 1, Math.max(0, chosen + by)));
@@ -41,6 +43,7 @@ export function EventList({ entries, chosen, choose, taken }: EventListProps) {
     if (!entry) return null;
     const { seq, event } = entry;
     return (
+      // biome-ignore lint/a11y/useKeyWithClickEvents lint/a11y/useFocusableInteractive: the list has the focus and handles the keys; `aria-activedescendant` names the chosen event.
       <div
         key={seq}
         id={`event-${seq}`}

@@ -44,7 +44,11 @@ function Log({ id, entries }: { id: string; entries: Entry[] }) {
   const [without, setWithout] = useState(() => new Set(search.without?.split(',')));
   useEffect(() => {
     const timer = setTimeout(() => {
-      void navigate({ params: { id }, search: { at, without: without.size > 0 ? [...without].join(',') : undefined }, replace: true });
+      void navigate({
+        params: { id },
+        search: { at, without: without.size > 0 ? [...without].join(',') : undefined },
+        replace: true,
+      });
     }, SETTLED_MS);
     return () => clearTimeout(timer);
   }, [navigate, id, at, without]);
@@ -124,9 +128,28 @@ function Log({ id, entries }: { id: string; entries: Entry[] }) {
   );
 }
 
-function Step({ label, sign, to, from, go }: { label: string; sign: string; to: number; from: number; go: (nth: number) => void }) {
+function Step({
+  label,
+  sign,
+  to,
+  from,
+  go,
+}: {
+  label: string;
+  sign: string;
+  to: number;
+  from: number;
+  go: (nth: number) => void;
+}) {
   return (
-    <button type="button" className="small" aria-label={label} title={label} disabled={to === from || to < 0} onClick={() => go(to)}>
+    <button
+      type="button"
+      className="small"
+      aria-label={label}
+      title={label}
+      disabled={to === from || to < 0}
+      onClick={() => go(to)}
+    >
       {sign}
     </button>
   );

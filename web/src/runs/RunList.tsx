@@ -16,10 +16,14 @@ export function RunList() {
   const me = useMe();
   const { state, agent } = useSearch({ from: '/runs' });
   const navigate = useNavigate({ from: '/runs' });
-  const runs = usePages<Schemas['RunPage']['items'][number]>(['runs', state, agent], `/api/projects/${me.projectId}/agent-runs`, {
-    narrowedBy: { state, agent, topLevel: 'true' },
-    refetchMs: 5_000,
-  });
+  const runs = usePages<Schemas['RunPage']['items'][number]>(
+    ['runs', state, agent],
+    `/api/projects/${me.projectId}/agent-runs`,
+    {
+      narrowedBy: { state, agent, topLevel: 'true' },
+      refetchMs: 5_000,
+    },
+  );
   const cancel = useMutation({
     mutationFn: (id: string) => api(`/api/runs/${id}/cancel`, { method: 'POST' }),
     onSuccess: () => runs.reading.refetch(),
@@ -30,7 +34,10 @@ export function RunList() {
         <h1>Runs</h1>
         <label>
           State{' '}
-          <select value={state ?? ''} onChange={(event) => void navigate({ search: { agent, state: event.target.value || undefined } })}>
+          <select
+            value={state ?? ''}
+            onChange={(event) => void navigate({ search: { agent, state: event.target.value || undefined } })}
+          >
             {STATES.map((name) => (
               <option key={name} value={name}>
                 {name || 'any'}
@@ -44,7 +51,8 @@ export function RunList() {
             defaultValue={agent ?? ''}
             placeholder="any"
             onKeyDown={(event) => {
-              if (event.key === 'Enter') void navigate({ search: { state, agent: event.currentTarget.value || undefined } });
+              if (event.key === 'Enter')
+                void navigate({ search: { state, agent: event.currentTarget.value || undefined } });
             }}
           />
         </label>
@@ -52,53 +60,55 @@ export function RunList() {
       {runs.reading.isError ? <ErrorNote error={runs.reading.error} /> : null}
       {cancel.isError ? <ErrorNote error={cancel.error} /> : null}
       {runs.reading.isPending ? <Waiting what="runs" /> : null}
-      {runs.reading.isSuccess && runs.items.length === 0 ? <p className="note quiet">No runs match these filters.</p> : null}
+      {runs.reading.isSuccess && runs.items.length === 0 ? (
+        <p className="note quiet">No runs match these filters.</p>
+      ) : null}
       {runs.items.length > 0 ? (
-        <div className="scroller" role="region" aria-label="Runs" tabIndex={0}>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Run</th>
-              <th scope="col">State</th>
-              <th scope="col">Agent</th>
-              <th scope="col">Steps</th>
-              <th scope="col">Took</th>
-              <th scope="col">Begun</th>
-            </tr>
-          </thead>
-          <tbody>
-            {runs.items.map((run) => (
-              <tr key={run.id}>
-                <td>
-                  {run.restricted ? (
-                    <span className="quiet" title="Only the member who started this run can see more of it.">
-                      {run.id.slice(-12)} (another member’s){' '}
-                      {isAdmin(me) && LIVE.includes(run.state) ? (
-                        <button type="button" className="small" onClick={() => cancel.mutate(run.id)}>
-                          Cancel
-                        </button>
-                      ) : null}
-                    </span>
-                  ) : (
-                    <Link to="/runs/$id" params={{ id: run.id }}>
-                      {run.id.slice(-12)}
-                    </Link>
-                  )}
-                </td>
-                <td>
-                  <State state={run.state} />
-                </td>
-                <td>{run.agent ?? 'plain'}</td>
-                <td className="number">{run.restricted ? '—' : run.totalSteps}</td>
-                <td className="number">{duration(run.durationMs)}</td>
-                <td>
-                  <Ago at={run.createdAt} />
-                </td>
+        <section className="scroller" aria-label="Runs" tabIndex={0}>
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">Run</th>
+                <th scope="col">State</th>
+                <th scope="col">Agent</th>
+                <th scope="col">Steps</th>
+                <th scope="col">Took</th>
+                <th scope="col">Begun</th>
               </tr>
-            ))}
-          </tbody>
-        </table>
-        </div>
+            </thead>
+            <tbody>
+              {runs.items.map((run) => (
+                <tr key={run.id}>
+                  <td>
+                    {run.restricted ? (
+                      <span className="quiet" title="Only the member who started this run can see more of it.">
+                        {run.id.slice(-12)} (another member’s){' '}
+                        {isAdmin(me) && LIVE.includes(run.state) ? (
+                          <button type="button" className="small" onClick={() => cancel.mutate(run.id)}>
+                            Cancel
+                          </button>
+                        ) : null}
+                      </span>
+                    ) : (
+                      <Link to="/runs/$id" params={{ id: run.id }}>
+                        {run.id.slice(-12)}
+                      </Link>
+                    )}
+                  </td>
+                  <td>
+                    <State state={run.state} />
+                  </td>
+                  <td>{run.agent ?? 'plain'}</td>
+                  <td className="number">{run.restricted ? '—' : run.totalSteps}</td>
+                  <td className="number">{duration(run.durationMs)}</td>
+                  <td>
+                    <Ago at={run.createdAt} />
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </section>
       ) : null}
       <More of={runs} />
     </main>

@@ -3,10 +3,10 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate, useParams } from '@tanstack/react-router';
 import { useEffect, useState } from 'react';
 import { api, query, type Schemas } from '../api/http';
-import { outbox } from '../chat/outbox';
-import { client } from '../stream';
 import { useMe } from '../api/me';
 import { More } from '../api/pages';
+import { outbox } from '../chat/outbox';
+import { client } from '../stream';
 import { Fact, Facts } from '../ui/Facts';
 import { LoadFailed } from '../ui/LoadFailed';
 import { Ago, duration, ErrorNote, Folded, Payload, State, Waiting } from '../ui/parts';
@@ -25,7 +25,8 @@ export function RunView() {
   const run = useQuery({
     queryKey: ['run', id],
     queryFn: () => api<Schemas['RunDetail']>(`${history}/${id}`),
-    refetchInterval: ({ state }) => (state.status === 'error' || (state.data && ENDED.includes(state.data.state)) ? false : LIVE_MS),
+    refetchInterval: ({ state }) =>
+      state.status === 'error' || (state.data && ENDED.includes(state.data.state)) ? false : LIVE_MS,
   });
   const isLive = run.data !== undefined && !ENDED.includes(run.data.state);
   const tree = useQuery({
@@ -33,9 +34,19 @@ export function RunView() {
     queryFn: () => api<Schemas['RunTree']>(`${history}/${id}/tree`),
     refetchInterval: isLive ? LIVE_MS : false,
   });
-  useTitle(`Run of ${run.data?.agent ?? 'plain chat'}`, run.data && !ENDED.includes(run.data.state) ? 'Running' : undefined);
+  useTitle(
+    `Run of ${run.data?.agent ?? 'plain chat'}`,
+    run.data && !ENDED.includes(run.data.state) ? 'Running' : undefined,
+  );
   if (run.isPending) return <Waiting what="the run" />;
-  if (run.isError) return <LoadFailed reading={run} what="This run" hint="Only the member who started a run outside a conversation can see it." />;
+  if (run.isError)
+    return (
+      <LoadFailed
+        reading={run}
+        what="This run"
+        hint="Only the member who started a run outside a conversation can see it."
+      />
+    );
   return (
     <main id="main" className="page">
       <div className="title">
@@ -133,8 +144,14 @@ function Actions({ run, history }: { run: Run; history: string }) {
   const [more, setMore] = useState<'fork' | 'compare' | null>(null);
   const toggle = (what: 'fork' | 'compare') => setMore(more === what ? null : what);
   const changed = () => queries.invalidateQueries({ queryKey: ['run', run.id] });
-  const cancel = useMutation({ mutationFn: () => api(`/api/runs/${run.id}/cancel`, { method: 'POST' }), onSuccess: changed });
-  const resume = useMutation({ mutationFn: () => api(`/api/runs/${run.id}/resume`, { method: 'POST', body: {} }), onSuccess: changed });
+  const cancel = useMutation({
+    mutationFn: () => api(`/api/runs/${run.id}/cancel`, { method: 'POST' }),
+    onSuccess: changed,
+  });
+  const resume = useMutation({
+    mutationFn: () => api(`/api/runs/${run.id}/resume`, { method: 'POST', body: {} }),
+    onSuccess: changed,
+  });
   const failed = cancel.error ?? resume.error;
   return (
     <>
@@ -149,7 +166,9 @@ function Actions({ run, history }: { run: Run; history: string }) {
             Continue
           </button>
         ) : null}
-        {run.conversationId && ['failed', 'cancelled'].includes(run.state) ? <Retry run={run} conversationId={run.conversationId} /> : null}
+        {run.conversationId && ['failed', 'cancelled'].includes(run.state) ? (
+          <Retry run={run} conversationId={run.conversationId} />
+        ) : null}
         <Link to="/runs/$id/log" params={{ id: run.id }} className="button">
           Log
         </Link>
@@ -196,7 +215,10 @@ function Fork({ run }: { run: Run }) {
   const [message, setMessage] = useState('');
   const fork = useMutation({
     mutationFn: () =>
-      api<{ runId: string }>(`/api/runs/${run.id}/fork`, { method: 'POST', body: { step, ...(message.trim() && { message: message.trim() }) } }),
+      api<{ runId: string }>(`/api/runs/${run.id}/fork`, {
+        method: 'POST',
+        body: { step, ...(message.trim() && { message: message.trim() }) },
+      }),
     onSuccess: ({ runId }) => navigate({ to: '/runs/$id', params: { id: runId } }),
   });
   return (
@@ -248,7 +270,15 @@ function Compare({ run, history }: { run: Run; history: string }) {
       }}
     >
       <label className="fill">
-        With the run <input name="other" list="others" required autoFocus placeholder="choose, or give its number" autoComplete="off" />
+        With the run{' '}
+        <input
+          name="other"
+          list="others"
+          required
+          autoFocus
+          placeholder="choose, or give its number"
+          autoComplete="off"
+        />
       </label>
       <datalist id="others">
         {others.data?.items
@@ -277,11 +307,18 @@ function Messages({ path, id, isLive }: { path: string; id: string; isLive: bool
             <Folded
               label={
                 <>
-                  <span className="step">{message.stepNumber}</span> <b>{message.role}</b> <span className="quiet">{message.content.slice(0, 160)}</span>
+                  <span className="step">{message.stepNumber}</span> <b>{message.role}</b>{' '}
+                  <span className="quiet">{message.content.slice(0, 160)}</span>
                 </>
               }
             >
-              {() => <Full queryKey={['message', message.id]} path={`${path}/messages/${message.id}`} pick={(full) => full.content} />}
+              {() => (
+                <Full
+                  queryKey={['message', message.id]}
+                  path={`${path}/messages/${message.id}`}
+                  pick={(full) => full.content}
+                />
+              )}
             </Folded>
           </li>
         ))}
@@ -326,7 +363,15 @@ function Calls({ path, id, isLive }: { path: string; id: string; isLive: boolean
 }
 
 /** A record in full, asked for when it is looked at. */
-function Full({ queryKey, path, pick }: { queryKey: string[]; path: string; pick: (full: Record<string, unknown>) => unknown }) {
+function Full({
+  queryKey,
+  path,
+  pick,
+}: {
+  queryKey: string[];
+  path: string;
+  pick: (full: Record<string, unknown>) => unknown;
+}) {
   const full = useQuery({ queryKey, queryFn: () => api<Record<string, unknown>>(path) });
   if (full.isPending) return <Waiting what="it" />;
   if (full.isError) return <ErrorNote error={full.error} />;

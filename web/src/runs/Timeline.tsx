@@ -54,7 +54,10 @@ export function Timeline({ run, tree, path, isLive }: TimelineProps) {
                 <span
                   key={nth}
                   className={`piece ${piece.className}`}
-                  style={{ insetInlineStart: share(piece.from - from), inlineSize: share(Math.max(piece.to - piece.from, 0)) }}
+                  style={{
+                    insetInlineStart: share(piece.from - from),
+                    inlineSize: share(Math.max(piece.to - piece.from, 0)),
+                  }}
                   title={piece.title}
                 />
               ))}
@@ -76,7 +79,9 @@ export function Timeline({ run, tree, path, isLive }: TimelineProps) {
           </button>
         </p>
       ) : null}
-      {tree.truncated ? <p className="note quiet">It started more than 1,000 runs; the deepest and newest are left out.</p> : null}
+      {tree.truncated ? (
+        <p className="note quiet">It started more than 1,000 runs; the deepest and newest are left out.</p>
+      ) : null}
     </section>
   );
 }

@@ -63,13 +63,23 @@ function pieces(run: RunExport): Map<number, { said: Piece[]; called: Piece[] }>
   }
   for (const call of run.toolCalls) {
     const whole = { input: call.input, ...(call.error ? { error: call.error } : { output: call.output }) };
-    at(call.stepNumber).called.push({ name: call.toolName, state: call.status, durationMs: call.durationMs, line: line(call.input), whole });
+    at(call.stepNumber).called.push({
+      name: call.toolName,
+      state: call.status,
+      durationMs: call.durationMs,
+      line: line(call.input),
+      whole,
+    });
   }
   return steps;
 }
 
 function isSame(left: Piece | undefined, right: Piece | undefined): boolean {
-  return left?.name === right?.name && left?.state === right?.state && JSON.stringify(left?.whole) === JSON.stringify(right?.whole);
+  return (
+    left?.name === right?.name &&
+    left?.state === right?.state &&
+    JSON.stringify(left?.whole) === JSON.stringify(right?.whole)
+  );
 }
 
 function beside(left: Piece[], right: Piece[]): Pair[] {

@@ -1,5 +1,5 @@
 // The raw log of a run: its events with their numbers, and what can be told from them. What they show is the client's to say (`Transcript`).
-import { RejoinError, Transcript, type TranscriptView, type WireEvent } from '@rejoin/client';
+import { type RejoinError, Transcript, type TranscriptView, type WireEvent } from '@rejoin/client';
 import { useEffect, useState } from 'react';
 import { client } from '../stream';
 
@@ -89,15 +89,33 @@ export function attemptsOf(entries: readonly Entry[]): { attempts: Attempt[]; ta
   const attempts: Attempt[] = [];
   const taken = new Set<number>();
   for (const { seq, event } of entries) {
-    if (event.type === 'meta' && 'attempt' in event && attempts.at(-1)?.attempt !== event.attempt && !event.parentRunId) {
-      attempts.push({ runId: String(event.runId), agent: undefined, attempt: Number(event.attempt ?? 1), seq, reason: undefined });
+    if (
+      event.type === 'meta' &&
+      'attempt' in event &&
+      attempts.at(-1)?.attempt !== event.attempt &&
+      !event.parentRunId
+    ) {
+      attempts.push({
+        runId: String(event.runId),
+        agent: undefined,
+        attempt: Number(event.attempt ?? 1),
+        seq,
+        reason: undefined,
+      });
     }
     if (event.type !== 'reset' || !('discardAfter' in event)) continue;
     const { discardAfter, runId, parentRunId, agent, attempt, reason } = event;
-    attempts.push({ runId: String(runId), agent: parentRunId ? String(agent ?? 'sub-agent') : undefined, attempt: Number(attempt), seq, reason: String(reason) });
+    attempts.push({
+      runId: String(runId),
+      agent: parentRunId ? String(agent ?? 'sub-agent') : undefined,
+      attempt: Number(attempt),
+      seq,
+      reason: String(reason),
+    });
     for (const other of entries) {
       if (other.seq >= seq) break;
-      if (other.seq > Number(discardAfter) && 'runId' in other.event && other.event.runId === runId) taken.add(other.seq);
+      if (other.seq > Number(discardAfter) && 'runId' in other.event && other.event.runId === runId)
+        taken.add(other.seq);
     }
   }
   return { attempts, taken };
@@ -109,7 +127,9 @@ const PREVIEW_MAX_CHARS = 160;
 /** One line of what it says. */
 export function preview(event: WireEvent): string {
   const said = Object.entries(event).filter(([name]) => !ENVELOPE.has(name));
-  const words = said.map(([name, value]) => (said.length === 1 && typeof value === 'string' ? JSON.stringify(value) : `${name}: ${JSON.stringify(value)}`));
+  const words = said.map(([name, value]) =>
+    said.length === 1 && typeof value === 'string' ? JSON.stringify(value) : `${name}: ${JSON.stringify(value)}`,
+  );
   const line = words.join('  ');
   return line.length > PREVIEW_MAX_CHARS ? `${line.slice(0, PREVIEW_MAX_CHARS)}…` : line;
 }

@@ -10,7 +10,10 @@ export type RunMessage = Schemas['RunMessagePage']['items'][number];
 export type ToolCall = Schemas['ToolCallPage']['items'][number];
 
 export function useMessages(path: string, id: string, isLive: boolean) {
-  return usePages<RunMessage>(['run', id, 'messages'], `${path}/messages`, { limit: PAGE, refetchMs: isLive && LIVE_MS });
+  return usePages<RunMessage>(['run', id, 'messages'], `${path}/messages`, {
+    limit: PAGE,
+    refetchMs: isLive && LIVE_MS,
+  });
 }
 
 export function useCalls(path: string, id: string, isLive: boolean) {

@@ -18,7 +18,10 @@ export function Agents() {
   const path = `/api/admin/projects/${me.projectId}/agent-definitions`;
   const [chosen, choose] = useState<string | null>(null);
   const [shown, show] = useState(false);
-  const all = usePages<Definition>(['definitions', shown], path, { limit: 100, narrowedBy: { visibility: shown ? 'all' : undefined } });
+  const all = usePages<Definition>(['definitions', shown], path, {
+    limit: 100,
+    narrowedBy: { visibility: shown ? 'all' : undefined },
+  });
   if (all.reading.isPending) return <Waiting what="agents" />;
   if (all.reading.isError) return <ErrorNote error={all.reading.error} />;
   const definition = all.items.find((one) => one.id === chosen) ?? null;
@@ -36,7 +39,8 @@ export function Agents() {
         </ul>
         <More of={all} />
         <label>
-          <input type="checkbox" checked={shown} onChange={(event) => show(event.target.checked)} /> Internal agents, too
+          <input type="checkbox" checked={shown} onChange={(event) => show(event.target.checked)} /> Internal agents,
+          too
         </label>
         <button type="button" onClick={() => choose('')}>
           New agent
@@ -59,7 +63,15 @@ function number(value: FormDataEntryValue | null): number | null {
   return value === null || value === '' ? null : Number(value);
 }
 
-function Editor({ path, definition, onDone }: { path: string; definition: Definition | null; onDone: (id: string | null) => void }) {
+function Editor({
+  path,
+  definition,
+  onDone,
+}: {
+  path: string;
+  definition: Definition | null;
+  onDone: (id: string | null) => void;
+}) {
   const queries = useQueryClient();
   const [broken, setBroken] = useState<string | null>(null);
   const changed = async () => {
@@ -131,10 +143,17 @@ function Editor({ path, definition, onDone }: { path: string; definition: Defini
         What it is told <textarea name="systemPrompt" rows={8} defaultValue={definition?.systemPrompt ?? ''} />
       </label>
       <label>
-        Model <input name="model" defaultValue={modelName} placeholder="provider:model; empty: the deployment's default" />
+        Model{' '}
+        <input name="model" defaultValue={modelName} placeholder="provider:model; empty: the deployment's default" />
       </label>
       <label>
-        Tools <textarea name="tools" rows={3} defaultValue={definition?.tools.join('\n') ?? ''} placeholder="names or globs, one a line; empty: none" />
+        Tools{' '}
+        <textarea
+          name="tools"
+          rows={3}
+          defaultValue={definition?.tools.join('\n') ?? ''}
+          placeholder="names or globs, one a line; empty: none"
+        />
       </label>
       <div className="fields">
         <label>
@@ -154,21 +173,49 @@ function Editor({ path, definition, onDone }: { path: string; definition: Defini
           </select>
         </label>
         <label>
-          Steps <input name="maxSteps" type="number" min={1} defaultValue={definition?.maxSteps ?? ''} placeholder="no limit" />
+          Steps{' '}
+          <input
+            name="maxSteps"
+            type="number"
+            min={1}
+            defaultValue={definition?.maxSteps ?? ''}
+            placeholder="no limit"
+          />
         </label>
         <label>
-          Seconds <input name="defaultTimeout" type="number" min={1} defaultValue={definition?.defaultTimeout ?? ''} placeholder="300" />
+          Seconds{' '}
+          <input
+            name="defaultTimeout"
+            type="number"
+            min={1}
+            defaultValue={definition?.defaultTimeout ?? ''}
+            placeholder="300"
+          />
         </label>
         <label>
-          Depth <input name="maxDepth" type="number" min={0} max={2} defaultValue={definition?.maxDepth ?? ''} placeholder="2" />
+          Depth{' '}
+          <input
+            name="maxDepth"
+            type="number"
+            min={0}
+            max={2}
+            defaultValue={definition?.maxDepth ?? ''}
+            placeholder="2"
+          />
         </label>
         <label>
-          <input name="isDefault" type="checkbox" defaultChecked={definition?.isDefault ?? false} /> the project's default
+          <input name="isDefault" type="checkbox" defaultChecked={definition?.isDefault ?? false} /> the project's
+          default
         </label>
       </div>
       <label>
         Further settings (JSON){' '}
-        <textarea name="config" rows={5} spellCheck={false} defaultValue={JSON.stringify(definition?.config ?? {}, null, 2)} />
+        <textarea
+          name="config"
+          rows={5}
+          spellCheck={false}
+          defaultValue={JSON.stringify(definition?.config ?? {}, null, 2)}
+        />
       </label>
       {broken ? <p className="note bad">{broken}</p> : null}
       {save.isError ? <ErrorNote error={save.error} /> : null}
@@ -177,7 +224,11 @@ function Editor({ path, definition, onDone }: { path: string; definition: Defini
         <button type="submit" className="primary" disabled={save.isPending}>
           {definition ? 'Save' : 'Make it'}
         </button>
-        {save.isSuccess ? <span className="quiet" role="status">Saved.</span> : null}
+        {save.isSuccess ? (
+          <span className="quiet" role="status">
+            Saved.
+          </span>
+        ) : null}
         <span className="fill" />
         {definition ? (
           <button

@@ -31,7 +31,9 @@ export function DataSources() {
   if (sources.isError) return <ErrorNote error={sources.error} />;
   return (
     <>
-      {sources.data.items.length === 0 ? <p className="note quiet">No data source yet: consoles have nowhere to run.</p> : null}
+      {sources.data.items.length === 0 ? (
+        <p className="note quiet">No data source yet: consoles have nowhere to run.</p>
+      ) : null}
       <ol className="records">
         {sources.data.items.map((source) => (
           <One key={source.id} source={source} path={`${path}/${source.id}`} onSuccess={onSuccess} />
@@ -52,7 +54,9 @@ function One({ source, path, onSuccess }: { source: Source; path: string; onSucc
     <li>
       <b>{source.name}</b> <State state={source.failure ? 'failed' : source.testedAt ? 'alive' : 'not tried yet'} />{' '}
       <span className="quiet">
-        {source.kind}, {source.readOnly ? 'read-only' : 'may be written to'}, {source.settings.host ?? source.settings.path ?? source.settings.cloudProject}, tried <Ago at={source.testedAt} />
+        {source.kind}, {source.readOnly ? 'read-only' : 'may be written to'},{' '}
+        {source.settings.host ?? source.settings.path ?? source.settings.cloudProject}, tried{' '}
+        <Ago at={source.testedAt} />
       </span>
       <div className="controls">
         <button type="button" disabled={test.isPending} onClick={() => test.mutate()}>
@@ -86,11 +90,19 @@ function SourceForm({ isBusy, onSubmit }: { isBusy: boolean; onSubmit: (body: Re
     const form = new FormData(event.currentTarget);
     const given = (name: string) => String(form.get(name) ?? '').trim();
     const settings: Settings = Object.fromEntries(
-      names.filter((name) => given(name) !== '').map((name) => [name, name === 'port' ? Number(given(name)) : given(name)]),
+      names
+        .filter((name) => given(name) !== '')
+        .map((name) => [name, name === 'port' ? Number(given(name)) : given(name)]),
     );
     if (names.includes('host') && !form.get('tls')) settings.tls = false;
     const secret = String(form.get('secret') ?? '');
-    onSubmit({ name: given('name'), kind, settings, readOnly: Boolean(form.get('readOnly')), ...(secret !== '' && { secret }) });
+    onSubmit({
+      name: given('name'),
+      kind,
+      settings,
+      readOnly: Boolean(form.get('readOnly')),
+      ...(secret !== '' && { secret }),
+    });
   };
   return (
     <form className="editor" onSubmit={submit}>
@@ -112,7 +124,8 @@ function SourceForm({ isBusy, onSubmit }: { isBusy: boolean; onSubmit: (body: Re
       ))}
       {kind === 'sqlite' ? null : (
         <label>
-          {kind === 'bigquery' ? 'Key of the service account (JSON)' : 'Password'} <input name="secret" type="password" autoComplete="new-password" />
+          {kind === 'bigquery' ? 'Key of the service account (JSON)' : 'Password'}{' '}
+          <input name="secret" type="password" autoComplete="new-password" />
         </label>
       )}
       {names.includes('host') ? (

@@ -1,6 +1,6 @@
 // The project's API keys: made, shown once, revoked.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { useState, type FormEvent } from 'react';
+import { type FormEvent, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { Ago, ErrorNote, Waiting } from '../ui/parts';
@@ -28,7 +28,10 @@ export function Keys() {
   const path = `/api/admin/projects/${me.projectId}/keys`;
   const keys = useQuery({ queryKey: ['keys'], queryFn: () => api<Schemas['KeyPage']>(`${path}?limit=${SHOWN}`) });
   const onSuccess = () => queries.invalidateQueries({ queryKey: ['keys'] });
-  const make = useMutation({ mutationFn: (body: Schemas['KeyRequest']) => api<Schemas['MadeKey']>(path, { method: 'POST', body }), onSuccess });
+  const make = useMutation({
+    mutationFn: (body: Schemas['KeyRequest']) => api<Schemas['MadeKey']>(path, { method: 'POST', body }),
+    onSuccess,
+  });
   const revoke = useMutation({ mutationFn: (id: string) => api(`${path}/${id}`, { method: 'DELETE' }), onSuccess });
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
@@ -106,7 +109,8 @@ export function Keys() {
                     className="small"
                     aria-label={`Revoke ${key.name}`}
                     onClick={() => {
-                      if (window.confirm(`Revoke the key ${key.name}? Whatever uses it is let in no longer.`)) revoke.mutate(key.id);
+                      if (window.confirm(`Revoke the key ${key.name}? Whatever uses it is let in no longer.`))
+                        revoke.mutate(key.id);
                     }}
                   >
                     Revoke
@@ -146,7 +150,16 @@ function Secret({ made, onDone }: { made: Schemas['MadeKey']; onDone: () => void
       <p>
         <code>{made.key}</code>
       </p>
-      <button type="button" className="small" onClick={() => void navigator.clipboard.writeText(made.key).then(() => setCopied(true), () => setCopied(false))}>
+      <button
+        type="button"
+        className="small"
+        onClick={() =>
+          void navigator.clipboard.writeText(made.key).then(
+            () => setCopied(true),
+            () => setCopied(false),
+          )
+        }
+      >
         {copied ? 'Copied' : 'Copy'}
       </button>{' '}
       <button type="button" className="small" onClick={onDone}>

@@ -16,7 +16,11 @@ export function McpServers() {
   const me = useMe();
   const queries = useQueryClient();
   const path = `/api/admin/projects/${me.projectId}/mcp-servers`;
-  const servers = useQuery({ queryKey: ['servers'], queryFn: () => api<Schemas['Servers']>(path), refetchInterval: LIVE_MS });
+  const servers = useQuery({
+    queryKey: ['servers'],
+    queryFn: () => api<Schemas['Servers']>(path),
+    refetchInterval: LIVE_MS,
+  });
   const add = useMutation({
     mutationFn: (body: ServerRequest) => api<Server>(path, { method: 'POST', body }),
     onSuccess: () => queries.invalidateQueries({ queryKey: ['servers'] }),
@@ -25,14 +29,17 @@ export function McpServers() {
   if (servers.isError) return <ErrorNote error={servers.error} />;
   return (
     <>
-      {servers.data.items.length === 0 ? <p className="note quiet">No server yet: agents have the tools that come with Rejoin.</p> : null}
+      {servers.data.items.length === 0 ? (
+        <p className="note quiet">No server yet: agents have the tools that come with Rejoin.</p>
+      ) : null}
       <ol className="records">
         {servers.data.items.map((server) => (
           <li key={server.id}>
             <Folded
               label={
                 <>
-                  <b>{server.name}</b> <Health server={server} /> <span className="quiet">{server.url ?? server.command}</span>
+                  <b>{server.name}</b> <Health server={server} />{' '}
+                  <span className="quiet">{server.url ?? server.command}</span>
                 </>
               }
             >
@@ -63,7 +70,10 @@ function One({ path, server }: { path: string; server: Server }) {
     await queries.invalidateQueries({ queryKey: ['servers'] });
   };
   const test = useMutation({ mutationFn: () => api<Server>(`${path}/test`, { method: 'POST' }), onSuccess });
-  const approve = useMutation({ mutationFn: (tools: string[]) => api(`${path}/approve`, { method: 'POST', body: { tools } }), onSuccess });
+  const approve = useMutation({
+    mutationFn: (tools: string[]) => api(`${path}/approve`, { method: 'POST', body: { tools } }),
+    onSuccess,
+  });
   const change = useMutation({ mutationFn: (body: ServerRequest) => api(path, { method: 'PATCH', body }), onSuccess });
   const remove = useMutation({ mutationFn: () => api(path, { method: 'DELETE' }), onSuccess });
   const failed = test.error ?? approve.error ?? change.error ?? remove.error;

@@ -21,7 +21,10 @@ export function Members() {
   const path = `/api/admin/projects/${me.projectId}/members`;
   const members = useQuery({ queryKey: ['members'], queryFn: () => api<Schemas['Members']>(path) });
   const onSuccess = () => queries.invalidateQueries({ queryKey: ['members'] });
-  const set = useMutation({ mutationFn: ({ id, role }: { id: string; role: Role }) => api(`${path}/${id}`, { method: 'PUT', body: { role } }), onSuccess });
+  const set = useMutation({
+    mutationFn: ({ id, role }: { id: string; role: Role }) => api(`${path}/${id}`, { method: 'PUT', body: { role } }),
+    onSuccess,
+  });
   const remove = useMutation({ mutationFn: (id: string) => api(`${path}/${id}`, { method: 'DELETE' }), onSuccess });
   if (members.isPending) return <Waiting what="members" />;
   if (members.isError) return <ErrorNote error={members.error} />;
@@ -29,7 +32,11 @@ export function Members() {
   const failed = set.error ?? remove.error;
   const role = (member: Member) =>
     isOwner ? (
-      <select aria-label={`Role of ${member.handle}`} value={member.role} onChange={(event) => set.mutate({ id: member.userId, role: event.target.value as Role })}>
+      <select
+        aria-label={`Role of ${member.handle}`}
+        value={member.role}
+        onChange={(event) => set.mutate({ id: member.userId, role: event.target.value as Role })}
+      >
         {Object.entries(ROLES).map(([name, may]) => (
           <option key={name} value={name} title={may}>
             {name}
@@ -69,7 +76,8 @@ export function Members() {
                     className="small"
                     aria-label={`Take out ${member.handle}`}
                     onClick={() => {
-                      if (window.confirm(`Take ${member.handle} out of the project? Their keys open it no longer.`)) remove.mutate(member.userId);
+                      if (window.confirm(`Take ${member.handle} out of the project? Their keys open it no longer.`))
+                        remove.mutate(member.userId);
                     }}
                   >
                     Take out
@@ -83,8 +91,9 @@ export function Members() {
       {failed ? <ErrorNote error={failed} /> : null}
       <h2>How others get in</h2>
       <p className="quiet">
-        A first key of another user is made where the database is: <code>rejoin keys create --project … --user … --create</code>. Once in, admins make more for
-        themselves under API keys. Users of an identity provider come in by themselves, as far as the deployment lets them.
+        A first key of another user is made where the database is:{' '}
+        <code>rejoin keys create --project … --user … --create</code>. Once in, admins make more for themselves under
+        API keys. Users of an identity provider come in by themselves, as far as the deployment lets them.
       </p>
     </>
   );

@@ -1,6 +1,6 @@
 // What models cost: budgets of runs count by it. The project's own prices, and those of the catalogue that are looked for.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { useState, type FormEvent } from 'react';
+import { type FormEvent, useState } from 'react';
 import { api, query, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { ErrorNote, Waiting } from '../ui/parts';
@@ -15,8 +15,14 @@ export function Prices() {
   const path = `/api/admin/projects/${me.projectId}/model-prices`;
   const prices = useQuery({ queryKey: ['prices'], queryFn: () => api<Schemas['Prices']>(path) });
   const onSuccess = () => queries.invalidateQueries({ queryKey: ['prices'] });
-  const set = useMutation({ mutationFn: (body: Schemas['PriceRequest']) => api(path, { method: 'PUT', body }), onSuccess });
-  const remove = useMutation({ mutationFn: (model: string) => api(`${path}${query({ model })}`, { method: 'DELETE' }), onSuccess });
+  const set = useMutation({
+    mutationFn: (body: Schemas['PriceRequest']) => api(path, { method: 'PUT', body }),
+    onSuccess,
+  });
+  const remove = useMutation({
+    mutationFn: (model: string) => api(`${path}${query({ model })}`, { method: 'DELETE' }),
+    onSuccess,
+  });
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
@@ -33,7 +39,12 @@ export function Prices() {
   return (
     <>
       <p className="quiet">Dollars for a million tokens. The project's own go before those of the catalogue.</p>
-      <input value={wanted} aria-label="Find models" placeholder="find models" onChange={(event) => setWanted(event.target.value)} />
+      <input
+        value={wanted}
+        aria-label="Find models"
+        placeholder="find models"
+        onChange={(event) => setWanted(event.target.value)}
+      />
       <table>
         <thead>
           <tr>
@@ -59,7 +70,12 @@ export function Prices() {
                 {price.builtIn ? (
                   <span className="quiet">catalogue</span>
                 ) : (
-                  <button type="button" className="small" aria-label={`Remove the price of ${price.model}`} onClick={() => remove.mutate(price.model)}>
+                  <button
+                    type="button"
+                    className="small"
+                    aria-label={`Remove the price of ${price.model}`}
+                    onClick={() => remove.mutate(price.model)}
+                  >
                     Remove
                   </button>
                 )}
@@ -68,11 +84,29 @@ export function Prices() {
           ))}
         </tbody>
       </table>
-      {listed.length > SHOWN ? <p className="quiet">{listed.length - SHOWN} more of the catalogue: find them by name.</p> : null}
+      {listed.length > SHOWN ? (
+        <p className="quiet">{listed.length - SHOWN} more of the catalogue: find them by name.</p>
+      ) : null}
       <form className="search" onSubmit={submit}>
         <input name="model" aria-label="Model" placeholder="provider:model, or a glob" required />
-        <input name="input" aria-label="Dollars for input" type="number" min={0} step="any" placeholder="input" required />
-        <input name="output" aria-label="Dollars for output" type="number" min={0} step="any" placeholder="output" required />
+        <input
+          name="input"
+          aria-label="Dollars for input"
+          type="number"
+          min={0}
+          step="any"
+          placeholder="input"
+          required
+        />
+        <input
+          name="output"
+          aria-label="Dollars for output"
+          type="number"
+          min={0}
+          step="any"
+          placeholder="output"
+          required
+        />
         <button type="submit">Set</button>
       </form>
       {set.isError ? <ErrorNote error={set.error} /> : null}

@@ -1,6 +1,6 @@
 // What all agents are told beside their own prompts, and which agent new conversations go to.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { type FormEvent, type ReactNode } from 'react';
+import type { FormEvent, ReactNode } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { Failed } from '../ui/Failed';
@@ -24,20 +24,33 @@ function CustomPrompts() {
   const me = useMe();
   const path = `/api/workspaces/${me.projectId}/custom-prompt`;
   const prompts = useQuery({ queryKey: ['custom-prompt'], queryFn: () => api<Schemas['CustomPrompt']>(path) });
-  const save = useSaved(['custom-prompt'], (body: Schemas['CustomPromptRequest']) => api(path, { method: 'PUT', body }));
+  const save = useSaved(['custom-prompt'], (body: Schemas['CustomPromptRequest']) =>
+    api(path, { method: 'PUT', body }),
+  );
   if (prompts.isPending) return <Waiting what="prompts" />;
   if (prompts.isError) return <Failed reading={prompts} />;
-  const submit = (form: FormData) => save.mutate({ customPrompt: String(form.get('customPrompt') ?? ''), userPrompt: String(form.get('userPrompt') ?? '') });
+  const submit = (form: FormData) =>
+    save.mutate({
+      customPrompt: String(form.get('customPrompt') ?? ''),
+      userPrompt: String(form.get('userPrompt') ?? ''),
+    });
   return (
     <section>
       <h2>Custom prompts</h2>
       <p className="quiet">Every agent of the project gets these after its own system prompt.</p>
       <Form key={JSON.stringify(prompts.data)} save={save} onSubmit={submit}>
         <label>
-          For everyone in the project <textarea name="customPrompt" rows={6} maxLength={PROMPT_MAX_CHARS} defaultValue={prompts.data.customPrompt} />
+          For everyone in the project{' '}
+          <textarea
+            name="customPrompt"
+            rows={6}
+            maxLength={PROMPT_MAX_CHARS}
+            defaultValue={prompts.data.customPrompt}
+          />
         </label>
         <label>
-          For your own chats <textarea name="userPrompt" rows={4} maxLength={PROMPT_MAX_CHARS} defaultValue={prompts.data.userPrompt} />
+          For your own chats{' '}
+          <textarea name="userPrompt" rows={4} maxLength={PROMPT_MAX_CHARS} defaultValue={prompts.data.userPrompt} />
         </label>
       </Form>
     </section>
@@ -48,7 +61,10 @@ function Routing() {
   const me = useMe();
   const path = `/api/admin/projects/${me.projectId}/routing`;
   const routing = useQuery({ queryKey: ['routing'], queryFn: () => api<Schemas['RoutingBody']>(path) });
-  const agents = useQuery({ queryKey: ['agents'], queryFn: () => api<Schemas['AgentPage']>(`/api/projects/${me.projectId}/agents?limit=100`) });
+  const agents = useQuery({
+    queryKey: ['agents'],
+    queryFn: () => api<Schemas['AgentPage']>(`/api/projects/${me.projectId}/agents?limit=100`),
+  });
   const save = useSaved(['routing'], (body: Schemas['RoutingRequest']) => api(path, { method: 'PUT', body }));
   if (routing.isPending || agents.isPending) return <Waiting what="routing" />;
   if (routing.isError) return <Failed reading={routing} />;
@@ -78,7 +94,8 @@ function Routing() {
           Agent when nothing is known about the request <input name="triageAgent" defaultValue={triageAgent} />
         </label>
         <label>
-          New chats that are routed (%) <input name="percent" type="number" min={0} max={100} required defaultValue={percent} />
+          New chats that are routed (%){' '}
+          <input name="percent" type="number" min={0} max={100} required defaultValue={percent} />
         </label>
       </Form>
     </section>

@@ -1,4 +1,5 @@
 // What may be set of an MCP server: where it is, what is sent along, and how far it is trusted.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: `${NAME}` is how a server's settings name a secret.
 import type { FormEvent } from 'react';
 import { useState } from 'react';
 import type { Schemas } from '../api/http';
@@ -37,7 +38,9 @@ export function ServerForm({ server, isBusy, onSubmit }: Props) {
     const timeout = text('timeoutS');
     onSubmit({
       ...(server ? {} : { name: text('name'), transport }),
-      ...(transport === 'http' ? { url: text('url'), headers: pairs(text('headers')) } : { command: text('command'), env: pairs(text('env')) }),
+      ...(transport === 'http'
+        ? { url: text('url'), headers: pairs(text('headers')) }
+        : { command: text('command'), env: pairs(text('env')) }),
       tools: (text('tools') || EVERY_TOOL).split(/[\s,]+/),
       approval: text('approval'),
       trustHints: form.get('trustHints') !== null,
@@ -49,7 +52,13 @@ export function ServerForm({ server, isBusy, onSubmit }: Props) {
       {server ? null : (
         <div className="fields">
           <label>
-            Name <input name="name" required pattern="[a-z][a-z0-9\-]*" title="a letter, then letters, digits and -, in lower case" />
+            Name{' '}
+            <input
+              name="name"
+              required
+              pattern="[a-z][a-z0-9\-]*"
+              title="a letter, then letters, digits and -, in lower case"
+            />
           </label>
           <label>
             Reached by{' '}
@@ -63,19 +72,40 @@ export function ServerForm({ server, isBusy, onSubmit }: Props) {
       {transport === 'http' ? (
         <>
           <label>
-            Address <input name="url" type="url" required placeholder="https://…/mcp" defaultValue={server?.url ?? ''} />
+            Address{' '}
+            <input name="url" type="url" required placeholder="https://…/mcp" defaultValue={server?.url ?? ''} />
           </label>
           <label>
-            Headers <textarea name="headers" rows={2} spellCheck={false} placeholder={'Authorization: Bearer ${TOKEN}'} defaultValue={lines(server?.headers)} />
+            Headers{' '}
+            <textarea
+              name="headers"
+              rows={2}
+              spellCheck={false}
+              placeholder={'Authorization: Bearer ${TOKEN}'}
+              defaultValue={lines(server?.headers)}
+            />
           </label>
         </>
       ) : (
         <>
           <label>
-            Command <input name="command" required placeholder="one that the operator's configuration names" defaultValue={server?.command ?? ''} />
+            Command{' '}
+            <input
+              name="command"
+              required
+              placeholder="one that the operator's configuration names"
+              defaultValue={server?.command ?? ''}
+            />
           </label>
           <label>
-            Variables <textarea name="env" rows={2} spellCheck={false} placeholder={'API_KEY: ${TOKEN}'} defaultValue={lines(server?.env)} />
+            Variables{' '}
+            <textarea
+              name="env"
+              rows={2}
+              spellCheck={false}
+              placeholder={'API_KEY: ${TOKEN}'}
+              defaultValue={lines(server?.env)}
+            />
           </label>
         </>
       )}
@@ -97,7 +127,8 @@ export function ServerForm({ server, isBusy, onSubmit }: Props) {
           Seconds <input name="timeoutS" type="number" min={1} placeholder="60" defaultValue={server?.timeoutS ?? ''} />
         </label>
         <label>
-          <input name="trustHints" type="checkbox" defaultChecked={server?.trustHints ?? false} /> believe what it says of its tools
+          <input name="trustHints" type="checkbox" defaultChecked={server?.trustHints ?? false} /> believe what it says
+          of its tools
         </label>
       </div>
       <div className="controls">

@@ -2,16 +2,16 @@
 import { Link, useSearch } from '@tanstack/react-router';
 import type { ComponentType } from 'react';
 import { isAdmin, useMe } from '../api/me';
+import { useTitle } from '../ui/title';
 import { Agents } from './Agents';
+import { DataSources } from './DataSources';
 import { Keys } from './Keys';
 import { McpServers } from './McpServers';
 import { Members } from './Members';
-import { DataSources } from './DataSources';
-import type { PartName } from './parts';
 import { Prices } from './Prices';
 import { Prompts } from './Prompts';
+import type { PartName } from './parts';
 import { Usage } from './Usage';
-import { useTitle } from '../ui/title';
 
 const PARTS: Record<PartName, [string, ComponentType]> = {
   agents: ['Agents', Agents],
@@ -35,7 +35,12 @@ export function SettingsView() {
         <h1>Settings</h1>
         <nav className="parts" aria-label="Parts of the settings">
           {Object.entries(PARTS).map(([name, [label]]) => (
-            <Link key={name} to="/settings" search={{ part: name as PartName }} aria-current={name === part ? 'page' : undefined}>
+            <Link
+              key={name}
+              to="/settings"
+              search={{ part: name as PartName }}
+              aria-current={name === part ? 'page' : undefined}
+            >
               {label}
             </Link>
           ))}

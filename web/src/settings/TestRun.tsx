@@ -24,7 +24,14 @@ export function TestRun({ agentId }: { agentId: string }) {
     <section className="trial" aria-label="Try it">
       <h2>Try it</h2>
       <form onSubmit={(event) => void submit(event)}>
-        <textarea aria-label="What to ask it" rows={3} value={words} required placeholder="Ask it as it is saved" onChange={(event) => setWords(event.target.value)} />
+        <textarea
+          aria-label="What to ask it"
+          rows={3}
+          value={words}
+          required
+          placeholder="Ask it as it is saved"
+          onChange={(event) => setWords(event.target.value)}
+        />
         <div className="controls">
           <button type="submit" disabled={words.trim() === ''}>
             {conversation === null ? 'Ask' : 'Ask anew'}

@@ -21,8 +21,8 @@ export function Usage() {
   return (
     <>
       <p className="quiet">
-        Today, counted anew in {hours} {hours === 1 ? 'hour' : 'hours'}, at midnight UTC. The bounds are the operator&apos;s: <code>rejoin projects quota</code>. What trees of runs
-        may use is bounded by their agents.
+        Today, counted anew in {hours} {hours === 1 ? 'hour' : 'hours'}, at midnight UTC. The bounds are the
+        operator&apos;s: <code>rejoin projects quota</code>. What trees of runs may use is bounded by their agents.
       </p>
       <table>
         <thead>
@@ -44,8 +44,20 @@ export function Usage() {
               <tr key={what}>
                 <td>{NAMES[what]}</td>
                 <td className="number">{used.toLocaleString()}</td>
-                <td className="number">{bound == null ? <span className="quiet">any number</span> : bound.toLocaleString()}</td>
-                <td>{bound == null ? null : <meter min={0} max={Math.max(bound, 1)} high={bound * 0.85} value={Math.min(used, bound)} aria-label={`${NAMES[what]}: ${used} of ${bound}`} />}</td>
+                <td className="number">
+                  {bound == null ? <span className="quiet">any number</span> : bound.toLocaleString()}
+                </td>
+                <td>
+                  {bound == null ? null : (
+                    <meter
+                      min={0}
+                      max={Math.max(bound, 1)}
+                      high={bound * 0.85}
+                      value={Math.min(used, bound)}
+                      aria-label={`${NAMES[what]}: ${used} of ${bound}`}
+                    />
+                  )}
+                </td>
               </tr>
             );
           })}

@@ -2,7 +2,18 @@
 import { createClient } from '@rejoin/client';
 import { useConversation } from '@rejoin/client/react';
 
-export type { Item, Message, Notice, Part, Plan, ProjectFocus, Question, ToolCall, TranscriptView, Turn } from '@rejoin/client';
+export type {
+  Item,
+  Message,
+  Notice,
+  Part,
+  Plan,
+  ProjectFocus,
+  Question,
+  ToolCall,
+  TranscriptView,
+  Turn,
+} from '@rejoin/client';
 
 export const client = createClient();
 

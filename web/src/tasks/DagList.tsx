@@ -9,7 +9,9 @@ import { useTitle } from '../ui/title';
 export function DagList() {
   useTitle('Tasks');
   const me = useMe();
-  const dags = usePages<Schemas['DagPage']['items'][number]>(['dags'], `/api/projects/${me.projectId}/task-dags`, { refetchMs: 5_000 });
+  const dags = usePages<Schemas['DagPage']['items'][number]>(['dags'], `/api/projects/${me.projectId}/task-dags`, {
+    refetchMs: 5_000,
+  });
   return (
     <main id="main" className="page">
       <h1>Tasks</h1>
@@ -17,7 +19,8 @@ export function DagList() {
       {dags.reading.isPending ? <Waiting what="tasks" /> : null}
       {dags.reading.isSuccess && dags.items.length === 0 ? (
         <p className="note quiet">
-          No tasks yet. An agent makes them with <code>create_tasks</code>, you with <code>rejoin tasks apply FILE.yaml</code>.
+          No tasks yet. An agent makes them with <code>create_tasks</code>, you with{' '}
+          <code>rejoin tasks apply FILE.yaml</code>.
         </p>
       ) : null}
       {dags.items.length > 0 ? (

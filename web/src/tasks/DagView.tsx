@@ -4,8 +4,8 @@ import { Link, useParams } from '@tanstack/react-router';
 import { useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { isAdmin, useMe } from '../api/me';
-import { Ago, ErrorNote, Payload, State, Waiting } from '../ui/parts';
 import { LoadFailed } from '../ui/LoadFailed';
+import { Ago, ErrorNote, Payload, State, Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
 import { Picture } from './Picture';
 
@@ -21,7 +21,8 @@ export function DagView() {
   const dag = useQuery({
     queryKey: ['dag', id],
     queryFn: () => api<Schemas['DagDetail']>(path),
-    refetchInterval: ({ state }) => (state.status === 'error' || (state.data && OVER.includes(state.data.state)) ? false : 1_000),
+    refetchInterval: ({ state }) =>
+      state.status === 'error' || (state.data && OVER.includes(state.data.state)) ? false : 1_000,
   });
   const act = useMutation({
     mutationFn: (verb: string) => api(`${path}/${verb}`, { method: 'POST' }),
@@ -51,13 +52,32 @@ export function DagView() {
       </div>
       {act.isError ? <ErrorNote error={act.error} /> : null}
       <Picture tasks={dag.data.tasks} label="Tasks and what they wait for" chosen={chosen} choose={choose} />
-      {task ? <Detail task={task} tasks={dag.data.tasks} choose={choose} retry={isMine ? () => act.mutate(`tasks/${encodeURIComponent(task.id)}/retry`) : null} /> : <p className="quiet">Choose a task to see what came of it.</p>}
+      {task ? (
+        <Detail
+          task={task}
+          tasks={dag.data.tasks}
+          choose={choose}
+          retry={isMine ? () => act.mutate(`tasks/${encodeURIComponent(task.id)}/retry`) : null}
+        />
+      ) : (
+        <p className="quiet">Choose a task to see what came of it.</p>
+      )}
     </main>
   );
 }
 
 /** Names of tasks that one can go to. */
-function Others({ name, ids, tasks, choose }: { name: string; ids: readonly string[]; tasks: Task[]; choose: (id: string) => void }) {
+function Others({
+  name,
+  ids,
+  tasks,
+  choose,
+}: {
+  name: string;
+  ids: readonly string[];
+  tasks: Task[];
+  choose: (id: string) => void;
+}) {
   const others = ids.map((id) => tasks.find((task) => task.id === id)).filter((task) => task !== undefined);
   if (others.length === 0) return null;
   return (
@@ -72,12 +92,23 @@ function Others({ name, ids, tasks, choose }: { name: string; ids: readonly stri
   );
 }
 
-function Detail({ task, tasks, choose, retry }: { task: Task; tasks: Task[]; choose: (id: string) => void; retry: (() => void) | null }) {
+function Detail({
+  task,
+  tasks,
+  choose,
+  retry,
+}: {
+  task: Task;
+  tasks: Task[];
+  choose: (id: string) => void;
+  retry: (() => void) | null;
+}) {
   return (
     <section>
       <h2>{task.title}</h2>
       <p>
-        <State state={task.state} /> {task.agent ? `${task.agent}${task.agentBecause ? `: ${task.agentBecause}` : ''}` : null}
+        <State state={task.state} />{' '}
+        {task.agent ? `${task.agent}${task.agentBecause ? `: ${task.agentBecause}` : ''}` : null}
         {task.retryCount > 0 ? ` · tried ${task.retryCount + 1} times` : null}
         {task.finishedAt ? (
           <>
@@ -99,7 +130,12 @@ function Detail({ task, tasks, choose, retry }: { task: Task; tasks: Task[]; cho
         </Link>
       </p>
       <Others name="Waits for" ids={task.after} tasks={tasks} choose={choose} />
-      <Others name="Holds up" ids={tasks.filter((other) => other.after.includes(task.id)).map((other) => other.id)} tasks={tasks} choose={choose} />
+      <Others
+        name="Holds up"
+        ids={tasks.filter((other) => other.after.includes(task.id)).map((other) => other.id)}
+        tasks={tasks}
+        choose={choose}
+      />
       {task.failureContext ? <p className="note bad">{task.failureContext}</p> : null}
       {task.state === 'failed' && retry ? (
         <button type="button" className="small" onClick={retry}>

@@ -20,7 +20,14 @@ const DENSE = { width: 160, height: 46, gapX: 46, gapY: 10 };
 const MANY = 24;
 
 /** States without their colours; all others wait. */
-const SIGNS: Record<string, string> = { completed: '✓', failed: '✗', in_progress: '▶', executing: '▶', cancelled: '–', skipped: '–' };
+const SIGNS: Record<string, string> = {
+  completed: '✓',
+  failed: '✗',
+  in_progress: '▶',
+  executing: '▶',
+  cancelled: '–',
+  skipped: '–',
+};
 const WAITS = '○';
 
 interface PictureProps {
@@ -50,7 +57,10 @@ export function Picture({ tasks, label, chosen, choose }: PictureProps) {
     return chain.before.has(id) ? 'before' : chain.behind.has(id) ? 'behind' : 'apart';
   };
   const isOfChain = (before: string, after: string) =>
-    chain !== null && (after === about || chain.before.has(after) || before === about || chain.behind.has(before)) && kin(before) !== 'apart' && kin(after) !== 'apart';
+    chain !== null &&
+    (after === about || chain.before.has(after) || before === about || chain.behind.has(before)) &&
+    kin(before) !== 'apart' &&
+    kin(after) !== 'apart';
   const onKeyDown = (event: KeyboardEvent, from: Drawn) => {
     if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
     const others = otherwise(event.key, from, tasks, drawing.at);
@@ -110,7 +120,12 @@ export function Picture({ tasks, label, chosen, choose }: PictureProps) {
 }
 
 /** Where an arrow key leads: what it waits for, what waits for it, or those above or below in its column. Null: another key. */
-function otherwise(key: string, from: Drawn, all: readonly Drawn[], at: (id: string) => { x: number; y: number }): Drawn[] | null {
+function otherwise(
+  key: string,
+  from: Drawn,
+  all: readonly Drawn[],
+  at: (id: string) => { x: number; y: number },
+): Drawn[] | null {
   const here = at(from.id);
   switch (key) {
     case 'ArrowLeft':

@@ -18,7 +18,11 @@ export function columnsOf(tasks: readonly Waits[]): string[][] {
     return layer;
   };
   const columns: string[][] = [];
-  for (const task of tasks) (columns[layerOf(task)] ??= []).push(task.id);
+  for (const task of tasks) {
+    const layer = layerOf(task);
+    columns[layer] ??= [];
+    columns[layer].push(task.id);
+  }
   return columns;
 }
 

@@ -4,7 +4,15 @@ import { Problem } from '../api/http';
 import { Failed } from './Failed';
 import { NotFound } from './NotFound';
 
-export function LoadFailed({ reading, what, hint }: { reading: Pick<UseQueryResult, 'error' | 'refetch' | 'isFetching'>; what: string; hint?: string | undefined }) {
+export function LoadFailed({
+  reading,
+  what,
+  hint,
+}: {
+  reading: Pick<UseQueryResult, 'error' | 'refetch' | 'isFetching'>;
+  what: string;
+  hint?: string | undefined;
+}) {
   if (reading.error instanceof Problem && reading.error.status === 404) return <NotFound what={what} hint={hint} />;
   return (
     <main id="main" className="page">

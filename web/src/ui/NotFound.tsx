@@ -2,7 +2,15 @@
 import { Link } from '@tanstack/react-router';
 import { useTitle } from './title';
 
-export function NotFound({ what = 'This page', hint, children }: { what?: string; hint?: string | undefined; children?: React.ReactNode }) {
+export function NotFound({
+  what = 'This page',
+  hint,
+  children,
+}: {
+  what?: string;
+  hint?: string | undefined;
+  children?: React.ReactNode;
+}) {
   useTitle(`${what} was not found`);
   return (
     <main id="main" className="page">

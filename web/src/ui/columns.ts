@@ -30,11 +30,18 @@ interface Place {
   height: number;
 }
 
-export function drawn(columns: readonly (readonly string[])[], lines: readonly (readonly [from: string, to: string])[], sizes: Sizes): Drawing {
+export function drawn(
+  columns: readonly (readonly string[])[],
+  lines: readonly (readonly [from: string, to: string])[],
+  sizes: Sizes,
+): Drawing {
   const ordered = columns.map((column) => [...column]);
   const places = new Map<string, Place>();
-  ordered.forEach((column, nth) => column.forEach((id) => places.set(id, { column: nth, y: 0, height: sizes.height })));
-  const routes = lines.filter((line) => line.every((id) => places.has(id))).map((line) => routeOf(line, places, ordered));
+  for (const [nth, column] of ordered.entries())
+    for (const id of column) places.set(id, { column: nth, y: 0, height: sizes.height });
+  const routes = lines
+    .filter((line) => line.every((id) => places.has(id)))
+    .map((line) => routeOf(line, places, ordered));
   arrange(ordered, places, routes, sizes.gapY);
   const routeBetween = new Map(routes.map((route) => [JSON.stringify([route[0], route.at(-1)]), route]));
 
@@ -116,7 +123,10 @@ function arrange(columns: string[][], places: Map<string, Place>, routes: readon
       const middle = new Map(
         column.map((id) => {
           const others = ((isForward ? before : behind).get(id) ?? []).map((other) => places.get(other)?.y ?? 0);
-          return [id, others.length === 0 ? (places.get(id)?.y ?? 0) : others.reduce((sum, y) => sum + y, 0) / others.length];
+          return [
+            id,
+            others.length === 0 ? (places.get(id)?.y ?? 0) : others.reduce((sum, y) => sum + y, 0) / others.length,
+          ];
         }),
       );
       column.sort((a, b) => (middle.get(a) ?? 0) - (middle.get(b) ?? 0));

@@ -29,7 +29,14 @@ export function mount(host: HTMLElement, extensions: Extension, text: string): E
   const parent = document.createElement('div');
   parent.style.height = '100%';
   root.replaceChildren(parent);
-  return new EditorView({ root, parent, state: EditorState.create({ doc: text, extensions: [theme, syntaxHighlighting(colours), lineNumbers(), extensions] }) });
+  return new EditorView({
+    root,
+    parent,
+    state: EditorState.create({
+      doc: text,
+      extensions: [theme, syntaxHighlighting(colours), lineNumbers(), extensions],
+    }),
+  });
 }
 
 /** With an end to its last line: otherwise what is added behind that would change it, too. */

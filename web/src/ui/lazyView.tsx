@@ -37,14 +37,21 @@ function loader<Props>(load: () => Promise<ComponentType<Props>>) {
 }
 
 /** A view of the router, as `lazyRouteComponent` makes them; that one would load the page anew where a file can't be fetched. */
-export function lazyView<Module extends Record<Name, ComponentType>, Name extends string>(load: () => Promise<Module>, name: Name) {
+export function lazyView<Module extends Record<Name, ComponentType>, Name extends string>(
+  load: () => Promise<Module>,
+  name: Name,
+) {
   const { now, preload } = loader(async () => (await load())[name] as ComponentType);
+  // biome-ignore lint/correctness/noComponentHookFactories: like `React.lazy`, it is called once for a view, when its module loads, and never while rendering.
   const View = () => <Shown now={now} preload={preload} props={{}} what="this view" isView />;
   return Object.assign(View, { preload });
 }
 
 /** A part of a view. */
-export function lazyPart<Props extends object>(load: () => Promise<ComponentType<Props>>, what: string): ComponentType<Props> {
+export function lazyPart<Props extends object>(
+  load: () => Promise<ComponentType<Props>>,
+  what: string,
+): ComponentType<Props> {
   const { now, preload } = loader(load);
   return (props) => <Shown now={now} preload={preload} props={props} what={what} />;
 }

@@ -8,7 +8,20 @@ export { duration } from './duration';
 function tone(state: string): string {
   if (['completed', 'resolved', 'answered', 'approved', 'alive'].includes(state)) return 'good';
   if (['failed', 'error', 'outcome_unknown', 'dead', 'lost'].includes(state)) return 'bad';
-  if (['running', 'queued', 'pending', 'in_progress', 'active', 'started', 'waiting', 'executing', 'pending_review'].includes(state)) return 'busy';
+  if (
+    [
+      'running',
+      'queued',
+      'pending',
+      'in_progress',
+      'active',
+      'started',
+      'waiting',
+      'executing',
+      'pending_review',
+    ].includes(state)
+  )
+    return 'busy';
   return 'quiet';
 }
 
@@ -68,7 +81,15 @@ export function Payload({ value }: { value: unknown }) {
 }
 
 /** Folded until somebody looks; the content is made then. */
-export function Folded({ label, open = false, children }: { label: ReactNode; open?: boolean; children: () => ReactNode }) {
+export function Folded({
+  label,
+  open = false,
+  children,
+}: {
+  label: ReactNode;
+  open?: boolean;
+  children: () => ReactNode;
+}) {
   const [isOpen, setOpen] = useState(open);
   return (
     <details className="folded" open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>

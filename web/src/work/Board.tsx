@@ -6,7 +6,19 @@ import { api, Problem } from '../api/http';
 import { useMe } from '../api/me';
 import { Failed } from '../ui/Failed';
 import { Waiting } from '../ui/parts';
-import { type Card, columnsOf, type Entity, type Graph, graphKey, IN_ORDER, isOver, type Narrowed, ofType, STATES, type TaskState } from './board';
+import {
+  type Card,
+  columnsOf,
+  type Entity,
+  type Graph,
+  graphKey,
+  IN_ORDER,
+  isOver,
+  type Narrowed,
+  ofType,
+  STATES,
+  type TaskState,
+} from './board';
 import { moveKey, useMoves } from './moves';
 import { NewTask } from './NewTask';
 import { ProjectHead } from './ProjectHead';
@@ -23,7 +35,8 @@ export function Board() {
   useEffect(() => {
     // Agents and others work on it, too: who comes back to the window sees what they did. After a move that is under way it is read anyway.
     const look = () => {
-      if (queries.isMutating({ mutationKey: moveKey(projectId) }) === 0) void queries.invalidateQueries({ queryKey: graphKey(projectId) });
+      if (queries.isMutating({ mutationKey: moveKey(projectId) }) === 0)
+        void queries.invalidateQueries({ queryKey: graphKey(projectId) });
     };
     window.addEventListener('focus', look);
     return () => window.removeEventListener('focus', look);
@@ -87,7 +100,9 @@ function Tasks({ graph }: { graph: Graph }) {
           {mayWrite ? ', you with “New task” below.' : '. Your key may only read: making them takes the scope write.'}
         </p>
       ) : null}
-      {all > 0 && count === 0 ? <p className="note quiet">No task is in what you chose above: choose another plan or goal, or all of them.</p> : null}
+      {all > 0 && count === 0 ? (
+        <p className="note quiet">No task is in what you chose above: choose another plan or goal, or all of them.</p>
+      ) : null}
       <p className="quiet told-here">
         <span role="status">{moves.done}</span>
         {moves.done === '' ? (
@@ -164,7 +179,12 @@ function Narrowing({ graph, narrowed, shown, of }: { graph: Graph; narrowed: Nar
             {label}{' '}
             <select
               value={narrowed[name] ?? ''}
-              onChange={(event) => void navigate({ search: (before) => ({ ...before, [name]: event.target.value || undefined }), replace: true })}
+              onChange={(event) =>
+                void navigate({
+                  search: (before) => ({ ...before, [name]: event.target.value || undefined }),
+                  replace: true,
+                })
+              }
             >
               <option value="">all</option>
               {entities.map(({ id, name: called }) => (
@@ -206,7 +226,8 @@ function TaskCard({ card: { task, priority, dueAt, waitsFor }, mayWrite, isDragg
     } else if (by !== undefined) {
       aside(event.currentTarget, by)?.focus();
     } else if (event.key === 'ArrowUp' || event.key === 'ArrowDown') {
-      const other = event.key === 'ArrowUp' ? event.currentTarget.previousElementSibling : event.currentTarget.nextElementSibling;
+      const other =
+        event.key === 'ArrowUp' ? event.currentTarget.previousElementSibling : event.currentTarget.nextElementSibling;
       titleOf(other)?.focus();
     } else {
       return;
@@ -227,7 +248,13 @@ function TaskCard({ card: { task, priority, dueAt, waitsFor }, mayWrite, isDragg
       }}
       onDragEnd={() => drag(false)}
     >
-      <Link to="/graph/$id" params={{ id: task.id }} data-part="title" draggable={false} aria-keyshortcuts={mayWrite ? 'Shift+ArrowLeft Shift+ArrowRight' : undefined}>
+      <Link
+        to="/graph/$id"
+        params={{ id: task.id }}
+        data-part="title"
+        draggable={false}
+        aria-keyshortcuts={mayWrite ? 'Shift+ArrowLeft Shift+ArrowRight' : undefined}
+      >
         {task.name}
       </Link>
       {priority !== null || dueAt !== null || waitsFor.length > 0 ? (
@@ -236,15 +263,26 @@ function TaskCard({ card: { task, priority, dueAt, waitsFor }, mayWrite, isDragg
             priority === null ? null : <span key="priority">priority {priority}</span>,
             dueAt === null ? null : (
               <time key="due" dateTime={dueAt} className={isLate ? 'late' : undefined}>
-                {isLate ? 'was due' : 'due'} {new Date(dueAt).toLocaleDateString('en-GB', { day: 'numeric', month: 'short', year: 'numeric' })}
+                {isLate ? 'was due' : 'due'}{' '}
+                {new Date(dueAt).toLocaleDateString('en-GB', { day: 'numeric', month: 'short', year: 'numeric' })}
               </time>
             ),
-            waitsFor.length === 0 ? null : <span key="waits">waits for {waitsFor.length > 1 ? `${waitsFor.length} others` : `“${waitsFor[0]}”`}</span>,
+            waitsFor.length === 0 ? null : (
+              <span key="waits">
+                waits for {waitsFor.length > 1 ? `${waitsFor.length} others` : `“${waitsFor[0]}”`}
+              </span>
+            ),
           ]}
         </p>
       ) : null}
       {mayWrite ? (
-        <select className="small" data-part="state" aria-label={`State of ${task.name}`} value={task.stateKey} onChange={(event) => move(event.target.value as TaskState)}>
+        <select
+          className="small"
+          data-part="state"
+          aria-label={`State of ${task.name}`}
+          value={task.stateKey}
+          onChange={(event) => move(event.target.value as TaskState)}
+        >
           {IN_ORDER.map((state) => (
             <option key={state} value={state}>
               {STATES[state]}

@@ -19,7 +19,11 @@ export function NewTask({ project, state, narrowed }: NewTaskProps) {
   const opener = useRef<HTMLButtonElement>(null);
   const make = useMutation({
     mutationFn: async (title: string) => {
-      const task = await api<Entity>('/api/onto/tasks/create', { method: 'POST', body: { projectId: project, title, stateKey: state }, headers: FROM_HERE });
+      const task = await api<Entity>('/api/onto/tasks/create', {
+        method: 'POST',
+        body: { projectId: project, title, stateKey: state },
+        headers: FROM_HERE,
+      });
       setTitle('');
       const links = [
         ['in_plan', narrowed.plan],
@@ -27,8 +31,14 @@ export function NewTask({ project, state, narrowed }: NewTaskProps) {
       ] as const;
       for (const [type, targetId] of links) {
         if (targetId === undefined) continue;
-        await api('/api/onto/edges/link', { method: 'POST', body: { type, sourceId: task.id, targetId }, headers: FROM_HERE }).catch((error: unknown) => {
-          throw new Error(`“${title}” is made, but not linked with what you chose above: ${error instanceof Error ? error.message : 'something went wrong'}`);
+        await api('/api/onto/edges/link', {
+          method: 'POST',
+          body: { type, sourceId: task.id, targetId },
+          headers: FROM_HERE,
+        }).catch((error: unknown) => {
+          throw new Error(
+            `“${title}” is made, but not linked with what you chose above: ${error instanceof Error ? error.message : 'something went wrong'}`,
+          );
         });
       }
     },
@@ -36,7 +46,13 @@ export function NewTask({ project, state, narrowed }: NewTaskProps) {
   });
   if (!isOpen) {
     return (
-      <button ref={opener} type="button" className="plain small" aria-label={`New task in ${STATES[state]}`} onClick={() => setOpen(true)}>
+      <button
+        ref={opener}
+        type="button"
+        className="plain small"
+        aria-label={`New task in ${STATES[state]}`}
+        onClick={() => setOpen(true)}
+      >
         + New task
       </button>
     );
@@ -57,7 +73,14 @@ export function NewTask({ project, state, narrowed }: NewTaskProps) {
       }}
     >
       {/* Somebody asked for the field: the focus is expected there. */}
-      <input autoFocus required aria-label={`Title of the new task in ${STATES[state]}`} placeholder="What is to be done" value={title} onChange={(event) => setTitle(event.target.value)} />
+      <input
+        autoFocus
+        required
+        aria-label={`Title of the new task in ${STATES[state]}`}
+        placeholder="What is to be done"
+        value={title}
+        onChange={(event) => setTitle(event.target.value)}
+      />
       <div className="controls">
         <button type="submit" className="small" disabled={make.isPending}>
           Make it

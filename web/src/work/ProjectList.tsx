@@ -67,7 +67,11 @@ function NewProject() {
   const navigate = useNavigate();
   const make = useMutation({
     mutationFn: (name: string) =>
-      api<Schemas['InstantiatedBody']>('/api/onto/projects/instantiate', { method: 'POST', body: { project: { name } }, headers: FROM_HERE }),
+      api<Schemas['InstantiatedBody']>('/api/onto/projects/instantiate', {
+        method: 'POST',
+        body: { project: { name } },
+        headers: FROM_HERE,
+      }),
     onSuccess: async ({ project }) => {
       await queries.invalidateQueries({ queryKey: ['work-projects'] });
       await navigate({ to: '/work/$projectId', params: { projectId: project.id } });
@@ -80,7 +84,13 @@ function NewProject() {
   return (
     <>
       <form className="search" onSubmit={submit}>
-        <input name="name" required pattern=".*\S.*" aria-label="Name of the new project" placeholder="Name of a new project" />
+        <input
+          name="name"
+          required
+          pattern=".*\S.*"
+          aria-label="Name of the new project"
+          placeholder="Name of a new project"
+        />
         <button type="submit" disabled={make.isPending}>
           Make it
         </button>

@@ -57,10 +57,14 @@ export function columnsOf(graph: Graph, narrowed: Narrowed): Map<TaskState, Card
     const other = known.get(target.id);
     if (other && !isOver(other)) waits.set(source.id, [...(waits.get(source.id) ?? []), other.name]);
   }
-  const plansOfGoal = ofType(graph, 'plan').filter((plan) => narrowed.goal !== undefined && has('supports_goal', plan.id, narrowed.goal));
+  const plansOfGoal = ofType(graph, 'plan').filter(
+    (plan) => narrowed.goal !== undefined && has('supports_goal', plan.id, narrowed.goal),
+  );
   const isShown = ({ id }: Entity) =>
     (narrowed.plan === undefined || has('in_plan', id, narrowed.plan)) &&
-    (narrowed.goal === undefined || has('supports_goal', id, narrowed.goal) || plansOfGoal.some((plan) => has('in_plan', id, plan.id)));
+    (narrowed.goal === undefined ||
+      has('supports_goal', id, narrowed.goal) ||
+      plansOfGoal.some((plan) => has('in_plan', id, plan.id)));
   const cards = ofType(graph, 'task')
     .filter(isShown)
     .map((task): Card => {
@@ -73,5 +77,10 @@ export function columnsOf(graph: Graph, narrowed: Narrowed): Map<TaskState, Card
 
 /** The graph with one of its entities changed. */
 export function changed(graph: Graph | undefined, id: string, change: Partial<Entity>): Graph | undefined {
-  return graph && { ...graph, entities: graph.entities.map((entity) => (entity.id === id ? { ...entity, ...change } : entity)) };
+  return (
+    graph && {
+      ...graph,
+      entities: graph.entities.map((entity) => (entity.id === id ? { ...entity, ...change } : entity)),
+    }
+  );
 }

@@ -36,15 +36,25 @@ export function useMoves(projectId: string): Moves {
   const [undone, setUndone] = useState<string | null>(null);
   /** The versions that moves from here have made: by the task and the version that it was moved from. */
   const made = useRef(new Map<string, number>());
-  const show = (id: string, stateKey: string) => queries.setQueryData<Graph>(key, (graph) => changed(graph, id, { stateKey }));
+  const show = (id: string, stateKey: string) =>
+    queries.setQueryData<Graph>(key, (graph) => changed(graph, id, { stateKey }));
   const mutation = useMutation({
     mutationKey,
     // One after another: a task that is moved twice is at the version that the first one made.
     scope: { id: mutationKey.join(' ') },
     mutationFn: ({ task, to }: Move) => {
       let version = task.version;
-      for (let next = made.current.get(`${task.id} ${version}`); next !== undefined; next = made.current.get(`${task.id} ${version}`)) version = next;
-      return api<Entity>(`/api/onto/tasks/${task.id}`, { method: 'PATCH', body: { stateKey: to }, headers: { ...ifMatch(version), ...FROM_HERE } }).then((now) => {
+      for (
+        let next = made.current.get(`${task.id} ${version}`);
+        next !== undefined;
+        next = made.current.get(`${task.id} ${version}`)
+      )
+        version = next;
+      return api<Entity>(`/api/onto/tasks/${task.id}`, {
+        method: 'PATCH',
+        body: { stateKey: to },
+        headers: { ...ifMatch(version), ...FROM_HERE },
+      }).then((now) => {
         made.current.set(`${task.id} ${version}`, now.version);
         return now;
       });
@@ -85,6 +95,7 @@ export function useMoves(projectId: string): Moves {
 
 function reason(error: Error): string {
   if (!(error instanceof Problem)) return 'the server did not answer. Try again.';
-  if (error.code === 'version_conflict') return 'somebody else has changed it meanwhile. It is shown as it is now; move it again if you still want to.';
+  if (error.code === 'version_conflict')
+    return 'somebody else has changed it meanwhile. It is shown as it is now; move it again if you still want to.';
   return error.status === 404 ? 'it has been deleted meanwhile.' : `${error.message} (${error.code}).`;
 }

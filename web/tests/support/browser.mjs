@@ -14,7 +14,10 @@ export function launch(more = []) {
 
 /** An address that signs a browser in once, as the user of the key. */
 export async function signInLink({ url, apiKey }) {
-  const response = await fetch(`${url}/api/sign-in-codes`, { method: 'POST', headers: { authorization: `Bearer ${apiKey}` } });
+  const response = await fetch(`${url}/api/sign-in-codes`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${apiKey}` },
+  });
   return `${url}/#code=${(await response.json()).code}`;
 }
 
@@ -50,7 +53,11 @@ export function answer(page) {
 /** Waits until the last answer is over; its words. */
 export async function finished(page, timeout = 60_000) {
   await page.locator('article.turn[aria-busy="false"]').last().waitFor({ timeout });
-  await page.waitForFunction(() => document.querySelectorAll('article.turn[aria-busy="true"]').length === 0, undefined, { timeout });
+  await page.waitForFunction(
+    () => document.querySelectorAll('article.turn[aria-busy="true"]').length === 0,
+    undefined,
+    { timeout },
+  );
   return answer(page).locator('.markdown').allInnerTexts();
 }
 

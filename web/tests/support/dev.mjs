@@ -24,7 +24,11 @@ export async function startDev(modelUrl, { workers = 2, env = {} } = {}) {
   let told = '';
   let child;
   const start = async (port) => {
-    child = spawn(BINARY, ['dev', '--port', String(port), '--workers', String(workers), '--data-dir', folder, '--json'], { stdio: ['ignore', 'pipe', 'pipe'], env: settings });
+    child = spawn(
+      BINARY,
+      ['dev', '--port', String(port), '--workers', String(workers), '--data-dir', folder, '--json'],
+      { stdio: ['ignore', 'pipe', 'pipe'], env: settings },
+    );
     child.stderr.on('data', (data) => {
       told += data;
     });
@@ -44,7 +48,11 @@ export async function startDev(modelUrl, { workers = 2, env = {} } = {}) {
   const api = async (path, { method = 'GET', body } = {}) => {
     const response = await fetch(ready.url + path, {
       method,
-      headers: { authorization: `Bearer ${ready.apiKey}`, accept: 'application/json', ...(body && { 'content-type': 'application/json' }) },
+      headers: {
+        authorization: `Bearer ${ready.apiKey}`,
+        accept: 'application/json',
+        ...(body && { 'content-type': 'application/json' }),
+      },
       body: body && JSON.stringify(body),
     });
     const text = await response.text();
@@ -55,7 +63,14 @@ export async function startDev(modelUrl, { workers = 2, env = {} } = {}) {
     api,
     /** Makes an agent of the scripted model; its id. */
     agent: async (name, tools, config = {}) => {
-      const body = { name, description: `Is ${name}.`, systemPrompt: 'You answer.', model: { name: 'openai:scripted' }, tools, config };
+      const body = {
+        name,
+        description: `Is ${name}.`,
+        systemPrompt: 'You answer.',
+        model: { name: 'openai:scripted' },
+        tools,
+        config,
+      };
       const made = await api(`/api/admin/projects/${ready.projectId}/agent-definitions`, { method: 'POST', body });
       if (made.status !== 201) throw new Error(`the agent ${name} was not made: ${JSON.stringify(made.body)}`);
       return made.body.id;

@@ -65,6 +65,12 @@ async function letIn(url) {
   });
   const consent = await fetch(`${url}/o/oauth2/v2/auth?${asked}`, { redirect: 'manual' });
   const code = new URL(consent.headers.get('location')).searchParams.get('code');
-  const body = new URLSearchParams({ ...CLIENT, grant_type: 'authorization_code', code, code_verifier: verifier, redirect_uri: back });
+  const body = new URLSearchParams({
+    ...CLIENT,
+    grant_type: 'authorization_code',
+    code,
+    code_verifier: verifier,
+    redirect_uri: back,
+  });
   return (await (await fetch(`${url}/token`, { method: 'POST', body })).json()).access_token;
 }

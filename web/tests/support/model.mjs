@@ -34,11 +34,18 @@ export async function startModel(reply) {
       if (paceMs > 0) await pause(paceMs);
     }
     if (breaks) return void response.destroy();
-    tools.forEach((tool, index) =>
+    for (const [index, tool] of tools.entries()) {
       chunk({
-        tool_calls: [{ index, id: `call_${++calls}`, type: 'function', function: { name: tool.name, arguments: JSON.stringify(tool.arguments) } }],
-      }),
-    );
+        tool_calls: [
+          {
+            index,
+            id: `call_${++calls}`,
+            type: 'function',
+            function: { name: tool.name, arguments: JSON.stringify(tool.arguments) },
+          },
+        ],
+      });
+    }
     chunk({}, tools.length > 0 ? 'tool_calls' : 'stop');
     response.write(
       `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 0, model: asked.model, choices: [], usage: { prompt_tokens: 10, completion_tokens: 10, total_tokens: 20 } })}\n\n`,

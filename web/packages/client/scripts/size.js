@@ -3,10 +3,18 @@ import { readFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
 
-const told = Number(/under (\d+) KB, compressed/.exec(readFileSync(new URL('../README.md', import.meta.url), 'utf8'))?.[1]);
+const told = Number(
+  /under (\d+) KB, compressed/.exec(readFileSync(new URL('../README.md', import.meta.url), 'utf8'))?.[1],
+);
 for (const entry of ['src/index.ts', 'src/react.ts']) {
   const { outputFiles } = await build({
-    entryPoints: [entry], bundle: true, minify: true, format: 'esm', target: 'es2022', external: ['react'], write: false,
+    entryPoints: [entry],
+    bundle: true,
+    minify: true,
+    format: 'esm',
+    target: 'es2022',
+    external: ['react'],
+    write: false,
   });
   const { length } = outputFiles[0].contents;
   const packed = gzipSync(outputFiles[0].contents, { level: 9 }).length;

@@ -27,7 +27,7 @@ export class About {
       this.#told.push({ seq, runId: (event as { runId?: string }).runId, change });
       if (this.#told.length > KEPT_MAX) {
         const [first, second, ...rest] = this.#told;
-        this.#told = [{ ...second!, change: { ...first!.change, ...second!.change } }, ...rest];
+        if (first && second) this.#told = [{ ...second, change: { ...first.change, ...second.change } }, ...rest];
       }
     }
     this.#view = Object.assign({}, ...this.#told.map((one) => one.change)) as AboutView;

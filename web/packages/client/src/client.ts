@@ -1,13 +1,24 @@
 /** The client: what a program says to a Rejoin API. Logs are followed by `log.ts`. */
 import { RejoinError } from './error.js';
-import { Http } from './http.js';
 import type { RequestOptions } from './http.js';
-import { Log } from './log.js';
+import { Http } from './http.js';
 import type { FollowStatus, Listener, Start } from './log.js';
+import { Log } from './log.js';
 import type { Transcript } from './transcript.js';
 import { isOver } from './turn.js';
 import type { Turn } from './view.js';
-import type { Accepted, Agent, Conversation, Page, Prewarmed, ProjectFocus, Run, StoredMessage, StoredQuestion, WireEvent } from './wire.js';
+import type {
+  Accepted,
+  Agent,
+  Conversation,
+  Page,
+  Prewarmed,
+  ProjectFocus,
+  Run,
+  StoredMessage,
+  StoredQuestion,
+  WireEvent,
+} from './wire.js';
 
 export interface ClientOptions {
   /** Where the API is. In a browser: the page's origin, unless it is given. */
@@ -31,7 +42,17 @@ export interface SendOptions {
   /** The agent of a new conversation. None: plain chat. */
   agentDefinitionId?: string | undefined;
   /** The consoles that the user has open, and the one that she sees. */
-  consoles?: readonly { id: string; title: string; content: string; version?: number | undefined; databaseType?: string | undefined; databaseId?: string | undefined; database?: string | undefined }[] | undefined;
+  consoles?:
+    | readonly {
+        id: string;
+        title: string;
+        content: string;
+        version?: number | undefined;
+        databaseType?: string | undefined;
+        databaseId?: string | undefined;
+        database?: string | undefined;
+      }[]
+    | undefined;
   consoleId?: string | undefined;
   /** Files that were uploaded before (`POST /api/files`) and come with the message. */
   attachments?: readonly { fileId: string }[] | undefined;
@@ -99,7 +120,7 @@ export function createClient(options: ClientOptions = {}) {
 
   function send({ onBusy, signal, idempotencyKey, retryLimitMs, ...body }: SendOptions): Promise<Accepted> {
     const query = onBusy ? `?onBusy=${onBusy}` : '';
-    return http.postSurely('/api/chat/stream' + query, body, idempotencyKey ?? randomKey(), signal, retryLimitMs);
+    return http.postSurely(`/api/chat/stream${query}`, body, idempotencyKey ?? randomKey(), signal, retryLimitMs);
   }
 
   function follow(what: string | { runId: string }, { from, onEvent, onStatus, signal }: FollowOptions = {}): Follower {
@@ -134,16 +155,24 @@ export function createClient(options: ClientOptions = {}) {
       request<{ runId: string; messageId: string; seq: number }>('POST', path('runs', runId, 'messages'), { message }),
     /** Answers a question. `input`: with the answer `edit`, the arguments of the call instead of its own. */
     answer: (questionId: string, answer: unknown, input?: unknown) =>
-      request<StoredQuestion>('POST', path('questions', questionId, 'answer'), { answer, ...(input !== undefined && { input }) }),
+      request<StoredQuestion>('POST', path('questions', questionId, 'answer'), {
+        answer,
+        ...(input !== undefined && { input }),
+      }),
     /**
      * Call it as a chat opens, and when its user turns to something else: finds or makes the conversation, and reads what its first answer
      * needs to know of the project in focus.
      */
     prewarm: ({ conversationId, ...about }: PrewarmOptions = {}) =>
-      request<Prewarmed>('POST', path('agent', 'prewarm'), { ...about, ...(conversationId && { sessionId: conversationId }) }),
+      request<Prewarmed>('POST', path('agent', 'prewarm'), {
+        ...about,
+        ...(conversationId && { sessionId: conversationId }),
+      }),
     /** Lets a paused run go on. */
     resume: (runId: string, message?: string) =>
-      request<{ runId: string; cursor: number }>('POST', path('runs', runId, 'resume'), { ...(message && { message }) }),
+      request<{ runId: string; cursor: number }>('POST', path('runs', runId, 'resume'), {
+        ...(message && { message }),
+      }),
     /** Begins a new run where this one stood after a step. */
     fork: (runId: string, fork: { step: number; message?: string | undefined }) =>
       request<{ runId: string; cursor: number }>('POST', path('runs', runId, 'fork'), fork),
@@ -157,8 +186,13 @@ export function createClient(options: ClientOptions = {}) {
     conversations: {
       list: (options?: PageOptions) => request<Page<Conversation>>('GET', path('conversations') + page(options)),
       get: (id: string) => request<Conversation>('GET', path('conversations', id)),
-      create: (conversation: { title?: string | undefined; agentDefinitionId?: string | undefined; metadata?: Record<string, unknown> | undefined } = {}) =>
-        request<Conversation>('POST', path('conversations'), conversation),
+      create: (
+        conversation: {
+          title?: string | undefined;
+          agentDefinitionId?: string | undefined;
+          metadata?: Record<string, unknown> | undefined;
+        } = {},
+      ) => request<Conversation>('POST', path('conversations'), conversation),
       rename: (id: string, title: string) => request<Conversation>('PATCH', path('conversations', id), { title }),
       delete: (id: string) => request<void>('DELETE', path('conversations', id)),
       messages: (id: string, options?: PageOptions) =>
@@ -229,7 +263,8 @@ function follower(
         const look = (): void => {
           const turn = log.transcript.turn(runId);
           if (turn && turn.id !== after?.id && isOver(turn.status)) resolve(turn);
-          else if (!open || log.status === 'ended') reject(log.error ?? new RejoinError(0, 'closed', 'it is followed no more'));
+          else if (!open || log.status === 'ended')
+            reject(log.error ?? new RejoinError(0, 'closed', 'it is followed no more'));
           else return;
           pending.delete(look);
           unsubscribe();

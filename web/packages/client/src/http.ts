@@ -30,7 +30,8 @@ export class Http {
 
   constructor(access: Access) {
     const url = access.url ?? globalThis.location?.origin;
-    if (!url || url === 'null') throw new TypeError('createClient needs a url: there is no page whose origin it could take');
+    if (!url || url === 'null')
+      throw new TypeError('createClient needs a url: there is no page whose origin it could take');
     this.#url = url.replace(/\/+$/, '');
     this.#access = access;
   }
@@ -83,7 +84,13 @@ export class Http {
   }
 
   /** Posts until it is known to be stored: the key makes it one request, however often it arrives. */
-  async postSurely<T>(path: string, body: unknown, key: string, signal?: AbortSignal, limitMs = RETRY_LIMIT_MS): Promise<T> {
+  async postSurely<T>(
+    path: string,
+    body: unknown,
+    key: string,
+    signal?: AbortSignal,
+    limitMs = RETRY_LIMIT_MS,
+  ): Promise<T> {
     const until = Date.now() + limitMs;
     for (let attempt = 0; ; attempt++) {
       try {

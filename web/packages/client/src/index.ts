@@ -11,12 +11,20 @@
  * - `seats`         connections of a browser's tabs
  * - `backoff`, `error`, `surroundings`
  */
+export type {
+  Client,
+  ClientOptions,
+  Follower,
+  FollowOptions,
+  PageOptions,
+  PrewarmOptions,
+  SendOptions,
+} from './client.js';
 export { createClient } from './client.js';
-export type { Client, ClientOptions, Follower, FollowOptions, PageOptions, PrewarmOptions, SendOptions } from './client.js';
 export { RejoinError } from './error.js';
 export type { FollowStatus, Start } from './log.js';
-export { SseParser } from './sse.js';
 export type { Frame } from './sse.js';
+export { SseParser } from './sse.js';
 export { Transcript } from './transcript.js';
 export type * from './view.js';
 export type * from './wire.js';

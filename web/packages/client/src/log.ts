@@ -9,8 +9,8 @@ import { pauseMs } from './backoff.js';
 import { RejoinError } from './error.js';
 import type { Http } from './http.js';
 import { LOOK_MS, takeSeat } from './seats.js';
-import { SseParser } from './sse.js';
 import type { Frame } from './sse.js';
+import { SseParser } from './sse.js';
 import { isHidden, isOffline, safely, watchSurroundings } from './surroundings.js';
 import { Transcript } from './transcript.js';
 import type { Run, WireEvent } from './wire.js';
@@ -153,12 +153,13 @@ export class Log {
 
   /** One connection, until its end. How long to wait before the next one [ms]; none: as usual. */
   async #connect(): Promise<number | undefined> {
-    const connection = (this.#connection = new AbortController());
+    const connection = new AbortController();
+    this.#connection = connection;
     const silence = this.#options.heartbeatMs * SILENCE_HEARTBEATS;
     const release = await takeSeat();
     this.#looksIn = release === undefined;
     this.#heardAt = Date.now();
-    let watchdog: ReturnType<typeof setTimeout>;
+    let watchdog: ReturnType<typeof setTimeout> | undefined;
     const watch = (): void => {
       const left = this.#heardAt + silence - Date.now();
       if (left <= 0) connection.abort();
@@ -169,8 +170,14 @@ export class Log {
       connection.signal.throwIfAborted();
       const headers: Record<string, string> = { accept: 'text/event-stream' };
       if (this.#cursor !== undefined) headers['last-event-id'] = String(this.#cursor);
-      const query = this.#cursor !== undefined ? '' : { snapshot: '?from=snapshot', now: '?after=now', beginning: '' }[this.#start as string];
-      const response = await this.#http.open('GET', `${this.#path}/events${query}`, { headers, signal: connection.signal });
+      const query =
+        this.#cursor !== undefined
+          ? ''
+          : { snapshot: '?from=snapshot', now: '?after=now', beginning: '' }[this.#start as string];
+      const response = await this.#http.open('GET', `${this.#path}/events${query}`, {
+        headers,
+        signal: connection.signal,
+      });
       this.#heardAt = Date.now();
       if (response.status === 204) return void this.#end(undefined);
       if (!response.ok) return this.#refused(await RejoinError.of(response));
@@ -184,7 +191,7 @@ export class Log {
       this.#looksIn = false;
       return undefined;
     } finally {
-      clearTimeout(watchdog!);
+      clearTimeout(watchdog);
       release?.();
       if (this.status === 'live' && !this.#looksIn) this.#lostAt = Date.now();
       connection.abort();
@@ -196,7 +203,11 @@ export class Log {
     const outageMs = this.#lostAt === undefined ? 0 : Date.now() - this.#lostAt;
     this.#lostAt = undefined;
     if (outageMs >= NOTICE_MS) {
-      this.transcript.note({ kind: 'reconnected', text: `reconnected after ${Math.round(outageMs / 1000)} s`, outageMs });
+      this.transcript.note({
+        kind: 'reconnected',
+        text: `reconnected after ${Math.round(outageMs / 1000)} s`,
+        outageMs,
+      });
     }
     this.#become('live');
   }
@@ -262,7 +273,10 @@ export class Log {
       // Retention has overtaken the cursor.
       this.#joinAnew();
       if (this.#anew === 1) {
-        this.transcript.note({ kind: 'rejoined', text: 'what came before is no longer kept; going on from its outcome' });
+        this.transcript.note({
+          kind: 'rejoined',
+          text: 'what came before is no longer kept; going on from its outcome',
+        });
       }
       return this.#anewPause();
     }
@@ -286,7 +300,8 @@ export class Log {
   complete(runId: string): Promise<void> {
     const known = this.#completed.get(runId);
     if (known) return known;
-    const reading = (this.#completing = this.#completing.then(() => this.#complete(runId)));
+    const reading = this.#completing.then(() => this.#complete(runId));
+    this.#completing = reading;
     this.#completed.set(runId, reading);
     return reading;
   }
@@ -296,7 +311,10 @@ export class Log {
     try {
       if (this.#over) return;
       const headers = { accept: 'text/event-stream' };
-      const response = await this.#http.open('GET', `/api/runs/${encodeURIComponent(runId)}/events`, { headers, signal: reading.signal });
+      const response = await this.#http.open('GET', `/api/runs/${encodeURIComponent(runId)}/events`, {
+        headers,
+        signal: reading.signal,
+      });
       if (!response.ok || !response.body) return;
       const seen = new Transcript();
       const parser = new SseParser();
@@ -304,7 +322,8 @@ export class Log {
       for (;;) {
         const { done, value } = await reader.read();
         if (done || this.#over) break;
-        for (const { id, data } of parser.push(value)) if (id !== undefined) seen.apply(Number(id), JSON.parse(data) as WireEvent);
+        for (const { id, data } of parser.push(value))
+          if (id !== undefined) seen.apply(Number(id), JSON.parse(data) as WireEvent);
       }
       this.transcript.complete(runId, seen);
     } catch {

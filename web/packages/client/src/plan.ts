@@ -28,10 +28,15 @@ export function planned(plan: Plan | undefined, event: RunEvent): Plan | undefin
       return { ...withStep(plan, step, ['result', 'error']), status: 'executing' };
     }
     case 'executor_spawned':
-      return plan && event.task.planId === plan.id ? withStep(plan, { stepNumber: event.task.stepNumber, executorId: event.executorId }) : undefined;
+      return plan && event.task.planId === plan.id
+        ? withStep(plan, { stepNumber: event.task.stepNumber, executorId: event.executorId })
+        : undefined;
     case 'mcp_tool': {
       // No event of its own tells that a plan is over: the answer to its call does.
-      const status = event.tool === MAKES_PLAN && event.status === 'completed' ? (event.result as { status?: unknown } | undefined)?.status : undefined;
+      const status =
+        event.tool === MAKES_PLAN && event.status === 'completed'
+          ? (event.result as { status?: unknown } | undefined)?.status
+          : undefined;
       return plan && typeof status === 'string' ? { ...plan, status } : undefined;
     }
     default:
@@ -42,7 +47,10 @@ export function planned(plan: Plan | undefined, event: RunEvent): Plan | undefin
 /** The operations after another word of one. */
 export function operated(operations: readonly Operation[], told: Operation): readonly Operation[] {
   const same = (one: Operation) =>
-    one.status === 'start' && one.action === told.action && one.entity_type === told.entity_type && one.entity_name === told.entity_name;
+    one.status === 'start' &&
+    one.action === told.action &&
+    one.entity_type === told.entity_type &&
+    one.entity_name === told.entity_name;
   const at = told.status === 'start' ? -1 : operations.findIndex(same);
   return at < 0 ? [...operations, told] : operations.with(at, told);
 }
@@ -53,6 +61,10 @@ function fresh(before: Plan | undefined, plan: WirePlan): Plan {
 }
 
 function withStep(plan: Plan, change: Partial<StepView>, without: readonly string[] = []): Plan {
-  const changed = (step: StepView) => ({ ...Object.fromEntries(Object.entries(step).filter(([name]) => !without.includes(name))), ...change }) as StepView;
+  const changed = (step: StepView) =>
+    ({
+      ...Object.fromEntries(Object.entries(step).filter(([name]) => !without.includes(name))),
+      ...change,
+    }) as StepView;
   return { ...plan, steps: plan.steps.map((step) => (step.stepNumber === change.stepNumber ? changed(step) : step)) };
 }

@@ -61,7 +61,8 @@ class Store {
 
   readonly subscribe = (changed: () => void): (() => void) => {
     if (!this.id) return () => {};
-    const follower = (this.#follower = this.client.follow(this.id, { onStatus: changed }));
+    const follower = this.client.follow(this.id, { onStatus: changed });
+    this.#follower = follower;
     const unsubscribe = follower.transcript.subscribe(changed);
     // What came before somebody subscribed.
     changed();

@@ -19,10 +19,9 @@ export class GrowingText {
 
   /** Forgets the pieces with a larger number. */
   cut(afterSeq: number): void {
-    let first = this.#seqs.length;
-    while (first > 0 && this.#seqs[first - 1]! > afterSeq) first--;
-    if (first === this.#seqs.length) return;
-    const length = this.#starts[first]!;
+    const first = this.#seqs.findLastIndex((seq) => seq <= afterSeq) + 1;
+    const length = this.#starts[first];
+    if (length === undefined) return;
     this.#joined = this.toString().slice(0, length);
     this.#length = length;
     this.#seqs.length = this.#starts.length = first;

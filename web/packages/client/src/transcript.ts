@@ -7,13 +7,40 @@
 import { About } from './about.js';
 import { operated, planned } from './plan.js';
 import { nextFrame, safely } from './surroundings.js';
-import { TurnFold, defined, isOver } from './turn.js';
+import { defined, isOver, TurnFold } from './turn.js';
 import type { Item, Message, Notice, Question, TranscriptView, Turn, TurnStatus } from './view.js';
-import type { DoneEvent, MessageEvent, Run, RunEvent, SnapshotAgent, SnapshotEvent, SnapshotToolCall, SnapshotTurn, WireEvent, WireMessage } from './wire.js';
+import type {
+  DoneEvent,
+  MessageEvent,
+  Run,
+  RunEvent,
+  SnapshotAgent,
+  SnapshotEvent,
+  SnapshotToolCall,
+  SnapshotTurn,
+  WireEvent,
+  WireMessage,
+} from './wire.js';
 
 const NOTICES_MAX = 50;
 /** What changes in these moments is told at once, the rest with the next frame. */
-const URGENT = new Set(['message', 'meta', 'reset', 'agent_state', 'question', 'question_answered', 'sub_agent', 'error', 'done', 'snapshot', 'plan_created', 'plan_review', 'step_start', 'step_complete', 'focus_changed']);
+const URGENT = new Set([
+  'message',
+  'meta',
+  'reset',
+  'agent_state',
+  'question',
+  'question_answered',
+  'sub_agent',
+  'error',
+  'done',
+  'snapshot',
+  'plan_created',
+  'plan_review',
+  'step_start',
+  'step_complete',
+  'focus_changed',
+]);
 
 type Entry = { type: 'message'; message: Message } | TurnFold;
 
@@ -101,7 +128,9 @@ export class Transcript {
   complete(runId: string, seen: Transcript): void {
     for (const entry of this.#entries) {
       if (!(entry instanceof TurnFold) || entry.head.runId !== runId || !entry.head.partial) continue;
-      const whole = seen.#entries.find((other) => other instanceof TurnFold && other.head.message?.id === entry.head.message?.id);
+      const whole = seen.#entries.find(
+        (other) => other instanceof TurnFold && other.head.message?.id === entry.head.message?.id,
+      );
       if (!(whole instanceof TurnFold)) continue;
       entry.adopt(whole);
       // What the run was told stands within its turn.
@@ -157,16 +186,41 @@ export class Transcript {
         turn.set(seq, { status: event.state.startsWith('waiting') ? 'waiting' : 'running' });
         break;
       case 'usage': {
-        const { inputTokens, outputTokens, totalTokens, cachedTokens, cacheWriteTokens, reasoningTokens, costUsd, steps } = event;
-        const usage = { inputTokens, outputTokens, totalTokens, cachedTokens, cacheWriteTokens, reasoningTokens, costUsd, steps };
+        const {
+          inputTokens,
+          outputTokens,
+          totalTokens,
+          cachedTokens,
+          cacheWriteTokens,
+          reasoningTokens,
+          costUsd,
+          steps,
+        } = event;
+        const usage = {
+          inputTokens,
+          outputTokens,
+          totalTokens,
+          cachedTokens,
+          cacheWriteTokens,
+          reasoningTokens,
+          costUsd,
+          steps,
+        };
         turn.set(seq, { usage: defined(usage) as Turn['usage'] });
         break;
       }
       case 'handoff':
-        turn.handoff(seq, { type: 'handoff', from: event.from, to: event.to, ...(event.reason !== undefined && { reason: event.reason }) });
+        turn.handoff(seq, {
+          type: 'handoff',
+          from: event.from,
+          to: event.to,
+          ...(event.reason !== undefined && { reason: event.reason }),
+        });
         break;
       case 'telemetry':
-        turn.set(seq, { details: [...(turn.head.details ?? []), { type: event.type, value: { name: event.name, data: event.data } }] });
+        turn.set(seq, {
+          details: [...(turn.head.details ?? []), { type: event.type, value: { name: event.name, data: event.data } }],
+        });
         break;
       case 'debug_context':
         turn.set(seq, { details: [...(turn.head.details ?? []), { type: event.type, value: event.debug }] });
@@ -225,7 +279,13 @@ export class Transcript {
       if (this.#turnCounts.get(runId) === 1 && !parentRunId) this.onUnknown(runId);
     }
     if (parentRunId && turn.head.source === undefined) {
-      turn.set(0, { parentRunId, agent, source, stepNumber, planId: source === 'plan_step' ? parent?.head.plan?.id : undefined });
+      turn.set(0, {
+        parentRunId,
+        agent,
+        source,
+        stepNumber,
+        planId: source === 'plan_step' ? parent?.head.plan?.id : undefined,
+      });
     }
     return turn;
   }
@@ -257,8 +317,20 @@ export class Transcript {
     }
   }
 
-  #store({ id, role, content, createdAt, attachedContext, attachments, citations }: WireMessage, runId?: string): Message {
-    const message = defined({ id, role, content, createdAt, runId, attachedContext, attachments, citations }) as Message;
+  #store(
+    { id, role, content, createdAt, attachedContext, attachments, citations }: WireMessage,
+    runId?: string,
+  ): Message {
+    const message = defined({
+      id,
+      role,
+      content,
+      createdAt,
+      runId,
+      attachedContext,
+      attachments,
+      citations,
+    }) as Message;
     this.#messages.set(id, message);
     this.#messageList = undefined;
     return message;
@@ -268,7 +340,8 @@ export class Transcript {
   #snapshot({ through, messages, turn }: SnapshotEvent): void {
     // It tells little of it, and what was known may be long over.
     this.#about.clear();
-    if (turn?.contextUsage) this.#about.apply(through, { type: 'context_usage', runId: turn.runId, usage: turn.contextUsage });
+    if (turn?.contextUsage)
+      this.#about.apply(through, { type: 'context_usage', runId: turn.runId, usage: turn.contextUsage });
     for (const wire of messages) {
       if (this.#messages.has(wire.id)) continue;
       const runId = wire.retrievalContext?.agent_run_id ?? wire.runId ?? undefined;
@@ -317,20 +390,37 @@ export class Transcript {
     const { agent, agentDefinitionId, model, citations, attempt } = told.meta ?? {};
     const waits = open.length > 0 || told.agents?.some((agent) => agent.status === 'started');
     const status = told.meta ? (waits ? 'waiting' : 'running') : turn.head.status;
-    turn.set(through, { status, agent, agentDefinitionId, model, citations, attempt, plan: told.plan, operations: told.operations ?? [] });
+    turn.set(through, {
+      status,
+      agent,
+      agentDefinitionId,
+      model,
+      citations,
+      attempt,
+      plan: told.plan,
+      operations: told.operations ?? [],
+    });
     turn.say(through, 'reasoning', told.reasoning ?? '');
     const begun = new Map<string, SnapshotAgent[]>();
     for (const sub of told.agents ?? []) {
-      const known = sub.parentRunId && told.agents?.some(({ runId }) => runId === sub.parentRunId) ? sub.parentRunId : told.runId;
+      const known =
+        sub.parentRunId && told.agents?.some(({ runId }) => runId === sub.parentRunId) ? sub.parentRunId : told.runId;
       begun.set(known, [...(begun.get(known) ?? []), sub]);
     }
     this.#lay(through, turn, told.text, told.toolCalls, begun);
-    for (const event of open) (this.#runs.get(event.runId) ?? turn).question(through, event.questionId, {}, question(event));
+    for (const event of open)
+      (this.#runs.get(event.runId) ?? turn).question(through, event.questionId, {}, question(event));
     if (!turn.head.messageId) this.onUnknown(told.runId);
   }
 
   /** Lays a turn's text, its calls and its sub-agents out in their order. Where a server tells no order, the text comes last. */
-  #lay(through: number, turn: TurnFold, text: string, calls: readonly SnapshotToolCall[], begun: Map<string, SnapshotAgent[]>): void {
+  #lay(
+    through: number,
+    turn: TurnFold,
+    text: string,
+    calls: readonly SnapshotToolCall[],
+    begun: Map<string, SnapshotAgent[]>,
+  ): void {
     const own = begun.get(turn.head.runId) ?? [];
     let said = 0;
     const sayUntil = (end: number): void => {
@@ -338,7 +428,10 @@ export class Transcript {
       said = Math.max(said, end);
     };
     // Calls and sub-agents are each in order; in the same place of the text the calls come first, as one that starts sub-agents does.
-    const pieces = [...calls.map((call) => ({ at: call.afterText ?? 0, call })), ...own.map((sub) => ({ at: sub.afterText ?? 0, sub }))];
+    const pieces = [
+      ...calls.map((call) => ({ at: call.afterText ?? 0, call })),
+      ...own.map((sub) => ({ at: sub.afterText ?? 0, sub })),
+    ];
     for (const piece of pieces.sort((a, b) => a.at - b.at)) {
       sayUntil(piece.at);
       if ('call' in piece) turn.tool(through, piece.call);
@@ -354,7 +447,14 @@ export class Transcript {
     parent.agent(nested);
     const status = sub.status === 'started' ? 'running' : sub.status;
     const { agent, task, source = 'sub_agent', stepNumber } = sub;
-    nested.set(through, { status, agent, task, source, stepNumber, planId: source === 'plan_step' ? parent.head.plan?.id : undefined });
+    nested.set(through, {
+      status,
+      agent,
+      task,
+      source,
+      stepNumber,
+      planId: source === 'plan_step' ? parent.head.plan?.id : undefined,
+    });
     this.#lay(through, nested, sub.text, sub.toolCalls ?? [], begun);
   }
 
@@ -377,14 +477,21 @@ export class Transcript {
       turns.push(turn);
       if (!entry.over) openQuestions(turn, questions);
       let item = this.#items.get(turn);
-      if (!item) this.#items.set(turn, (item = { type: 'turn', turn }));
+      if (!item) {
+        item = { type: 'turn', turn };
+        this.#items.set(turn, item);
+      }
       return item;
     });
     const active =
-      turns.find((turn) => turn.status === 'running' || turn.status === 'waiting') ?? turns.find((turn) => turn.status === 'queued');
+      turns.find((turn) => turn.status === 'running' || turn.status === 'waiting') ??
+      turns.find((turn) => turn.status === 'queued');
+    this.#messageList ??= [...this.#messages.values()];
     return {
-      items, turns, questions,
-      messages: (this.#messageList ??= [...this.#messages.values()]),
+      items,
+      turns,
+      questions,
+      messages: this.#messageList,
       notices: this.#notices,
       ...this.#about.view,
       cursor: this.#cursor,
@@ -412,7 +519,12 @@ function begin(seq: number, turn: TurnFold): void {
 /** A turn of which only the message is known. */
 function told(turn: TurnFold, message: Message): void {
   turn.say(0, 'text', message.content);
-  turn.set(0, { status: turn.over ? turn.head.status : 'completed', partial: true, message, citations: message.citations });
+  turn.set(0, {
+    status: turn.over ? turn.head.status : 'completed',
+    partial: true,
+    message,
+    citations: message.citations,
+  });
   turn.settle();
 }
 

@@ -38,7 +38,16 @@ export class TurnFold {
   ) {
     const none: never[] = [];
     this.head = {
-      id, runId, status: 'queued', attempt: 1, questions: none, citations: none, limits: none, errors: none, notices: none, operations: none,
+      id,
+      runId,
+      status: 'queued',
+      attempt: 1,
+      questions: none,
+      citations: none,
+      limits: none,
+      errors: none,
+      notices: none,
+      operations: none,
       ...(parent && { parentRunId: parent.head.runId }),
     };
   }
@@ -137,7 +146,7 @@ export class TurnFold {
         part.view = undefined;
       }
     }
-    while (this.#undo.length > 0 && this.#undo.at(-1)![0] > afterSeq) this.#undo.pop()![1]();
+    while ((this.#undo.at(-1)?.[0] ?? afterSeq) > afterSeq) this.#undo.pop()?.[1]();
     this.#touch();
     return true;
   }
@@ -159,7 +168,9 @@ export class TurnFold {
 
   /** The messages that it was told while it was at work. */
   get heard(): Message[] {
-    return this.#parts.flatMap((part) => (part.type === 'message' && part.view.type === 'message' ? [part.view.message] : []));
+    return this.#parts.flatMap((part) =>
+      part.type === 'message' && part.view.type === 'message' ? [part.view.message] : [],
+    );
   }
 
   /** Forgets its parts: a snapshot tells them anew. */
@@ -182,16 +193,19 @@ export class TurnFold {
         part.view ??= { type: part.type, text: part.text.toString() };
         if (part.type === 'text') text += (part.view as { text: string }).text;
         else reasoning += (part.view as { text: string }).text;
-      } else if (part.type === 'agent') {
+        return part.view;
+      }
+      if (part.type === 'agent') {
         const turn = part.turn.view();
         agents.push(turn);
         if (part.view?.type !== 'agent' || part.view.turn !== turn) part.view = { type: 'agent', turn };
-      } else if (part.type === 'tool') {
-        toolCalls.push(part.view);
+        return part.view;
       }
-      return part.view!;
+      if (part.type === 'tool') toolCalls.push(part.view);
+      return part.view;
     });
-    return (this.#view = { ...this.head, parts, text, reasoning, toolCalls, agents });
+    this.#view = { ...this.head, parts, text, reasoning, toolCalls, agents };
+    return this.#view;
   }
 
   #add(seq: number, part: Growing): void {

@@ -1,5 +1,14 @@
 /** What a transcript shows. All of it is immutable: what has not changed is the same object as before. */
-import type { ContextUsage, Operation, PlanStep, ProjectFocus, QuestionOption, Usage, WireFile, WirePlan } from './wire.js';
+import type {
+  ContextUsage,
+  Operation,
+  PlanStep,
+  ProjectFocus,
+  QuestionOption,
+  Usage,
+  WireFile,
+  WirePlan,
+} from './wire.js';
 
 /** `queued`, until its `meta`; `waiting`: for a person or for sub-agents. The last four are over. */
 export type TurnStatus = 'queued' | 'running' | 'waiting' | 'completed' | 'failed' | 'cancelled' | 'paused';

@@ -9,7 +9,11 @@ test('a message carries the same key and body until it is known to be stored', a
   const api = new ScriptedApi();
   const sent = api.client({ projectId: 'p' }).send({ message: 'hi', conversationId: 'c', onBusy: 'reject' });
   const first = await api.next();
-  expect([first.method, first.path, first.body]).toEqual(['POST', '/api/chat/stream?onBusy=reject', { message: 'hi', conversationId: 'c' }]);
+  expect([first.method, first.path, first.body]).toEqual([
+    'POST',
+    '/api/chat/stream?onBusy=reject',
+    { message: 'hi', conversationId: 'c' },
+  ]);
   expect(first.headers.get('accept')).toBe('application/json');
   expect(first.headers.get('x-project-id')).toBe('p');
   const key = first.headers.get('idempotency-key');
@@ -29,8 +33,11 @@ test('a message carries the same key and body until it is known to be stored', a
 test('two messages have two keys, unless they are given one', async () => {
   const api = new ScriptedApi();
   const client = api.client();
-  for (const idempotencyKey of [undefined, undefined, 'mine']) void client.send({ message: 'hi', ...(idempotencyKey && { idempotencyKey }) });
-  const keys = [await api.next(), await api.next(), await api.next()].map((asked) => asked.headers.get('idempotency-key'));
+  for (const idempotencyKey of [undefined, undefined, 'mine'])
+    void client.send({ message: 'hi', ...(idempotencyKey && { idempotencyKey }) });
+  const keys = [await api.next(), await api.next(), await api.next()].map((asked) =>
+    asked.headers.get('idempotency-key'),
+  );
   expect(new Set(keys).size).toBe(3);
   expect(keys[2]).toBe('mine');
 });
@@ -40,7 +47,14 @@ test('what the API refuses for good is not sent again', async () => {
   for (const status of [400, 401, 409, 422, 500]) {
     const sent = api.client().send({ message: 'hi' });
     (await api.next()).json(status, { code: 'no', detail: 'No.', title: 'Not so', extra: 1 }, { 'retry-after': '7' });
-    await expect(sent).rejects.toMatchObject({ name: 'RejoinError', status, code: 'no', detail: 'No.', retryAfter: 7, problem: { extra: 1 } });
+    await expect(sent).rejects.toMatchObject({
+      name: 'RejoinError',
+      status,
+      code: 'no',
+      detail: 'No.',
+      retryAfter: 7,
+      problem: { extra: 1 },
+    });
   }
   expect(api.waiting).toBe(0);
 });
@@ -106,7 +120,10 @@ test('each call is the request that the wire names', async () => {
     [() => client.conversations.create({ title: 't' }), 'POST /api/conversations', { title: 't' }],
     [() => client.conversations.rename('c', 't'), 'PATCH /api/conversations/c', { title: 't' }],
     [() => client.conversations.delete('c'), 'DELETE /api/conversations/c'],
-    [() => client.conversations.messages('c', { cursor: 'x&y', limit: 2 }), 'GET /api/conversations/c/messages?cursor=x%26y&limit=2'],
+    [
+      () => client.conversations.messages('c', { cursor: 'x&y', limit: 2 }),
+      'GET /api/conversations/c/messages?cursor=x%26y&limit=2',
+    ],
     [() => client.request('PUT', '/api/x', [1]), 'PUT /api/x', [1]],
   ];
   for (const [call, wanted, body] of calls) {

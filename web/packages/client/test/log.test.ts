@@ -5,11 +5,18 @@ import { ScriptedApi } from './scripted.js';
 
 const ID = 'c';
 const EVENTS = '/api/conversations/c/events';
-const said = { type: 'message', runId: 'r', message: { id: 'm', role: 'user', content: 'q', createdAt: '2026-01-01T00:00:00Z' } };
+const said = {
+  type: 'message',
+  runId: 'r',
+  message: { id: 'm', role: 'user', content: 'q', createdAt: '2026-01-01T00:00:00Z' },
+};
 const meta = { type: 'meta', runId: 'r', model: 'm', attempt: 1 };
 const token = (token: string) => ({ type: 'token', runId: 'r', token });
 const snapshot = (through: number, text = '') => ({
-  type: 'snapshot', through, messages: [], turn: { runId: 'r', meta, text, toolCalls: [] },
+  type: 'snapshot',
+  through,
+  messages: [],
+  turn: { runId: 'r', meta, text, toolCalls: [] },
 });
 
 let api: ScriptedApi;
@@ -65,7 +72,10 @@ test('a hole in a conversation’s numbers, and bytes that are no event, mean to
 
 test('a reset of what the snapshot holds brings a new snapshot at once', async () => {
   const follower = client.follow(ID);
-  (await dialled()).stream().event(5, snapshot(5, 'void')).event(6, { type: 'reset', runId: 'r', discardAfter: 2, attempt: 2, reason: 'x' });
+  (await dialled())
+    .stream()
+    .event(5, snapshot(5, 'void'))
+    .event(6, { type: 'reset', runId: 'r', discardAfter: 2, attempt: 2, reason: 'x' });
   const second = await dialled();
   expect(second.path).toBe(`${EVENTS}?from=snapshot`);
   second.stream().event(6, snapshot(6, '')).event(7, token('new'));
@@ -110,7 +120,13 @@ test.each([401, 403, 404, 400])('%i ends it with an error, for all who wait', as
   const turn = follower.turn('r');
   turn.catch(() => {});
   (await dialled()).json(status, { code: 'no', detail: 'No.' });
-  await expect(turn).rejects.toMatchObject({ name: 'RejoinError', status, code: 'no', detail: 'No.', message: `No. (${status} no)` });
+  await expect(turn).rejects.toMatchObject({
+    name: 'RejoinError',
+    status,
+    code: 'no',
+    detail: 'No.',
+    message: `No. (${status} no)`,
+  });
   expect(heard).toEqual(['ended']);
   expect(follower.error?.status).toBe(status);
   // Following again tries again.
@@ -187,7 +203,13 @@ test('a run ends with the answer that says so', async () => {
   const follower = client.follow({ runId: 'r' });
   const first = await api.next();
   expect(first.path).toBe('/api/runs/r/events');
-  first.stream().event(10, said).event(12, meta).event(17, token('x')).event(20, { type: 'done', runId: 'r', status: 'completed' }).end();
+  first
+    .stream()
+    .event(10, said)
+    .event(12, meta)
+    .event(17, token('x'))
+    .event(20, { type: 'done', runId: 'r', status: 'completed' })
+    .end();
   const second = await api.next();
   expect(second.headers.get('last-event-id')).toBe('20');
   second.json(204, undefined);
@@ -203,7 +225,11 @@ test('a listener that throws harms nobody else', async () => {
   process.removeAllListeners('uncaughtException');
   process.on('uncaughtException', hook);
   try {
-    client.follow(ID, { onEvent: () => { throw new Error('mine'); } });
+    client.follow(ID, {
+      onEvent: () => {
+        throw new Error('mine');
+      },
+    });
     const follower = client.follow(ID);
     (await dialled()).stream().event(1, snapshot(1, 'x')).event(2, token('y'));
     await shows(follower, 'xy');
@@ -291,7 +317,13 @@ test('a pause between two tries ends when the page is seen again', async () => {
 });
 
 test('a turn that ended before is completed on demand, once, and left as it is where its events are gone', async () => {
-  const ended = (runId: string) => ({ id: `a${runId}`, role: 'assistant', content: 'Done.', createdAt: '2026-01-01T00:00:00Z', retrievalContext: { agent_run_id: runId } });
+  const ended = (runId: string) => ({
+    id: `a${runId}`,
+    role: 'assistant',
+    content: 'Done.',
+    createdAt: '2026-01-01T00:00:00Z',
+    retrievalContext: { agent_run_id: runId },
+  });
   const follower = client.follow(ID);
   (await dialled()).stream().event(9, { ...snapshot(9), messages: [ended('x'), ended('y')], turn: null });
   await expect.poll(() => follower.transcript.turn('x')?.partial).toBe(true);

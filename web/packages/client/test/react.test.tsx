@@ -1,12 +1,12 @@
 // @vitest-environment happy-dom
-import { StrictMode, act } from 'react';
+import { act, StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { renderToString } from 'react-dom/server';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
 import type { Client } from '../src/index.js';
-import { useConversation } from '../src/react.js';
 import type { ConversationState } from '../src/react.js';
+import { useConversation } from '../src/react.js';
 import { ScriptedApi } from './scripted.js';
 
 const meta = { type: 'meta', runId: 'r', model: 'm', attempt: 1 };
@@ -33,10 +33,29 @@ function Chat({ id, client: of }: { id?: string; client: Client }) {
   shown = useConversation(of, id);
   return <p>{shown.transcript.turns.map((turn) => turn.text)}</p>;
 }
-const render = (id?: string) => act(() => root.render(<StrictMode><Chat client={client} {...(id && { id })} /></StrictMode>));
+const render = (id?: string) =>
+  act(() =>
+    root.render(
+      <StrictMode>
+        <Chat client={client} {...(id && { id })} />
+      </StrictMode>,
+    ),
+  );
 const settles = (check: () => void) =>
   act(async () => {
-    await expect.poll(() => { try { check(); return true; } catch { return false; } }, { interval: 5 }).toBe(true);
+    await expect
+      .poll(
+        () => {
+          try {
+            check();
+            return true;
+          } catch {
+            return false;
+          }
+        },
+        { interval: 5 },
+      )
+      .toBe(true);
   });
 const next = async () => {
   let asked = await api.next();
@@ -52,7 +71,9 @@ test('a component shows a conversation while it grows, over one connection, and 
   expect(shown.status).toBe('live');
   expect(shown.transcript.active!.runId).toBe('r');
   let cancelled!: Promise<void>;
-  act(() => void (cancelled = shown.cancel()));
+  act(() => {
+    cancelled = shown.cancel();
+  });
   const cancel = await next();
   expect(cancel.path).toBe('/api/runs/r/cancel');
   cancel.json(202, { runId: 'r', state: 'cancelled' });
@@ -68,7 +89,9 @@ test('without an id the first message begins a conversation, which is followed f
   render();
   expect(api.asked).toHaveLength(0);
   let sent!: Promise<unknown>;
-  act(() => void (sent = shown.send('hi', { agentDefinitionId: 'a' })));
+  act(() => {
+    sent = shown.send('hi', { agentDefinitionId: 'a' });
+  });
   const post = await next();
   expect(post.body).toEqual({ message: 'hi', agentDefinitionId: 'a' });
   await act(async () => {
@@ -78,7 +101,9 @@ test('without an id the first message begins a conversation, which is followed f
   expect(shown.conversationId).toBe('c');
   (await next()).stream().event(3, snapshot);
   await settles(() => expect(shown.transcript.turns[0]!.text).toBe('Hel'));
-  act(() => void (sent = shown.send('again')));
+  act(() => {
+    sent = shown.send('again');
+  });
   const second = await next();
   expect(second.body).toEqual({ message: 'again', conversationId: 'c' });
   second.json(409, { code: 'busy', detail: 'Busy.' });

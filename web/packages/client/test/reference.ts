@@ -9,7 +9,9 @@ export function kept(log: Log): Log {
   for (const [seq, event] of log) {
     if (event.type === 'reset') {
       const { discardAfter, runId } = event as RunEvent & { discardAfter: number };
-      left = left.filter(([earlier, of]) => earlier <= discardAfter || (of as RunEvent).runId !== runId || of.type === 'message');
+      left = left.filter(
+        ([earlier, of]) => earlier <= discardAfter || (of as RunEvent).runId !== runId || of.type === 'message',
+      );
     }
     left.push([seq, event]);
   }
@@ -17,7 +19,9 @@ export function kept(log: Log): Log {
 }
 
 export const textOf = (log: Log, runId: string): string =>
-  kept(log).map(([, event]) => (event.type === 'token' && event.runId === runId ? event.token : '')).join('');
+  kept(log)
+    .map(([, event]) => (event.type === 'token' && event.runId === runId ? event.token : ''))
+    .join('');
 
 /** What the server answers to `from=snapshot` after these events. */
 export function snapshot(log: Log): SnapshotEvent {
@@ -26,7 +30,11 @@ export function snapshot(log: Log): SnapshotEvent {
   for (const [seq, event] of log) {
     if (event.type === 'message') {
       const { message, runId } = event as { message: WireMessage; runId?: string };
-      messages.push({ ...message, seq, retrievalContext: message.role === 'assistant' ? { agent_run_id: runId! } : null });
+      messages.push({
+        ...message,
+        seq,
+        retrievalContext: message.role === 'assistant' ? { agent_run_id: runId! } : null,
+      });
       if (runId && message.role === 'user' && !open.includes(runId)) open.push(runId);
     }
     if (event.type === 'done') open.splice(open.indexOf((event as RunEvent).runId), 1);
@@ -43,12 +51,22 @@ export function snapshot(log: Log): SnapshotEvent {
     if (mine.type === 'token') (agent ?? turn).text += mine.token;
     if (mine.type === 'reasoning' && !agent) turn.reasoning += mine.text;
     if (mine.type === 'question') turn.questions!.push(mine);
-    if (mine.type === 'question_answered') turn.questions = turn.questions!.filter((open) => open.questionId !== mine.questionId);
+    if (mine.type === 'question_answered')
+      turn.questions = turn.questions!.filter((open) => open.questionId !== mine.questionId);
     if (mine.type === 'sub_agent') {
       if (agent) agent.status = mine.status;
       else {
         const afterText = (turn.agents!.find((parent) => parent.runId === mine.parentRunId) ?? turn).text.length;
-        turn.agents!.push({ runId: mine.runId, parentRunId: mine.parentRunId!, agent: mine.agent!, status: mine.status, task: mine.task!, text: '', toolCalls: [], afterText });
+        turn.agents!.push({
+          runId: mine.runId,
+          parentRunId: mine.parentRunId!,
+          agent: mine.agent!,
+          status: mine.status,
+          task: mine.task!,
+          text: '',
+          toolCalls: [],
+          afterText,
+        });
       }
     }
     if (mine.type === 'mcp_tool') {

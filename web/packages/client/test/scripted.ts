@@ -1,8 +1,7 @@
 /** An API that a test plays by hand: requests wait until the test answers them. */
 import { expect } from 'vitest';
-
-import { createClient } from '../src/index.js';
 import type { ClientOptions } from '../src/index.js';
+import { createClient } from '../src/index.js';
 
 export class Asked {
   readonly answered: Promise<Response>;
@@ -46,7 +45,11 @@ export class Asked {
 
   /** Answers with a stream that stays open. */
   stream(): this {
-    const body = new ReadableStream<Uint8Array>({ start: (controller) => void (this.#stream = controller) });
+    const body = new ReadableStream<Uint8Array>({
+      start: (controller) => {
+        this.#stream = controller;
+      },
+    });
     this.#answer(new Response(body, { headers: { 'content-type': 'text/event-stream' } }));
     return this;
   }

@@ -24,7 +24,9 @@ test('frames are the same with two cuts anywhere', () => {
   for (let one = 0; one <= bytes.length; one++) {
     for (let two = one; two <= bytes.length; two++) {
       const parser = new SseParser();
-      const frames = [bytes.slice(0, one), bytes.slice(one, two), bytes.slice(two)].flatMap((piece) => parser.push(piece));
+      const frames = [bytes.slice(0, one), bytes.slice(one, two), bytes.slice(two)].flatMap((piece) =>
+        parser.push(piece),
+      );
       if (JSON.stringify(frames) !== JSON.stringify(FRAMES)) expect(frames, `cut at ${one} and ${two}`).toEqual(FRAMES);
     }
   }

@@ -34,7 +34,9 @@ export function DocumentView({ projectId, id, documents }: DocumentViewProps) {
     setDraft(next);
   };
   if (document.isPending) return <Waiting what="the document" />;
-  const isGone = (document.error instanceof Problem && document.error.status === 404) || (document.data && document.data.projectId !== projectId);
+  const isGone =
+    (document.error instanceof Problem && document.error.status === 404) ||
+    (document.data && document.data.projectId !== projectId);
   if (isGone && draft === null) {
     return (
       <article>
@@ -52,7 +54,14 @@ export function DocumentView({ projectId, id, documents }: DocumentViewProps) {
   if (view === 'versions' && document.data) return <Versions document={document.data} />;
   if (draft) return <Writing id={id} draft={draft} write={write} />;
   if (!document.data) return null;
-  return <Reader document={document.data} documents={documents} edit={mayWrite ? () => setDraft(draftOf(document.data)) : null} hasWritten={hasWritten.current} />;
+  return (
+    <Reader
+      document={document.data}
+      documents={documents}
+      edit={mayWrite ? () => setDraft(draftOf(document.data)) : null}
+      hasWritten={hasWritten.current}
+    />
+  );
 }
 
 interface ReaderProps {
@@ -101,7 +110,11 @@ function Reader({ document, documents, edit, hasWritten }: ReaderProps) {
         {edit ? null : '. Your key may only read: changing it takes the scope write.'}
       </p>
       {description ? <p className="quiet">{description}</p> : null}
-      {content.trim() === '' ? <p className="note quiet">No text yet{edit ? ': write it with “Edit”' : ''}.</p> : <Markdown text={content} isLive={false} />}
+      {content.trim() === '' ? (
+        <p className="note quiet">No text yet{edit ? ': write it with “Edit”' : ''}.</p>
+      ) : (
+        <Markdown text={content} isLive={false} />
+      )}
     </article>
   );
 }

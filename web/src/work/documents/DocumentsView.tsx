@@ -18,9 +18,7 @@ import './documents.css';
 export function DocumentsView() {
   const { projectId } = useParams({ from: '/work/$projectId/documents' });
   return (
-    <Documents projectId={projectId}>
-      {() => <p className="note quiet">Choose a document to read it.</p>}
-    </Documents>
+    <Documents projectId={projectId}>{() => <p className="note quiet">Choose a document to read it.</p>}</Documents>
   );
 }
 
@@ -33,10 +31,22 @@ export function OneDocument() {
   );
 }
 
-function Documents({ projectId, children }: { projectId: string; children: (documents: readonly Node[]) => ReactNode }) {
+function Documents({
+  projectId,
+  children,
+}: {
+  projectId: string;
+  children: (documents: readonly Node[]) => ReactNode;
+}) {
   const mayWrite = useMe().scopes.includes('write');
-  const project = useQuery({ queryKey: ['work-project', projectId], queryFn: ({ signal }) => api<Entity>(`/api/onto/projects/${projectId}`, { signal }) });
-  const tree = useQuery({ queryKey: treeKey(projectId), queryFn: ({ signal }) => api<Schemas['DocumentTree']>(`/api/onto/projects/${projectId}/documents`, { signal }) });
+  const project = useQuery({
+    queryKey: ['work-project', projectId],
+    queryFn: ({ signal }) => api<Entity>(`/api/onto/projects/${projectId}`, { signal }),
+  });
+  const tree = useQuery({
+    queryKey: treeKey(projectId),
+    queryFn: ({ signal }) => api<Schemas['DocumentTree']>(`/api/onto/projects/${projectId}/documents`, { signal }),
+  });
   if (project.error instanceof Problem && project.error.status === 404) {
     return (
       <main id="main" className="page wide">

@@ -23,10 +23,17 @@ export function Move({ document, documents, onClose }: MoveProps) {
   // Never below itself.
   const below = new Set([document.id, ...flat(own?.children ?? []).map(({ node }) => node.id)]);
   const [parent, setParent] = useState(now?.id ?? '');
-  const siblings = (all.find(({ id }) => id === parent)?.children ?? (parent === '' ? documents : [])).filter(({ id }) => id !== document.id);
+  const siblings = (all.find(({ id }) => id === parent)?.children ?? (parent === '' ? documents : [])).filter(
+    ({ id }) => id !== document.id,
+  );
   const [position, setPosition] = useState<number | null>(null);
   const move = useMutation({
-    mutationFn: () => api<Entity>(`/api/onto/documents/${document.id}/move`, { method: 'POST', body: { parentId: parent || null, position }, headers: FROM_HERE }),
+    mutationFn: () =>
+      api<Entity>(`/api/onto/documents/${document.id}/move`, {
+        method: 'POST',
+        body: { parentId: parent || null, position },
+        headers: FROM_HERE,
+      }),
     onSuccess: async (document) => {
       await changed(document);
       onClose();
@@ -62,7 +69,10 @@ export function Move({ document, documents, onClose }: MoveProps) {
         </label>
         <label>
           Its place there
-          <select value={position ?? ''} onChange={(event) => setPosition(event.target.value === '' ? null : Number(event.target.value))}>
+          <select
+            value={position ?? ''}
+            onChange={(event) => setPosition(event.target.value === '' ? null : Number(event.target.value))}
+          >
             <option value="">last</option>
             {siblings.map((sibling, nth) => (
               <option key={sibling.id} value={nth}>
@@ -91,7 +101,8 @@ export function Delete({ document, onClose }: { document: Entity; onClose: () =>
   const navigate = useNavigate();
   const { id, projectId, version } = document;
   const remove = useMutation({
-    mutationFn: () => api(`/api/onto/documents/${id}`, { method: 'DELETE', headers: { ...ifMatch(version), ...FROM_HERE } }),
+    mutationFn: () =>
+      api(`/api/onto/documents/${id}`, { method: 'DELETE', headers: { ...ifMatch(version), ...FROM_HERE } }),
     onSuccess: async () => {
       await navigate({ to: '/work/$projectId/documents', params: { projectId } });
       queries.removeQueries({ queryKey: documentKey(id) });

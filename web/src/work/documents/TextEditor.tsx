@@ -22,7 +22,15 @@ export default function TextEditor({ text, onChange, onSave }: TextEditorProps) 
     const editor = mount(
       host.current,
       [
-        keymap.of([{ key: 'Mod-s', run: () => (calls.current.onSave(), true) }]),
+        keymap.of([
+          {
+            key: 'Mod-s',
+            run: () => {
+              calls.current.onSave();
+              return true;
+            },
+          },
+        ]),
         history(),
         drawSelection(),
         highlightActiveLine(),

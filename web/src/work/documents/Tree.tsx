@@ -34,7 +34,11 @@ function Level({ projectId, documents }: TreeProps) {
     <ul>
       {documents.map(({ id, title, stateKey, children }) => (
         <li key={id}>
-          <Link to="/work/$projectId/documents/$documentId" params={{ projectId, documentId: id }} className={stateKey === 'archived' ? 'quiet' : undefined}>
+          <Link
+            to="/work/$projectId/documents/$documentId"
+            params={{ projectId, documentId: id }}
+            className={stateKey === 'archived' ? 'quiet' : undefined}
+          >
             {title}
           </Link>
           {children.length > 0 ? <Level projectId={projectId} documents={children} /> : null}
@@ -49,7 +53,11 @@ function NewDocument({ projectId, documents }: TreeProps) {
   const changed = useChanged();
   const make = useMutation({
     mutationFn: ({ title, parentId }: { title: string; parentId: string | null }) =>
-      api<Entity>('/api/onto/documents/create', { method: 'POST', body: { projectId, title, ...(parentId && { parentId }) }, headers: FROM_HERE }),
+      api<Entity>('/api/onto/documents/create', {
+        method: 'POST',
+        body: { projectId, title, ...(parentId && { parentId }) },
+        headers: FROM_HERE,
+      }),
     onSuccess: async (document) => {
       await changed(document);
       await navigate({ to: '/work/$projectId/documents/$documentId', params: { projectId, documentId: document.id } });
@@ -59,11 +67,20 @@ function NewDocument({ projectId, documents }: TreeProps) {
     event.preventDefault();
     const form = event.currentTarget;
     const given = new FormData(form);
-    make.mutate({ title: String(given.get('title')).trim(), parentId: String(given.get('below') ?? '') || null }, { onSuccess: () => form.reset() });
+    make.mutate(
+      { title: String(given.get('title')).trim(), parentId: String(given.get('below') ?? '') || null },
+      { onSuccess: () => form.reset() },
+    );
   };
   return (
     <form className="new-document" onSubmit={submit}>
-      <input name="title" required pattern=".*\S.*" aria-label="Title of the new document" placeholder="Title of a new document" />
+      <input
+        name="title"
+        required
+        pattern=".*\S.*"
+        aria-label="Title of the new document"
+        placeholder="Title of a new document"
+      />
       <div className="controls">
         {documents.length > 0 ? (
           <select name="below" aria-label="Below which document">

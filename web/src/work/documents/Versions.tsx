@@ -31,7 +31,12 @@ export function Versions({ document }: { document: Entity }) {
     queryFn: ({ signal }) => api<Schemas['WorkHistory']>(`/api/onto/documents/${id}/history`, { signal }),
   });
   const restore = useMutation({
-    mutationFn: (version: Version) => change(id, document.version, { title: version.name, ...written(version), changeSummary: `back to version ${version.version}` }),
+    mutationFn: (version: Version) =>
+      change(id, document.version, {
+        title: version.name,
+        ...written(version),
+        changeSummary: `back to version ${version.version}`,
+      }),
     onSuccess: async (now) => {
       await changed(now);
       // What has become of it stands at the top.
@@ -41,12 +46,22 @@ export function Versions({ document }: { document: Entity }) {
   });
   const items = history.data?.items ?? [];
   const after = items.find(({ version }) => version === chosen.after) ?? items[0];
-  const before = items.find(({ version }) => version === chosen.before) ?? items.find(({ version }) => after && version < after.version);
+  const before =
+    items.find(({ version }) => version === chosen.before) ??
+    items.find(({ version }) => after && version < after.version);
   // They are counted from one, and the API gives the newest: as many as it has in one answer.
   const oldest = items.at(-1)?.version ?? 1;
   const choose = (side: 'before' | 'after', version: number) =>
     // The other side stays what was chosen last, also where the page has not followed yet.
-    void navigate({ search: (now) => ({ view: 'versions', before: now.before ?? before?.version, after: now.after ?? after?.version, [side]: version }), replace: true });
+    void navigate({
+      search: (now) => ({
+        view: 'versions',
+        before: now.before ?? before?.version,
+        after: now.after ?? after?.version,
+        [side]: version,
+      }),
+      replace: true,
+    });
   return (
     <article aria-label={document.name}>
       <div className="title">
@@ -114,7 +129,12 @@ export function Versions({ document }: { document: Entity }) {
                   {mayWrite ? (
                     <td>
                       {version.version === document.version || version.deleted ? null : (
-                        <button type="button" className="small" disabled={restore.isPending} onClick={() => restore.mutate(version)}>
+                        <button
+                          type="button"
+                          className="small"
+                          disabled={restore.isPending}
+                          onClick={() => restore.mutate(version)}
+                        >
                           Back to version {version.version}
                         </button>
                       )}
@@ -132,7 +152,9 @@ export function Versions({ document }: { document: Entity }) {
         </p>
       ) : null}
       {after && before ? <Compared before={before} after={after} /> : null}
-      {after && !before && oldest === 1 ? <p className="note quiet">There is one version: nothing to compare it with yet.</p> : null}
+      {after && !before && oldest === 1 ? (
+        <p className="note quiet">There is one version: nothing to compare it with yet.</p>
+      ) : null}
     </article>
   );
 }
@@ -155,7 +177,9 @@ function Compared({ before, after }: { before: Version; after: Version }) {
         </p>
       )}
       {isSameText ? (
-        <p className="note quiet">{before.version === after.version ? 'The same version twice: choose two.' : 'Their texts are the same.'}</p>
+        <p className="note quiet">
+          {before.version === after.version ? 'The same version twice: choose two.' : 'Their texts are the same.'}
+        </p>
       ) : (
         <Changes before={old.content ?? ''} after={now.content ?? ''} label={name} />
       )}

@@ -5,7 +5,6 @@ import { type KeyboardEvent, useState } from 'react';
 import { both, merge } from '../../consoles/merge';
 import { Dialog } from '../../ui/Dialog';
 import { lazyPart } from '../../ui/lazyView';
-import { Waiting } from '../../ui/parts';
 import type { Entity } from '../board';
 import { change, isConflict, read, reason, useChanged } from './document';
 import { type Draft, draftOf, isSame, textOf, written } from './draft';
@@ -91,7 +90,7 @@ export function Writing({ id, draft, write }: WritingProps) {
             aria-label="Title of the document"
             value={draft.text.title}
             onChange={(event) => write({ ...draft, text: { ...draft.text, title: event.target.value } })}
-        />
+          />
           <button type="submit" className="primary" disabled={mayNot}>
             Save
           </button>
@@ -100,7 +99,11 @@ export function Writing({ id, draft, write }: WritingProps) {
           </button>
         </div>
         <p className="quiet" role="status">
-          {save.isPending ? 'Saving…' : isUnsaved ? `Not saved yet; kept in this browser. Made of version ${draft.version}.` : 'As it is stored.'}
+          {save.isPending
+            ? 'Saving…'
+            : isUnsaved
+              ? `Not saved yet; kept in this browser. Made of version ${draft.version}.`
+              : 'As it is stored.'}
         </p>
         {save.isError ? (
           <p className="note bad" role="alert">
@@ -147,7 +150,10 @@ function Conflict({ draft, stored, resolve }: { draft: Draft; stored: Entity; re
   const theirs = textOf(stored);
   return (
     <section className="note bad" aria-label="Conflict">
-      <p role="alert">Somebody else has stored version {stored.version} meanwhile. Nothing is lost: what you wrote is below, and kept. Choose what is to become of it.</p>
+      <p role="alert">
+        Somebody else has stored version {stored.version} meanwhile. Nothing is lost: what you wrote is below, and kept.
+        Choose what is to become of it.
+      </p>
       {theirs.title === draft.text.title ? null : (
         <p>
           Their title is “{theirs.title}”, yours “{draft.text.title}”.

@@ -5,7 +5,13 @@ import type { Entity } from '../board';
 import { FROM_HERE } from '../moves';
 
 /** The states of documents, in the order in which they are gone through, and what they are called. */
-export const STATES = { draft: 'Draft', in_review: 'In review', ready: 'Ready', published: 'Published', archived: 'Archived' } as const;
+export const STATES = {
+  draft: 'Draft',
+  in_review: 'In review',
+  ready: 'Ready',
+  published: 'Published',
+  archived: 'Archived',
+} as const;
 
 export type Node = Schemas['DocumentNode'];
 
@@ -27,7 +33,11 @@ export function read(id: string, signal?: AbortSignal): Promise<Entity> {
 
 /** Changes the document, if it still is at this version; how it is then. */
 export function change(id: string, version: number, fields: Record<string, string | null>): Promise<Entity> {
-  return api<Entity>(`/api/onto/documents/${id}`, { method: 'PATCH', body: fields, headers: { ...ifMatch(version), ...FROM_HERE } });
+  return api<Entity>(`/api/onto/documents/${id}`, {
+    method: 'PATCH',
+    body: fields,
+    headers: { ...ifMatch(version), ...FROM_HERE },
+  });
 }
 
 /** Takes in what a change has made of a document, for all that shows it. */
@@ -35,7 +45,10 @@ export function useChanged(): (document: Entity) => Promise<void> {
   const queries = useQueryClient();
   return async (document) => {
     queries.setQueryData(documentKey(document.id), document);
-    await Promise.all([queries.invalidateQueries({ queryKey: treeKey(document.projectId) }), queries.invalidateQueries({ queryKey: historyKey(document.id) })]);
+    await Promise.all([
+      queries.invalidateQueries({ queryKey: treeKey(document.projectId) }),
+      queries.invalidateQueries({ queryKey: historyKey(document.id) }),
+    ]);
   };
 }
 
@@ -46,6 +59,7 @@ export function isConflict(error: unknown): boolean {
 /** Why a change was not made, in words for people. */
 export function reason(error: Error): string {
   if (!(error instanceof Problem)) return 'the server did not answer. Try again.';
-  if (isConflict(error)) return 'somebody else has changed it meanwhile. It is shown as it is now; do it again if you still want to.';
+  if (isConflict(error))
+    return 'somebody else has changed it meanwhile. It is shown as it is now; do it again if you still want to.';
   return error.status === 404 ? 'it has been deleted meanwhile.' : `${error.message} (${error.code}).`;
 }

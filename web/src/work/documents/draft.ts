@@ -31,7 +31,10 @@ export function draftOf(document: Entity): Draft {
 
 /** What is different from what it was made of: nothing else is sent. */
 export function written({ base, text }: Draft): Partial<Record<keyof Text, string>> {
-  return { ...(text.title !== base.title && { title: text.title }), ...(text.content !== base.content && { content: text.content }) };
+  return {
+    ...(text.title !== base.title && { title: text.title }),
+    ...(text.content !== base.content && { content: text.content }),
+  };
 }
 
 export function isSame(one: Text, other: Text): boolean {
@@ -39,8 +42,8 @@ export function isSame(one: Text, other: Text): boolean {
 }
 
 export function keep(id: string, { version, base, text }: Draft): void {
-  if (isSame(base, text)) return forget(id);
-  keeping.write(KEPT + id, { version, base, text });
+  if (isSame(base, text)) forget(id);
+  else keeping.write(KEPT + id, { version, base, text });
 }
 
 export function forget(id: string): void {

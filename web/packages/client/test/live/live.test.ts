@@ -1,11 +1,10 @@
 /** Against a real server: PostgreSQL, API and worker of `rejoin dev`; with a proxy between that does what networks do. */
 import { readFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-
-import { createClient } from '../../src/index.js';
 import type { Client, Follower, SendOptions, Turn, WireEvent } from '../../src/index.js';
+import { createClient } from '../../src/index.js';
 import { browser, inPage } from './page.js';
-import { Proxy } from './proxy.js';
+import { FaultyProxy } from './proxy.js';
 import { Server, skip, skipped } from './server.js';
 
 const QUESTION = 'Which packages need libssl3, and why?';
@@ -14,7 +13,7 @@ if (skipped) console.warn(skipped);
 
 describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
   let server: Server;
-  let proxy: Proxy;
+  let proxy: FaultyProxy;
   /** Straight to the server, to look at what is stored. */
   let direct: Client;
   /** Through the proxy. */
@@ -33,7 +32,7 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
     await server?.stop();
   });
   beforeEach(async () => {
-    proxy = await Proxy.to(server.url);
+    proxy = await FaultyProxy.to(server.url);
     client = createClient({ url: proxy.url, apiKey: server.apiKey, heartbeatMs: 1000 });
   });
   afterEach(async () => {
@@ -83,7 +82,10 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
     expect(before).toMatchObject({ partial: true, toolCalls: [] });
     await follower.complete(runId);
     const after = follower.transcript.turn(runId)!;
-    const told = (turn: Turn) => turn.parts.map((part) => (part.type === 'tool' ? [part.tool, part.input, part.output] : part.type === 'text' ? part.text : part.type));
+    const told = (turn: Turn) =>
+      turn.parts.map((part) =>
+        part.type === 'tool' ? [part.tool, part.input, part.output] : part.type === 'text' ? part.text : part.type,
+      );
     expect(told(after)).toEqual(told(seen));
     expect(after.toolCalls.length).toBeGreaterThan(0);
     late.close();
@@ -94,8 +96,19 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
     const { conversationId, runId, messageId } = await ask();
     const follower = client.follow(conversationId, { onEvent: (event, seq) => events.push([seq, event.type]) });
     const turn = await complete(follower, conversationId, runId);
-    expect(turn).toMatchObject({ runId, messageId, agent: 'graph-query-agent', model: 'demo:graph', attempt: 1, errors: [], notices: [] });
-    expect(turn.toolCalls.map(({ tool, status }) => [tool, status])).toEqual([['hybrid_search', 'completed'], ['get_entity_edges', 'completed']]);
+    expect(turn).toMatchObject({
+      runId,
+      messageId,
+      agent: 'graph-query-agent',
+      model: 'demo:graph',
+      attempt: 1,
+      errors: [],
+      notices: [],
+    });
+    expect(turn.toolCalls.map(({ tool, status }) => [tool, status])).toEqual([
+      ['hybrid_search', 'completed'],
+      ['get_entity_edges', 'completed'],
+    ]);
     expect(turn.usage!.steps).toBe(3);
     const numbers = events.flatMap(([seq]) => seq ?? []);
     expect(numbers).toEqual([...new Set(numbers)].sort((a, b) => a - b));
@@ -115,30 +128,29 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
     expect((await again.turn(runId)).text).toBe(follower.transcript.turn(runId)!.text);
   });
 
-  test.each(Array.from({ length: MEETINGS }, (_, index) => [['cut', 'freeze', 'refuse', 'slow'][index % 4]!, index + 1]))(
-    'the network does its worst in mid-answer, at a random moment (%s, number %i)',
-    async (fault) => {
-      const { conversationId, runId } = await ask();
-      const follower = client.follow(conversationId);
-      await grown(follower, runId, Math.random() * 1200);
-      if (fault === 'cut') proxy.cut();
-      if (fault === 'slow') proxy.slow = true;
-      if (fault === 'freeze') {
-        proxy.freeze();
-        await becomes(follower, 'connecting');
-        proxy.thaw();
-      }
-      if (fault === 'refuse') {
-        proxy.refusing = true;
-        proxy.cut();
-        await becomes(follower, 'connecting');
-        setTimeout(() => (proxy.refusing = false), Math.random() * 1500);
-      }
-      const turn = await complete(follower, conversationId, runId);
-      expect(turn.toolCalls).toHaveLength(2);
-      expect(follower.transcript.getSnapshot().messages).toHaveLength(2);
-    },
-  );
+  test.each(
+    Array.from({ length: MEETINGS }, (_, index) => [['cut', 'freeze', 'refuse', 'slow'][index % 4]!, index + 1]),
+  )('the network does its worst in mid-answer, at a random moment (%s, number %i)', async (fault) => {
+    const { conversationId, runId } = await ask();
+    const follower = client.follow(conversationId);
+    await grown(follower, runId, Math.random() * 1200);
+    if (fault === 'cut') proxy.cut();
+    if (fault === 'slow') proxy.slow = true;
+    if (fault === 'freeze') {
+      proxy.freeze();
+      await becomes(follower, 'connecting');
+      proxy.thaw();
+    }
+    if (fault === 'refuse') {
+      proxy.refusing = true;
+      proxy.cut();
+      await becomes(follower, 'connecting');
+      setTimeout(() => (proxy.refusing = false), Math.random() * 1500);
+    }
+    const turn = await complete(follower, conversationId, runId);
+    expect(turn.toolCalls).toHaveLength(2);
+    expect(follower.transcript.getSnapshot().messages).toHaveLength(2);
+  });
 
   test('the connection is cut again and again', async () => {
     const { conversationId, runId } = await ask();
@@ -174,13 +186,19 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
   test('two followers see the same, over one connection', async () => {
     const { conversationId, runId } = await ask();
     const seen: [WireEvent, number | undefined][][] = [[], []];
-    const followers = seen.map((events) => client.follow(conversationId, { onEvent: (event, seq) => events.push([event, seq]) }));
+    const followers = seen.map((events) =>
+      client.follow(conversationId, { onEvent: (event, seq) => events.push([event, seq]) }),
+    );
     const [one, two] = followers as [Follower, Follower];
     expect(one.transcript).toBe(two.transcript);
     const before = proxy.connections;
     const other = createClient({ url: server.url, apiKey: server.apiKey });
     const elsewhere = other.follow(conversationId);
-    await Promise.all([complete(one, conversationId, runId), complete(two, conversationId, runId), complete(elsewhere, conversationId, runId)]);
+    await Promise.all([
+      complete(one, conversationId, runId),
+      complete(two, conversationId, runId),
+      complete(elsewhere, conversationId, runId),
+    ]);
     expect(seen[0]).toEqual(seen[1]);
     expect(proxy.connections - before).toBeLessThanOrEqual(2);
     expect(elsewhere.transcript.turn(runId)!.text).toBe(one.transcript.turn(runId)!.text);
@@ -195,7 +213,10 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
     const follower = client.follow(conversationId);
     await grown(follower, first.runId, 50);
     const second = await client.send({ conversationId, message: 'What is adduser?' });
-    await expect(client.send({ conversationId, message: 'no', onBusy: 'reject' })).rejects.toMatchObject({ name: 'RejoinError', status: 409 });
+    await expect(client.send({ conversationId, message: 'no', onBusy: 'reject' })).rejects.toMatchObject({
+      name: 'RejoinError',
+      status: 409,
+    });
     await expect.poll(() => follower.transcript.turn(second.runId)?.status).toBe('queued');
     await complete(follower, conversationId, first.runId);
     expect((await follower.turn(second.runId)).status).toBe('completed');
@@ -204,7 +225,9 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
     const fourth = await client.send({ conversationId, message: 'What is adduser?', onBusy: 'interrupt' });
     expect((await follower.turn(third.runId)).status).toBe('cancelled');
     await follower.turn(fourth.runId);
-    const shown = follower.transcript.getSnapshot().items.map((item) => (item.type === 'turn' ? item.turn.runId : item.message.id));
+    const shown = follower.transcript
+      .getSnapshot()
+      .items.map((item) => (item.type === 'turn' ? item.turn.runId : item.message.id));
     expect(shown).toEqual([first, second, third, fourth].flatMap(({ messageId, runId }) => [messageId, runId]));
   });
 
@@ -213,7 +236,8 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
     const second = await client.send({ conversationId: first.conversationId, message: 'What is adduser?' });
     const follower = client.follow(first.conversationId);
     await follower.turn(second.runId);
-    const shown = () => follower.transcript.getSnapshot().items.map((item) => (item.type === 'turn' ? item.turn.runId : item.message.id));
+    const shown = () =>
+      follower.transcript.getSnapshot().items.map((item) => (item.type === 'turn' ? item.turn.runId : item.message.id));
     await expect.poll(shown).toEqual([first, second].flatMap(({ messageId, runId }) => [messageId, runId]));
   });
 
@@ -236,9 +260,15 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
     const accepted = await client.send({ message });
     expect(proxy.connections).toBeGreaterThan(1);
     const { items } = await direct.conversations.messages(accepted.conversationId);
-    expect(items.filter((item) => item.role === 'user').map((item) => [item.id, item.content])).toEqual([[accepted.messageId, message]]);
+    expect(items.filter((item) => item.role === 'user').map((item) => [item.id, item.content])).toEqual([
+      [accepted.messageId, message],
+    ]);
     const conversations = await direct.conversations.list({ limit: 200 });
-    expect(conversations.items.filter((conversation) => conversation.title === message || conversation.id === accepted.conversationId)).toHaveLength(1);
+    expect(
+      conversations.items.filter(
+        (conversation) => conversation.title === message || conversation.id === accepted.conversationId,
+      ),
+    ).toHaveLength(1);
     await client.cancel(accepted.runId);
   });
 
@@ -250,7 +280,10 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
     await client.cancel(runId);
     proxy.refusing = true;
     proxy.cut();
-    await expect(client.send({ message: 'x', retryLimitMs: 300 })).rejects.toMatchObject({ status: 0, code: 'unreachable' });
+    await expect(client.send({ message: 'x', retryLimitMs: 300 })).rejects.toMatchObject({
+      status: 0,
+      code: 'unreachable',
+    });
     await expect(client.send({ message: 'x', signal: AbortSignal.timeout(100) })).rejects.toThrow(/abort|timeout/i);
   });
 
@@ -284,7 +317,14 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
   });
 
   const define = async (definition: object): Promise<string> => {
-    const base = { name: `agent ${Math.random()}`, description: 'for a test', systemPrompt: 'Look it up.', model: { name: 'demo:graph' }, tools: ['*'], flowType: 'single' };
+    const base = {
+      name: `agent ${Math.random()}`,
+      description: 'for a test',
+      systemPrompt: 'Look it up.',
+      model: { name: 'demo:graph' },
+      tools: ['*'],
+      flowType: 'single',
+    };
     const path = `/api/admin/projects/${server.projectId}/agent-definitions`;
     return (await direct.request<{ id: string }>('POST', path, { ...base, ...definition })).id;
   };
@@ -304,21 +344,29 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
     // Whoever comes later sees the same.
     const other = createClient(server);
     const later = other.follow(conversationId);
-    await expect.poll(() => later.transcript.getSnapshot().turns.map((turn) => turn.text)).toEqual([paused.text, next.text]);
+    await expect
+      .poll(() => later.transcript.getSnapshot().turns.map((turn) => turn.text))
+      .toEqual([paused.text, next.text]);
     other.close();
   });
 
   test('a question is asked and answered; a worker that is killed meanwhile is nobody’s loss', async () => {
-    const { conversationId, runId } = await ask({ agentDefinitionId: await define({ config: { confirm: ['hybrid_search'] } }) });
+    const { conversationId, runId } = await ask({
+      agentDefinitionId: await define({ config: { confirm: ['hybrid_search'] } }),
+    });
     const follower = client.follow(conversationId);
     const open = () => follower.transcript.getSnapshot().questions;
     await expect.poll(() => open().length, { timeout: 20_000 }).toBe(1);
     await expect.poll(() => follower.transcript.turn(runId)!.status).toBe('waiting');
     const other = createClient(server);
     const late = other.follow(conversationId);
-    await expect.poll(() => late.transcript.getSnapshot().questions.map(({ questionId }) => questionId)).toEqual([open()[0]!.questionId]);
+    await expect
+      .poll(() => late.transcript.getSnapshot().questions.map(({ questionId }) => questionId))
+      .toEqual([open()[0]!.questionId]);
     expect(late.transcript.turn(runId)!.status).toBe('waiting');
-    expect((await client.questions.list({ status: 'pending' })).items.map(({ id }) => id)).toEqual([open()[0]!.questionId]);
+    expect((await client.questions.list({ status: 'pending' })).items.map(({ id }) => id)).toEqual([
+      open()[0]!.questionId,
+    ]);
     for (const pid of server.workers()) process.kill(pid, 'SIGKILL');
     await client.answer(open()[0]!.questionId, 'approve');
     const turn = await complete(follower, conversationId, runId);
@@ -335,7 +383,9 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
     const flow = await define({ flowType: 'sequential', config: { flow: { agents: [name] } } });
     const { conversationId, runId } = await ask({ agentDefinitionId: flow });
     const follower = client.follow(conversationId);
-    await expect.poll(() => follower.transcript.turn(runId)?.agents[0]?.text.length ?? 0, { timeout: 20_000 }).toBeGreaterThan(50);
+    await expect
+      .poll(() => follower.transcript.turn(runId)?.agents[0]?.text.length ?? 0, { timeout: 20_000 })
+      .toBeGreaterThan(50);
     expect(follower.transcript.turn(runId)!.status).toBe('waiting');
     const other = createClient(server);
     const late = other.follow(conversationId);
@@ -345,8 +395,16 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
     const [agent] = one.agents;
     expect(agent).toMatchObject({ agent: name, parentRunId: runId, source: 'sub_agent', status: 'completed' });
     expect(agent!.text).toContain('libssl3');
-    expect(agent!.toolCalls.map(({ tool, status }) => [tool, status])).toEqual([['hybrid_search', 'completed'], ['get_entity_edges', 'completed']]);
-    expect(two.agents[0]).toMatchObject({ runId: agent!.runId, text: agent!.text, status: 'completed', summary: agent!.summary });
+    expect(agent!.toolCalls.map(({ tool, status }) => [tool, status])).toEqual([
+      ['hybrid_search', 'completed'],
+      ['get_entity_edges', 'completed'],
+    ]);
+    expect(two.agents[0]).toMatchObject({
+      runId: agent!.runId,
+      text: agent!.text,
+      status: 'completed',
+      summary: agent!.summary,
+    });
     const alone = other.follow({ runId: agent!.runId });
     expect((await alone.turn(agent!.runId)).text).toBe(agent!.text);
     await becomes(alone, 'ended');
@@ -415,7 +473,9 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
     const code0 = await new Promise((resolve) => child.on('exit', resolve));
     expect(code0, out).toBe(0);
     const last = (await direct.conversations.list({ limit: 1 })).items[0]!;
-    const stored = (await direct.conversations.messages(last.id)).items.find((message) => message.role === 'assistant')!;
+    const stored = (await direct.conversations.messages(last.id)).items.find(
+      (message) => message.role === 'assistant',
+    )!;
     expect(out).toContain(stored.content);
   });
 });

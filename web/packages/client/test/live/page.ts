@@ -1,15 +1,20 @@
 /** A page in a real browser: the built package, served from the API's own origin, signed in with a session's cookie. */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { createServer, request } from 'node:http';
 import type { ServerResponse } from 'node:http';
+import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 const LIMIT_MS = 50_000;
 
-export const browser = [process.env.CHROME_BIN, '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => path && existsSync(path));
+export const browser = [
+  process.env.CHROME_BIN,
+  '/usr/bin/chromium',
+  '/usr/bin/chromium-browser',
+  '/usr/bin/google-chrome',
+].find((path) => path && existsSync(path));
 
 /** Runs a module in a page, and answers what it posts to `/result`. What it posts to `/cut` cuts all streams. */
 export async function inPage(api: string, script: string): Promise<unknown> {
@@ -18,7 +23,10 @@ export async function inPage(api: string, script: string): Promise<unknown> {
   const result = new Promise((resolve) => (finish = resolve));
   const server = createServer((near, answer) => {
     const path = near.url!;
-    if (path === '/') return void answer.setHeader('content-type', 'text/html').end('<!doctype html><script type="module" src="/page.js"></script>');
+    if (path === '/')
+      return void answer
+        .setHeader('content-type', 'text/html')
+        .end('<!doctype html><script type="module" src="/page.js"></script>');
     if (path === '/page.js') return void answer.setHeader('content-type', 'text/javascript').end(script);
     if (path === '/client.js') {
       const built = readFileSync(new URL('../../dist/index.js', import.meta.url));
@@ -53,7 +61,11 @@ export async function inPage(api: string, script: string): Promise<unknown> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const dir = mkdtempSync(join(tmpdir(), 'rejoin-browser-'));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-  const child = spawn(browser!, ['--headless=new', '--no-sandbox', '--disable-gpu', '--no-first-run', `--user-data-dir=${dir}`, url], { stdio: 'ignore' });
+  const child = spawn(
+    browser!,
+    ['--headless=new', '--no-sandbox', '--disable-gpu', '--no-first-run', `--user-data-dir=${dir}`, url],
+    { stdio: 'ignore' },
+  );
   const gone = new Promise((resolve) => child.once('exit', resolve));
   const timer = setTimeout(() => finish({ error: 'the page posted no result in time' }), LIMIT_MS);
   try {

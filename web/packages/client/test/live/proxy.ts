@@ -1,11 +1,11 @@
 /** A TCP proxy that does to connections what networks do: cuts, freezes, refuses, slows down, and swallows answers. */
-import { connect, createServer } from 'node:net';
 import type { AddressInfo, Server, Socket } from 'node:net';
+import { connect, createServer } from 'node:net';
 
 /** How long each piece is held back where it is slow [ms]. */
 const SLOW_MS = 30;
 
-export class Proxy {
+export class FaultyProxy {
   url = '';
   /** Connections that were made through it. */
   connections = 0;
@@ -23,8 +23,8 @@ export class Proxy {
     this.#server = createServer((near) => this.#join(near));
   }
 
-  static async to(url: string): Promise<Proxy> {
-    const proxy = new Proxy(new URL(url));
+  static async to(url: string): Promise<FaultyProxy> {
+    const proxy = new FaultyProxy(new URL(url));
     await new Promise<void>((resolve) => proxy.#server.listen(0, '127.0.0.1', resolve));
     proxy.url = `http://127.0.0.1:${(proxy.#server.address() as AddressInfo).port}`;
     return proxy;
@@ -59,7 +59,10 @@ export class Proxy {
     this.swallowNext = false;
     const far = connect(Number(this.target.port), this.target.hostname);
     far.on('error', () => {});
-    for (const [socket, other] of [[near, far], [far, near]] as const) {
+    for (const [socket, other] of [
+      [near, far],
+      [far, near],
+    ] as const) {
       this.#sockets.add(socket);
       socket.on('close', () => {
         this.#sockets.delete(socket);

@@ -1,7 +1,7 @@
 /** A real server, for as long as the tests run: `rejoin dev`, with the binary of `REJOIN_TEST_BIN`. Ends only what it has started. */
-import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
-import { accessSync, constants, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { accessSync, constants, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -39,7 +39,11 @@ export class Server {
   static async start(env: Record<string, string> = {}): Promise<Server> {
     const dir = mkdtempSync(join(tmpdir(), 'rejoin-client-'));
     // Neither a model nor a database of the surroundings.
-    const own = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(REJOIN_|DATABASE_URL|OPENAI_|ANTHROPIC_|GEMINI_|OLLAMA_)/.test(name)));
+    const own = Object.fromEntries(
+      Object.entries(process.env).filter(
+        ([name]) => !/^(REJOIN_|DATABASE_URL|OPENAI_|ANTHROPIC_|GEMINI_|OLLAMA_)/.test(name),
+      ),
+    );
     const child = spawn(binary!, ['dev', '--json', '--port', '0', '--data-dir', dir], {
       env: { ...own, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -48,7 +52,10 @@ export class Server {
     child.stderr!.on('data', (bytes: Buffer) => (told = (told + bytes.toString()).slice(-4000)));
     const line = await new Promise<string>((resolve, reject) => {
       let out = '';
-      const timer = setTimeout(() => reject(new Error(`not ready within ${READY_LIMIT_MS} ms: ${told}`)), READY_LIMIT_MS);
+      const timer = setTimeout(
+        () => reject(new Error(`not ready within ${READY_LIMIT_MS} ms: ${told}`)),
+        READY_LIMIT_MS,
+      );
       child.stdout!.on('data', (bytes: Buffer) => {
         out += bytes.toString();
         if (!out.includes('\n')) return;
