@@ -9,8 +9,8 @@ use clap::{Parser, Subcommand};
 use rejoin_chaos::run::Options;
 use rejoin_chaos::world::{self, Shape};
 use rejoin_chaos::{broken, checker, dags, faults, load, mcp_server, report, run, soak, worker};
-use rejoin_cli::args::Global;
 use rejoin_cli::exit::Exit;
+use rejoin_cli::global::Global;
 use rejoin_cli::out::Out;
 use sqlx::postgres::PgPoolOptions;
 

@@ -6,9 +6,9 @@ use rejoin_api::ApiConfig;
 use rejoin_shared::db::Role;
 
 use crate::{
-    args::Global,
     exit::Exit,
     fleet::{self, FleetArgs},
+    global::Global,
     out::Out,
 };
 

@@ -1,12 +1,12 @@
 //! The command line: what `rejoin` understands, and the help that teaches it.
 //!
 //! `main` parses it; each verb's own arguments are in the verb's file.
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 use crate::{
-    api, audit, calendars, chat, completions, dev, doctor, exit, files, graph, install, keys, mcp, migrate, models,
-    openapi, prices, projects, questions, queue, routing, runs, schedules, secrets, sign_in, sources, tail, tasks, web,
-    worker,
+    api, audit, calendars, chat, completions, dev, doctor, exit, files, global::Global, graph, install, keys, mcp,
+    migrate, models, openapi, prices, projects, questions, queue, routing, runs, schedules, secrets, sign_in, sources,
+    tail, tasks, web, worker,
 };
 
 /// Agent runs that you can leave and rejoin.
@@ -48,63 +48,6 @@ To run a fleet:
   rejoin migrate up             once for each release, before it starts
   rejoin api                    one or many, behind any balancer
   rejoin worker                 one or many, on any machine";
-
-/// What every command understands.
-#[derive(Debug, Clone, Args)]
-pub struct Global {
-    /// Print JSON on stdout, one value a line.
-    #[arg(long, global = true)]
-    pub json: bool,
-
-    /// The database, for commands that talk to it: postgres://user:password@host/database
-    #[arg(
-        long,
-        global = true,
-        env = "DATABASE_URL",
-        hide_env_values = true,
-        value_name = "URL"
-    )]
-    pub database_url: Option<String>,
-
-    /// The API, for commands that talk to it. Without it: the one that `rejoin dev` runs on this machine.
-    #[arg(long, global = true, env = "REJOIN_URL", value_name = "URL")]
-    pub url: Option<String>,
-
-    /// The key for the API. Better in the environment than in the shell's history. Without it: the key of `rejoin dev`.
-    #[arg(
-        long,
-        global = true,
-        env = "REJOIN_API_KEY",
-        hide_env_values = true,
-        value_name = "KEY"
-    )]
-    pub api_key: Option<String>,
-}
-
-impl Global {
-    /// An empty variable is as good as none.
-    pub fn database_url(&self) -> Option<&str> {
-        self.database_url.as_deref().filter(|url| !url.is_empty())
-    }
-
-    /// # Errors
-    /// No database was named; the message says how to.
-    pub fn need_database_url(&self) -> anyhow::Result<&str> {
-        let missing = "this command needs a database: set DATABASE_URL or give --database-url \
-                       (`rejoin dev --json` prints the URL of its own)";
-        self.database_url().ok_or_else(|| anyhow::anyhow!(missing))
-    }
-
-    /// The URL of the API that was asked for, if one was.
-    pub fn url(&self) -> Option<&str> {
-        self.url.as_deref().filter(|url| !url.is_empty())
-    }
-
-    /// The key that was given, if one was.
-    pub fn api_key(&self) -> Option<&str> {
-        self.api_key.as_deref().filter(|key| !key.is_empty())
-    }
-}
 
 #[derive(Debug, Subcommand)]
 pub enum Command {

@@ -6,7 +6,7 @@ use clap::Subcommand;
 use rejoin_shared::audit::{self, Entry, Hash, Report};
 use rejoin_shared::digest;
 
-use crate::{args::Global, database, exit::Exit, out::Out};
+use crate::{database, exit::Exit, global::Global, out::Out};
 
 /// Characters of a hash that the list shows.
 const HASH_SHOWN: usize = 12;

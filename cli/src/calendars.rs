@@ -6,7 +6,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use crate::{args::Global, client::Client, current, exit::Exit, out::Out};
+use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 
 /// Your calendars, in and out as iCalendar files.
 ///

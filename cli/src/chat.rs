@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
-    args::Global,
     client::Client,
     current,
     exit::Exit,
     files,
+    global::Global,
     out::Out,
     stream::{Follow, Start},
     transcript::Transcript,

@@ -1,13 +1,8 @@
 //! `rejoin completions`: the shell learns the verbs.
 use anyhow::Result;
-use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::{
-    args::{Cli, Global},
-    exit::Exit,
-    out::Out,
-};
+use crate::{exit::Exit, global::Global, out::Out};
 
 /// Print a completion script for a shell.
 ///
@@ -23,9 +18,9 @@ pub struct Args {
 
 /// # Errors
 /// stdout is closed.
-pub async fn run(_global: &Global, args: Args, out: Out) -> Result<Exit> {
+pub async fn run(_global: &Global, args: Args, mut program: clap::Command, out: Out) -> Result<Exit> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "rejoin", &mut script);
+    clap_complete::generate(args.shell, &mut program, "rejoin", &mut script);
     out.piece(&String::from_utf8(script)?)?;
     Ok(Exit::Done)
 }

@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use uuid::Uuid;
 
-use crate::{args::Global, exit::Exit};
+use crate::{exit::Exit, global::Global};
 
 const FILE: &str = "current.json";
 const DEFAULT_URL: &str = "http://127.0.0.1:7420";

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use sqlx::{PgPool, postgres::PgPoolOptions};
 use uuid::Uuid;
 
-use crate::{args::Global, current, exit::Exit};
+use crate::{current, exit::Exit, global::Global};
 
 /// One for the statement, one for what runs beside it.
 const CONNECTIONS: u32 = 2;

@@ -31,11 +31,11 @@ use self::{
     supervise::{Role, Supervisor},
 };
 use crate::{
-    args::Global,
     current::{self, Access, Current},
     database,
     exit::Exit,
     fleet::Signals,
+    global::Global,
     migrate,
     out::Out,
     sign_in,

@@ -59,6 +59,15 @@ impl Exit {
         }
     }
 
+    /// Returns whether the same command may succeed later: nothing was reached, or the database is starting, stopping or full.
+    pub fn may_pass(error: &anyhow::Error) -> bool {
+        Self::of(error) == Self::Unreachable
+            || error
+                .chain()
+                .filter_map(|cause| cause.downcast_ref::<sqlx::Error>())
+                .any(rejoin_shared::db::is_transient)
+    }
+
     /// What an error means: the cause that says it most exactly decides.
     pub fn of(error: &anyhow::Error) -> Self {
         for cause in error.chain() {

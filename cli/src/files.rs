@@ -8,7 +8,7 @@ use rejoin_shared::files::types::{Signature, signature};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::{args::Global, client::Client, current, exit::Exit, out::Out};
+use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 
 /// Your files: those that you attached to messages, and those that tools made for you.
 ///

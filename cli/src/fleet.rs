@@ -154,7 +154,7 @@ pub async fn schema_is_ready(
                 return Err(Exit::Failed.because(message).into());
             }
             // Down, or starting: that passes.
-            Err(error) if Exit::of(&error) == Exit::Unreachable || is_passing(&error) => {
+            Err(error) if Exit::may_pass(&error) => {
                 if looks.is_multiple_of(TELL_EVERY) {
                     tracing::warn!(
                         error = format!("{error:#}"),
@@ -181,12 +181,4 @@ fn refused(unfit: Unfit) -> anyhow::Error {
             Exit::Failed.because(unfit.to_string()).into()
         }
     }
-}
-
-/// The connection broke off, or the server says that it is starting, stopping, or full: the same question may be answered later.
-pub fn is_passing(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<sqlx::Error>())
-        .any(rejoin_shared::db::is_transient)
 }

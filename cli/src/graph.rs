@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 use tokio_util::io::StreamReader;
 use uuid::Uuid;
 
-use crate::{args::Global, database, exit::Exit, out::Out};
+use crate::{database, exit::Exit, global::Global, out::Out};
 
 /// What a reading thread hands over at a time, and how many of those may wait.
 const CHUNK_BYTES: usize = 256 * 1024;

@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{args::Global, client::Client, current, exit::Exit, out::Out};
+use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 
 /// Install a product by its manifest: types of the graph, agents, MCP servers, prompts, jobs. Again, in any version: the project is brought
 /// to what the manifest says. Needs a key with the scope admin.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection, PgPool};
 use uuid::Uuid;
 
-use crate::{args::Global, database, exit::Exit, out::Out};
+use crate::{database, exit::Exit, global::Global, out::Out};
 
 const DAY_S: i64 = 24 * 60 * 60;
 

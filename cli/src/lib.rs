@@ -1,7 +1,8 @@
 //! The `rejoin` binary: one file a verb, and what they share.
 //!
 //! # Layout
-//! - `args` `exit` `out`     the command line, exit codes, output
+//! - `args` `global`         the command line: verbs, and the options of all of them
+//! - `exit` `out`            exit codes, output
 //! - `dev`                   all in one: private PostgreSQL, supervision (also used by the integration tests)
 //! - `api` `worker`          one process each, for fleets
 //! - `migrate`               the schema: up, down, status
@@ -30,6 +31,7 @@
 //! - `doctor`                what is missing here, and what to do about it
 //! - `openapi` `completions` descriptions of ourselves
 use anyhow::Result;
+use clap::CommandFactory;
 
 use crate::{
     args::{Cli, Command},
@@ -51,6 +53,7 @@ pub mod doctor;
 pub mod exit;
 pub mod files;
 pub mod fleet;
+pub mod global;
 pub mod graph;
 pub mod install;
 pub mod keys;
@@ -113,6 +116,6 @@ pub async fn run(cli: Cli) -> Result<Exit> {
         Command::Audit(args) => audit::run(global, args, out).await,
         Command::Doctor(args) => doctor::run(global, args, out).await,
         Command::Openapi(args) => openapi::run(global, args, out).await,
-        Command::Completions(args) => completions::run(global, args, out).await,
+        Command::Completions(args) => completions::run(global, args, Cli::command(), out).await,
     }
 }

@@ -14,7 +14,7 @@ use sqlx::{
 };
 use tokio::time::{Instant, sleep};
 
-use crate::{args::Global, exit::Exit, fleet, out::Out};
+use crate::{exit::Exit, global::Global, out::Out};
 
 pub static MIGRATOR: Migrator = sqlx::migrate!("../migrations");
 
@@ -133,7 +133,7 @@ async fn up_when_ready(url: &str, wait: Duration, out: Out) -> Result<Vec<i64>> 
             Ok(changed) => return Ok(changed),
             Err(error) => error,
         };
-        let passes = Exit::of(&error) == Exit::Unreachable || fleet::is_passing(&error);
+        let passes = Exit::may_pass(&error);
         if !passes || Instant::now() + RETRY > give_up {
             return Err(error);
         }

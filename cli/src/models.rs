@@ -2,7 +2,7 @@
 use anyhow::Result;
 use serde_json::Value;
 
-use crate::{args::Global, client::Client, current, exit::Exit, out::Out};
+use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 
 /// See which models there are: what they cost, take and can do, and which are retired.
 ///

@@ -1,7 +1,7 @@
 //! `rejoin openapi`: the HTTP API, described.
 use anyhow::{Context, Result};
 
-use crate::{args::Global, exit::Exit, out::Out};
+use crate::{exit::Exit, global::Global, out::Out};
 
 /// Print the OpenAPI document of the HTTP API. Needs neither an API nor a database.
 ///

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use crate::{args::Global, database, exit::Exit, keys, out::Out};
+use crate::{database, exit::Exit, global::Global, keys, out::Out};
 
 /// Projects, their members and their quotas. Talks to the database. `rejoin keys create --create` makes a project.
 ///

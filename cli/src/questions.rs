@@ -4,7 +4,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{args::Global, client::Client, current, exit::Exit, out::Out};
+use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 
 /// See what runs ask people, and answer.
 ///

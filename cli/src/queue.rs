@@ -8,7 +8,7 @@ use rejoin_shared::queue::{
 };
 use sqlx::PgPool;
 
-use crate::{args::Global, database, exit::Exit, out::Out};
+use crate::{database, exit::Exit, global::Global, out::Out};
 
 /// Look at the job queue, try dead jobs again, hold a queue and let it go. Talks to the database.
 ///

@@ -4,7 +4,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{args::Global, client::Client, current, exit::Exit, out::Out};
+use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 
 /// Longest part of a message that `show` prints on a line [characters].
 const LINE_MAX_CHARS: usize = 160;

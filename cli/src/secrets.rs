@@ -13,7 +13,7 @@ use serde_json::json;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::{args::Global, current, database, dev::secret_keys, exit::Exit, out::Out};
+use crate::{current, database, dev::secret_keys, exit::Exit, global::Global, out::Out};
 
 /// Keep what agents need and nobody should read: sealed under master keys that are not in the database. Talks to the database.
 ///

@@ -3,10 +3,10 @@ use anyhow::{Context, Result};
 use serde_json::json;
 
 use crate::{
-    args::Global,
     client::Client,
     current::{self, Access},
     exit::Exit,
+    global::Global,
     out::Out,
 };
 

@@ -8,7 +8,7 @@ use rejoin_shared::data_sources::{self, Kind};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{args::Global, client::Client, current, exit::Exit, out::Out};
+use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 
 /// Databases of others that a project's people and agents may ask.
 ///

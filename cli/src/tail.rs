@@ -6,11 +6,11 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
-    args::Global,
     chat::exit_of,
     client::Client,
     current,
     exit::Exit,
+    global::Global,
     out::Out,
     stream::{Follow, Received, Start},
     transcript::Transcript,

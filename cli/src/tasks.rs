@@ -6,7 +6,7 @@ use clap::{Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{args::Global, client::Client, current, exit::Exit, out::Out};
+use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 
 /// Let agents do tasks that wait for each other: a DAG in a file, YAML or JSON.
 ///

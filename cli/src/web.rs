@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{args::Global, client::Client, current, exit::Exit, out::Out};
+use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 
 /// See and set what agents may do on the web: nothing, unless it is said here. Needs a key with the scope admin.
 ///

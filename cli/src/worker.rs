@@ -4,9 +4,9 @@ use rejoin_shared::db::Role;
 use rejoin_worker::WorkerConfig;
 
 use crate::{
-    args::Global,
     exit::Exit,
     fleet::{self, FleetArgs},
+    global::Global,
     out::Out,
 };
 

@@ -7,7 +7,7 @@
 //! - `source`      the trait, answers and their bounds, what may go wrong
 //! - `postgresql` `mysql` `sqlite` `duckdb` `mongodb` `bigquery`   one file a kind
 //! - `folders`     where the files of a project may be
-//! - `tools` `run_console`   what agents are given; `learn` remembers what answered
+//! - `tools` `run_console`   what agents are given; `learn` remembers what answered; `model_answers`: bounds and errors of both
 //! - `reach` `idle`  how servers are reached; connections that wait for the next question
 
 pub mod bigquery;
@@ -16,6 +16,7 @@ pub mod folders;
 pub mod guard;
 pub mod idle;
 mod learn;
+mod model_answers;
 pub mod mongodb;
 pub mod mysql;
 pub mod postgresql;

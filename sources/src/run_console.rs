@@ -14,8 +14,8 @@ use rejoin_shared::walls::Asking;
 use serde_json::{Value, json};
 
 use crate::learn::learn;
+use crate::model_answers::{ANSWER_MAX_BYTES, ROWS, internal, to_model};
 use crate::sources::{Ask, Sources};
-use crate::tools::{ANSWER_MAX_BYTES, ROWS, internal, told};
 
 struct RunConsole {
     spec: ToolSpec,
@@ -77,7 +77,7 @@ impl Tool for RunConsole {
             .sources
             .query(&context.db, Asking::Everybody, &source, ask)
             .await
-            .map_err(told)?;
+            .map_err(to_model)?;
         consoles::ran(&context.db, console.id, &console.content)
             .await
             .map_err(internal)?;

@@ -15,15 +15,12 @@ use rejoin_shared::walls::Asking;
 use serde_json::{Value, json};
 
 use crate::learn::learn;
+use crate::model_answers::{ANSWER_MAX_BYTES, ROWS, internal, to_model};
 use crate::run_console;
-use crate::source::{Access, SourceError};
+use crate::source::Access;
 use crate::sources::join::{JoinBounds, JoinError, Part, QUERIES_MAX};
 use crate::sources::{Ask, Sources};
 
-/// Rows that a model is shown, unless it asks for more.
-pub(crate) const ROWS: u32 = 100;
-/// Of an answer that a model is shown [bytes].
-pub(crate) const ANSWER_MAX_BYTES: usize = 128 * 1024;
 /// Sources that one call of `list_databases` asks.
 const LISTED_SOURCES: usize = 20;
 
@@ -259,8 +256,8 @@ impl Tool for SourceTool {
                     .sources
                     .open(&context.db, Asking::Everybody, &source)
                     .await
-                    .map_err(told)?;
-                let tables = opened.tables(database.as_deref()).await.map_err(told)?;
+                    .map_err(to_model)?;
+                let tables = opened.tables(database.as_deref()).await.map_err(to_model)?;
                 Ok(json!({ "tables": tables, "total": tables.len() }))
             }
             Verb::Inspect => {
@@ -273,7 +270,7 @@ impl Tool for SourceTool {
                 let schema = self
                     .sources
                     .schema(&context.db, asking, &source, database.as_deref(), table, false);
-                Ok(json!(schema.await.map_err(told)?))
+                Ok(json!(schema.await.map_err(to_model)?))
             }
             Verb::Execute | Verb::Modify => self.execute(context, &arguments).await,
             Verb::Join => self.join(context, &arguments).await,
@@ -284,11 +281,11 @@ impl Tool for SourceTool {
                     .sources
                     .open(&context.db, Asking::Everybody, &source)
                     .await
-                    .map_err(told)?;
+                    .map_err(to_model)?;
                 opened
                     .explain(Ask::reading(database.as_deref(), query))
                     .await
-                    .map_err(told)
+                    .map_err(to_model)
             }
         }
     }
@@ -344,7 +341,7 @@ impl SourceTool {
             ..Ask::reading(database.as_deref(), query)
         };
         let answer = self.sources.query(&context.db, Asking::Everybody, &source, ask).await;
-        let answer = json!(answer.map_err(told)?);
+        let answer = json!(answer.map_err(to_model)?);
         if access == Access::Reads {
             learn(&self.sources, context, &source, database.as_deref(), query).await;
         }
@@ -402,16 +399,4 @@ impl SourceTool {
 fn rows_shown(arguments: &Value) -> u32 {
     let rows = arguments["maxRows"].as_f64().filter(|rows| *rows >= 1.0);
     rows.map_or(ROWS, |rows| rows.min(f64::from(u32::MAX)) as u32)
-}
-
-pub(crate) fn internal(error: sqlx::Error) -> ToolError {
-    ToolError::Internal {
-        attempted: "looking for the project's data sources".to_owned(),
-        source: error.into(),
-    }
-}
-
-/// Whatever a source says, its asker is told.
-pub(crate) fn told(error: SourceError) -> ToolError {
-    ToolError::RespondToModel(error.to_string())
 }

@@ -9,7 +9,7 @@
 //! - `wire`      events as Google writes them
 //! - `client`    requests to Google, and what its refusals mean
 //! - `entering`  a user's code taken to Google: the token, and which calendars there are
-//! - `sync`      one job: `pull` and `push`, and what becomes of its failures
+//! - `sync`      one job: `pull` and `push`, and what becomes of its failures (`error`)
 //! - `pull`      Google's list of changes, page by page; `taking` puts one of them into the calendar
 //! - `push`      what was changed here, event by event
 //!
@@ -19,6 +19,7 @@
 pub mod client;
 pub mod consents;
 pub mod entering;
+mod error;
 pub mod links;
 mod pairs;
 mod pull;

@@ -9,9 +9,9 @@ use chrono_tz::Tz;
 use sqlx::PgPool;
 
 use super::client::{Client, GoogleError};
+use super::error::SyncError;
 use super::links::Working;
 use super::pairs;
-use super::sync::SyncError;
 use super::taking;
 use super::wire::{Item, Page};
 

@@ -11,11 +11,11 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::client::{Client, GoogleError};
+use super::error::SyncError;
 use super::links::Working;
 use super::pairs::{self, Pair};
 use super::pull::take;
 use super::side::{Side, written};
-use super::sync::SyncError;
 use super::taking::gone;
 use super::wire::{self, Item};
 use crate::calendar::events::{self, Event};

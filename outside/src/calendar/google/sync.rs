@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use chrono::Days;
 use rejoin_shared::google_tokens;
-use rejoin_shared::secrets::SecretError;
 use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::client::GoogleError;
 use super::entering;
+use super::error::SyncError;
 use super::links::{TurnError, Working};
 use super::settings::Google;
 use super::{pull, push};
@@ -19,30 +19,6 @@ use super::{pull, push};
 /// After a failure it is tried again soon, and then ever later.
 const FIRST_PAUSE: Duration = Duration::from_secs(15);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
-
-/// Why a job has ended before its end.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum SyncError {
-    #[error(transparent)]
-    Google(#[from] GoogleError),
-    #[error(transparent)]
-    Token(#[from] SecretError),
-    #[error("the workers have no master keys: see REJOIN_SECRET_KEYS_FILE")]
-    NoKeys,
-    #[error("another job has taken over")]
-    Over,
-    #[error(transparent)]
-    Database(#[from] sqlx::Error),
-}
-
-impl From<TurnError> for SyncError {
-    fn from(error: TurnError) -> Self {
-        match error {
-            TurnError::Over => SyncError::Over,
-            TurnError::Database(error) => SyncError::Database(error),
-        }
-    }
-}
 
 /// What a job has done.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
