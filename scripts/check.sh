@@ -24,6 +24,6 @@ else
 fi
 if have shellcheck; then
     say "shell"
-    shellcheck -x scripts/*.sh .ci/run
+    shellcheck -x scripts/*.sh tests/object-store/*.sh .ci/run
 fi
 source scripts/supply-chain.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Also what a few tests need beside `make setup`: a browser, the local embedding model, MariaDB, PgBouncer, stand-ins for MongoDB and BigQuery,
-# DuckDB's program, a PostgreSQL with pgvector, MCP programs of other people, and the clients of model providers. A test whose tool is
-# missing is skipped and says so; with CI=true it fails.
+# DuckDB's program, an object store, a PostgreSQL with pgvector, MCP programs of other people, and the clients of model providers. A test
+# whose tool is missing is skipped and says so; with CI=true it fails.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 source scripts/setup-search.sh
@@ -44,4 +44,5 @@ setup_pgbouncer
 source scripts/setup-mcp.sh
 source scripts/setup-pgvector.sh
 source scripts/setup-sources.sh
+source scripts/setup-object-store.sh
 source scripts/setup-clients.sh

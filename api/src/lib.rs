@@ -52,6 +52,8 @@ use std::time::Duration;
 
 use axum::Router;
 use rejoin_shared::db::{ConnectError, Db, Role};
+use rejoin_shared::files::FileStore;
+use rejoin_shared::files::objects::ObjectStoreError;
 use rejoin_shared::mcp::commands::CommandsError;
 use rejoin_shared::secrets::KeyError;
 use rejoin_shared::wakeup;
@@ -67,6 +69,7 @@ pub use state::AppState;
 use oidc::Oidc;
 use oidc::settings::SettingsError;
 use sse::socket::GuardedListener;
+use state::Means;
 
 /// How often what has piled up is tidied.
 const TIDY_EVERY: Duration = Duration::from_secs(30);
@@ -81,6 +84,8 @@ pub enum ServeError {
     Oidc(#[from] SettingsError),
     #[error(transparent)]
     McpCommands(#[from] CommandsError),
+    #[error(transparent)]
+    Files(#[from] ObjectStoreError),
     #[error("listening on {addr} failed")]
     Listen {
         addr: SocketAddr,
@@ -117,10 +122,13 @@ pub struct Server {
 impl Server {
     /// Binds and begins to serve.
     pub async fn start(config: ApiConfig, shutdown: CancellationToken) -> Result<Self, ServeError> {
-        let oidc = Oidc::new(&config.oidc)?;
-        let commands = config.mcp_commands.load()?;
         let keys = config.secret_keys.load_if_configured()?.map(Arc::new);
-        let sources = Sources::new(&config.sources, keys);
+        let means = Means {
+            oidc: Oidc::new(&config.oidc)?,
+            commands: config.mcp_commands.load()?,
+            sources: Sources::new(&config.sources, keys),
+            files: FileStore::of(&config.files)?,
+        };
         let db = Db::connect_lazy(&config.database, "rejoin-api", Role::App)?;
         let bus = wakeup::start(config.database.bus, &db);
         let asked = config.listen;
@@ -129,7 +137,7 @@ impl Server {
         let addr = listener.local_addr().map_err(failed)?;
         // Of a server's own: stopping it stops nothing else.
         let shutdown = shutdown.child_token();
-        let state = AppState::new(config, oidc, commands, sources, db, bus, CancellationToken::new());
+        let state = AppState::new(config, means, db, bus, CancellationToken::new());
         let serving = tokio::spawn(run(listener, state.clone(), shutdown.clone()));
         Ok(Self {
             addr,

@@ -110,6 +110,24 @@ impl Problem {
         .retry_after(RETRY_AFTER_S)
     }
 
+    /// What is wrong with the object store is its operator's to read in the log.
+    pub fn files_unavailable() -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "files_unavailable",
+            "the content of files can't be reached at the moment; try again",
+        )
+        .retry_after(RETRY_AFTER_S)
+    }
+
+    pub fn file_damaged() -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "file_damaged",
+            "the content of this file was changed where it is kept; upload it again",
+        )
+    }
+
     /// For what must not happen. Says nothing of the cause: log it before.
     pub fn internal() -> Self {
         Self::new(

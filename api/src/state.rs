@@ -5,6 +5,7 @@ use std::sync::Arc;
 use metrics_exporter_prometheus::PrometheusHandle;
 use rejoin_embeddings::{Embedder, Endpoints};
 use rejoin_shared::db::Db;
+use rejoin_shared::files::FileStore;
 use rejoin_shared::mcp::commands::Commands;
 use rejoin_shared::wakeup::SharedBus;
 use rejoin_sources::Sources;
@@ -43,6 +44,8 @@ pub struct AppState {
     pub commands: Commands,
     /// Databases of others that projects may ask.
     pub sources: Sources,
+    /// Where the content of files is kept.
+    pub files: FileStore,
     pub metrics: PrometheusHandle,
     /// A place for each request that is worked on.
     pub working: Arc<Places>,
@@ -54,27 +57,28 @@ pub struct AppState {
     pub draining: CancellationToken,
 }
 
+/// What a process may use beside its database, as it is configured.
+pub struct Means {
+    pub oidc: Option<Oidc>,
+    pub commands: Commands,
+    pub sources: Sources,
+    pub files: FileStore,
+}
+
 impl AppState {
     /// Starts the hub, too.
-    pub fn new(
-        config: ApiConfig,
-        oidc: Option<Oidc>,
-        commands: Commands,
-        sources: Sources,
-        db: Db,
-        bus: SharedBus,
-        draining: CancellationToken,
-    ) -> Self {
+    pub fn new(config: ApiConfig, means: Means, db: Db, bus: SharedBus, draining: CancellationToken) -> Self {
         // Before anybody counts.
         let metrics = metrics::handle();
         Self {
             hub: Hub::start(db.clone(), bus.clone(), &config, draining.clone()),
             transfers: Arc::new(Transfers::new(&db.sql)),
             embedder: Embedder::new(&config.embeddings, &Endpoints::from_env()),
-            oidc: oidc.map(Arc::new),
+            oidc: means.oidc.map(Arc::new),
             mcp: McpServer::new(&config, draining.clone()),
-            commands,
-            sources,
+            commands: means.commands,
+            sources: means.sources,
+            files: means.files,
             rates: Arc::new(Rates::new(&config)),
             keys: Keys::start(bus.clone(), draining.clone()),
             quotas: Arc::new(Quotas::new()),

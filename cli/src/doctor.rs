@@ -5,8 +5,10 @@
 //!
 //! - `definitions` models that agent definitions name
 //! - `vertex` where tokens of Vertex AI come from
+//! - `files` the object store that holds their content
 //! - `fleet` what API and worker processes need of the database, and of each other
 mod definitions;
+mod files;
 mod fleet;
 mod vertex;
 
@@ -19,13 +21,13 @@ use serde::Serialize;
 use sqlx::{Connection, PgConnection};
 
 use crate::{
-    args::Global,
     current::{self, Current},
     dev::{
         postgres::binaries::{self, OLDEST_MAJOR},
         process,
     },
     exit::Exit,
+    global::Global,
     migrate::{self, State},
     out::Out,
 };
@@ -33,7 +35,7 @@ use crate::{
 /// Longest that one answer of the database or the API is waited for.
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 
-/// Check this machine, the database, the API, the model keys and the models that agents name, and say what to do about each finding.
+/// Check this machine, the database, the API, the model keys, the models that agents name and the store of files, and say what to do about each finding.
 ///
 /// Ends with 0 if nothing that is needed is missing. Keys are looked for, not shown and not used.
 ///
@@ -66,6 +68,8 @@ pub enum Check {
     Api,
     /// Keys of model providers, and the models that agent definitions name.
     Models,
+    /// REJOIN_FILES_URL: an object store that takes the key. Nothing is looked at where files are kept in PostgreSQL.
+    Files,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -111,6 +115,9 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         findings.extend(vertex::finding(variable));
         let of_dev = Current::here().and_then(|current| current.database_url);
         findings.extend(definitions::of_database(global.database_url().or(of_dev.as_deref())).await);
+    }
+    if asked(Check::Files) {
+        findings.extend(files::finding().await);
     }
     for finding in &findings {
         if out.is_json() {

@@ -6,7 +6,6 @@
 use dom_query::{Document, NodeRef};
 use dom_smoothie::Readability;
 use encoding_rs::{Encoding, UTF_8};
-use htmd::HtmlToMarkdown;
 
 /// Elements that may be in each other: browsers stop at 512.
 const MAX_DEPTH: usize = 512;
@@ -122,11 +121,7 @@ pub fn of_html(html: &str, url: &str, mode: Mode, format: Format) -> Result<Read
             Some(body) => body.formatted_text().to_string(),
             None => shown.formatted_text().to_string(),
         },
-        Format::Markdown => HtmlToMarkdown::builder()
-            .skip_tags(vec!["head", "title"])
-            .build()
-            .convert(&shown.html())
-            .map_err(|error| format!("the page can't be read: {error}"))?,
+        Format::Markdown => shown.md(Some(&["head", "title"])).to_string(),
     };
     Ok(Readable {
         title,

@@ -1,28 +1,33 @@
-//! Files: what users attach to messages, and what tools produce. Their content is in PostgreSQL, in pieces of one size, so that nobody has
-//! to hold a whole one: whoever uploads, downloads or builds a model's request goes piece by piece. (docs/FILES.md)
+//! Files: what users attach to messages, and what tools produce. Their content is in PostgreSQL, or in an object store if one is set up, and
+//! is written and read in pieces of one size, so that nobody has to hold a whole one: whoever uploads, downloads or builds a model's request
+//! goes piece by piece. (docs/FILES.md)
 //!
-//! - `types` what a file is, by its content
-//! - `names` names as they are stored
+//! - `types`   what a file is, by its content
+//! - `names`   names as they are stored
+//! - `objects` content in an object store
+//! - `store`   reading and writing content, wherever it is
 //!
 //! Invariants: a file that is `ready` never changes, and its checksum is that of its pieces; a file that a message names stays as long as the
 //! message, though its content may be deleted.
 
 pub mod names;
+pub mod objects;
+mod store;
 pub mod types;
 
 use chrono::{DateTime, Utc};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
 use crate::conversations::Owner;
 use crate::digest::hex;
-use crate::ids;
 
-use types::TypeFault;
+use objects::ObjectStoreArgs;
+
+pub use store::{FileStore, ProduceError, Produced, ReadError};
 
 /// Size of a piece, in bytes; a multiple of three, so that the base64 of pieces joins to that of the file.
 pub const CHUNK_BYTES: usize = 3 * 256 * 1024;
@@ -32,8 +37,8 @@ const ARRIVING_MAX_S: f64 = 3_600.0 * 6.0;
 const SWEPT: i64 = 20;
 const MIB: u64 = 1024 * 1024;
 
-/// How large and how many files may be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Args)]
+/// How large and how many files may be, and where their content is kept.
+#[derive(Debug, Clone, Args)]
 pub struct FilesArgs {
     /// Largest file, uploaded or produced by a tool [bytes]
     #[arg(long, env = "REJOIN_MAX_FILE_BYTES", default_value_t = 25 * MIB, value_parser = clap::value_parser!(u64).range(1..=1024 * MIB))]
@@ -50,6 +55,9 @@ pub struct FilesArgs {
     /// All files of a project together [bytes]
     #[arg(long, env = "REJOIN_MAX_PROJECT_FILES_BYTES", default_value_t = 10 * 1024 * MIB, value_parser = clap::value_parser!(u64).range(1..))]
     pub max_project_files_bytes: u64,
+
+    #[command(flatten)]
+    pub object_store: ObjectStoreArgs,
 }
 
 impl Default for FilesArgs {
@@ -59,6 +67,7 @@ impl Default for FilesArgs {
             max_message_files: 10,
             max_message_files_bytes: 50 * MIB,
             max_project_files_bytes: 10 * 1024 * MIB,
+            object_store: ObjectStoreArgs::default(),
         }
     }
 }
@@ -74,6 +83,8 @@ pub struct File {
     pub size_bytes: i64,
     pub sha256: Vec<u8>,
     pub run_id: Option<Uuid>,
+    /// Its content is in the object store, and not in PostgreSQL.
+    pub in_object_store: bool,
     pub created_at: DateTime<Utc>,
 }
 
@@ -131,6 +142,8 @@ pub struct NewFile<'a> {
     pub reserved_bytes: u64,
     /// The run and the call that made it.
     pub made_by: Option<(Uuid, Uuid)>,
+    /// Its content goes to the object store.
+    pub in_object_store: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -160,8 +173,8 @@ pub async fn begin(db: &mut PgConnection, file: &NewFile<'_>, project_max_bytes:
     }
     let (run_id, call_id) = file.made_by.unzip();
     sqlx::query!(
-        "insert into kb.files (id, project_id, owner_user_id, name, media_type, size_bytes, state, run_id, tool_call_id)
-         values ($1, $2, $3, $4, $5, $6, 'arriving', $7, $8)",
+        "insert into kb.files (id, project_id, owner_user_id, name, media_type, size_bytes, state, run_id, tool_call_id, in_object_store)
+         values ($1, $2, $3, $4, $5, $6, 'arriving', $7, $8, $9)",
         file.id,
         file.project_id,
         file.owner_user_id,
@@ -169,14 +182,27 @@ pub async fn begin(db: &mut PgConnection, file: &NewFile<'_>, project_max_bytes:
         file.media_type,
         i64::try_from(file.reserved_bytes).unwrap_or(i64::MAX),
         run_id,
-        call_id
+        call_id,
+        file.in_object_store
     )
     .execute(db)
     .await?;
     Ok(())
 }
 
-/// Stores the next piece: [`CHUNK_BYTES`], the last one less.
+/// Notes the name of the upload in parts by which a file comes into the object store.
+pub async fn note_upload(db: impl PgExecutor<'_>, id: Uuid, upload_id: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.files set upload_id = $2 where id = $1 and state = 'arriving'",
+        id,
+        upload_id
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Stores the next piece in PostgreSQL: [`CHUNK_BYTES`], the last one less.
 pub async fn put_chunk(db: &mut PgConnection, id: Uuid, position: i32, content: &[u8]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into kb.file_chunks (file_id, position, content) values ($1, $2, $3)",
@@ -199,9 +225,9 @@ pub async fn finish(
 ) -> Result<Option<File>, sqlx::Error> {
     sqlx::query_as!(
         File,
-        r#"update kb.files set state = 'ready', media_type = $2, size_bytes = $3, sha256 = $4
+        r#"update kb.files set state = 'ready', media_type = $2, size_bytes = $3, sha256 = $4, upload_id = null
            where id = $1 and state = 'arriving'
-           returning id, project_id, owner_user_id, name, media_type, size_bytes, sha256 as "sha256!", run_id, created_at"#,
+           returning id, project_id, owner_user_id, name, media_type, size_bytes, sha256 as "sha256!", run_id, in_object_store, created_at"#,
         id,
         media_type,
         size_bytes,
@@ -222,7 +248,7 @@ pub async fn discard(db: &mut PgConnection, id: Uuid) -> Result<(), sqlx::Error>
 pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<Option<File>, sqlx::Error> {
     sqlx::query_as!(
         File,
-        r#"select id, project_id, owner_user_id, name, media_type, size_bytes, sha256 as "sha256!", run_id, created_at
+        r#"select id, project_id, owner_user_id, name, media_type, size_bytes, sha256 as "sha256!", run_id, in_object_store, created_at
            from kb.files where project_id = $1 and id = $2 and state = 'ready'"#,
         project_id,
         id
@@ -241,7 +267,7 @@ pub async fn list(
     let (after_at, after_id) = after.unzip();
     sqlx::query_as!(
         File,
-        r#"select id, project_id, owner_user_id, name, media_type, size_bytes, sha256 as "sha256!", run_id, created_at
+        r#"select id, project_id, owner_user_id, name, media_type, size_bytes, sha256 as "sha256!", run_id, in_object_store, created_at
            from kb.files
            where project_id = $1 and owner_user_id = $2 and state = 'ready'
              and ($3::timestamptz is null or (created_at, id) < ($3, $4))
@@ -257,7 +283,7 @@ pub async fn list(
     .await
 }
 
-/// A piece of a file. None: there is no such piece.
+/// A piece of a file whose content is in PostgreSQL. None: there is no such piece.
 pub async fn chunk(db: impl PgExecutor<'_>, id: Uuid, position: i32) -> Result<Option<Vec<u8>>, sqlx::Error> {
     sqlx::query_scalar!(
         "select content from kb.file_chunks where file_id = $1 and position = $2",
@@ -322,7 +348,7 @@ pub async fn for_message(
     }
     let found = sqlx::query_as!(
         File,
-        r#"select id, project_id, owner_user_id, name, media_type, size_bytes, sha256 as "sha256!", run_id, created_at
+        r#"select id, project_id, owner_user_id, name, media_type, size_bytes, sha256 as "sha256!", run_id, in_object_store, created_at
            from kb.files
            where id = any($1) and project_id = $2 and owner_user_id = $3 and state = 'ready'
            order by id for share"#,
@@ -371,89 +397,12 @@ pub async fn name_in(db: &mut PgConnection, message_id: Uuid, files: &[FileRef])
 pub async fn of_call(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<Vec<File>, sqlx::Error> {
     sqlx::query_as!(
         File,
-        r#"select id, project_id, owner_user_id, name, media_type, size_bytes, sha256 as "sha256!", run_id, created_at
+        r#"select id, project_id, owner_user_id, name, media_type, size_bytes, sha256 as "sha256!", run_id, in_object_store, created_at
            from kb.files where tool_call_id = $1 and state = 'ready' order by id"#,
         call_id
     )
     .fetch_all(db)
     .await
-}
-
-/// A file that a tool has produced.
-#[derive(Debug)]
-pub struct Produced<'a> {
-    pub project_id: Uuid,
-    pub owner_user_id: Option<Uuid>,
-    /// The run and the record of the call.
-    pub made_by: Option<(Uuid, Uuid)>,
-    pub name: &'a str,
-    /// As the tool says.
-    pub media_type: &'a str,
-    pub content: &'a [u8],
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum ProduceError {
-    #[error("the file is empty")]
-    Empty,
-    #[error("the file has {bytes} bytes, and may have {limit}")]
-    TooLarge { bytes: u64, limit: u64 },
-    #[error(transparent)]
-    Begin(#[from] BeginError),
-    #[error("storing a file failed")]
-    Database(#[from] sqlx::Error),
-}
-
-/// Stores what a tool has produced. What is not what the tool says is stored as bytes that no model reads.
-pub async fn store(db: &PgPool, produced: &Produced<'_>, limits: FilesArgs) -> Result<File, ProduceError> {
-    let bytes = produced.content.len() as u64;
-    if bytes == 0 {
-        return Err(ProduceError::Empty);
-    }
-    if bytes > limits.max_file_bytes {
-        let limit = limits.max_file_bytes;
-        return Err(ProduceError::TooLarge { bytes, limit });
-    }
-    let name = names::clean(produced.name);
-    let media_type = type_of(produced, &name);
-    let id = ids::new();
-    let new = NewFile {
-        id,
-        project_id: produced.project_id,
-        owner_user_id: produced.owner_user_id,
-        name: &name,
-        media_type: &media_type,
-        reserved_bytes: bytes,
-        made_by: produced.made_by,
-    };
-    let mut tx = db.begin().await?;
-    begin(&mut tx, &new, limits.max_project_files_bytes).await?;
-    for (position, piece) in (0..).zip(produced.content.chunks(CHUNK_BYTES)) {
-        put_chunk(&mut tx, id, position, piece).await?;
-    }
-    let size = i64::try_from(bytes).unwrap_or(i64::MAX);
-    let stored = finish(&mut tx, id, &media_type, size, &Sha256::digest(produced.content)).await?;
-    tx.commit().await?;
-    stored.ok_or(ProduceError::Database(sqlx::Error::RowNotFound))
-}
-
-fn type_of(produced: &Produced<'_>, name: &str) -> String {
-    const BYTES: &str = "application/octet-stream";
-    let found = match types::of_beginning(produced.content, Some(produced.media_type)) {
-        Ok(Some(found)) => Ok(found.to_owned()),
-        Ok(None) => {
-            let mut check = types::TextCheck::default();
-            match check.goes_on(produced.content) && check.is_whole() {
-                true => types::of_text(Some(produced.media_type), name),
-                false => Err(types::not_text(None)),
-            }
-        }
-        Err(TypeFault::Disagrees(_)) => {
-            types::of_beginning(produced.content, None).map(|found| found.unwrap_or(BYTES).to_owned())
-        }
-        Err(fault) => Err(fault),
-    };
-    found.unwrap_or_else(|_| BYTES.to_owned())
 }
 
 /// Removes files that a call has made before: it is made again.

@@ -13,6 +13,7 @@ use rejoin_embeddings::EmbeddingsArgs;
 use rejoin_outside::calendar::google::GoogleArgs;
 use rejoin_shared::config::BusKind;
 use rejoin_shared::db::{Db, Role};
+use rejoin_shared::files::objects::ObjectStoreArgs;
 use rejoin_shared::tools::registry::Registry;
 use rejoin_shared::{agents, wakeup};
 use rejoin_worker::models::name::ModelSettings;
@@ -44,6 +45,8 @@ pub struct AppOptions {
     pub tools: Registry,
     /// Of the API and the workers.
     pub google: GoogleArgs,
+    /// Of the API and the workers.
+    pub object_store: ObjectStoreArgs,
     /// Sees what the workers' runs tell.
     pub observer: Option<Observer>,
     /// Of the workers, in the place of the scripted model.
@@ -61,6 +64,7 @@ impl Default for AppOptions {
             embeddings: EmbeddingsArgs::off(),
             tools: Registry::builtin(),
             google: GoogleArgs::default(),
+            object_store: ObjectStoreArgs::default(),
             observer: None,
             models: None,
         }
@@ -154,6 +158,7 @@ impl TestApp {
         config.heartbeat_ms = config.lease_ms / 3;
         config.embeddings = self.options.embeddings.clone();
         config.google = self.options.google.clone();
+        config.files.object_store = self.options.object_store.clone();
         (self.options.worker)(&mut config);
         self.workers.push(Worker::start(
             config,
@@ -220,6 +225,7 @@ async fn start_api(db: &TestDatabase, options: &AppOptions, port: u16) -> Server
     config.drain_grace_ms = 0;
     config.embeddings = options.embeddings.clone();
     config.google = options.google.clone();
+    config.files.object_store = options.object_store.clone();
     (options.api)(&mut config);
     Server::start(config, CancellationToken::new())
         .await

@@ -8,6 +8,7 @@
 //! - `embedding_server`  a stand-in that makes vectors by a list of words
 //! - `mcp`           MCP servers: other people's, and one that misbehaves
 //! - `sources`       databases that are asked as data sources
+//! - `object_store`  a server that speaks S3
 //! - `bigquery`      a double of BigQuery's API and of Google's tokens for service accounts
 //! - `google`        a stand-in for Google Calendar
 //! - `web`           sites and search providers
@@ -27,6 +28,7 @@ pub mod issuer;
 pub mod mcp;
 pub mod model_server;
 pub mod needs;
+pub mod object_store;
 pub mod providers;
 pub mod requirements;
 pub mod sources;

@@ -25,7 +25,9 @@ use tracing::{info, warn};
 use uuid::Uuid;
 
 use crate::executor;
+use crate::jobs::Handlers;
 use crate::services::Services;
+use crate::signals::Signals;
 
 /// Slots that become free are filled together: as soon as half a batch is free, or this long after the first.
 const REFILL: Duration = Duration::from_millis(3);
@@ -54,17 +56,6 @@ const SETTLE_RETRY: Duration = Duration::from_millis(250);
 /// After the drain: how long the last settlements may take.
 const SETTLE_LIMIT: Duration = Duration::from_secs(5);
 
-/// What stops a job from outside. Each is looked at by every await of the executor.
-#[derive(Debug, Clone)]
-pub struct Signals {
-    /// Somebody asked to cancel the run.
-    pub cancel: CancellationToken,
-    /// The lease was lost: stop, and write nothing.
-    pub lost: CancellationToken,
-    /// The worker is leaving: hand over.
-    pub drain: CancellationToken,
-}
-
 /// A job that this worker holds.
 struct Held {
     attempt: i32,
@@ -82,11 +73,22 @@ impl Jobs {
     }
 }
 
+/// What claims of this worker share.
+struct Claimer {
+    services: Services,
+    handlers: Handlers,
+    jobs: Jobs,
+    /// The futures that run the jobs.
+    tasks: TaskTracker,
+    /// Notified whenever a slot becomes free.
+    freed: Arc<Notify>,
+    settlements: mpsc::Sender<Settlement>,
+    drain: CancellationToken,
+}
+
 /// Runs until `drain` is cancelled and everything that was claimed is settled or handed over.
-pub async fn run(services: Services, drain: CancellationToken) {
+pub async fn run(services: Services, handlers: Handlers, drain: CancellationToken) {
     let jobs = Jobs::default();
-    let tasks = TaskTracker::new();
-    let freed = Arc::new(Notify::new());
     let (settlements, inbox) = mpsc::channel(usize::from(services.config.claim_batch) * SETTLE_QUEUE);
     let inbox = Arc::new(tokio::sync::Mutex::new(inbox));
     let settling: Vec<_> = (0..SETTLERS)
@@ -97,6 +99,16 @@ pub async fn run(services: Services, drain: CancellationToken) {
     let mut outage = Outage::of("claiming");
     let mut claim_retry = CLAIM_RETRY;
     let watching = tokio::spawn(watch_cancellations(services.clone(), jobs.clone(), stop.clone()));
+    let claimer = Claimer {
+        services,
+        handlers,
+        jobs,
+        tasks: TaskTracker::new(),
+        freed: Arc::new(Notify::new()),
+        settlements,
+        drain,
+    };
+    let (services, drain) = (&claimer.services, &claimer.drain);
 
     let mut wakes = services.bus.subscribe();
     let mut poll = interval(stagger(poll_interval(), services.worker.id));
@@ -108,8 +120,7 @@ pub async fn run(services: Services, drain: CancellationToken) {
     loop {
         let mut found = Found::default();
         for (queue, turn) in services.config.queues.iter().zip(&mut turns) {
-            let claimed = claim_all(&services, queue, turn, &jobs, &tasks, &freed, &settlements, &drain).await;
-            match claimed {
+            match claimer.claim_all(queue, turn).await {
                 Ok(claimed) => found.add(claimed),
                 Err(error) => {
                     outage.failed(Causes(&error));
@@ -137,7 +148,7 @@ pub async fn run(services: Services, drain: CancellationToken) {
         };
         is_woken = false;
         // The moment at which freed slots are filled at the latest, or claims look for what they have passed over.
-        let mut refill_at = match free_slots(&services, &jobs) {
+        let mut refill_at = match claimer.free_slots() {
             0 => None,
             _ => turns.iter().filter_map(Turn::look_again_at).min(),
         };
@@ -146,8 +157,8 @@ pub async fn run(services: Services, drain: CancellationToken) {
                 () = drain.cancelled() => break,
                 _ = poll.tick() => break,
                 // Where claims got all that there was, a wake-up tells of more.
-                () = freed.notified(), if found.more => {
-                    if free_slots(&services, &jobs) * 2 >= batch(&services) {
+                () = claimer.freed.notified(), if found.more => {
+                    if claimer.free_slots() * 2 >= claimer.batch() {
                         break;
                     }
                     let latest = Instant::now() + REFILL;
@@ -170,9 +181,15 @@ pub async fn run(services: Services, drain: CancellationToken) {
     }
 
     info!(
-        running = jobs.with(|jobs| jobs.len()),
+        running = claimer.jobs.with(|jobs| jobs.len()),
         "draining: handing over what is running"
     );
+    let Claimer {
+        services,
+        tasks,
+        settlements,
+        ..
+    } = claimer;
     tasks.close();
     let limit = Duration::from_secs(services.config.drain_s);
     if tokio::time::timeout(limit, tasks.wait()).await.is_err() {
@@ -203,16 +220,6 @@ fn stagger(base: Duration, id: Uuid) -> Duration {
     base + Duration::from_millis(u64::from(id.as_bytes()[15]) / 2)
 }
 
-/// Jobs that this worker could take now.
-fn free_slots(services: &Services, jobs: &Jobs) -> usize {
-    services.config.slots.saturating_sub(jobs.with(|jobs| jobs.len()))
-}
-
-/// Jobs that a claim takes when all slots are free.
-fn batch(services: &Services) -> usize {
-    services.config.slots.min(usize::from(services.config.claim_batch))
-}
-
 /// How long a worker that was woken lets others go first. None: not at all.
 fn late(misses: u32) -> Option<Duration> {
     // One is chance.
@@ -237,112 +244,111 @@ impl Found {
     }
 }
 
-/// Claims until slots or jobs run out.
-#[expect(clippy::too_many_arguments, reason = "the claimer's own state, passed once")]
-async fn claim_all(
-    services: &Services,
-    queue: &str,
-    turn: &mut Turn,
-    jobs: &Jobs,
-    tasks: &TaskTracker,
-    freed: &Arc<Notify>,
-    settlements: &mpsc::Sender<Settlement>,
-    drain: &CancellationToken,
-) -> Result<Found, HotError> {
-    let mut backed_up = false;
-    let mut found = Found::default();
-    loop {
-        let free = free_slots(services, jobs);
-        let limit = free.min(batch(services));
-        if limit == 0 || drain.is_cancelled() {
-            found.more = true;
-            return Ok(found);
-        }
-        let claim = async |turn: &mut Turn| {
-            let lease = services.config.lease();
-            queue::claim(&services.db.hot, queue, services.worker.id, lease, limit, turn).await
-        };
-        // While the queue is backed up, two at a time: one is worked on while the other waits for the disk.
-        let claimed = if backed_up && free >= 2 * limit {
-            let mut beside = turn.clone();
-            let (one, other) = tokio::join!(claim(turn), claim(&mut beside));
-            turn.join(beside);
-            match (one, other) {
-                (Ok(mut one), Ok(other)) => {
-                    one.extend(other);
-                    Ok((one, 2 * limit))
-                }
-                // What one of them has got is ours.
-                (Ok(got), Err(_)) | (Err(_), Ok(got)) => Ok((got, 2 * limit)),
-                (Err(error), Err(_)) => Err(error),
+impl Claimer {
+    /// Jobs that this worker could take now.
+    fn free_slots(&self) -> usize {
+        self.services
+            .config
+            .slots
+            .saturating_sub(self.jobs.with(|jobs| jobs.len()))
+    }
+
+    /// Jobs that a claim takes when all slots are free.
+    fn batch(&self) -> usize {
+        let config = &self.services.config;
+        config.slots.min(usize::from(config.claim_batch))
+    }
+
+    /// Claims until slots or jobs run out.
+    async fn claim_all(&self, queue: &str, turn: &mut Turn) -> Result<Found, HotError> {
+        let mut backed_up = false;
+        let mut found = Found::default();
+        loop {
+            let free = self.free_slots();
+            let limit = free.min(self.batch());
+            if limit == 0 || self.drain.is_cancelled() {
+                found.more = true;
+                return Ok(found);
             }
-        } else {
-            claim(turn).await.map(|claimed| (claimed, limit))
-        };
-        let (claimed, asked) = claimed?;
-        let full = claimed.len() == asked;
-        backed_up = full;
-        found.claimed += claimed.len();
-        found.more = full;
-        metrics::counter!("rejoin_jobs_claimed_total", "queue" => queue.to_owned()).increment(claimed.len() as u64);
-        for job in claimed {
-            start(services, job, jobs, tasks, freed, settlements, drain);
-        }
-        // Or few slots are left: more are filled together.
-        if !full || free_slots(services, jobs) * 2 < batch(services) {
-            return Ok(found);
+            let claim = async |turn: &mut Turn| {
+                let (db, worker) = (&self.services.db.hot, self.services.worker.id);
+                queue::claim(db, queue, worker, self.services.config.lease(), limit, turn).await
+            };
+            // While the queue is backed up, two at a time: one is worked on while the other waits for the disk.
+            let claimed = if backed_up && free >= 2 * limit {
+                let mut beside = turn.clone();
+                let (one, other) = tokio::join!(claim(turn), claim(&mut beside));
+                turn.join(beside);
+                match (one, other) {
+                    (Ok(mut one), Ok(other)) => {
+                        one.extend(other);
+                        Ok((one, 2 * limit))
+                    }
+                    // What one of them has got is ours.
+                    (Ok(got), Err(_)) | (Err(_), Ok(got)) => Ok((got, 2 * limit)),
+                    (Err(error), Err(_)) => Err(error),
+                }
+            } else {
+                claim(turn).await.map(|claimed| (claimed, limit))
+            };
+            let (claimed, asked) = claimed?;
+            let full = claimed.len() == asked;
+            backed_up = full;
+            found.claimed += claimed.len();
+            found.more = full;
+            metrics::counter!("rejoin_jobs_claimed_total", "queue" => queue.to_owned()).increment(claimed.len() as u64);
+            for job in claimed {
+                self.start(job);
+            }
+            // Or few slots are left: more are filled together.
+            if !full || self.free_slots() * 2 < self.batch() {
+                return Ok(found);
+            }
         }
     }
-}
 
-fn start(
-    services: &Services,
-    job: ClaimedJob,
-    jobs: &Jobs,
-    tasks: &TaskTracker,
-    freed: &Arc<Notify>,
-    settlements: &mpsc::Sender<Settlement>,
-    drain: &CancellationToken,
-) {
-    let signals = Signals {
-        cancel: CancellationToken::new(),
-        lost: CancellationToken::new(),
-        drain: drain.clone(),
-    };
-    let held = Held {
-        attempt: job.attempt,
-        run_id: job.run_id,
-        signals: signals.clone(),
-    };
-    jobs.with(|jobs| jobs.insert(job.id, held));
-    metrics::gauge!("rejoin_jobs_running").increment(1.0);
-    let (services, jobs, freed, settlements) = (services.clone(), jobs.clone(), freed.clone(), settlements.clone());
-    tasks.spawn(async move {
-        let (id, attempt, max_attempts, is_run) = (job.id, job.attempt, job.max_attempts, job.run_id.is_some());
-        // A panic ends this job's attempt and nothing else.
-        let executing = AssertUnwindSafe(executor::execute(services, job, signals)).catch_unwind();
-        let outcome = executing.await.unwrap_or_else(|panic| {
-            Some(Outcome::Retry {
-                error: format!("the job panicked: {}", words_of(panic.as_ref())),
-                after: None,
-            })
+    fn start(&self, job: ClaimedJob) {
+        let signals = Signals {
+            cancel: CancellationToken::new(),
+            lost: CancellationToken::new(),
+            drain: self.drain.clone(),
+        };
+        let held = Held {
+            attempt: job.attempt,
+            run_id: job.run_id,
+            signals: signals.clone(),
+        };
+        self.jobs.with(|jobs| jobs.insert(job.id, held));
+        metrics::gauge!("rejoin_jobs_running").increment(1.0);
+        let (services, handlers, jobs) = (self.services.clone(), self.handlers.clone(), self.jobs.clone());
+        let (freed, settlements) = (self.freed.clone(), self.settlements.clone());
+        self.tasks.spawn(async move {
+            let (id, attempt, max_attempts, is_run) = (job.id, job.attempt, job.max_attempts, job.run_id.is_some());
+            // A panic ends this job's attempt and nothing else.
+            let executing = AssertUnwindSafe(executor::execute(services, handlers, job, signals)).catch_unwind();
+            let outcome = executing.await.unwrap_or_else(|panic| {
+                Some(Outcome::Retry {
+                    error: format!("the job panicked: {}", words_of(panic.as_ref())),
+                    after: None,
+                })
+            });
+            // A run needs its `error` and `done`: the sweep writes them once the lease of its last attempt has expired.
+            let leave_to_sweep = matches!(outcome, Some(Outcome::Retry { .. })) && is_run && attempt >= max_attempts;
+            if let Some(outcome) = outcome.filter(|_| !leave_to_sweep) {
+                let settlement = Settlement {
+                    job_id: id,
+                    attempt,
+                    max_attempts,
+                    outcome,
+                };
+                // The receiver lives until every task has ended.
+                let _ = settlements.send(settlement).await;
+            }
+            jobs.with(|jobs| jobs.remove(&id));
+            metrics::gauge!("rejoin_jobs_running").decrement(1.0);
+            freed.notify_one();
         });
-        // A run needs its `error` and `done`: the sweep writes them once the lease of its last attempt has expired.
-        let leave_to_sweep = matches!(outcome, Some(Outcome::Retry { .. })) && is_run && attempt >= max_attempts;
-        if let Some(outcome) = outcome.filter(|_| !leave_to_sweep) {
-            let settlement = Settlement {
-                job_id: id,
-                attempt,
-                max_attempts,
-                outcome,
-            };
-            // The receiver lives until every task has ended.
-            let _ = settlements.send(settlement).await;
-        }
-        jobs.with(|jobs| jobs.remove(&id));
-        metrics::gauge!("rejoin_jobs_running").decrement(1.0);
-        freed.notify_one();
-    });
+    }
 }
 
 /// What a panic said.

@@ -20,12 +20,12 @@ use std::time::Duration;
 use tracing::warn;
 use uuid::Uuid;
 
-use crate::claimer::Signals;
 use crate::jobs::Handler;
 use crate::models::registry::Resolved;
 use crate::models::retry::stream_with_retry;
 use crate::models::{Chunk, Message, ModelError, ModelRequest};
 use crate::services::Services;
+use crate::signals::Signals;
 
 /// Characters of one message that a summary is made of.
 const MESSAGE_CHARS: usize = 6_000;

@@ -17,9 +17,9 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 use uuid::Uuid;
 
-use crate::claimer::Signals;
 use crate::jobs::Handler;
 use crate::services::Services;
+use crate::signals::Signals;
 
 /// What `queue.jobs.kind` says.
 pub const KIND: &str = "embed";

@@ -27,36 +27,35 @@ use rejoin_shared::plans::{Part, TOOL_CALLS_MAX};
 use rejoin_shared::queue::{ClaimedJob, KIND_RUN, Outcome};
 use rejoin_shared::runs::{self, Clocks, Run};
 use rejoin_shared::sabotage::{self, Break};
-use rejoin_shared::text::storable;
 use rejoin_shared::tool_calls;
 use rejoin_shared::tools::SharedTool;
 use rejoin_shared::tools::registry::Patterns;
 use serde_json::Value;
 use tracing::{Instrument, info_span, warn};
 
-use crate::claimer::Signals;
 use crate::compression;
 use crate::coordination::{self, handoffs};
-use crate::models::ModelError;
+use crate::jobs::Handlers;
 use crate::models::fallback::Candidates;
 use crate::models::flow::FlowModel;
 use crate::publish;
+use crate::run::errors;
 use crate::run::history::{self, Opening};
 use crate::run::limits::{SUB_AGENT_MAX_STEPS, TreeLimits};
 use crate::run::selection::Selection;
 use crate::run::{End, ExecuteRequest, Execution, Limits};
 use crate::services::Services;
+use crate::signals::Signals;
 use agent::Agent;
 use trouble::Trouble;
-pub(crate) use trouble::refused_by_database;
 
 /// Before a run goes on that met a database that was away.
 const DATABASE_PAUSE: Duration = Duration::from_millis(500);
 
 /// Executes a claimed job. None: settled already, or no longer ours.
-pub async fn execute(services: Services, job: ClaimedJob, signals: Signals) -> Option<Outcome> {
+pub async fn execute(services: Services, handlers: Handlers, job: ClaimedJob, signals: Signals) -> Option<Outcome> {
     let Some(run_id) = job.run_id.filter(|_| job.kind == KIND_RUN) else {
-        return Some(match services.handlers.get(&job.kind) {
+        return Some(match handlers.get(&job.kind) {
             Some(handler) => handler.handle(&services, &job, &signals).await,
             None => Outcome::Fail {
                 error: format!("this worker knows no jobs of the kind {}", job.kind),
@@ -250,7 +249,7 @@ async fn work(
         }));
     }
     match &agent.model {
-        Err(error) => Ok(End::failed(run_error(error))),
+        Err(error) => Ok(End::failed(errors::of_model(error))),
         Ok(model) => {
             let models = agent.candidates(services, run, model).await?;
             go(services, job, attempt, run, definition, models, fresh).await
@@ -467,13 +466,4 @@ async fn finish(
         compression::consider(services, run.project_id, conversation_id).await;
     }
     Ok(None)
-}
-
-/// A model's failure as clients are told of it.
-pub fn run_error(error: &ModelError) -> RunError {
-    RunError {
-        code: error.code.to_owned(),
-        message: storable(error.message.clone()),
-        retryable: error.retryable,
-    }
 }

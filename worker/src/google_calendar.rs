@@ -6,9 +6,9 @@ use rejoin_outside::calendar::google::{links, sync};
 use rejoin_shared::queue::{self, ClaimedJob, Outcome};
 use rejoin_shared::wakeup::Wake;
 
-use crate::claimer::Signals;
 use crate::jobs::Handler;
 use crate::services::Services;
+use crate::signals::Signals;
 
 /// Does jobs of the kind [`links::KIND`].
 pub struct GoogleCalendars;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rejoin_shared::queue::{ClaimedJob, Outcome};
 
-use crate::claimer::Signals;
 use crate::services::Services;
+use crate::signals::Signals;
 
 /// Does the jobs of one kind.
 #[async_trait]
@@ -31,13 +31,6 @@ impl Handlers {
     pub fn new(handlers: impl IntoIterator<Item = Arc<dyn Handler>>) -> Self {
         let by_kind = handlers.into_iter().map(|handler| (handler.kind(), handler));
         Self(Arc::new(by_kind.collect()))
-    }
-
-    /// With others besides; of two of the same kind the later one counts.
-    pub fn and(&self, others: &Self) -> Self {
-        let mut by_kind = HashMap::clone(&self.0);
-        by_kind.extend(others.0.iter().map(|(kind, handler)| (*kind, handler.clone())));
-        Self(Arc::new(by_kind))
     }
 
     pub fn get(&self, kind: &str) -> Option<&Arc<dyn Handler>> {

@@ -6,6 +6,7 @@
 //! - `absence`      how long the database was away
 //! - `claimer`      claims due jobs into bounded slots; heartbeat, cancellation, drain
 //! - `executor`     one claimed run from its start to `done`; recovery; the outcome of the job
+//! - `signals`      what stops a job: cancellation, a lost lease, a drain
 //! - `jobs`         handlers of other kinds of jobs
 //! - `embedding`    vectors of the graph's objects, made in the background
 //! - `run`          the step loop: model call, tool calls, limits
@@ -37,14 +38,25 @@ pub mod pools;
 pub mod publish;
 pub mod run;
 pub mod services;
+pub mod signals;
 pub mod web_probe;
 
+use std::sync::Arc;
+
 use rejoin_shared::db::ConnectError;
+use rejoin_shared::files::objects::ObjectStoreError;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 pub use config::WorkerConfig;
 pub use services::Services;
+
+use compression::Compressing;
+use embedding::Embedding;
+use google_calendar::GoogleCalendars;
+use jobs::{Handler, Handlers};
+use mcp::probe::Probe;
+use web_probe::WebProbe;
 
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
@@ -54,6 +66,8 @@ pub enum WorkerError {
     Mcp(#[from] mcp::McpError),
     #[error("the model providers can't be set up: {0}")]
     Models(#[from] models::ModelError),
+    #[error(transparent)]
+    Files(#[from] ObjectStoreError),
     #[error("serving metrics on {address} failed")]
     Metrics {
         address: std::net::SocketAddr,
@@ -71,10 +85,26 @@ pub async fn work(config: WorkerConfig, drain: CancellationToken) -> Result<(), 
     Ok(())
 }
 
-/// The same with services of the caller's making (tests).
+/// The same with services that the caller has made.
 pub async fn work_with(services: Services, drain: CancellationToken) {
+    work_on(services, handlers(), drain).await;
+}
+
+/// The same for these kinds of jobs, beside runs.
+pub async fn work_on(services: Services, handlers: Handlers, drain: CancellationToken) {
     let sweeping = tokio::spawn(maintenance::run(services.clone(), drain.clone()));
-    claimer::run(services.clone(), drain).await;
+    claimer::run(services.clone(), handlers, drain).await;
     sweeping.abort();
     services.pools.connections().close().await;
+}
+
+/// The kinds of jobs besides runs that every worker does.
+fn handlers() -> Handlers {
+    Handlers::new([
+        Arc::new(Probe) as Arc<dyn Handler>,
+        Arc::new(Embedding),
+        Arc::new(Compressing),
+        Arc::new(WebProbe),
+        Arc::new(GoogleCalendars),
+    ])
 }

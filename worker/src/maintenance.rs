@@ -13,6 +13,7 @@ use rejoin_shared::contexts::location;
 use rejoin_shared::events::kinds::DoneStatus;
 use rejoin_shared::events::writer::Seen;
 use rejoin_shared::events::{compaction, retention};
+use rejoin_shared::files::objects::{self, SweepError};
 use rejoin_shared::outage::{Causes, Outage};
 use rejoin_shared::queue::sweep::{self, DeadJob, Watch};
 use rejoin_shared::queue::{self, Outcome, Settlement};
@@ -335,6 +336,7 @@ async fn retain_once(services: &Services) -> Result<(), sqlx::Error> {
     let days = services.config.keep_consoles_d;
     while days > 0.0 && consoles::sweep(db, days, CONSOLES).await? == CONSOLES.unsigned_abs() {}
     while files::sweep(db, services.config.keep_files_h * 3600.0).await? {}
+    remove_objects(services).await?;
     location::sweep(db).await?;
     while pages::sweep(db).await? {}
     consents::sweep(db).await?;
@@ -342,6 +344,21 @@ async fn retain_once(services: &Services) -> Result<(), sqlx::Error> {
         .execute(db)
         .await?;
     Ok(())
+}
+
+/// Removes what deleted files have left in the object store. One that does not answer keeps nothing else from being tidied up.
+async fn remove_objects(services: &Services) -> Result<(), sqlx::Error> {
+    loop {
+        match objects::sweep(&services.db.sql, services.files.objects()).await {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(SweepError::Database(error)) => return Err(error),
+            Err(SweepError::ObjectStore(error)) => {
+                warn!(%error, "what deleted files have left in the object store could not be removed; it is tried again");
+                return Ok(());
+            }
+        }
+    }
 }
 
 async fn compact_all(services: &Services) -> Result<(), sqlx::Error> {

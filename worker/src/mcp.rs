@@ -7,7 +7,9 @@
 //! - `authorized`   HTTP with a token in each request
 //! - `oauth`        tokens by the client-credentials grant
 //! - `breaker`      leaves a server alone that fails again and again
-//! - `secrets`      `${NAME}` in settings, and values hidden in what comes back
+//! - `secrets`      `${NAME}` in settings
+//! - `redact`       removes secrets from what servers say
+//! - `transport`    what process and HTTP connections share
 //! - `answer`       what a server answers, as a tool's result
 //! - `stderr`       what a process writes to its standard error
 //! - `probe`        the job behind "test this server"
@@ -23,16 +25,19 @@ mod http;
 pub mod listing;
 pub mod oauth;
 pub mod probe;
+pub mod redact;
 pub mod secrets;
 mod stderr;
+pub mod transport;
 
+use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use clap::Args;
-use rejoin_shared::files::{self, BeginError, FileRef, FilesArgs, ProduceError, Produced};
+use rejoin_shared::files::{self, BeginError, FileRef, FileStore, ProduceError, Produced};
 use rejoin_shared::mcp::Server;
 use rejoin_shared::mcp::commands::{CommandsArgs, CommandsError};
 use rejoin_shared::mcp::offers::Offered;
@@ -45,9 +50,9 @@ use tracing::error;
 
 use crate::net;
 use answer::{Keep, Part};
-use connection::{Means, Processes};
 use connections::{Connections, Limits};
 use rejoin_shared::net::Hosts;
+use transport::{ConnectorDeps, Processes};
 
 /// Providers allow so many characters in a tool's name.
 const NAME_MAX_CHARS: usize = 64;
@@ -122,11 +127,11 @@ impl McpArgs {
         db: PgPool,
         bus: SharedBus,
         call: Duration,
-        files: FilesArgs,
+        files: FileStore,
     ) -> Result<Arc<Connections>, McpError> {
         let keys = self.keys.load_if_configured()?.map(Arc::new);
         let hosts = Hosts::new("REJOIN_MCP_PRIVATE_HOSTS", &self.mcp_private_hosts);
-        let means = Means {
+        let deps = ConnectorDeps {
             commands: self.commands.load()?,
             http: net::client(&hosts)?,
             hosts,
@@ -142,7 +147,7 @@ impl McpArgs {
             pause: Duration::from_secs(self.mcp_pause_s),
             files,
         };
-        Ok(Connections::new(means, db, bus, keys, limits))
+        Ok(Connections::new(deps, db, bus, keys, limits))
     }
 }
 
@@ -198,7 +203,7 @@ impl Tool for McpTool {
         let keep = KeepForCall {
             context,
             tool: &self.name,
-            limits: self.connections.files(),
+            files: self.connections.files(),
             is_first: AtomicBool::new(true),
         };
         let called = self.connections.call(&self.server, &self.name, arguments, &keep).await;
@@ -210,7 +215,7 @@ impl Tool for McpTool {
 struct KeepForCall<'a> {
     context: &'a ToolContext,
     tool: &'a str,
-    limits: FilesArgs,
+    files: &'a FileStore,
     is_first: AtomicBool,
 }
 
@@ -218,14 +223,14 @@ struct KeepForCall<'a> {
 impl Keep for KeepForCall<'_> {
     async fn keep(&self, part: Part) -> Result<FileRef, String> {
         let context = self.context;
-        let failed = |error: sqlx::Error| {
+        let failed = |error: &dyn Error| {
             error!(%error, tool = self.tool, "a tool's file could not be stored");
             "storing it failed".to_owned()
         };
         // A call that is made again after a crash gives its files again.
         if self.is_first.swap(false, Ordering::Relaxed) {
             let forgotten = files::forget_call(&context.db, context.record_id).await;
-            forgotten.map_err(failed)?;
+            forgotten.map_err(|error| failed(&error))?;
         }
         let name = part.name.unwrap_or_else(|| {
             let extension = part.media_type.rsplit('/').next().unwrap_or_default();
@@ -239,9 +244,12 @@ impl Keep for KeepForCall<'_> {
             media_type: &part.media_type,
             content: &part.content,
         };
-        match files::store(&context.db, &produced, self.limits).await {
+        match self.files.store(&context.db, &produced).await {
             Ok(file) => Ok(file.to_ref()),
-            Err(ProduceError::Database(error) | ProduceError::Begin(BeginError::Database(error))) => Err(failed(error)),
+            Err(ProduceError::Database(error) | ProduceError::Begin(BeginError::Database(error))) => {
+                Err(failed(&error))
+            }
+            Err(ProduceError::ObjectStore(error)) => Err(failed(&error)),
             Err(
                 error @ (ProduceError::Empty
                 | ProduceError::TooLarge { .. }

@@ -8,6 +8,7 @@
 //! - `deferred` calls that sub-agents or people answer: the run waits without a worker
 //! - `clarify`  what is asked before a project is begun
 //! - `output`   answers that fit a JSON schema
+//! - `errors`   errors with which a run ends
 //! - `planning` calls that make plans
 //! - `limits`   steps, time, the same call over and over
 //! - `record`   a step as it is stored; what is told for development
@@ -24,6 +25,7 @@ pub mod answer;
 pub mod calls;
 mod clarify;
 mod deferred;
+pub(crate) mod errors;
 mod files;
 pub mod history;
 pub mod limits;
@@ -50,12 +52,12 @@ use rejoin_shared::tool_calls::ToolCallRow;
 use rejoin_shared::tools::registry::Patterns;
 use serde_json::{Value, json};
 
-use crate::claimer::Signals;
 use crate::coordination::handoffs::Target;
 use crate::models::fallback::Candidates;
 use crate::models::{Message, Usage};
 use crate::publish::{StreamCallback, StreamEvent};
 use crate::services::Services;
+use crate::signals::Signals;
 use rejoin_shared::tools::SharedTool;
 
 use answer::AnswerError;
@@ -253,7 +255,7 @@ impl Execution {
                 Next::End(end) => {
                     let end = match end {
                         End::Database { attempted, error } if rejoin_shared::db::is_final(&error) => {
-                            let refused = crate::executor::refused_by_database(attempted, &error);
+                            let refused = errors::refused_by_database(attempted, &error);
                             self.finished(DoneStatus::Failed, Some(refused))
                         }
                         end => end,
@@ -348,7 +350,7 @@ impl Execution {
                 return Next::End(End::database("reading the files of messages", error));
             }
             Err(AnswerError::Model(error)) => {
-                let error = crate::executor::run_error(&error);
+                let error = errors::of_model(&error);
                 return Next::End(self.finished(DoneStatus::Failed, Some(error)));
             }
         };

@@ -11,6 +11,7 @@ use rejoin_outside::Web;
 use rejoin_outside::calendar::google::Google;
 use rejoin_shared::db::{Db, Role};
 use rejoin_shared::events::EventWriter;
+use rejoin_shared::files::FileStore;
 use rejoin_shared::graph::meaning::SharedTextModel;
 use rejoin_shared::queue::lease::WorkerInfo;
 use rejoin_shared::wakeup::{self, SharedBus};
@@ -20,20 +21,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::WorkerError;
 use crate::absence::Absence;
-use crate::compression::Compressing;
 use crate::config::WorkerConfig;
-use crate::embedding::Embedding;
-use crate::google_calendar::GoogleCalendars;
-use crate::jobs::{Handler, Handlers};
 use crate::mcp::McpError;
-use crate::mcp::probe::Probe;
 use crate::models::name::ModelSettings;
 use crate::models::registry::Models;
 use crate::models::retry::RetryPolicy;
 use crate::pools::Pools;
 use crate::publish::Observer;
 use crate::run::ranking::ToolVectors;
-use crate::web_probe::WebProbe;
 use rejoin_shared::tools::registry::Registry;
 
 #[derive(Clone)]
@@ -56,8 +51,8 @@ pub struct Services {
     pub web: Web,
     /// Calendars at Google.
     pub google: Google,
-    /// Of jobs that are not runs.
-    pub handlers: Handlers,
+    /// Where the content of files is kept.
+    pub files: FileStore,
     /// Sees what runs tell while they tell it.
     pub observer: Option<Observer>,
     pub worker: Arc<WorkerInfo>,
@@ -100,9 +95,10 @@ impl Services {
         let sources = Sources::new(&config.sources, keys.clone());
         let google = Google::new(&config.google, &config.web.web_hosts, keys.clone());
         let web = Web::new(&config.web, keys);
+        let files = FileStore::of(&config.files)?;
         let connections = config
             .mcp
-            .connections(db.sql.clone(), bus.clone(), call, config.files)?;
+            .connections(db.sql.clone(), bus.clone(), call, files.clone())?;
         Ok(Self {
             pools: Pools::start(
                 tools,
@@ -116,18 +112,12 @@ impl Services {
             sources,
             web,
             google,
+            files,
             writer: EventWriter::start(db.clone(), bus.clone(), config.writer()),
             models: Models::new(models)?,
             retry: RetryPolicy::default(),
             embedder: Embedder::new(&config.embeddings, &Endpoints::from_env()),
             tool_vectors: Arc::default(),
-            handlers: Handlers::new([
-                Arc::new(Probe) as Arc<dyn Handler>,
-                Arc::new(Embedding),
-                Arc::new(Compressing),
-                Arc::new(WebProbe),
-                Arc::new(GoogleCalendars),
-            ]),
             observer: None,
             worker: Arc::new(worker),
             absence: Absence::default(),
@@ -155,12 +145,6 @@ impl Services {
     /// The embedder, for the tools.
     pub fn text_model(&self) -> SharedTextModel {
         Arc::new(self.embedder.clone())
-    }
-
-    /// With handlers of other kinds of jobs, besides its own.
-    pub fn handling(mut self, handlers: Handlers) -> Self {
-        self.handlers = self.handlers.and(&handlers);
-        self
     }
 
     /// With somebody who sees what runs tell.

@@ -8,9 +8,9 @@ use rejoin_shared::wakeup::Wake;
 use rejoin_shared::web_settings;
 use tokio::time::Instant;
 
-use crate::claimer::Signals;
 use crate::jobs::Handler;
 use crate::services::Services;
+use crate::signals::Signals;
 
 /// What is looked for: something that is found wherever anything is.
 const QUERY: &str = "PostgreSQL documentation";

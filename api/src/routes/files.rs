@@ -3,7 +3,7 @@
 //! - `uploads`   a file on its way in
 //! - `downloads` a file on its way out
 //!
-//! A file goes into the database, and comes out of it, piece by piece: none is held whole.
+//! A file goes to where it is kept, the database or an object store, and comes out of it, piece by piece: none is held whole.
 
 mod downloads;
 mod uploads;
@@ -13,9 +13,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
 use rejoin_shared::digest::hex;
+use rejoin_shared::files::objects::ObjectStoreError;
 use rejoin_shared::files::types::{self, Class};
 use rejoin_shared::files::{self, File};
 use serde::Serialize;
+use tracing::error;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -27,7 +29,7 @@ use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
 pub const PATH: &str = "/api/files";
-/// Files that arrive at this process at a time; each has at most two pieces in memory.
+/// Files that arrive at this process at a time. Each has at most two pieces in memory; on its way into an object store, 6 MiB more.
 pub const MAX_UPLOADS: usize = 32;
 
 pub fn routes() -> OpenApiRouter<AppState> {
@@ -85,6 +87,16 @@ impl From<File> for FileBody {
 pub struct FilePage {
     pub items: Vec<FileBody>,
     pub next_cursor: Option<String>,
+}
+
+impl From<ObjectStoreError> for Problem {
+    fn from(error: ObjectStoreError) -> Self {
+        error!(%error, "the object store could not serve a request");
+        match error {
+            ObjectStoreError::Damaged(_) => Self::file_damaged(),
+            _ => Self::files_unavailable(),
+        }
+    }
 }
 
 fn not_found() -> Problem {

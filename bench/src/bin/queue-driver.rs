@@ -24,9 +24,9 @@ use rejoin_shared::db::{Db, Role};
 use rejoin_shared::queue::{self, ClaimedJob, NewJob, Outcome};
 use rejoin_shared::tools::registry::Registry;
 use rejoin_shared::wakeup::{self, SharedBus, Wake};
-use rejoin_worker::claimer::Signals;
 use rejoin_worker::jobs::{Handler, Handlers};
 use rejoin_worker::models::name::ModelSettings;
+use rejoin_worker::signals::Signals;
 use rejoin_worker::{Services, WorkerConfig};
 use serde_json::json;
 use tokio::io::AsyncReadExt as _;
@@ -217,10 +217,10 @@ async fn work(url: String) -> Result<()> {
         ..Seen::default()
     });
     let handlers = Handlers::new([Arc::new(Noop(seen.clone())) as Arc<dyn Handler>]);
-    let services = Services::with(config, db, bus, ModelSettings::from_env(), Registry::default())?.handling(handlers);
+    let services = Services::with(config, db, bus, ModelSettings::from_env(), Registry::default())?;
     let drain = CancellationToken::new();
     println!("{}", json!({ "start": now_us() }));
-    let working = tokio::spawn(rejoin_worker::work_with(services, drain.clone()));
+    let working = tokio::spawn(rejoin_worker::work_on(services, handlers, drain.clone()));
     let closed = tokio::spawn(async {
         let mut rest = Vec::new();
         // However stdin ends, the work does.

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use pg_query::ParserOptions;
 use pg_query::protobuf::node::Node as Kind;
 use serde_json::Value;
 
@@ -160,7 +161,8 @@ pub(super) fn check_single(sql: &str) -> Result<bool, String> {
 }
 
 fn single(sql: &str) -> Result<Kind, String> {
-    let parsed = pg_query::parse(sql).map_err(|error| format!("the query can't be read: {error}"))?;
+    let parsed =
+        pg_query::parse(sql, ParserOptions::DEFAULT).map_err(|error| format!("the query can't be read: {error}"))?;
     let mut statements = parsed.protobuf.stmts.into_iter();
     let first = statements
         .next()

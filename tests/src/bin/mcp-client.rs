@@ -7,9 +7,11 @@ use std::time::Duration;
 use chrono::DateTime;
 use rejoin_shared::mcp::{Server, Settings, Transport};
 use rejoin_shared::net::Hosts;
-use rejoin_worker::mcp::connection::{Connection, Means, Processes};
+use rejoin_worker::mcp::connection::Connection;
 use rejoin_worker::mcp::oauth::Grant;
-use rejoin_worker::mcp::secrets::{Filled, Hider};
+use rejoin_worker::mcp::redact::Redactor;
+use rejoin_worker::mcp::secrets::ResolvedSettings;
+use rejoin_worker::mcp::transport::{ConnectorDeps, Processes};
 use rejoin_worker::net;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -22,7 +24,7 @@ async fn main() -> anyhow::Result<()> {
         "REJOIN_MCP_PRIVATE_HOSTS",
         &["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()],
     );
-    let means = Means {
+    let means = ConnectorDeps {
         commands: Default::default(),
         http: net::client(&hosts)?,
         hosts,
@@ -52,11 +54,11 @@ async fn main() -> anyhow::Result<()> {
         scopes: Vec::new(),
         token_url: None,
     });
-    let filled = Filled {
+    let filled = ResolvedSettings {
         url: Some(url),
         headers: Vec::new(),
         env: Vec::new(),
-        hider: Hider::new(oauth.iter().flat_map(Grant::hidden)),
+        redactor: Redactor::new(oauth.iter().flat_map(Grant::hidden)),
         oauth,
     };
     let said = anyhow::Error::msg::<String>;

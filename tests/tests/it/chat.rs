@@ -545,11 +545,11 @@ async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
     use rejoin_shared::runs::TreeUse;
     use rejoin_shared::tools::registry::Patterns;
     use rejoin_shared::tools::registry::Registry;
-    use rejoin_worker::claimer::Signals;
     use rejoin_worker::models::fallback::{Candidate, Candidates};
     use rejoin_worker::models::name::ModelSettings;
     use rejoin_worker::run::limits::TreeLimits;
     use rejoin_worker::run::{End, ExecuteRequest, Execution, Limits};
+    use rejoin_worker::signals::Signals;
     use rejoin_worker::{Services, WorkerConfig};
     use std::sync::Arc;
     use std::time::Duration;

@@ -24,7 +24,7 @@ const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+
 const AUDIO_BYTES: usize = 20_000_000;
 
 /// A build for tests takes its time to make a request of 20 MB: no reason to give the run to another worker.
-fn patient(config: &mut WorkerConfig) {
+pub(crate) fn patient(config: &mut WorkerConfig) {
     (config.lease_ms, config.heartbeat_ms) = (30_000, 5_000);
 }
 

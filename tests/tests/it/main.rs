@@ -36,6 +36,7 @@ mod event_rows;
 mod fences;
 mod files;
 mod files_kept;
+mod files_objects;
 mod files_refused;
 mod fleet;
 mod fuzz;

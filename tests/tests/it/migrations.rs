@@ -136,6 +136,7 @@ async fn fill(app: &TestApp) {
              select gen_random_uuid(), id, 'a.txt', 'text/plain', 1, sha256('a'), 'ready' from kb.projects limit 1;
          insert into kb.file_chunks (file_id, position, content) select id, 0, 'a' from kb.files;
          insert into kb.message_files (message_id, file_id) select m.id, f.id from kb.chat_messages m, kb.files f limit 1;
+         insert into kb.file_objects_left (object_key, due_at) values ('project/file', now());
          insert into kb.routing_controls (run_id, project_id) select id, project_id from kb.agent_runs limit 1;
          insert into kb.query_patterns (id, project_id, user_id, data_source_id, database, run_id, asked, query, pattern)
              select gen_random_uuid(), s.project_id, u.id, s.id, '', gen_random_uuid(), 'how many?', 'select 1', 'select ?'

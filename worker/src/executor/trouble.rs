@@ -1,7 +1,8 @@
 //! Why an attempt can't go on, and what becomes of its job then.
 
-use rejoin_shared::commands::{FencedError, RunError};
-use rejoin_shared::text::storable;
+use rejoin_shared::commands::FencedError;
+
+use crate::run::errors;
 
 /// Why a run can't go on in this attempt.
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +27,7 @@ impl Trouble {
         if rejoin_shared::db::is_transient(error) {
             Trouble::DatabaseAway(text)
         } else if rejoin_shared::db::is_final(error) {
-            Trouble::Refused(refusal(attempted, error))
+            Trouble::Refused(errors::refusal(attempted, error))
         } else {
             Trouble::Infrastructure(text)
         }
@@ -45,25 +46,6 @@ impl From<FencedError> for Trouble {
             FencedError::LeaseLost => Trouble::LeaseLost,
             FencedError::Database { attempted, source } => Trouble::of(attempted, &source),
         }
-    }
-}
-
-/// What the database said when it refused something. (Its details may hold the data, and are left out.)
-fn refusal(attempted: &str, error: &sqlx::Error) -> String {
-    let said = error
-        .as_database_error()
-        .map_or("it was refused", |refusal| refusal.message());
-    storable(format!(
-        "{attempted} failed, and would fail each time: the database says {said:?}"
-    ))
-}
-
-/// The end of a run whose records the database refuses.
-pub(crate) fn refused_by_database(attempted: &str, error: &sqlx::Error) -> RunError {
-    RunError {
-        code: "refused_by_database".to_owned(),
-        message: refusal(attempted, error),
-        retryable: false,
     }
 }
 

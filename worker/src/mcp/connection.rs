@@ -4,35 +4,30 @@
 //! group when the connection is over, when the worker drains, and (by the watchdog) when the worker dies.
 
 use std::process::Stdio;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use process_wrap::tokio::{CommandWrap, ProcessGroup};
-use rejoin_shared::mcp::commands::Commands;
 use rejoin_shared::mcp::{Server, Transport, offers};
 use rejoin_shared::text;
-use rejoin_shared::watchdog::Watchdog;
-use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation, ProtocolVersion,
-};
-use rmcp::service::{NotificationContext, Peer, RoleClient, RunningService, ServiceError, ServiceExt};
+use rmcp::model::{CallToolRequestParams, CallToolResponse};
+use rmcp::service::{Peer, RoleClient, RunningService, ServiceError, ServiceExt};
 use rmcp::transport::child_process::TokioChildProcess;
-use rmcp::{ClientHandler, model};
 use serde_json::{Map, Value, json};
 use tokio::process::Command;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use super::answer::{self, Keep};
 use super::http;
 use super::listing;
-use super::secrets::{Filled, Hider};
+use super::redact::Redactor;
+use super::secrets::ResolvedSettings;
 use super::stderr;
-use rejoin_shared::net::Hosts;
+use super::transport::{ConnectorDeps, Guarded, NotificationHandler, OpenError};
 
 /// A connection that is asked to end may take so long: a process is asked, then told, then killed, 3 s each.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
@@ -40,57 +35,6 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 const LIST_LIMIT: Duration = Duration::from_secs(20);
 /// What a process gets of our environment; the rest is none of its business.
 const INHERITED: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ"];
-
-/// What connections are made with.
-pub struct Means {
-    pub commands: Commands,
-    pub hosts: Hosts,
-    pub http: reqwest::Client,
-    pub processes: Processes,
-    /// Of one answer [bytes].
-    pub max_result_bytes: usize,
-}
-
-/// What outlives a connection: its task until it has ended, and the watchdog of the processes.
-#[derive(Clone, Default)]
-pub struct Processes {
-    pub tasks: TaskTracker,
-    watchdog: Arc<OnceLock<Option<Watchdog>>>,
-}
-
-impl Processes {
-    /// Ends the group of this leader, should this process die.
-    fn guard(&self, leader: Option<u32>) -> Guarded {
-        let started = self.watchdog.get_or_init(|| {
-            let started = Watchdog::start();
-            if let Err(error) = &started {
-                warn!(%error, "the watchdog can't be started: should this worker be killed, processes of MCP servers may stay");
-            }
-            started.ok()
-        });
-        if let (Some(leader), Some(watchdog)) = (leader, started) {
-            watchdog.guard_group(leader);
-        }
-        Guarded {
-            processes: self.clone(),
-            leader,
-        }
-    }
-}
-
-/// Dropped when the group has ended, or is being ended.
-struct Guarded {
-    processes: Processes,
-    leader: Option<u32>,
-}
-
-impl Drop for Guarded {
-    fn drop(&mut self) {
-        if let (Some(leader), Some(Some(watchdog))) = (self.leader, self.processes.watchdog.get()) {
-            watchdog.forget_group(leader);
-        }
-    }
-}
 
 /// How a call went wrong.
 #[derive(Debug)]
@@ -101,25 +45,6 @@ pub enum CallError {
     Failed(String),
 }
 
-/// Why there is no connection: words without any secret.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The next try would end alike.
-    #[error("{0}")]
-    Hopeless(String),
-    #[error("{0}")]
-    Again(String),
-}
-
-impl OpenError {
-    fn map(self, change: impl FnOnce(String) -> String) -> Self {
-        match self {
-            OpenError::Hopeless(words) => OpenError::Hopeless(change(words)),
-            OpenError::Again(words) => OpenError::Again(change(words)),
-        }
-    }
-}
-
 pub struct Connection {
     peer: Peer<RoleClient>,
     /// Of the server's settings.
@@ -127,7 +52,7 @@ pub struct Connection {
     server: String,
     /// Has tokens: what comes back of a refusal tells of them.
     is_authorized: bool,
-    hider: Hider,
+    redactor: Redactor,
     max_result_bytes: usize,
     /// Somebody asks for its end.
     close: CancellationToken,
@@ -139,72 +64,40 @@ pub struct Connection {
     in_flight: AtomicUsize,
 }
 
-/// Hears what a server says unasked.
-pub(super) struct Ears {
-    server: String,
-    list_changed: Arc<Notify>,
-    hider: Hider,
-}
-
-impl ClientHandler for Ears {
-    fn get_info(&self) -> ClientConfig {
-        let mut config = ClientConfig::new(
-            ClientCapabilities::default(),
-            Implementation::new("rejoin", env!("CARGO_PKG_VERSION")),
-        );
-        // The last version that begins with a handshake; later ones have none, and servers of today few.
-        config.protocol_version = ProtocolVersion::V_2025_11_25;
-        config
-    }
-
-    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.list_changed.notify_one();
-    }
-
-    #[expect(deprecated, reason = "servers go on sending logs by the protocol's older versions")]
-    async fn on_logging_message(
-        &self,
-        message: model::LoggingMessageNotificationParam,
-        _: NotificationContext<RoleClient>,
-    ) {
-        debug!(
-            server = self.server,
-            said = self.hider.text(message.data.to_string()),
-            "an MCP server says"
-        );
-    }
-}
-
 impl Connection {
     /// Connects; the caller bounds how long that takes. `on_change` is notified when the server's list of tools has changed.
     ///
     /// # Errors
     /// What to tell of it, without any secret.
     pub async fn open(
-        means: &Means,
+        deps: &ConnectorDeps,
         server: &Server,
-        filled: Filled,
+        filled: ResolvedSettings,
         list_changed: Arc<Notify>,
     ) -> Result<Arc<Self>, OpenError> {
-        let hider = filled.hider.clone();
+        let redactor = filled.redactor.clone();
         let is_authorized = filled.oauth.is_some();
-        let ears = Ears {
+        let notifications = NotificationHandler {
             server: server.settings.name.clone(),
             list_changed,
-            hider: hider.clone(),
+            redactor: redactor.clone(),
         };
         let opened = match server.settings.transport {
-            Transport::Stdio => start(means, server, filled, ears).await.map_err(OpenError::Again),
-            Transport::Http => http::reach(means, filled, ears).await.map(|running| (running, None)),
+            Transport::Stdio => start(deps, server, filled, notifications)
+                .await
+                .map_err(OpenError::Again),
+            Transport::Http => http::reach(deps, filled, notifications)
+                .await
+                .map(|running| (running, None)),
         };
-        let (running, guarded) = opened.map_err(|error| error.map(|words| hider.text(words)))?;
+        let (running, guarded) = opened.map_err(|error| error.map(|words| redactor.text(words)))?;
         let connection = Arc::new(Self {
             peer: running.peer().clone(),
             revision: server.revision,
             server: server.settings.name.clone(),
             is_authorized,
-            hider,
-            max_result_bytes: means.max_result_bytes,
+            redactor,
+            max_result_bytes: deps.max_result_bytes,
             close: CancellationToken::new(),
             over: CancellationToken::new(),
             begun: Instant::now(),
@@ -213,7 +106,7 @@ impl Connection {
         });
         let (close, over) = (connection.close.clone(), connection.over.clone());
         let name = server.settings.name.clone();
-        means.processes.tasks.spawn(async move {
+        deps.processes.tasks.spawn(async move {
             own(running, &close).await;
             drop(guarded);
             info!(server = name, "the connection to an MCP server is over");
@@ -260,7 +153,7 @@ impl Connection {
     pub fn about(&self) -> Value {
         match self.peer.peer_info() {
             Some(info) => {
-                let told = |said: &String| answer::cut(text::plain(self.hider.text(said.clone())));
+                let told = |said: &String| answer::cut(text::plain(self.redactor.text(said.clone())));
                 json!({
                     "name": info.server_info.as_ref().map(|server| told(&server.name)),
                     "version": info.server_info.as_ref().map(|server| told(&server.version)),
@@ -275,7 +168,7 @@ impl Connection {
     /// The tools that it offers now, and what of its list is left out.
     pub async fn list(&self) -> Result<offers::Listed, String> {
         let _using = self.using();
-        let listed = timeout(LIST_LIMIT, listing::read(&self.peer, &self.hider, &self.server)).await;
+        let listed = timeout(LIST_LIMIT, listing::read(&self.peer, &self.redactor, &self.server)).await;
         let listed = match listed {
             Err(_) => return Err(format!("it did not list its tools within {} s", LIST_LIMIT.as_secs())),
             Ok(Err(error)) => return Err(format!("listing its tools failed: {}", self.words(&error))),
@@ -295,7 +188,7 @@ impl Connection {
     /// An error as it is told.
     fn words(&self, error: &ServiceError) -> String {
         let words = http::refusal(error.auth_challenge(), self.is_authorized).unwrap_or_else(|| error.to_string());
-        answer::cut(self.hider.text(words))
+        answer::cut(self.redactor.text(words))
     }
 
     /// Calls a tool, and keeps the files in its answer. Dropping the future tells the server that nobody waits any more.
@@ -334,7 +227,7 @@ impl Connection {
             // Its own word that the call is wrong.
             Ok(Err(ServiceError::McpError(error))) => {
                 return Err(CallError::Told(answer::cut(
-                    self.hider.text(error.message.into_owned()),
+                    self.redactor.text(error.message.into_owned()),
                 )));
             }
             Ok(Err(ServiceError::TransportClosed | ServiceError::Cancelled { .. })) => {
@@ -353,10 +246,11 @@ impl Connection {
             Some(keep) => answer::keep(&result, keep).await,
             None => Vec::new(),
         };
-        let value = answer::of(result, &kept).map_err(|words| CallError::Told(answer::cut(self.hider.text(words))))?;
+        let value =
+            answer::of(result, &kept).map_err(|words| CallError::Told(answer::cut(self.redactor.text(words))))?;
         let bytes = value.to_string().len();
         match bytes <= self.max_result_bytes {
-            true => Ok(self.hider.value(value)),
+            true => Ok(self.redactor.value(value)),
             false => Err(CallError::Told(format!(
                 "the result has {bytes} bytes, and may have {}: ask for less",
                 self.max_result_bytes
@@ -375,7 +269,7 @@ impl Drop for Using<'_> {
 }
 
 /// Keeps a connection until it ends or is to end.
-async fn own(running: RunningService<RoleClient, Ears>, close: &CancellationToken) {
+async fn own(running: RunningService<RoleClient, NotificationHandler>, close: &CancellationToken) {
     let mut stop = Some(running.cancellation_token());
     let mut waiting = std::pin::pin!(running.waiting());
     tokio::select! {
@@ -392,13 +286,13 @@ async fn own(running: RunningService<RoleClient, Ears>, close: &CancellationToke
 
 /// Starts a process of the operator's list.
 async fn start(
-    means: &Means,
+    deps: &ConnectorDeps,
     server: &Server,
-    filled: Filled,
-    ears: Ears,
-) -> Result<(RunningService<RoleClient, Ears>, Option<Guarded>), String> {
+    filled: ResolvedSettings,
+    notifications: NotificationHandler,
+) -> Result<(RunningService<RoleClient, NotificationHandler>, Option<Guarded>), String> {
     let name = server.settings.command.as_deref().unwrap_or_default();
-    let allowed = means.commands.allow(name, server.settings.env.keys())?;
+    let allowed = deps.commands.allow(name, server.settings.env.keys())?;
     let mut command = Command::new(&allowed.command);
     command.args(&allowed.args).env_clear();
     for variable in INHERITED {
@@ -414,12 +308,12 @@ async fn start(
     command.wrap(ProcessGroup::leader());
     let spawned = TokioChildProcess::builder(command).stderr(Stdio::piped()).spawn();
     let (process, stderr) = spawned.map_err(|error| format!("its process can't be started: {error}"))?;
-    let guarded = means.processes.guard(process.id());
+    let guarded = deps.processes.guard(process.id());
     if let Some(pipe) = stderr {
-        tokio::spawn(stderr::log_lines(pipe, server.settings.name.clone(), filled.hider));
+        tokio::spawn(stderr::log_lines(pipe, server.settings.name.clone(), filled.redactor));
     }
     // Given up, the process is killed with its transport.
-    let running = ears.serve(process).await;
+    let running = notifications.serve(process).await;
     let running = running.map_err(|error| format!("its process does not speak MCP: {error}"))?;
     Ok((running, Some(guarded)))
 }

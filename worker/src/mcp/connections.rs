@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use backoff::{ExponentialBuilder, Retryable};
 use dashmap::DashMap;
-use rejoin_shared::files::FilesArgs;
+use rejoin_shared::files::FileStore;
 use rejoin_shared::mcp::{Server, offers};
 use rejoin_shared::secrets::MasterKeys;
 use rejoin_shared::text;
@@ -23,8 +23,9 @@ use uuid::Uuid;
 
 use super::answer::Keep;
 use super::breaker::{Admitted, Breaker};
-use super::connection::{CallError, Connection, Means, OpenError};
+use super::connection::{CallError, Connection};
 use super::secrets;
+use super::transport::{ConnectorDeps, OpenError};
 
 /// Tries of one call to connect, and the pause after the first.
 const CONNECT_TRIES: usize = 3;
@@ -42,7 +43,7 @@ struct Slot {
 }
 
 pub struct Connections {
-    means: Means,
+    deps: ConnectorDeps,
     db: PgPool,
     bus: SharedBus,
     keys: Option<Arc<MasterKeys>>,
@@ -52,7 +53,7 @@ pub struct Connections {
     me: Weak<Connections>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Limits {
     /// Until a server has greeted.
     pub connect: Duration,
@@ -62,14 +63,20 @@ pub struct Limits {
     pub idle: Duration,
     /// How long a server that failed is left alone.
     pub pause: Duration,
-    /// Of the files in answers.
-    pub files: FilesArgs,
+    /// Where the files in answers go.
+    pub files: FileStore,
 }
 
 impl Connections {
-    pub fn new(means: Means, db: PgPool, bus: SharedBus, keys: Option<Arc<MasterKeys>>, limits: Limits) -> Arc<Self> {
+    pub fn new(
+        deps: ConnectorDeps,
+        db: PgPool,
+        bus: SharedBus,
+        keys: Option<Arc<MasterKeys>>,
+        limits: Limits,
+    ) -> Arc<Self> {
         let connections = Arc::new_cyclic(|me| Self {
-            means,
+            deps,
             db,
             bus,
             keys,
@@ -81,8 +88,8 @@ impl Connections {
         connections
     }
 
-    pub fn files(&self) -> FilesArgs {
-        self.limits.files
+    pub fn files(&self) -> &FileStore {
+        &self.limits.files
     }
 
     fn slot(&self, server: &Server) -> Arc<Slot> {
@@ -229,7 +236,7 @@ impl Connections {
                 .await
                 .map_err(OpenError::Hopeless)?;
             let list_changed = Arc::new(Notify::new());
-            let opening = Connection::open(&self.means, server, filled, list_changed.clone());
+            let opening = Connection::open(&self.deps, server, filled, list_changed.clone());
             let opened = timeout(self.limits.connect, opening).await;
             let limit = self.limits.connect.as_secs();
             let connection = opened.map_err(|_| OpenError::Again(format!("it did not greet within {limit} s")))??;
@@ -311,8 +318,8 @@ impl Connections {
             }
         }
         self.slots.clear();
-        self.means.processes.tasks.close();
-        self.means.processes.tasks.wait().await;
+        self.deps.processes.tasks.close();
+        self.deps.processes.tasks.wait().await;
     }
 }
 

@@ -12,34 +12,34 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use url::Url;
 
 use super::authorized::Authorized;
-use super::connection::{Ears, Means, OpenError};
 use super::oauth::Tokens;
-use super::secrets::Filled;
+use super::secrets::ResolvedSettings;
+use super::transport::{ConnectorDeps, NotificationHandler, OpenError};
 
 /// Connects. What goes wrong may still hold secrets.
 pub(super) async fn reach(
-    means: &Means,
-    filled: Filled,
-    ears: Ears,
-) -> Result<RunningService<RoleClient, Ears>, OpenError> {
+    deps: &ConnectorDeps,
+    filled: ResolvedSettings,
+    notifications: NotificationHandler,
+) -> Result<RunningService<RoleClient, NotificationHandler>, OpenError> {
     let url = Url::parse(filled.url.as_deref().unwrap_or_default())
         .map_err(|error| OpenError::Again(format!("its URL: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(OpenError::Again("its URL is not http:// or https://".to_owned()));
     }
-    means.hosts.judge(&url).map_err(OpenError::Again)?;
+    deps.hosts.judge(&url).map_err(OpenError::Again)?;
     let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
         .custom_headers(headers(filled.headers).map_err(OpenError::Again)?)
-        .max_json_response_size(means.max_result_bytes)
-        .max_sse_event_size(means.max_result_bytes);
+        .max_json_response_size(deps.max_result_bytes)
+        .max_sse_event_size(deps.max_result_bytes);
     let Some(grant) = filled.oauth else {
-        let transport = StreamableHttpClientTransport::with_client(means.http.clone(), config);
-        let running = ears.serve(transport).await;
+        let transport = StreamableHttpClientTransport::with_client(deps.http.clone(), config);
+        let running = notifications.serve(transport).await;
         return running.map_err(|error| OpenError::Again(words(&error, false)));
     };
-    let tokens = Tokens::new(means.http.clone(), means.hosts.clone(), filled.hider, grant, url);
-    let client = Authorized::new(means.http.clone(), tokens.clone());
-    let running = ears
+    let tokens = Tokens::new(deps.http.clone(), deps.hosts.clone(), filled.redactor, grant, url);
+    let client = Authorized::new(deps.http.clone(), tokens.clone());
+    let running = notifications
         .serve(StreamableHttpClientTransport::with_client(client, config))
         .await;
     running.map_err(|error| match tokens.is_hopeless() {

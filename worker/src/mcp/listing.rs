@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::answer;
 use super::called;
-use super::secrets::Hider;
+use super::redact::Redactor;
 
 /// Pages of a list; the rest is not read.
 pub const MAX_PAGES: usize = 50;
@@ -26,8 +26,8 @@ const TOLD_CHARS: usize = 300;
 ///
 /// # Errors
 /// The server does not answer with a list.
-pub(super) async fn read(peer: &Peer<RoleClient>, hider: &Hider, server: &str) -> Result<Listed, ServiceError> {
-    let mut list = List::new(server, hider);
+pub(super) async fn read(peer: &Peer<RoleClient>, redactor: &Redactor, server: &str) -> Result<Listed, ServiceError> {
+    let mut list = List::new(server, redactor);
     let mut cursors = BTreeSet::new();
     let mut cursor = None;
     for _ in 0..MAX_PAGES {
@@ -82,7 +82,7 @@ async fn page(
 /// A list as it is being read.
 struct List<'a> {
     server: &'a str,
-    hider: &'a Hider,
+    redactor: &'a Redactor,
     listed: Listed,
     names: BTreeSet<String>,
     /// What models would call them.
@@ -93,10 +93,10 @@ struct List<'a> {
 }
 
 impl<'a> List<'a> {
-    fn new(server: &'a str, hider: &'a Hider) -> Self {
+    fn new(server: &'a str, redactor: &'a Redactor) -> Self {
         Self {
             server,
-            hider,
+            redactor,
             listed: Listed::default(),
             names: BTreeSet::new(),
             called: BTreeSet::new(),
@@ -146,7 +146,7 @@ impl<'a> List<'a> {
                 "it is described in {bytes} bytes; the limit is {DEFINITION_MAX_BYTES}"
             ));
         }
-        let definition = text::plain_json(self.hider.value(definition));
+        let definition = text::plain_json(self.redactor.value(definition));
         // Looking through a large one takes milliseconds.
         let schema = definition["inputSchema"].clone();
         tokio::task::spawn_blocking(move || schemas::check(&schema))
@@ -168,7 +168,7 @@ impl<'a> List<'a> {
             return;
         }
         // Secrets are hidden first: no half of one is left.
-        let told = |words: &str| text::plain(self.hider.text(words.to_owned()).chars().take(TOLD_CHARS).collect());
+        let told = |words: &str| text::plain(self.redactor.text(words.to_owned()).chars().take(TOLD_CHARS).collect());
         let left = LeftOut {
             tool: tool.map(told),
             reason: told(reason),
@@ -197,8 +197,8 @@ mod tests {
     }
 
     async fn listed(tools: Vec<Result<Tool, Value>>) -> Listed {
-        let hider = Hider::default();
-        let mut list = List::new("odd", &hider);
+        let redactor = Redactor::default();
+        let mut list = List::new("odd", &redactor);
         list.take(tools).await;
         list.done()
     }

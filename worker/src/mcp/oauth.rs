@@ -7,7 +7,7 @@
 //! rmcp has an OAuth client, too: it is made for a user at a browser, and replaces a token that the server refused by a refresh token
 //! only, which this grant has none of.
 //!
-//! Invariants: all addresses that are asked are judged; a token is in the hider before anybody has it; one task fetches, the others wait.
+//! Invariants: all addresses that are asked are judged; a token is in the redactor before anybody has it; one task fetches, the others wait.
 
 mod asking;
 mod discovery;
@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use tracing::debug;
 use url::{Url, form_urlencoded};
 
-use super::secrets::Hider;
+use super::redact::Redactor;
 use asking::Asking;
 use discovery::Endpoint;
 use rejoin_shared::net::Hosts;
@@ -121,9 +121,9 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    pub fn new(http: reqwest::Client, hosts: Hosts, hider: Hider, grant: Grant, server: Url) -> Arc<Self> {
+    pub fn new(http: reqwest::Client, hosts: Hosts, redactor: Redactor, grant: Grant, server: Url) -> Arc<Self> {
         Arc::new(Self {
-            asking: Asking { http, hosts, hider },
+            asking: Asking { http, hosts, redactor },
             grant,
             server,
             held: Mutex::default(),
@@ -198,7 +198,7 @@ impl Tokens {
 
     /// Takes secrets out of what the server said.
     pub fn hide(&self, text: String) -> String {
-        self.asking.hider.text(text)
+        self.asking.redactor.text(text)
     }
 
     async fn replace(&self, held: &mut Held, challenge: Option<&str>) -> Result<String, Refusal> {
@@ -221,7 +221,7 @@ impl Tokens {
     fn noted(&self, refusal: Refusal) -> Refusal {
         self.is_hopeless.store(refusal.is_final, Ordering::Relaxed);
         Refusal {
-            words: self.asking.hider.text(refusal.words),
+            words: self.asking.redactor.text(refusal.words),
             ..refusal
         }
     }
@@ -243,7 +243,7 @@ impl Tokens {
             return Err(self.asking.refusal(&answer, "the token endpoint", url));
         }
         let token = granted(&answer.json, url)?;
-        self.asking.hider.also(token.value.clone());
+        self.asking.redactor.also(token.value.clone());
         debug!(endpoint = shown(url), "fetched a token for an MCP server");
         Ok(token)
     }

@@ -7,9 +7,9 @@ use rejoin_shared::queue::{ClaimedJob, Outcome};
 use tracing::info;
 use uuid::Uuid;
 
-use crate::claimer::Signals;
 use crate::jobs::Handler;
 use crate::services::Services;
+use crate::signals::Signals;
 
 /// Does jobs of the kind [`mcp::KIND_PROBE`].
 pub struct Probe;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 use tracing::{info, warn};
 
-use super::secrets::Hider;
+use super::redact::Redactor;
 
 /// Of one line; a longer one is logged in pieces [bytes].
 const LINE_BYTES: u64 = 2_000;
@@ -48,7 +48,7 @@ impl Allowance {
 }
 
 /// Reads until the process closes it.
-pub(super) async fn log_lines(stderr: impl AsyncRead + Unpin, server: String, hider: Hider) {
+pub(super) async fn log_lines(stderr: impl AsyncRead + Unpin, server: String, redactor: Redactor) {
     let mut lines = BufReader::new(stderr);
     let mut allowance = Allowance::new(Instant::now());
     let warn_dropped = |lines: usize| {
@@ -69,7 +69,7 @@ pub(super) async fn log_lines(stderr: impl AsyncRead + Unpin, server: String, hi
             warn_dropped(lines);
         }
         if logs {
-            let said = hider.text(String::from_utf8_lossy(&line).trim_end().to_owned());
+            let said = redactor.text(String::from_utf8_lossy(&line).trim_end().to_owned());
             info!(server, said, "an MCP server's process says");
         }
     }

@@ -15,7 +15,7 @@ use tracing::{error, warn};
 
 use super::limits::Limits;
 use super::{Execution, Interrupt};
-use crate::claimer::Signals;
+use crate::signals::Signals;
 
 /// Characters of a result that the model is given; the whole is stored with the call.
 const RESULT_MAX_CHARS: usize = 60_000;

@@ -7,18 +7,22 @@ use std::sync::{Arc, LazyLock};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use rejoin_shared::files::objects::ObjectStoreError;
 use rejoin_shared::files::types::{self, Class};
-use rejoin_shared::files::{self, FileRef};
+use rejoin_shared::files::{self, FileRef, ReadError};
 use rejoin_shared::models::reads::{self, Reads};
 use rejoin_shared::tool_calls::ToolCallRow;
 use serde_json::Value;
-use sqlx::PgPool;
+use sha2::{Digest, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+use tracing::{error, warn};
 use uuid::Uuid;
 
 use super::answer::AnswerError;
 use super::{End, Execution, READ_RETRY, READ_TRIES};
 use crate::models::{Attached, Base64, Message, ModelError};
+use crate::services::Services;
 
 /// Maximum length of a text file, as a model reads it, in characters.
 const TEXT_MAX_CHARS: usize = 200_000;
@@ -148,17 +152,34 @@ impl Execution {
         })
     }
 
-    /// A file's content, as text or as base64. A database that is away is waited for, so that the run goes on where it is.
+    /// A file's content, as text or as base64. A database or an object store that is away is waited for, so that the run goes on where it is.
     async fn content(&self, file: &FileRef, is_text: bool) -> Result<Option<String>, AnswerError> {
-        let (db, project_id) = (&self.request.services.db.sql, self.request.run.project_id);
-        for _ in 1..READ_TRIES {
-            match read(db, project_id, file.file_id, is_text).await {
-                Err(error) if rejoin_shared::db::is_transient(&error) => tokio::time::sleep(READ_RETRY).await,
-                done => return done.map_err(AnswerError::Database),
+        let (services, project_id) = (&self.request.services, self.request.run.project_id);
+        let until = Instant::now() + READ_RETRY * READ_TRIES;
+        loop {
+            match read(services, project_id, file.file_id, is_text).await {
+                Ok(content) => return Ok(content),
+                Err(error) if error.is_transient() && Instant::now() < until => {
+                    warn!(%error, file = %file.file_id, "a file can't be read; trying again");
+                    tokio::time::sleep(READ_RETRY).await;
+                }
+                Err(ReadError::Database(error)) => return Err(AnswerError::Database(error)),
+                Err(ReadError::ObjectStore(error)) => {
+                    error!(%error, file = %file.file_id, "a file can't be read");
+                    let name = &file.name;
+                    return Err(match error {
+                        ObjectStoreError::Damaged(_) => refused(
+                            "file_damaged",
+                            format!("The content of the file `{name}` was changed where it is kept. Attach it again."),
+                        ),
+                        _ => refused(
+                            "files_unavailable",
+                            format!("The content of the file `{name}` can't be reached. Ask again later."),
+                        ),
+                    });
+                }
             }
         }
-        let last = read(db, project_id, file.file_id, is_text).await;
-        last.map_err(AnswerError::Database)
     }
 
     /// What a call has made that models read as it is.
@@ -180,26 +201,34 @@ impl Execution {
     }
 }
 
-/// Reads a file piece by piece. Base64 is made of each piece by itself, so that nobody waits long for it, and the bytes are not held as well.
-async fn read(db: &PgPool, project_id: Uuid, id: Uuid, is_text: bool) -> Result<Option<String>, sqlx::Error> {
+/// Reads a file piece by piece. What comes from an object store has to be what the file was. Base64 is made of each piece by itself, so that nobody waits long for it, and the bytes are not held as well.
+async fn read(services: &Services, project_id: Uuid, id: Uuid, is_text: bool) -> Result<Option<String>, ReadError> {
+    let db = &services.db.sql;
     let Some(file) = files::get(db, project_id, id).await? else {
         return Ok(None);
     };
     let size = usize::try_from(file.size_bytes).unwrap_or_default();
     let (mut encoded, mut bytes) = (String::new(), Vec::new());
+    let mut hasher = file.in_object_store.then(Sha256::new);
     match is_text {
         true => bytes.reserve(size),
         false => encoded.reserve(size.div_ceil(3) * 4),
     }
     for position in 0..files::chunks_of(file.size_bytes) {
-        let Some(piece) = files::chunk(db, id, position).await? else {
+        let Some(piece) = services.files.read(db, &file, position).await? else {
             // Deleted meanwhile.
             return Ok(None);
         };
+        if let Some(hasher) = &mut hasher {
+            hasher.update(&piece);
+        }
         match is_text {
             true => bytes.extend_from_slice(&piece),
             false => STANDARD.encode_string(&piece, &mut encoded),
         }
+    }
+    if hasher.is_some_and(|hasher| hasher.finalize()[..] != file.sha256) {
+        return Err(ObjectStoreError::Damaged(file.id).into());
     }
     Ok(Some(match is_text {
         true => String::from_utf8_lossy(&bytes).into_owned(),

@@ -13,14 +13,14 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures::stream;
+use futures::{StreamExt, stream};
 use rejoin_shared::digest::hex;
 use rejoin_shared::files::types::{self, Class};
-use rejoin_shared::files::{self, CHUNK_BYTES};
-use rejoin_shared::walls;
+use rejoin_shared::files::{self, CHUNK_BYTES, File, ReadError};
+use rejoin_shared::walls::{self, Asking};
 use uuid::Uuid;
 
-use super::visible;
+use super::{not_found, visible};
 use crate::caller::Caller;
 use crate::extract::Segments;
 use crate::problem::{Problem, ProblemBody, Refused};
@@ -89,30 +89,65 @@ pub(super) async fn content(
         }
     };
     insert(&mut headers, CONTENT_LENGTH, (to - from).to_string());
-    let asking = caller.asking();
-    let pieces = stream::try_unfold(from, move |at| {
-        let db = state.db.sql.clone();
-        async move {
-            if at >= to {
-                return Ok(None);
-            }
-            let within = usize::try_from(at % CHUNK_BYTES as u64).unwrap_or_default();
-            let position = i32::try_from(at / CHUNK_BYTES as u64).unwrap_or(i32::MAX);
-            let mut tx = walls::begin(&db, asking).await.map_err(io::Error::other)?;
-            let piece = files::chunk(&mut *tx, id, position).await.map_err(io::Error::other)?;
-            // Deleted while it is read: the response is cut off, so that no client takes a part for the file.
-            let piece = Bytes::from(piece.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?);
-            let left = usize::try_from(to - at).unwrap_or(usize::MAX);
-            let end = piece.len().min(within.saturating_add(left));
-            if within >= end {
-                return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
-            }
-            let piece = piece.slice(within..end);
-            let next = at + piece.len() as u64;
-            Ok(Some((piece, next)))
+    let reader = Reader {
+        asking: caller.asking(),
+        state,
+        file,
+        to,
+    };
+    if from >= to {
+        return Ok((status, headers).into_response());
+    }
+    // The first piece before the headers: what can't be read at all is an error, and no file without an end.
+    let first = match reader.piece(from).await {
+        Ok(Some(piece)) => piece,
+        Ok(None) => return Err(not_found()),
+        Err(ReadError::Database(error)) => return Err(error.into()),
+        Err(ReadError::ObjectStore(error)) => return Err(error.into()),
+    };
+    let at = from + first.len() as u64;
+    let rest = stream::try_unfold((reader, at), async |(reader, at)| {
+        if at >= reader.to {
+            return Ok(None);
         }
+        // Deleted while it is read: the response is cut off, so that no client takes a part for the file.
+        let piece = reader.piece(at).await.map_err(io::Error::other)?;
+        let piece = piece.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        let next = at + piece.len() as u64;
+        Ok(Some((piece, (reader, next))))
     });
+    let pieces = stream::iter([Ok::<_, io::Error>(first)]).chain(rest);
     Ok((status, headers, Body::from_stream(pieces)).into_response())
+}
+
+/// A file that is read up to `to`, in pieces.
+struct Reader {
+    state: AppState,
+    asking: Asking,
+    file: File,
+    to: u64,
+}
+
+impl Reader {
+    /// What there is from `at` on, up to the end of its piece. None: the file was deleted.
+    async fn piece(&self, at: u64) -> Result<Option<Bytes>, ReadError> {
+        let within = usize::try_from(at % CHUNK_BYTES as u64).unwrap_or_default();
+        let position = i32::try_from(at / CHUNK_BYTES as u64).unwrap_or(i32::MAX);
+        let piece = match self.file.in_object_store {
+            true => self.state.files.read_object(&self.file, position).await?,
+            false => {
+                let mut tx = walls::begin(&self.state.db.sql, self.asking).await?;
+                files::chunk(&mut *tx, self.file.id, position).await?.map(Bytes::from)
+            }
+        };
+        let left = usize::try_from(self.to - at).unwrap_or(usize::MAX);
+        Ok(piece
+            .map(|piece| {
+                let end = piece.len().min(within.saturating_add(left));
+                piece.slice(within.min(end)..end)
+            })
+            .filter(|piece| !piece.is_empty()))
+    }
 }
 
 /// Text is plain text, whatever it says of itself.

@@ -1,6 +1,6 @@
-//! A file on its way in: as the body of a request, or as a field of a form, into the database piece by piece.
+//! A file on its way in: as the body of a request, or as a field of a form, piece by piece into the database or the object store.
 //!
-//! Invariant: no transaction is open while the sender takes its time, and nothing is left of a file that was refused or broke off.
+//! Invariant: no transaction is open while the sender or the object store takes its time, and nothing is left of a file that was refused or broke off.
 
 use std::io;
 
@@ -11,12 +11,14 @@ use axum::http::{HeaderName, StatusCode};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use rejoin_shared::files::objects::Upload;
 use rejoin_shared::files::types::{self, TextCheck, TypeFault};
 use rejoin_shared::files::{self, BeginError, CHUNK_BYTES, File, NewFile, names};
 use rejoin_shared::ids;
 use rejoin_shared::walls;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
+use sqlx::PgConnection;
 use tracing::warn;
 use utoipa::IntoParams;
 use uuid::Uuid;
@@ -173,7 +175,7 @@ fn form_problem(error: &multer::Error, limit: u64) -> Problem {
     Problem::bad_request("invalid_form", "the form is not multipart/form-data, or was cut off")
 }
 
-/// A file on its way into the database.
+/// A file on its way to where it is kept.
 struct Arriving<'a> {
     state: &'a AppState,
     caller: &'a Caller,
@@ -187,6 +189,8 @@ struct Arriving<'a> {
     /// By its beginning. None: it is text, or has not begun.
     media_type: Option<&'static str>,
     text: TextCheck,
+    /// Into the object store. None: its content goes into the database.
+    upload: Option<Upload>,
 }
 
 impl Arriving<'_> {
@@ -202,18 +206,29 @@ impl Arriving<'_> {
             self.hasher.update(&chunk);
             waiting.extend_from_slice(&chunk);
             while waiting.len() >= CHUNK_BYTES {
-                let piece = waiting.split_to(CHUNK_BYTES);
-                self.take(&piece, false).await?;
+                let piece = waiting.split_to(CHUNK_BYTES).freeze();
+                self.take(piece, false).await?;
             }
         }
         if self.size > limit {
             return Err(too_large(limit));
         }
-        self.take(&waiting, true).await?.ok_or_else(not_found)
+        self.take(waiting.freeze(), true).await?.ok_or_else(not_found)
     }
 
-    /// Checks and stores a piece in a transaction of its own: no transaction is open while the next piece is awaited.
-    async fn take(&mut self, piece: &[u8], is_last: bool) -> Result<Option<File>, Problem> {
+    /// Checks and stores a piece. `Some`: it was the last one, and the file is there.
+    async fn take(&mut self, piece: Bytes, is_last: bool) -> Result<Option<File>, Problem> {
+        let media_type = self.check(&piece, is_last)?;
+        let file = match self.upload.is_some() {
+            true => self.put_object(&media_type, piece, is_last).await?,
+            false => self.put_rows(&media_type, &piece, is_last).await?,
+        };
+        self.position += 1;
+        Ok(file)
+    }
+
+    /// The file's type, as far as it is known by what has come.
+    fn check(&mut self, piece: &[u8], is_last: bool) -> Result<String, Problem> {
         let declared = self.declared.as_deref();
         if self.position == 0 {
             if piece.is_empty() {
@@ -224,42 +239,85 @@ impl Arriving<'_> {
         if self.media_type.is_none() && !(self.text.goes_on(piece) && (!is_last || self.text.is_whole())) {
             return Err(types::not_text(declared).into());
         }
-        let media_type = match self.media_type {
+        Ok(match self.media_type {
             Some(known) => known.to_owned(),
             None => types::of_text(declared, &self.name)?,
-        };
+        })
+    }
+
+    /// Into the database: a transaction for each piece, so that none is open while the next one is awaited.
+    async fn put_rows(&self, media_type: &str, piece: &[u8], is_last: bool) -> Result<Option<File>, Problem> {
         let mut db = self.caller.walled(self.state).await?;
         if self.position == 0 {
-            let new = NewFile {
-                id: self.id,
-                project_id: self.caller.project_id,
-                owner_user_id: Some(self.caller.user_id),
-                name: &self.name,
-                media_type: &media_type,
-                reserved_bytes: self.at_most.max(self.size),
-                made_by: None,
-            };
-            files::begin(&mut db, &new, self.state.config.files.max_project_files_bytes).await?;
+            self.begin(&mut db, media_type).await?;
         }
         if !piece.is_empty() {
             files::put_chunk(&mut db, self.id, self.position, piece).await?;
         }
-        let file = if is_last {
-            let size = i64::try_from(self.size).unwrap_or(i64::MAX);
-            let sha256 = self.hasher.clone().finalize();
-            files::finish(&mut db, self.id, &media_type, size, &sha256).await?
-        } else {
-            None
+        let file = match is_last {
+            true => self.finish(&mut db, media_type).await?,
+            false => None,
         };
         db.commit().await?;
-        self.position += 1;
         Ok(file)
     }
 
-    /// Removes what has arrived of a file that was refused, or broke off. What is left behind all the same, the upkeep removes.
-    async fn discard(&self) {
+    /// Into the object store. The row is there before the first byte, and says that the file is whole after the last one.
+    async fn put_object(&mut self, media_type: &str, piece: Bytes, is_last: bool) -> Result<Option<File>, Problem> {
         if self.position == 0 {
+            let mut db = self.caller.walled(self.state).await?;
+            self.begin(&mut db, media_type).await?;
+            db.commit().await?;
+        }
+        let Some(upload) = &mut self.upload else {
+            return Ok(None);
+        };
+        if !piece.is_empty()
+            && let Some(upload_id) = upload.write(piece).await?
+        {
+            let mut db = self.caller.walled(self.state).await?;
+            files::note_upload(&mut *db, self.id, &upload_id).await?;
+            db.commit().await?;
+        }
+        if !is_last {
+            return Ok(None);
+        }
+        upload.finish().await?;
+        let mut db = self.caller.walled(self.state).await?;
+        let file = self.finish(&mut db, media_type).await?;
+        db.commit().await?;
+        Ok(file)
+    }
+
+    async fn begin(&self, db: &mut PgConnection, media_type: &str) -> Result<(), BeginError> {
+        let new = NewFile {
+            id: self.id,
+            project_id: self.caller.project_id,
+            owner_user_id: Some(self.caller.user_id),
+            name: &self.name,
+            media_type,
+            reserved_bytes: self.at_most.max(self.size),
+            made_by: None,
+            in_object_store: self.upload.is_some(),
+        };
+        files::begin(db, &new, self.state.config.files.max_project_files_bytes).await
+    }
+
+    async fn finish(&self, db: &mut PgConnection, media_type: &str) -> Result<Option<File>, sqlx::Error> {
+        let size = i64::try_from(self.size).unwrap_or(i64::MAX);
+        let sha256 = self.hasher.clone().finalize();
+        files::finish(db, self.id, media_type, size, &sha256).await
+    }
+
+    /// Removes what has arrived of a file that was refused, or broke off. What is left behind all the same, the upkeep removes.
+    async fn discard(&mut self) {
+        if self.position == 0 && self.upload.is_none() {
             return;
+        }
+        if let Some(upload) = &mut self.upload
+            && let Err(error) = upload.discard().await
+        {
+            warn!(%error, file = %self.id, "what arrived of a file could not be removed from the object store; the upkeep will");
         }
         let discarded = async {
             let mut db = walls::begin(&self.state.db.sql, self.caller.asking()).await?;
@@ -290,10 +348,11 @@ pub(super) async fn create(
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<FileBody>), Problem> {
     let _place = state.uploads.take_for(caller.user_id, caller.project_id)?;
     let mut sent = Sent::of(&state, params, request).await?;
+    let id = ids::new();
     let mut arriving = Arriving {
         state: &state,
         caller: &caller,
-        id: ids::new(),
+        id,
         name: names::clean(&sent.name),
         declared: sent.media_type.clone(),
         at_most: sent.at_most,
@@ -302,6 +361,7 @@ pub(super) async fn create(
         position: 0,
         media_type: None,
         text: TextCheck::default(),
+        upload: state.files.upload(caller.project_id, id),
     };
     match arriving.all(&mut sent).await {
         Ok(file) => {

@@ -11,7 +11,7 @@ use url::Url;
 
 use super::{Refusal, shown};
 use crate::mcp::http::told;
-use crate::mcp::secrets::Hider;
+use crate::mcp::redact::Redactor;
 use rejoin_shared::net::Hosts;
 
 /// Until an answer is read.
@@ -25,7 +25,7 @@ const WORDS_MAX_CHARS: usize = 300;
 pub(super) struct Asking {
     pub(super) http: reqwest::Client,
     pub(super) hosts: Hosts,
-    pub(super) hider: Hider,
+    pub(super) redactor: Redactor,
 }
 
 /// What came back.
@@ -85,7 +85,7 @@ impl Asking {
     pub(super) fn because(&self, error: Option<&str>, description: Option<&str>) -> String {
         // Hidden before it is cut: no half of a secret is left.
         let clean = |words: &str| {
-            let words = self.hider.text(words.to_owned());
+            let words = self.redactor.text(words.to_owned());
             let words = words.chars().filter(|c| !c.is_control());
             words.take(WORDS_MAX_CHARS).collect::<String>()
         };

@@ -1,0 +1,120 @@
+//! Removes the values of secrets from what MCP servers say.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use serde_json::Value;
+
+/// Shorter values stand for too many other things to be hidden [bytes].
+const HIDDEN_FROM_BYTES: usize = 4;
+const HIDDEN: &str = "[secret]";
+/// Tokens of a connection that are hidden: the latest.
+const MAX_TOKENS: usize = 16;
+
+/// Takes values of secrets out of what a server says. Cheap to clone; clones know of the same values.
+#[derive(Clone, Default)]
+pub struct Redactor(Arc<RwLock<Arc<Hidden>>>);
+
+/// What is hidden.
+#[derive(Clone, Default)]
+struct Hidden {
+    fixed: Vec<String>,
+    /// The latest is last.
+    tokens: Vec<String>,
+    /// All of them, the longest first: one may be a part of another.
+    all: Vec<String>,
+}
+
+impl Hidden {
+    fn sorted(mut self) -> Self {
+        self.all = self.fixed.iter().chain(&self.tokens).cloned().collect();
+        self.all.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        self.all.dedup();
+        self
+    }
+}
+
+impl Redactor {
+    /// One that hides these.
+    pub fn new(values: impl Iterator<Item = String>) -> Self {
+        let fixed = values.filter(|value| value.len() >= HIDDEN_FROM_BYTES).collect();
+        let hidden = Hidden {
+            fixed,
+            ..Hidden::default()
+        };
+        Self(Arc::new(RwLock::new(Arc::new(hidden.sorted()))))
+    }
+
+    /// Hides a token from now on, in all clones.
+    pub fn also(&self, token: String) {
+        if token.len() < HIDDEN_FROM_BYTES {
+            return;
+        }
+        let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut hidden = held.as_ref().clone();
+        hidden.tokens.retain(|known| *known != token);
+        hidden.tokens.push(token);
+        let surplus = hidden.tokens.len().saturating_sub(MAX_TOKENS);
+        hidden.tokens.drain(..surplus);
+        *held = Arc::new(hidden.sorted());
+    }
+
+    fn hidden(&self) -> Arc<Hidden> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A text without them.
+    pub fn text(&self, text: String) -> String {
+        self.hidden()
+            .all
+            .iter()
+            .fold(text, |text, value| match text.contains(value.as_str()) {
+                true => text.replace(value.as_str(), HIDDEN),
+                false => text,
+            })
+    }
+
+    /// JSON without them.
+    pub fn value(&self, value: Value) -> Value {
+        if self.hidden().all.is_empty() {
+            return value;
+        }
+        match value {
+            Value::String(text) => Value::String(self.text(text)),
+            Value::Array(items) => items.into_iter().map(|item| self.value(item)).collect(),
+            Value::Object(fields) => fields
+                .into_iter()
+                .map(|(name, item)| (self.text(name), self.value(item)))
+                .collect(),
+            Value::Null | Value::Bool(_) | Value::Number(_) => value,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_are_hidden_wherever_they_stand() {
+        let redactor = Redactor::new(["s3cret".to_owned(), "s3cret-and-more".to_owned(), "abc".to_owned()].into_iter());
+        let said = json!({"env": {"TOKEN": "s3cret", "s3cret": [1, "a s3cret-and-more b"]}, "abc": "abc"});
+        assert_eq!(
+            redactor.value(said),
+            json!({"env": {"TOKEN": HIDDEN, HIDDEN: [1, "a [secret] b"]}, "abc": "abc"})
+        );
+    }
+
+    #[test]
+    fn the_latest_tokens_are_hidden_in_all_clones() {
+        let redactor = Redactor::new(["s3cret".to_owned()].into_iter());
+        let clone = redactor.clone();
+        for number in 0..=MAX_TOKENS {
+            redactor.also(format!("token-{number:03}-s3cret"));
+        }
+        let latest = format!("s3cret token-{MAX_TOKENS:03}-s3cret token-001-s3cret");
+        assert_eq!(clone.text(latest), "[secret] [secret] [secret]");
+        assert_eq!(clone.text("token-000-s3cret".to_owned()), "token-000-[secret]");
+    }
+}

@@ -1,0 +1,122 @@
+//! What every transport of an MCP connection needs: what it is made with, who hears the server's notifications, how opening fails, and what
+//! ends processes that are left.
+
+use std::sync::{Arc, OnceLock};
+
+use rejoin_shared::mcp::commands::Commands;
+use rejoin_shared::net::Hosts;
+use rejoin_shared::watchdog::Watchdog;
+use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion};
+use rmcp::service::{NotificationContext, RoleClient};
+use rmcp::{ClientHandler, model};
+use tokio::sync::Notify;
+use tokio_util::task::TaskTracker;
+use tracing::{debug, warn};
+
+use super::redact::Redactor;
+
+/// What connections are made with.
+pub struct ConnectorDeps {
+    pub commands: Commands,
+    pub hosts: Hosts,
+    pub http: reqwest::Client,
+    pub processes: Processes,
+    /// Maximum size of one answer, in bytes.
+    pub max_result_bytes: usize,
+}
+
+/// What outlives a connection: its task until it has ended, and the watchdog of the processes.
+#[derive(Clone, Default)]
+pub struct Processes {
+    pub tasks: TaskTracker,
+    watchdog: Arc<OnceLock<Option<Watchdog>>>,
+}
+
+impl Processes {
+    /// Ends the group of this leader, should this process die.
+    pub(super) fn guard(&self, leader: Option<u32>) -> Guarded {
+        let started = self.watchdog.get_or_init(|| {
+            let started = Watchdog::start();
+            if let Err(error) = &started {
+                warn!(%error, "the watchdog can't be started: should this worker be killed, processes of MCP servers may stay");
+            }
+            started.ok()
+        });
+        if let (Some(leader), Some(watchdog)) = (leader, started) {
+            watchdog.guard_group(leader);
+        }
+        Guarded {
+            processes: self.clone(),
+            leader,
+        }
+    }
+}
+
+/// Dropped when the group has ended, or is being ended.
+pub(super) struct Guarded {
+    processes: Processes,
+    leader: Option<u32>,
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        if let (Some(leader), Some(Some(watchdog))) = (self.leader, self.processes.watchdog.get()) {
+            watchdog.forget_group(leader);
+        }
+    }
+}
+
+/// Why there is no connection: words without any secret.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The next try would end alike.
+    #[error("{0}")]
+    Hopeless(String),
+    #[error("{0}")]
+    Again(String),
+}
+
+impl OpenError {
+    pub(super) fn map(self, change: impl FnOnce(String) -> String) -> Self {
+        match self {
+            OpenError::Hopeless(words) => OpenError::Hopeless(change(words)),
+            OpenError::Again(words) => OpenError::Again(change(words)),
+        }
+    }
+}
+
+/// Handles what a server sends without being asked.
+pub(super) struct NotificationHandler {
+    pub(super) server: String,
+    pub(super) list_changed: Arc<Notify>,
+    pub(super) redactor: Redactor,
+}
+
+impl ClientHandler for NotificationHandler {
+    fn get_info(&self) -> ClientConfig {
+        let mut config = ClientConfig::new(
+            ClientCapabilities::default(),
+            Implementation::new("rejoin", env!("CARGO_PKG_VERSION")),
+        );
+        // The last version that begins with a handshake; later ones have none, and servers of today few.
+        config.protocol_version = ProtocolVersion::V_2025_11_25;
+        config
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.list_changed.notify_one();
+    }
+
+    #[expect(deprecated, reason = "servers go on sending logs by the protocol's older versions")]
+    async fn on_logging_message(
+        &self,
+        message: model::LoggingMessageNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        debug!(
+            server = self.server,
+            said = self.redactor.text(message.data.to_string()),
+            "an MCP server says"
+        );
+    }
+}

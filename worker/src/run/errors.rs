@@ -1,0 +1,34 @@
+//! Errors with which a run ends, in words for its user.
+
+use rejoin_shared::commands::RunError;
+use rejoin_shared::text::storable;
+
+use crate::models::ModelError;
+
+/// Returns a model's failure as the run's error.
+pub(crate) fn of_model(error: &ModelError) -> RunError {
+    RunError {
+        code: error.code.to_owned(),
+        message: storable(error.message.clone()),
+        retryable: error.retryable,
+    }
+}
+
+/// What the database said when it refused something. (Its details may hold the data, and are left out.)
+pub(crate) fn refusal(attempted: &str, error: &sqlx::Error) -> String {
+    let said = error
+        .as_database_error()
+        .map_or("it was refused", |refusal| refusal.message());
+    storable(format!(
+        "{attempted} failed, and would fail each time: the database says {said:?}"
+    ))
+}
+
+/// The end of a run whose records the database refuses.
+pub(crate) fn refused_by_database(attempted: &str, error: &sqlx::Error) -> RunError {
+    RunError {
+        code: "refused_by_database".to_owned(),
+        message: refusal(attempted, error),
+        retryable: false,
+    }
+}

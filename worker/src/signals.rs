@@ -1,0 +1,14 @@
+//! What stops a job from outside. The claimer gives each job its signals; everything that does the job's work listens to them.
+
+use tokio_util::sync::CancellationToken;
+
+/// The signals of one job. Every await of the executor listens to each of them.
+#[derive(Debug, Clone)]
+pub struct Signals {
+    /// Somebody asked to cancel the run.
+    pub cancel: CancellationToken,
+    /// The lease was lost: stop, and write nothing.
+    pub lost: CancellationToken,
+    /// The worker drains: release the job.
+    pub drain: CancellationToken,
+}
