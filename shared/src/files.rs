@@ -1,5 +1,5 @@
 //! Files: what users attach to messages, and what tools produce. Their content is in PostgreSQL, in pieces of one size, so that nobody has
-//! to hold a whole one: whoever uploads, downloads or builds a model's request goes piece by piece. (docs/FILES.md)
+//! to hold a whole one: whoever uploads, downloads or builds a model's request goes piece by piece. (docs/guide/files.md)
 //!
 //! - `types` what a file is, by its content
 //! - `names` names as they are stored

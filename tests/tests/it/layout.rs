@@ -301,7 +301,7 @@ fn settings(command: &clap::Command, found: &mut BTreeSet<(String, String)>) {
 
 #[test]
 fn the_configuration_document_names_every_setting_and_no_other() {
-    let document = read("docs/CONFIGURATION.md");
+    let document = read("docs/reference/configuration.md");
     let mut documented = variables(&document);
     documented.remove(PREFIX);
     let mut used: BTreeSet<String> = MEMBERS
@@ -323,16 +323,16 @@ fn the_configuration_document_names_every_setting_and_no_other() {
     used.retain(|name| name != PREFIX && !name.starts_with("REJOIN_TEST_"));
     let missing: Vec<&String> = used.difference(&documented).collect();
     let stale: Vec<&String> = documented.difference(&used).collect();
-    assert!(missing.is_empty(), "docs/CONFIGURATION.md lacks {missing:?}");
+    assert!(missing.is_empty(), "docs/reference/configuration.md lacks {missing:?}");
     assert!(
         stale.is_empty(),
-        "docs/CONFIGURATION.md tells of {stale:?}, which nothing reads"
+        "docs/reference/configuration.md tells of {stale:?}, which nothing reads"
     );
 }
 
 #[test]
 fn the_configuration_document_gives_each_options_flag_and_default() {
-    let document = read("docs/CONFIGURATION.md");
+    let document = read("docs/reference/configuration.md");
     let mut found = BTreeSet::new();
     let command = rejoin_cli::args::Cli::command();
     settings(&command, &mut found);
@@ -340,7 +340,7 @@ fn the_configuration_document_gives_each_options_flag_and_default() {
         let row = document
             .lines()
             .find(|line| line.starts_with('|') && line.contains(&format!("`{variable}`")));
-        let row = row.unwrap_or_else(|| panic!("docs/CONFIGURATION.md has no row for {variable}"));
+        let row = row.unwrap_or_else(|| panic!("docs/reference/configuration.md has no row for {variable}"));
         assert!(
             row.contains(&format!("`{flag}`")),
             "the row of {variable} does not name {flag}: {row}"
@@ -360,7 +360,7 @@ fn check_defaults(command: &clap::Command, document: &str) {
         let row = document
             .lines()
             .find(|line| line.starts_with('|') && line.contains(&format!("`{variable}`")));
-        let row = row.unwrap_or_else(|| panic!("docs/CONFIGURATION.md has no row for {variable}"));
+        let row = row.unwrap_or_else(|| panic!("docs/reference/configuration.md has no row for {variable}"));
         for default in argument.get_default_values() {
             let default = default.to_string_lossy();
             assert!(
