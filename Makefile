@@ -16,7 +16,7 @@ web: ## The web app into web/dist, where the server's build finds it
 test: ## All tests, over a real PostgreSQL. make test ARGS="-- name_of_a_test"
 	@scripts/test.sh $(ARGS)
 
-test-model: ## A real model, on this machine, calls a real tool and answers: docs/REAL_MODEL.md
+test-model: ## A real model, on this machine, calls a real tool and answers: docs/operations/real-model.md
 	@scripts/test-model.sh
 
 mutants: ## Mutation tests of rights, leases and guards: docs/reports/mutants.md. make mutants FILES="shared/src/queue/*"
@@ -28,7 +28,7 @@ check: ## What needs no database: format, lints, supply chain, freshness of the 
 build: ## The binary for a release: target/release/rejoin
 	@scripts/build.sh --release
 
-schemathesis: ## Every operation of the OpenAPI document, with whatever fits it and does not: docs/reliability/schemathesis.md
+schemathesis: ## Every operation of the OpenAPI document, with whatever fits it and does not: docs/reports/reliability/schemathesis.md
 	@MAX_EXAMPLES="$(MAX_EXAMPLES)" SEED="$(SEED)" scripts/schemathesis.sh
 
 fuzz: ## The parsers, with any bytes. make fuzz SECONDS=60 TARGET=sse
@@ -49,7 +49,7 @@ release: ## The release binary, the same bytes from any place. make release ARGS
 sbom: ## What is in the binary, as CycloneDX: target/rejoin.cdx.json
 	@scripts/sbom.sh
 
-bench: ## How fast it is: docs/PERFORMANCE.md. make bench SCENARIO=queue REPS=5 SIZE=smoke
+bench: ## How fast it is: docs/reports/performance.md. make bench SCENARIO=queue REPS=5 SIZE=smoke
 	@REPS="$(REPS)" SIZE="$(SIZE)" scripts/bench.sh $(SCENARIO)
 
 bench-scale: ## The same with what takes an hour: millions of rows, days of history
@@ -58,10 +58,10 @@ bench-scale: ## The same with what takes an hour: millions of rows, days of hist
 bench-compare: ## Whether it got slower since a revision. make bench-compare BASE=main SCENARIO=ttft
 	@REPS="$(REPS)" SIZE="$(SIZE)" FAIL_ABOVE="$(FAIL_ABOVE)" scripts/bench-compare.sh "$(BASE)" $(SCENARIO)
 
-eval-routing: ## How often the right agent is chosen for a first message, and how fast: docs/ROUTING.md
+eval-routing: ## How often the right agent is chosen for a first message, and how fast: docs/guide/routing.md
 	@scripts/eval-routing.sh $(ARGS)
 
-bench-web: ## How the chat feels in a browser: frames, first paint, weight. Writes docs/WEB.md
+bench-web: ## How the chat feels in a browser: frames, first paint, weight. Writes docs/guide/web-app.md
 	@SIZE="$(SIZE)" scripts/bench-web.sh
 
 example-dag: ## A coordinator splits a question into five tasks, three workers do them. MODEL=scripted make example-dag
@@ -70,7 +70,7 @@ example-dag: ## A coordinator splits a question into five tasks, three workers d
 chaos-dags: ## DAGs of 200 tasks while workers are killed, 20 seeds. make chaos-dags ARGS="--seeds 5"
 	@scripts/chaos-dags.sh $(ARGS)
 
-chaos: ## Load while everything fails that can fail. make chaos SEED=3 MINUTES=10 REPORT=docs/reliability/chaos-3.md
+chaos: ## Load while everything fails that can fail. make chaos SEED=3 MINUTES=10 REPORT=docs/reports/reliability/chaos-3.md
 	@SEED="$(SEED)" MINUTES="$(MINUTES)" REPORT="$(REPORT)" scripts/chaos.sh $(ARGS)
 
 soak: ## 2,000 conversations for an hour: are memory and tables as large at its end as before? make soak MINUTES=60
@@ -91,7 +91,7 @@ setup-test: ## Also what some tests need: a browser, the local embedding model
 probe-providers: ## Ask the provider of each key that is set: a tool, an image, data, a cached repeat. MODELS="openai:NAME" make probe-providers
 	@MODELS="$(MODELS)" scripts/probe-providers.sh $(ARGS)
 
-models: ## Refresh data/models.json, the catalogue of models: docs/MODELS.md
+models: ## Refresh data/models.json, the catalogue of models: docs/guide/models.md
 	@scripts/models.sh
 
 sqlx: ## Refresh .sqlx, the cache that lets queries compile without a database

@@ -1,4 +1,4 @@
--- Content of files in an object store that speaks S3, for those who set one up (docs/FILES.md).
+-- Content of files in an object store that speaks S3, for those who set one up (docs/guide/files.md).
 
 -- True: the content is the object `PROJECT/FILE` there. False: it is in kb.file_chunks.
 alter table kb.files add column in_object_store boolean not null default false;

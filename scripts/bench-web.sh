@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # How the chat feels in a browser: frames while a long answer streams, the time until it is there when it is opened, what a first visit
-# weighs. Prints a table, keeps it in bench/results/web.json, and writes it into docs/WEB.md. In the environment:
+# weighs. Prints a table, keeps it in bench/results/web.json, and writes it into docs/guide/web-app.md. In the environment:
 #   SIZE=full         full, smoke (that it works; says nothing, and writes nothing)
 #   REJOIN_TEST_BIN=  a binary to measure; none: one is built
 # shellcheck source-path=SCRIPTDIR

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures, and writes docs/PERFORMANCE.md. bench.sh [SCENARIO…], all unless named; in the environment:
+# Measures, and writes docs/reports/performance.md. bench.sh [SCENARIO…], all unless named; in the environment:
 #   REPS=3            repetitions
 #   SIZE=full         full, large (hours), smoke (that it works; says nothing, and writes no report)
 #   BENCH_NO_PEERS=   true: ours and the limits alone
@@ -31,6 +31,6 @@ status=0
 "$bench" run --reps "$reps" --size "$size" --out "$results" "$@" || status=$?
 if [ -e "$results" ]; then
     "$bench" report "$results"
-    say "docs/PERFORMANCE.md is written"
+    say "docs/reports/performance.md is written"
 fi
 exit "$status"

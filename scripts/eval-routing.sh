@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Chooses an agent for each of the labelled first messages, prints how often that is right and how long it takes, and writes it into
-# docs/ROUTING.md. With --errors, also what is wrong in the half that rules may be made with.
+# docs/guide/routing.md. With --errors, also what is wrong in the half that rules may be made with.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes data/models.json from the packages of scripts/wheels/models.txt and from data/models-overlay.json: docs/MODELS.md says how to
+# Writes data/models.json from the packages of scripts/wheels/models.txt and from data/models-overlay.json: docs/guide/models.md says how to
 # take newer ones.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Asks the provider of each key that is set, through the product: a tool, an image, an answer as data, a repeat that is cached. Prints a
-# table, fails on any refusal, and ends with 2 where no key is set. docs/MODELS.md says what it costs and what it asserts.
+# table, fails on any refusal, and ends with 2 where no key is set. docs/guide/models.md says what it costs and what it asserts.
 # --self-test asks a stand-in on this machine instead, which needs no key: a test of the probe.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Schemathesis over the OpenAPI document, against a live `rejoin dev`: with a key, and without one. Writes
-# docs/reliability/schemathesis.md. In the environment: SEED=1, MAX_EXAMPLES=25 (for each operation and phase).
+# docs/reports/reliability/schemathesis.md. In the environment: SEED=1, MAX_EXAMPLES=25 (for each operation and phase).
 # What it may ask and expect: scripts/schemathesis/schemathesis.toml; streams without end: scripts/schemathesis/hooks.py.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -79,5 +79,5 @@ if [ "$status" != 0 ]; then
     cp -r "$dir" "$target/schemathesis-failed"
     die "schemathesis found something: see $target/schemathesis-failed"
 fi
-"$venv/bin/python" scripts/schemathesis/report.py "$dir" "$VERSION" "$seed" "$max_examples" >docs/reliability/schemathesis.md
-say "docs/reliability/schemathesis.md is written"
+"$venv/bin/python" scripts/schemathesis/report.py "$dir" "$VERSION" "$seed" "$max_examples" >docs/reports/reliability/schemathesis.md
+say "docs/reports/reliability/schemathesis.md is written"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # A real language model calls a real tool: an agent over the demo graph, streamed, its worker killed in the middle of the answer.
-# Fetches the model (460 MB) and llama.cpp once, into .cache/real-model. What it asserts: scripts/real-model/test.mjs; docs/REAL_MODEL.md.
-# Ends with 3, and one line that says SKIPPED, where those can't be had. MODEL_SERVER=1 serves the model instead, until Ctrl-C (PORT=8099).
+# Fetches the model (460 MB) and llama.cpp once, into .cache/real-model. What it asserts: scripts/real-model/test.mjs;
+# docs/operations/real-model.md. Ends with 3, and one line that says SKIPPED, where those can't be had.
+# MODEL_SERVER=1 serves the model instead, until Ctrl-C (PORT=8099).
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 source scripts/setup-web.sh

@@ -22,7 +22,7 @@
 //! - `follow`     a tailing connection, as an API process has it
 //! - `limits`     raw limits, measured in the same run: COPY, commits, fsync, loopback
 //! - `print`      tables for a terminal
-//! - `report`     docs/PERFORMANCE.md, made from the results
+//! - `report`     docs/reports/performance.md, made from the results
 //! - `svg`        its plots
 //! - `compare`    two results beside each other
 //!
@@ -71,7 +71,7 @@ enum Verb {
     Run(scenario::RunArgs),
     /// Names the scenarios
     List,
-    /// Writes docs/PERFORMANCE.md and its plots
+    /// Writes docs/reports/performance.md and its plots
     Report(report::ReportArgs),
     /// Sets two results beside each other
     Compare(compare::CompareArgs),

@@ -1,4 +1,4 @@
-//! `bench report`: docs/PERFORMANCE.md and its plots, from the results that are kept with the sources. All of it is made anew each
+//! `bench report`: docs/reports/performance.md and its plots, from the results that are kept with the sources. All of it is made anew each
 //! time; whoever wants other words changes them here, or in the scenarios.
 
 use std::fmt::Write as _;
@@ -13,8 +13,8 @@ use crate::scenario::Size;
 use crate::scenarios;
 use crate::svg::Chart;
 
-/// The page, and the folder of its plots, below the folder of the documents.
-const PAGE: &str = "PERFORMANCE.md";
+/// The page, and the folder of its plots, below the folder of reports.
+const PAGE: &str = "performance.md";
 const PLOTS: &str = "performance";
 
 #[derive(Debug, Args)]
@@ -24,7 +24,7 @@ pub struct ReportArgs {
     pub results: PathBuf,
 
     /// Where the page and its plots go
-    #[arg(long, default_value = "docs")]
+    #[arg(long, default_value = "docs/reports")]
     pub docs: PathBuf,
 }
 

@@ -54,7 +54,7 @@ const HEAL_RETRY: Duration = Duration::from_millis(200);
 pub trait Fault: Send + Sync {
     fn name(&self) -> &'static str;
 
-    /// Its number in the table of faults (docs/reliability/faults.md).
+    /// Its number in the table of faults (docs/reports/reliability/faults.md).
     fn number(&self) -> &'static str;
 
     /// How often, beside the others.

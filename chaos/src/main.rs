@@ -109,7 +109,7 @@ struct SoakArgs {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Where the report and its plots go
-    #[arg(long, default_value = "docs/reliability")]
+    #[arg(long, default_value = "docs/reports/reliability")]
     out: PathBuf,
 }
 

@@ -1,5 +1,5 @@
 // The probe of providers: one question with one tool, one image, one answer as data and one cached repeat for each provider whose key is
-// set, through the product's API and worker. Run by scripts/probe-providers.sh; docs/MODELS.md says when.
+// set, through the product's API and worker. Run by scripts/probe-providers.sh; docs/guide/models.md says when.
 //
 //   node probe.mjs REJOIN
 //

@@ -1,8 +1,9 @@
 // A real language model behind OpenAI's Chat Completions protocol: what it says and which tool it calls, nobody has scripted.
 //
 // It serves one GGUF file with node-llama-cpp on 127.0.0.1: POST /v1/chat/completions (streamed or whole; tools, tool_choice, usage)
-// and GET /v1/models. Started by scripts/test-model.sh, or by hand: docs/REAL_MODEL.md. One answer at a time; others wait. A client that
-// goes away stops the generation. What a request asks for and this server cannot do is refused with 400, never ignored in silence.
+// and GET /v1/models. Started by scripts/test-model.sh, or by hand: docs/operations/real-model.md. One answer at a time; others
+// wait. A client that goes away stops the generation. What a request asks for and this server cannot do is refused with 400,
+// never ignored in silence.
 //
 // The model chooses, a grammar keeps the form. With tools, every reply begins with a decision that the model writes behind `{"tool": "`:
 // a grammar allows there the name of any offered tool, or `answer`. Behind a tool's name, a grammar made of its JSON Schema allows only

@@ -1,4 +1,4 @@
-// A real model calls a real tool, through the product's API and worker. Run by scripts/test-model.sh; docs/REAL_MODEL.md says what
+// A real model calls a real tool, through the product's API and worker. Run by scripts/test-model.sh; docs/operations/real-model.md says what
 // it proves. The questions, the agent and the graph are the test's; every choice and every word of an answer is the model's.
 //
 //   node test.mjs REJOIN SERVER.mjs MODEL.gguf      in the folder that has node-llama-cpp

@@ -1,5 +1,5 @@
 //! How well the first agent of a conversation is chosen, on the labelled messages of `data/routing.jsonl`, and how long that takes.
-//! `make eval-routing` prints it and writes it into `docs/ROUTING.md`; as a test, it insists that what is written there still holds.
+//! `make eval-routing` prints it and writes it into `docs/guide/routing.md`; as a test, it insists that what is written there still holds.
 //!
 //! Half of the messages, by a hash of their text, may be looked at while rules are made; `--errors` shows what goes wrong there. Of the
 //! other half, and of those written last, when the rules stood, only figures are shown.
@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 const MESSAGES: &str = include_str!("../../data/routing.jsonl");
-const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/ROUTING.md");
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guide/routing.md");
 /// The tables stand between these lines of the document; times are behind the second, as they differ from run to run.
 const MARKS: [&str; 3] = ["<!-- accuracy -->", "<!-- times -->", "<!-- end -->"];
 /// Decides which messages are held out.
@@ -337,10 +337,10 @@ fn main() -> ExitCode {
     let old = std::fs::read_to_string(path).unwrap_or_default();
     if !measures {
         if old.contains(&accuracy) {
-            println!("docs/ROUTING.md is right about {} messages", examples.len());
+            println!("docs/guide/routing.md is right about {} messages", examples.len());
             return ExitCode::SUCCESS;
         }
-        println!("docs/ROUTING.md is not what is measured now; `make eval-routing` writes it:\n{accuracy}");
+        println!("docs/guide/routing.md is not what is measured now; `make eval-routing` writes it:\n{accuracy}");
         return ExitCode::FAILURE;
     }
     let times = times(&with, &without);
@@ -348,11 +348,11 @@ fn main() -> ExitCode {
     match document(&old, &accuracy, &times).map(|new| std::fs::write(path, new)) {
         Some(Ok(())) => ExitCode::SUCCESS,
         Some(Err(error)) => {
-            println!("docs/ROUTING.md can't be written: {error}");
+            println!("docs/guide/routing.md can't be written: {error}");
             ExitCode::FAILURE
         }
         None => {
-            println!("docs/ROUTING.md lacks one of the lines {MARKS:?}");
+            println!("docs/guide/routing.md lacks one of the lines {MARKS:?}");
             ExitCode::FAILURE
         }
     }

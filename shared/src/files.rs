@@ -1,6 +1,6 @@
 //! Files: what users attach to messages, and what tools produce. Their content is in PostgreSQL, or in an object store if one is set up, and
 //! is written and read in pieces of one size, so that nobody has to hold a whole one: whoever uploads, downloads or builds a model's request
-//! goes piece by piece. (docs/FILES.md)
+//! goes piece by piece. (docs/guide/files.md)
 //!
 //! - `types`   what a file is, by its content
 //! - `names`   names as they are stored

@@ -3,7 +3,7 @@
 //!
 //! The first clue that decides wins, in this order: the pinned agent; the database of the first attached console; shapes of queries in
 //! consoles; words and shapes in the message; the only kind of database that the project has; the project's preference; what the user
-//! has chosen before. Else it is triage's. How well that goes is measured: `docs/ROUTING.md`.
+//! has chosen before. Else it is triage's. How well that goes is measured: `docs/guide/routing.md`.
 //!
 //! # Layout
 //! - `databases`   kinds of database, sets of them

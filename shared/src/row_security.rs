@@ -32,12 +32,12 @@ impl Lacking {
         match self {
             Lacking::Roles(_) => {
                 "create role rejoin_app; create role rejoin_gate; create role rejoin_worker; then restore the backup once more into an \
-                 empty database: policies and grants were left out with the roles (docs/RECOVERY.md)"
+                 empty database: policies and grants were left out with the roles (docs/operations/recovery.md)"
             }
             Lacking::Mighty(_) => "alter role … nosuperuser nobypassrls",
             Lacking::Rules { .. } => {
                 "if a backup was restored before the roles were there, restore it once more into an empty database now that they are \
-                 (docs/RECOVERY.md); else find out who dropped them, and make them again as migrations/ has them"
+                 (docs/operations/recovery.md); else find out who dropped them, and make them again as migrations/ has them"
             }
         }
     }

@@ -1,5 +1,5 @@
 //! The first wall around read-only sources: what of a query's own language passes. One statement, which reads, and calls no function that
-//! is not on a list. `sources` asks here before anything is sent; the walls behind it are the servers' (docs/SOURCES.md).
+//! is not on a list. `sources` asks here before anything is sent; the walls behind it are the servers' (docs/guide/data-sources.md).
 //!
 //! - `postgresql`  by PostgreSQL's own grammar: every kind of node that may be in a statement is named
 //! - `sql`         MySQL, SQLite, DuckDB and BigQuery, by `sqlparser`

@@ -176,7 +176,7 @@ mod checks {
 
     const TABLE: &str = "# C\n\n| id | requirement | code | test | verdict |\n| --- | --- | --- | --- | --- |\n\
         | C01 | An agent runs. | `src/lib.rs` | `one::runs`, `web/a.test.mjs: a click, and a word` | works |\n\
-        | C02 | It is fast. | `src/lib.rs` | | [decision 1](../../decisions/0001-x.md) |\n";
+        | C02 | It is fast. | `src/lib.rs` | | [decision 1](../../decisions/0001-one-binary.md) |\n";
 
     fn repository(name: &str, test: &str) -> (PathBuf, Repository) {
         let root = std::env::temp_dir().join(format!("rejoin-{name}-{}", uuid::Uuid::now_v7()));
@@ -188,7 +188,7 @@ mod checks {
                 "test('a click, and a word', () => {\n  assert.ok(true)\n})\n",
             ),
             ("docs/reference/requirements/c.md", ""),
-            ("docs/decisions/0001-x.md", ""),
+            ("docs/decisions/0001-one-binary.md", ""),
         ] {
             let path = root.join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();

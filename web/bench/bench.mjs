@@ -1,6 +1,6 @@
 // How the chat feels, in numbers: an answer of 20,000 tokens with 200 tool calls, as it streams and as it is opened when it is
 // finished; what a first visit weighs. `make bench-web` runs it. Prints a table, keeps it in bench/results/web.json, and writes
-// it into docs/WEB.md. In the environment:
+// it into docs/guide/web-app.md. In the environment:
 //   REJOIN_TEST_BIN   the binary (needed)
 //   SIZE=smoke        that it works: says nothing, and writes nothing
 import assert from 'node:assert/strict';
@@ -24,7 +24,7 @@ const WITHOUT_CLOCK = ['--disable-frame-rate-limit', '--disable-gpu-vsync'];
 const VIEWPORT = { width: 1280, height: 800 };
 const ROOT = join(import.meta.dirname, '../..');
 const RESULTS = join(ROOT, 'bench/results/web.json');
-const PAGE = join(ROOT, 'docs/WEB.md');
+const PAGE = join(ROOT, 'docs/guide/web-app.md');
 const LAST_WORDS = 'That was the last of it.';
 
 /** What models write: paragraphs, lists, tables, code. `nth` makes each different. */

@@ -234,7 +234,7 @@ pub struct ModelError {
     /// Stable word for clients: `model_key_missing`, `model_key_rejected`, `model_rate_limited`, `model_overloaded`,
     /// `model_quota_exhausted`, `model_context_overflow`, `model_refused`, `model_unavailable`, `model_rejected`,
     /// `model_stream_cut`, `model_protocol`, `model_unknown`, `model_misconfigured`, `model_cannot_read_file`,
-    /// `model_files_too_large` (docs/MODELS.md, docs/FILES.md).
+    /// `model_files_too_large` (docs/guide/models.md, docs/guide/files.md).
     pub code: &'static str,
     /// What was attempted and what to do, without secrets.
     pub message: String,

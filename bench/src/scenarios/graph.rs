@@ -153,7 +153,7 @@ impl Scenario for Graph {
                     bound,
                     better: Better::Lower,
                     values: slowest.collect(),
-                    why_not: (!walks).then(|| "Which tools, and why: docs/SEARCH.md.".to_owned()),
+                    why_not: (!walks).then(|| "Which tools, and why: docs/guide/search.md.".to_owned()),
                 });
             }
         }

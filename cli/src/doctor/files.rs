@@ -20,7 +20,7 @@ pub(super) async fn finding() -> Option<Finding> {
         Ok(settings) => settings.object_store,
         Err(error) => {
             let found = format!("the settings of the object store can't be read: {error}");
-            return Some(lacking(Check::Files, true, found.trim(), "see docs/FILES.md"));
+            return Some(lacking(Check::Files, true, found.trim(), "see docs/guide/files.md"));
         }
     };
     let asked = match ObjectStore::of(&args) {
@@ -33,7 +33,7 @@ pub(super) async fn finding() -> Option<Finding> {
         Ok(()) => good(Check::Files, format!("the object store of files answers: {shown}")),
         Err(error) => {
             let todo = match &error {
-                ObjectStoreError::Settings(_) | ObjectStoreError::NotSet => "see docs/FILES.md",
+                ObjectStoreError::Settings(_) | ObjectStoreError::NotSet => "see docs/guide/files.md",
                 ObjectStoreError::Refused(_) => RIGHTS,
                 ObjectStoreError::Unavailable(_) | ObjectStoreError::Damaged(_) => {
                     "check REJOIN_FILES_URL, REJOIN_FILES_ENDPOINT and REJOIN_FILES_REGION, the server and the firewall"

@@ -63,7 +63,12 @@ pub(super) async fn row_security(connection: &mut PgConnection, url: &str) -> Re
             Err(Unfit::RowSecurity(lack)) => lacking(Check::Database, true, lack.to_string(), lack.advice()),
             Err(unfit @ (Unfit::Url(_) | Unfit::Connect(_) | Unfit::Session(_) | Unfit::Role { .. })) => {
                 let found = format!("{whose} can't work: {:#}", anyhow::Error::new(unfit));
-                lacking(Check::Database, true, found, "see docs/RECOVERY.md and docs/POOLERS.md")
+                lacking(
+                    Check::Database,
+                    true,
+                    found,
+                    "see docs/operations/recovery.md and docs/operations/poolers.md",
+                )
             }
         };
         // What both lack is said once.
@@ -100,7 +105,7 @@ fn fits(usable: i64, processes: i64, each: i64) -> Option<Finding> {
             "{processes} processes of the fleet may open {wanted} connections ({each} each), and the database admits {usable}"
         );
         let todo = "raise max_connections, or lower REJOIN_DB_CONNECTIONS and REJOIN_DB_HOT_CONNECTIONS of each process \
-                    (docs/CONFIGURATION.md)";
+                    (docs/reference/configuration.md)";
         lacking(Check::Database, false, found, todo)
     })
 }

@@ -1,5 +1,5 @@
-//! Calendars that are kept the same as ones at Google (docs/CALENDAR.md). Settings and rows are for the API, too; whatever asks Google is
-//! called by a worker's job alone.
+//! Calendars that are kept the same as ones at Google (docs/guide/calendar.md). Settings and rows are for the API, too; whatever asks
+//! Google is called by a worker's job alone.
 //!
 //! - `settings`  who we are to Google, and where it is
 //! - `consents`  users who were sent to Google, and come back

@@ -113,7 +113,7 @@ fn word_of(agent: &str) -> String {
     word.chars().take(HANDOFF_WORD_MAX_CHARS).collect()
 }
 
-/// What the agent is for, so that new conversations about it come to it (`docs/ROUTING.md`).
+/// What the agent is for, so that new conversations about it come to it (`docs/guide/routing.md`).
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Specialty {

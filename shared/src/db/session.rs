@@ -19,7 +19,7 @@ pub enum Unsafe {
     #[error(
         "connections work as the role {is}, not as {wanted}, so that row-level security would not hold: a pooler between this process and \
          PostgreSQL drops startup options. Connect directly, or give the process a login of its own that has the role: \
-         create role LOGIN login; grant {wanted} to LOGIN; alter role LOGIN set role = {wanted} (docs/POOLERS.md)"
+         create role LOGIN login; grant {wanted} to LOGIN; alter role LOGIN set role = {wanted} (docs/operations/poolers.md)"
     )]
     Role { wanted: &'static str, is: String },
     #[error(

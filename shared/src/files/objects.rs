@@ -1,4 +1,4 @@
-//! Content of files in an object store that speaks S3, in place of PostgreSQL (docs/FILES.md). What a file is stays in `kb.files`, which
+//! Content of files in an object store that speaks S3, in place of PostgreSQL (docs/guide/files.md). What a file is stays in `kb.files`, which
 //! decides who sees it, how long it stays, and whether it is there: an object is read only for a row that is.
 //!
 //! Invariant: no object is left for good without a row. The row is there before the first byte, an upload in parts is noted with it, and

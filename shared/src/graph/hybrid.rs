@@ -1,7 +1,7 @@
 //! Search by words, by meaning, or by both. Called by the search tools and the API's search route, which make the query's vector where
 //! they can; without one, every mode goes by words.
 //!
-//! Both sides put up their best, and one list is made of the two. How: [`Fusion`], chosen by measurement (docs/SEARCH.md). Filters count
+//! Both sides put up their best, and one list is made of the two. How: [`Fusion`], chosen by measurement (docs/guide/search.md). Filters count
 //! before any limit on both sides.
 
 use std::collections::HashMap;
@@ -44,7 +44,7 @@ pub enum Fusion {
 }
 
 impl Fusion {
-    /// What was best on the labelled queries: docs/SEARCH.md.
+    /// What was best on the labelled queries: docs/guide/search.md.
     pub const DEFAULT: Self = Self::Plain { vectors: 0.6 };
 }
 

@@ -18,7 +18,7 @@ use super::unembedded::signs_of;
 
 /// Neighbours in an answer.
 pub const MAX_LIMIT: i64 = 200;
-/// Nearest by signs that are compared exactly, for each one that is asked for, and at least. Measured: docs/SEARCH.md.
+/// Nearest by signs that are compared exactly, for each one that is asked for, and at least. Measured: docs/guide/search.md.
 const RESCORED_EACH: i64 = 4;
 const MIN_RESCORED: i64 = 200;
 /// The same where types or labels filter: those that don't pass drop out afterwards.

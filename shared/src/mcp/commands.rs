@@ -66,7 +66,7 @@ pub enum CommandsError {
 /// Where the operator's list is.
 #[derive(Debug, Clone, Default, Args)]
 pub struct CommandsArgs {
-    /// Processes that projects may use as MCP servers, by name: a JSON file (docs/MCP.md). Without it, none
+    /// Processes that projects may use as MCP servers, by name: a JSON file (docs/guide/mcp.md). Without it, none
     #[arg(long, env = "REJOIN_MCP_COMMANDS_FILE", value_name = "FILE")]
     pub mcp_commands_file: Option<PathBuf>,
 }

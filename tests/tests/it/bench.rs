@@ -27,7 +27,7 @@ fn every_scenario_of_the_benchmarks_runs_and_the_report_is_made_of_it() {
     said(Command::new(bench_binary()).arg("compare").arg(&results).arg(&results));
 
     let measured: Value = serde_json::from_slice(&std::fs::read(&results).expect("results")).expect("JSON");
-    let page = std::fs::read_to_string(folder.join("PERFORMANCE.md")).expect("the report");
+    let page = std::fs::read_to_string(folder.join("performance.md")).expect("the report");
     std::fs::remove_dir_all(&folder).expect("a folder of ours");
     let names: Vec<&str> = listed
         .lines()

@@ -31,6 +31,7 @@ mod crash;
 mod credentials;
 mod definitions;
 mod discussions;
+mod documents;
 mod embeddings;
 mod event_rows;
 mod fences;

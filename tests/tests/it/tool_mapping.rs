@@ -1,5 +1,5 @@
-//! docs/TOOLS.md: which endpoint does what each tool does, with which payload, and what it reads and writes. Made of the tools themselves and of
-//! `data/tool-mapping.json`, and held against the OpenAPI document and the schema of the database.
+//! docs/reference/tools.md: which endpoint does what each tool does, with which payload, and what it reads and writes. Made of the tools
+//! themselves and of `data/tool-mapping.json`, and held against the OpenAPI document and the schema of the database.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -152,7 +152,7 @@ async fn e69_the_document_tells_each_tools_payload_endpoint_types_and_shift() {
             .map_or("none".to_owned(), |endpoint| format!("`{endpoint}`"));
         table.push_str(&format!("| `{name}` | {payload} | {endpoint} | {on} | {shift} |\n"));
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/TOOLS.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/tools.md");
     let text = std::fs::read_to_string(&path).unwrap();
     let (begin, end) = ("<!-- tools -->\n", "<!-- /tools -->");
     let (head, rest) = text.split_once(begin).expect("where the table begins");
@@ -163,7 +163,7 @@ async fn e69_the_document_tells_each_tools_payload_endpoint_types_and_shift() {
     } else {
         assert!(
             text == right,
-            "docs/TOOLS.md is out of date: run this test with INSTA_UPDATE=always"
+            "docs/reference/tools.md is out of date: run this test with INSTA_UPDATE=always"
         );
     }
 }

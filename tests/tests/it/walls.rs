@@ -24,7 +24,7 @@ const OPEN: [(&str, &str); 10] = [
     ("kb.graph_embeddings", "as graph_objects"),
     (
         "kb.graph_objects",
-        "search would lose its indexes: docs/decisions/0014-walls.md",
+        "search would lose its indexes: docs/decisions/0014-row-level-security.md",
     ),
     ("kb.graph_relationships", "as graph_objects"),
     ("kb.graph_words", "as graph_objects"),

@@ -6,7 +6,7 @@ import { useMe } from '../api/me';
 import type { ProjectFocus, TranscriptView } from '../stream';
 import { ErrorNote } from '../ui/parts';
 
-/** As docs/CONTEXTS.md names them. */
+/** As docs/guide/contexts.md names them. */
 const TYPES = [
   'global',
   'project',

@@ -16,7 +16,7 @@ use axum::http::StatusCode;
 use crate::extract::present;
 use crate::problem::Problem;
 
-/// How a source is reached. Which of these a kind takes is in docs/SOURCES.md
+/// How a source is reached. Which of these a kind takes is in docs/guide/data-sources.md
 #[derive(Debug, ToSchema)]
 #[schema(rename_all = "camelCase")]
 #[expect(dead_code, reason = "says in the OpenAPI document what `Settings` takes")]

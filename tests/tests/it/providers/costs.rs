@@ -66,7 +66,7 @@ async fn twenty_steps_with_fifty_tools_cost_a_third_with_a_cache() {
             dear.push(model);
         }
     }
-    // For docs/MODELS.md: cargo test … -- --nocapture.
+    // For docs/guide/models.md: cargo test … -- --nocapture.
     eprintln!("{table}");
     assert_eq!(dear, Vec::<&str>::new(), "{table}");
 }
