@@ -28,7 +28,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rejoin_outside::calendar::tools as calendar;
-use rejoin_shared::auth::Scope;
+use rejoin_shared::access::Scope;
 use rejoin_shared::tools::registry::{Patterns, Registry};
 use rejoin_shared::{agents, walls, work};
 use rmcp::ErrorData;

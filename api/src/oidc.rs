@@ -16,7 +16,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
 use jsonwebtoken::{Validation, decode, decode_header};
-use rejoin_shared::auth::Scope;
+use rejoin_shared::access::Scope;
 use rejoin_shared::identities::{Identity, NewUsers};
 use serde_json::{Map, Value};
 use tracing::debug;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _};
 use rejoin_shared::commands::{self, OnBusy, PostMessage};
-use rejoin_shared::conversations::Owner;
+use rejoin_shared::owner::Owner;
 use rejoin_shared::queue;
 use sqlx::AssertSqlSafe;
 use uuid::Uuid;

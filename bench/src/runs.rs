@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use rejoin_shared::events::writer::RunStream;
+use rejoin_shared::events::stream::RunStream;
 use rejoin_shared::events::{Event, Kind};
 use rejoin_shared::queue::{self, NewJob};
 use tokio_util::sync::CancellationToken;

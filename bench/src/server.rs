@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context as _, Result};
 use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres};
-use rejoin_shared::auth::{self, Scope};
+use rejoin_shared::access::Scope;
+use rejoin_shared::auth;
 use rejoin_shared::config::DatabaseArgs;
 use rejoin_shared::db::{Db, Role};
 use rejoin_shared::projects;

@@ -4,9 +4,10 @@
 use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
 use rejoin_shared::{
+    access::Scope,
     agents,
     audit::{self, Action as Act, Actor, NewEntry},
-    auth::{self, Scope},
+    auth,
     projects::{self, Role},
 };
 use serde_json::{Value, json};

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use rejoin_shared::{
     audit::Actor,
+    key_rotation,
     secrets::{self, MasterKeys, Plaintext, SecretError, SecretKeyArgs, VALUE_MAX_BYTES, keys},
 };
 use serde_json::json;
@@ -197,7 +198,7 @@ async fn remove(pool: &PgPool, project: Uuid, name: &str, out: Out) -> Result<()
 }
 
 async fn rotate(pool: &PgPool, keys: &MasterKeys, out: Out) -> Result<Exit> {
-    let rotated = secrets::rotate(pool, keys, &Actor::operator()).await;
+    let rotated = key_rotation::rotate(pool, keys, &Actor::operator()).await;
     let rotated = rotated.context("can't rotate the secrets (those of finished batches are; call it again)")?;
     let first = keys.first_id();
     if out.is_json() {

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, Utc};
-use clap::ValueEnum;
 use deadpool_postgres::Pool;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
+use crate::access::Scope;
 use crate::ids;
 use crate::projects::{Membership, Quota, Role};
 use crate::queue::settle::HotError;
@@ -29,29 +29,6 @@ pub const KEY_PREFIX: &str = "rejoin_";
 const FAR_AWAY: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 /// A ticket opens one stream, once, within this time.
 pub const TICKET_LIFETIME_S: i64 = 60;
-
-/// What a key or a token may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Scope {
-    /// GET
-    Read,
-    /// Everything else outside `/api/admin`
-    Write,
-    /// `/api/admin`
-    Admin,
-}
-
-impl Scope {
-    pub const ALL: [Scope; 3] = [Scope::Read, Scope::Write, Scope::Admin];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Scope::Read => "read",
-            Scope::Write => "write",
-            Scope::Admin => "admin",
-        }
-    }
-}
 
 /// What a caller has shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

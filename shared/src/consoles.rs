@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
-use crate::conversations::Owner;
+use crate::owner::Owner;
 
 pub mod attached;
 pub mod connection;

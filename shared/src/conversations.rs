@@ -7,6 +7,7 @@ use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use crate::events::log::{self, LogEnds};
+use crate::owner::Owner;
 use crate::queue::settle::HotError;
 
 /// Characters of the first message that become the title.
@@ -24,13 +25,6 @@ pub struct Conversation {
     pub metadata: Value,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
-}
-
-/// Whose rows a query may see.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Owner {
-    pub project_id: Uuid,
-    pub user_id: Uuid,
 }
 
 /// The title of a conversation that begins with `message`: its first words; of one that is files alone, their names.

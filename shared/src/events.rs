@@ -18,8 +18,9 @@ pub mod compaction;
 pub mod kinds;
 pub mod log;
 pub mod retention;
-mod rows;
+pub mod rows;
 pub mod snapshot;
+pub mod stream;
 mod upkeep;
 pub mod writer;
 

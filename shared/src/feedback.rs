@@ -3,7 +3,7 @@
 use sqlx::PgExecutor;
 use uuid::Uuid;
 
-use crate::conversations::Owner;
+use crate::owner::Owner;
 
 /// Of a comment [characters].
 pub const COMMENT_MAX_CHARS: usize = 2_000;

@@ -22,8 +22,8 @@ use serde_json::Value;
 use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
-use crate::conversations::Owner;
 use crate::digest::hex;
+use crate::owner::Owner;
 
 use objects::ObjectStoreArgs;
 

@@ -8,7 +8,8 @@ use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::auth::{self, Caller, Credential, Scope};
+use crate::access::Scope;
+use crate::auth::{self, Caller, Credential};
 use crate::projects::Role;
 
 /// Keys of a project that are good. More are refused.

@@ -2,7 +2,7 @@
 //! commands. Imports no other member, no axum and no HTTP client.
 //!
 //! # Layout
-//! - `ids` `digest` `schemas` `config` `db` `row_security` `outage` `text` `net` `telemetry` `auth` `identities` `keys` `sessions`   the ground
+//! - `ids` `digest` `schemas` `config` `db` `row_security` `outage` `text` `net` `telemetry` `owner` `access` `auth` `identities` `keys` `sessions`   the ground
 //! - `projects` `conversations` `messages` `agents` `runs` `run_messages` `tool_calls`   nouns: types and their SQL
 //! - `attachments` what a user attaches to a message beside its words: consoles, databases, texts
 //! - `files`     files that users attach and tools produce, with their content
@@ -25,7 +25,7 @@
 //! - `sabotage`  switches that break promises, in builds for the checker of `chaos/` only
 //! - `walls`     transactions that see one user's rows only
 //! - `audit`     who changed what: one chain of entries, appended within the transaction of the act
-//! - `secrets`   values that the database holds only sealed, under master keys that it never sees
+//! - `secrets`   values that the database holds only sealed, under master keys that it never sees; `key_rotation` seals all of them anew
 //! - `tools`     what a model may call: the trait, schemas of arguments, the tools over the graph
 //! - `data_sources` databases of others that a project's people and agents may ask
 //! - `query_patterns` queries that answered questions, learned from runs
@@ -43,6 +43,7 @@
 //!
 //! Imports go one way: commands -> nouns -> ids, config, db. Tables and their columns: `migrations/`.
 
+pub mod access;
 pub mod agents;
 pub mod attachments;
 pub mod audit;
@@ -67,6 +68,7 @@ pub mod horizon;
 pub mod identities;
 pub mod ids;
 pub mod inbox;
+pub mod key_rotation;
 pub mod keys;
 pub mod makers;
 pub mod mcp;
@@ -75,6 +77,7 @@ pub mod models;
 pub mod net;
 pub mod outage;
 pub mod outputs;
+pub mod owner;
 pub mod plans;
 pub mod prices;
 pub mod products;

@@ -6,7 +6,7 @@
 use sqlx::PgExecutor;
 use uuid::Uuid;
 
-use crate::auth::Scope;
+use crate::access::Scope;
 use crate::projects::Role;
 
 /// What a maker may have done in a project.

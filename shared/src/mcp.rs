@@ -22,6 +22,7 @@ mod oauth;
 pub mod offers;
 mod settings;
 pub mod template;
+mod url;
 
 pub use oauth::OAuth;
 pub use settings::{Approval, Settings, Transport};

@@ -6,7 +6,7 @@ use serde::Serialize;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use crate::auth::Scope;
+use crate::access::Scope;
 use crate::ids;
 use crate::walls::{self, Asking};
 

@@ -3,7 +3,7 @@
 use sqlx::PgExecutor;
 use uuid::Uuid;
 
-use crate::conversations::Owner;
+use crate::owner::Owner;
 
 /// Of one of them [characters].
 pub const MAX_CHARS: usize = 10_000;

@@ -12,9 +12,9 @@ use chrono::{DateTime, Utc};
 use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;
 
-use crate::conversations::Owner;
 use crate::data_sources::DataSource;
 use crate::ids;
+use crate::owner::Owner;
 
 pub use pattern::pattern_of;
 

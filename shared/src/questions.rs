@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
-use crate::conversations::Owner;
+use crate::owner::Owner;
 
 /// Characters of an answer in words, where the question sets no limit.
 pub const ANSWER_MAX_CHARS: usize = 20_000;

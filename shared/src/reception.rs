@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::agents::settings::Settings;
 use crate::attachments::{self, Attachment};
 use crate::consoles::attached::Attached;
-use crate::conversations::Owner;
+use crate::owner::Owner;
 use crate::routing::{self, Choice, Clues, Console, Database, Databases};
 use crate::runs;
 

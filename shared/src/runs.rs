@@ -8,6 +8,8 @@
 mod clocks;
 mod listed;
 pub mod pace;
+pub mod part;
+pub mod resuming;
 
 pub use clocks::{Clocks, TreeUse, clocks, record_step};
 pub use listed::{Listed, RunFilter, RunHead, list, maker_of};
@@ -20,11 +22,12 @@ use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use crate::contexts::Context;
-use crate::conversations::Owner;
 use crate::events::log::{self, LogEnds};
 use crate::events::{Event, Kind};
-use crate::plans::Part;
+use crate::owner::Owner;
 use crate::queue::settle::HotError;
+
+use part::Part;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

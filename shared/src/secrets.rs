@@ -17,12 +17,11 @@ use std::fmt;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::{Value, json};
-use sqlx::{PgConnection, PgExecutor, PgPool};
+use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use crate::audit::{self, Action, Actor, NewEntry};
-use crate::{data_sources, google_tokens};
 
 pub mod envelope;
 pub mod keys;
@@ -33,8 +32,6 @@ pub use keys::{KeyError, MasterKeys, SecretKeyArgs};
 pub const VALUE_MAX_BYTES: usize = 64 * 1024;
 /// Longest name [characters].
 pub const NAME_MAX_CHARS: usize = 128;
-/// Secrets that one transaction of a rotation seals anew.
-const ROTATION_BATCH: i64 = 100;
 
 /// A value as it is meant, for as short as possible: it is wiped when it is dropped, and shows itself nowhere by accident.
 pub struct Plaintext(Zeroizing<Vec<u8>>);
@@ -107,7 +104,13 @@ fn check_name(name: &str) -> Result<(), SecretError> {
     }
 }
 
-fn entry(by: &Actor, project_id: Option<Uuid>, action: Action, target: String, detail: Value) -> NewEntry<'_> {
+pub(crate) fn entry(
+    by: &Actor,
+    project_id: Option<Uuid>,
+    action: Action,
+    target: String,
+    detail: Value,
+) -> NewEntry<'_> {
     NewEntry {
         by,
         project_id,
@@ -217,100 +220,6 @@ pub async fn remove(db: &mut PgConnection, by: &Actor, project_id: Uuid, name: &
     );
     audit::append(db, &told).await?;
     Ok(true)
-}
-
-/// What a rotation did.
-#[derive(Debug, Default)]
-pub struct Rotated {
-    /// Secrets that are sealed under the first key now and were not before.
-    pub rewrapped: u64,
-    /// Those that could not be opened; they stay as they are.
-    pub failed: u64,
-    pub first_failure: Option<SecretError>,
-}
-
-/// Seals the data key of each secret of all projects, of their data sources and their calendars at Google, under the first master key, batch by batch; values stay sealed as they are.
-/// Interrupted, it goes on where it was when it is called again.
-pub async fn rotate(db: &PgPool, keys: &MasterKeys, by: &Actor) -> Result<Rotated, SecretError> {
-    let first = keys.first_id();
-    let mut rotated = Rotated::default();
-    let mut after: Option<(Uuid, String)> = None;
-    loop {
-        let mut tx = db.begin().await?;
-        let (after_project, after_name) = after.clone().unzip();
-        let rows = sqlx::query!(
-            "select project_id, name, key_id, wrapped_key
-             from kb.secrets
-             where key_id <> $1 and ($2::uuid is null or (project_id, name) > ($2::uuid, $3::text))
-             order by project_id, name
-             limit $4
-             for update",
-            first,
-            after_project,
-            after_name,
-            ROTATION_BATCH
-        )
-        .fetch_all(&mut *tx)
-        .await?;
-        let Some(last) = rows.last() else { break };
-        after = Some((last.project_id, last.name.clone()));
-        let (mut projects, mut names, mut wrapped) = (Vec::new(), Vec::new(), Vec::new());
-        for row in rows {
-            match envelope::rewrap(keys, row.project_id, &row.name, &row.key_id, &row.wrapped_key) {
-                Ok(key) => {
-                    projects.push(row.project_id);
-                    names.push(row.name);
-                    wrapped.push(key);
-                }
-                Err(error) => {
-                    rotated.failed += 1;
-                    rotated.first_failure.get_or_insert(error);
-                }
-            }
-        }
-        if names.is_empty() {
-            continue;
-        }
-        sqlx::query!(
-            "update kb.secrets s
-             set key_id = $1, wrapped_key = n.wrapped_key
-             from unnest($2::uuid[], $3::text[], $4::bytea[]) n (project_id, name, wrapped_key)
-             where s.project_id = n.project_id and s.name = n.name",
-            first,
-            &projects,
-            &names,
-            &wrapped
-        )
-        .execute(&mut *tx)
-        .await?;
-        let detail = json!({ "secrets": names.len() });
-        let told = entry(by, None, Action::SecretsRotated, format!("master_key:{first}"), detail);
-        audit::append(&mut tx, &told).await?;
-        tx.commit().await?;
-        rotated.rewrapped += names.len() as u64;
-    }
-    let sources = data_sources::rotate(db, keys).await?;
-    let tokens = google_tokens::rotate(db, keys).await?;
-    for ((done, failures), what) in [(sources, "dataSources"), (tokens, "googleCalendars")] {
-        rotated.failed += failures.len() as u64;
-        if rotated.first_failure.is_none() {
-            rotated.first_failure = failures.into_iter().next();
-        }
-        if done > 0 {
-            let mut tx = db.begin().await?;
-            let told = entry(
-                by,
-                None,
-                Action::SecretsRotated,
-                format!("master_key:{first}"),
-                json!({ what: done }),
-            );
-            audit::append(&mut tx, &told).await?;
-            tx.commit().await?;
-            rotated.rewrapped += done;
-        }
-    }
-    Ok(rotated)
 }
 
 /// Secrets under one master key.

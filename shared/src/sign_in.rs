@@ -8,7 +8,7 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use crate::auth::{self, Caller, Credential};
-use crate::conversations::Owner;
+use crate::owner::Owner;
 use crate::projects::{Membership, Quota, Role};
 use crate::walls::{self, Asking};
 

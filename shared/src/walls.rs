@@ -9,7 +9,7 @@ use sqlx::{AssertSqlSafe, PgPool, Postgres, Transaction};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use crate::conversations::Owner;
+use crate::owner::Owner;
 use crate::queue::settle::HotError;
 
 /// Whom a transaction is for.

@@ -14,6 +14,7 @@
 //! - `documents`  the tree of a project's documents
 //! - `projects`   a project made whole in one transaction, rearranged, deleted; the overview
 
+pub mod deletion;
 pub mod documents;
 pub mod entities;
 pub mod kinds;

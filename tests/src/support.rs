@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres};
+use rejoin_shared::access::Scope;
 use rejoin_shared::audit::Actor;
-use rejoin_shared::auth::{self, Scope};
+use rejoin_shared::auth;
 use rejoin_shared::config::DatabaseArgs;
-use rejoin_shared::conversations::Owner;
 use rejoin_shared::db::{Db, Role};
+use rejoin_shared::owner::Owner;
 use rejoin_shared::projects;
 use rejoin_shared::secrets::{self, MasterKeys, Plaintext};
 use sqlx::postgres::PgPoolOptions;

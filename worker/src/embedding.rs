@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use rejoin_embeddings::{EmbedError, Embedder};
+use rejoin_shared::graph::query_vector::Model;
 use rejoin_shared::graph::unembedded::{self, Due, Made};
-use rejoin_shared::graph::vectors::Model;
 use rejoin_shared::queue::{self, ClaimedJob, NewJob, Outcome};
 use rejoin_shared::wakeup::Wake;
 use sqlx::PgPool;

@@ -21,10 +21,11 @@ use rejoin_shared::commands::{Begun, FinishRun, Finished, RunError, SpawnLimits,
 use rejoin_shared::contexts;
 use rejoin_shared::events::Kind;
 use rejoin_shared::events::kinds::DoneStatus;
-use rejoin_shared::events::writer::{RunStream, Seen};
+use rejoin_shared::events::stream::{RunStream, Seen};
 use rejoin_shared::makers;
-use rejoin_shared::plans::{Part, TOOL_CALLS_MAX};
+use rejoin_shared::plans::TOOL_CALLS_MAX;
 use rejoin_shared::queue::{ClaimedJob, KIND_RUN, Outcome};
+use rejoin_shared::runs::part::Part;
 use rejoin_shared::runs::{self, Clocks, Run};
 use rejoin_shared::sabotage::{self, Break};
 use rejoin_shared::tool_calls;

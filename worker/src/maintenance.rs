@@ -11,7 +11,7 @@ use rejoin_shared::commands::{
 };
 use rejoin_shared::contexts::location;
 use rejoin_shared::events::kinds::DoneStatus;
-use rejoin_shared::events::writer::Seen;
+use rejoin_shared::events::stream::Seen;
 use rejoin_shared::events::{compaction, retention};
 use rejoin_shared::files::objects::{self, SweepError};
 use rejoin_shared::outage::{Causes, Outage};

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use rejoin_shared::events::writer::{LeaseLost, RunStream};
+use rejoin_shared::events::stream::RunStream;
+use rejoin_shared::events::writer::LeaseLost;
 use rejoin_shared::events::{EventWriter, Kind};
 use rejoin_shared::runs::Run;
 use serde_json::Value;

@@ -9,7 +9,7 @@ use axum::http::header::{ACCEPT, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rejoin_shared::commands::{self, TriggerRun};
-use rejoin_shared::plans::Part;
+use rejoin_shared::runs::part::Part;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;

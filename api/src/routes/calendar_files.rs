@@ -11,7 +11,7 @@ use rejoin_outside::calendar::events::{self, Calendar, MAX_ROWS};
 use rejoin_outside::calendar::ical::{self, Told};
 use rejoin_outside::calendar::imports::{self, Imported};
 use rejoin_outside::calendar::occurrences::{self, AskError};
-use rejoin_shared::conversations::Owner;
+use rejoin_shared::owner::Owner;
 use serde::Serialize;
 use sqlx::PgConnection;
 use utoipa::ToSchema;

@@ -13,7 +13,7 @@ use rejoin_shared::consoles::attached;
 use rejoin_shared::contexts;
 use rejoin_shared::conversations::{self, Conversation};
 use rejoin_shared::messages::{self, ChatMessage};
-use rejoin_shared::plans::Part;
+use rejoin_shared::runs::part::Part;
 use rejoin_shared::tool_calls::{self, CallOfTurn};
 use rejoin_shared::wakeup::Wake;
 use rejoin_shared::{agents, commands, ids};

@@ -4,8 +4,8 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use rejoin_shared::access::Scope;
 use rejoin_shared::audit::Action;
-use rejoin_shared::auth::Scope;
 use rejoin_shared::prompts::{self, MAX_CHARS, Prompts};
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! Frames of the native dialect: data only, one line of JSON each.
 
 use bytes::Bytes;
-use rejoin_shared::events::log::StoredEvent;
+use rejoin_shared::events::rows::StoredEvent;
 use rejoin_shared::events::snapshot::Snapshot;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use rejoin_interleave::{JoinHandle, any, explore, once_in, pause, spawn};
 use rejoin_shared::auth::{self, Ground};
-use rejoin_shared::events::log::StoredEvent;
+use rejoin_shared::events::rows::StoredEvent;
 use rejoin_shared::projects::{Quota, Role};
 use rejoin_shared::wakeup::{Bus, Wake};
 use tokio::sync::broadcast;

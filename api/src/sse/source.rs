@@ -5,7 +5,8 @@ use std::error::Error;
 use async_trait::async_trait;
 use rejoin_shared::auth::{self, Ground};
 use rejoin_shared::db::Db;
-use rejoin_shared::events::log::{self, StoredEvent};
+use rejoin_shared::events::log;
+use rejoin_shared::events::rows::StoredEvent;
 use uuid::Uuid;
 
 /// The database could not be asked. It is asked again, whatever it was.

@@ -6,7 +6,8 @@ use std::{collections::BTreeMap, io::Cursor, path::Path};
 
 use anyhow::{Context, Result, ensure};
 use rejoin_shared::{
-    auth::{self, AuthError, Kind, Scope},
+    access::Scope,
+    auth::{self, AuthError, Kind},
     digest,
     graph::import::OnError,
     projects::Role,

@@ -3,7 +3,7 @@
 //! Invariant: a change that is made again with the same id changes nothing more.
 
 use chrono::{DateTime, Duration, Utc};
-use rejoin_shared::conversations::Owner;
+use rejoin_shared::owner::Owner;
 use sqlx::PgConnection;
 use uuid::Uuid;
 

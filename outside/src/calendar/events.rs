@@ -4,7 +4,7 @@
 
 use chrono::{DateTime, Duration, Utc};
 use chrono_tz::Tz;
-use rejoin_shared::conversations::Owner;
+use rejoin_shared::owner::Owner;
 use sha2::{Digest, Sha256};
 use sqlx::{PgConnection, PgExecutor};
 use uuid::{Builder, Uuid};

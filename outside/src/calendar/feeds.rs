@@ -3,7 +3,7 @@
 //! Invariants: only the SHA-256 of the secret part is stored; a feed shows nothing once its owner has left the project.
 
 use rejoin_shared::auth::{hash_secret, random_secret};
-use rejoin_shared::conversations::Owner;
+use rejoin_shared::owner::Owner;
 use rejoin_shared::walls::{self, Asking};
 use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use chrono::{DateTime, Utc};
-use rejoin_shared::conversations::Owner;
+use rejoin_shared::owner::Owner;
 use sqlx::PgConnection;
 use uuid::Uuid;
 

@@ -3,7 +3,7 @@
 //! Invariant: every statement names the owner of the calendar; what was deleted on either side is in no answer.
 
 use chrono::{DateTime, Utc};
-use rejoin_shared::conversations::Owner;
+use rejoin_shared::owner::Owner;
 use sqlx::{FromRow, PgConnection, PgExecutor};
 use uuid::Uuid;
 

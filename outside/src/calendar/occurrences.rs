@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use chrono::{DateTime, Duration, SecondsFormat, Utc};
-use rejoin_shared::conversations::Owner;
+use rejoin_shared::owner::Owner;
 use serde::Serialize;
 use sqlx::PgConnection;
 use uuid::Uuid;

@@ -4,7 +4,7 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::ends::RunEnd;
+use super::run_end::RunEnd;
 use super::{Command, answer_question};
 use crate::events::kinds::DoneStatus;
 use crate::events::log;

@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::Command;
 use crate::audit::{self, Action, Actor, NewEntry};
-use crate::conversations::Owner;
 use crate::events::log;
+use crate::owner::Owner;
 
 #[derive(Debug)]
 pub struct DeleteConversation {

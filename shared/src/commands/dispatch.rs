@@ -21,7 +21,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::carry_out;
-use super::ends::RunEnd;
+use super::run_end::RunEnd;
 use crate::agents::AgentDefinition;
 use crate::events::kinds::DoneStatus;
 use crate::events::log;

@@ -3,27 +3,16 @@
 //!
 //! A turn ends with exactly one `done`. A sub-agent's end is no turn's: readers are told by `sub_agent`, and the turn goes on.
 
-use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{RunError, dispatch};
+use super::dispatch;
+use super::run_end::RunEnd;
 use crate::events::kinds::{DoneStatus, Event, Kind};
 use crate::runs::{Run, RunState};
 use crate::sabotage::{self, Break};
 use crate::waits;
 use crate::wakeup::Wake;
-
-/// How a run ends.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RunEnd<'a> {
-    pub status: DoneStatus,
-    /// What there is of an answer.
-    pub text: &'a str,
-    pub error: Option<&'a RunError>,
-    pub usage: &'a Value,
-    pub final_message_id: Option<Uuid>,
-}
 
 impl DoneStatus {
     /// The state of a run that ended so.

@@ -4,12 +4,12 @@
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
-use super::ends::RunEnd;
+use super::run_end::RunEnd;
 use super::{Command, FencedError, wire_time};
 use crate::contexts::Context;
 use crate::events::kinds::{DoneStatus, Kind, MessageBody};
 use crate::events::log;
-use crate::events::writer::Seen;
+use crate::events::stream::Seen;
 use crate::messages::{self, NewMessage, Role};
 use crate::queue::{self, settle};
 use crate::runs::Run;

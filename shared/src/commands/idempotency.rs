@@ -5,7 +5,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::PostError;
-use crate::conversations::Owner;
+use crate::owner::Owner;
 use crate::sabotage::{self, Break};
 
 /// The key, and the hash of what was asked for.

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::{Command, FencedError};
 use crate::events::kinds::Kind;
 use crate::events::log;
-use crate::events::writer::Seen;
+use crate::events::stream::Seen;
 use crate::queue::settle;
 use crate::runs::{self, Run, TreeUse};
 use crate::wakeup::Wake;

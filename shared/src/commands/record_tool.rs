@@ -9,7 +9,7 @@ use super::{Command, FencedError};
 use crate::contexts::{self, Context};
 use crate::events::kinds::{Kind, Operation, ToolStatus};
 use crate::events::log;
-use crate::events::writer::Seen;
+use crate::events::stream::Seen;
 use crate::queue::settle;
 use crate::runs::Run;
 use crate::sabotage::{self, Break};

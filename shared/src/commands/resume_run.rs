@@ -6,10 +6,10 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::steer_run::With;
-use super::suspend_run::{MAX_TOTAL_STEPS, may_be_resumed};
 use super::{Command, CommandError, steer_run};
 use crate::events::log;
 use crate::queue::{self, NewJob};
+use crate::runs::resuming::{MAX_TOTAL_STEPS, may_be_resumed};
 use crate::runs::{Run, RunState};
 use crate::wakeup::Wake;
 use crate::{ids, run_messages};

@@ -10,9 +10,9 @@ use super::{Command, FencedError};
 use crate::contexts::{self, TurnContext};
 use crate::events::kinds::Kind;
 use crate::events::log;
-use crate::plans::Part;
 use crate::queue::settle;
 use crate::run_messages;
+use crate::runs::part::Part;
 use crate::runs::{Run, RunState};
 use crate::wakeup::Wake;
 

@@ -19,13 +19,11 @@ use crate::events::kinds::{Event, Kind, ToolStatus};
 use crate::events::log;
 use crate::questions::{self, NewQuestion};
 use crate::queue::{self, NewJob, settle};
-use crate::runs::{self, NewRun, Run, RunState, Spawned};
+use crate::runs::resuming::may_be_resumed;
+use crate::runs::{self, NewRun, Run, Spawned};
 use crate::tasks::spec::{DagSpec, Ordered};
 use crate::wakeup::Wake;
 use crate::{ids, tool_calls, waits};
-
-/// Steps over all resumes of a run (requirement C43).
-pub const MAX_TOTAL_STEPS: i32 = 500;
 
 /// Begins the ids of calls that ask what has to be known before a project is begun.
 pub const CLARIFYING: &str = "clarify_";
@@ -445,20 +443,6 @@ impl SuspendRun<'_> {
         enqueue(db, run, run_id, known.attempt).await?;
         Ok(Ok(run_id))
     }
-}
-
-/// Err: why a run can't be resumed, for whoever wants it.
-pub(super) fn may_be_resumed(run: &Run) -> Result<(), String> {
-    if run.state() != RunState::Paused {
-        return Err(format!("only paused runs can be resumed; this one is {}", run.state));
-    }
-    if run.total_steps >= MAX_TOTAL_STEPS {
-        return Err(format!(
-            "the run has taken {} steps over all its turns, and may take no more",
-            run.total_steps
-        ));
-    }
-    Ok(())
 }
 
 async fn enqueue(db: &mut PgConnection, parent: &Run, id: Uuid, attempt: i32) -> Result<(), sqlx::Error> {

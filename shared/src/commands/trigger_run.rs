@@ -6,11 +6,11 @@ use uuid::Uuid;
 
 use super::{Command, Idempotency, PostError, carry_out};
 use crate::agents::AgentDefinition;
-use crate::conversations::Owner;
 use crate::events::log;
-use crate::plans::Part;
+use crate::owner::Owner;
 use crate::projects::Exhausted;
 use crate::queue::{self, NewJob};
+use crate::runs::part::Part;
 use crate::wakeup::Wake;
 use crate::{ids, runs};
 

@@ -5,7 +5,7 @@ use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use super::{Console, NewConsole, Writer, get, insert, write};
-use crate::conversations::Owner;
+use crate::owner::Owner;
 
 /// Consoles that one message attaches.
 pub const ATTACHED_MAX: usize = 20;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::kinds::{Event, TextSpan};
-use super::writer::RunStream;
+use super::stream::RunStream;
 
 /// Bytes of JSON that one flush takes, about: what waits in memory is bounded also where events are long.
 const MAX_BYTES: usize = 4 * 1024 * 1024;

@@ -8,8 +8,8 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::kinds::Event;
-use super::rows::StoredRow;
-use crate::conversations::Owner;
+use super::rows::{StoredEvent, StoredRow};
+use crate::owner::Owner;
 use crate::queue::settle::HotError;
 use crate::walls::{self, Asking, Lent};
 
@@ -21,16 +21,6 @@ pub const PAGE_BYTES: i64 = 128 * 1024;
 /// Rows per log that one look of the tail takes at most: fewer events than this mean that nothing more is new. As packed rows they
 /// are half a mebibyte, which is what the API keeps of a log.
 pub const TAIL_PAGE: i64 = 64;
-
-/// An event: `data` is the line of the wire.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredEvent {
-    pub seq: i64,
-    /// The run whose readers see it.
-    pub run_id: Option<Uuid>,
-    pub kind: String,
-    pub data: Bytes,
-}
 
 /// The ends of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,15 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::log::StoredEvent;
+/// An event: `data` is the line of the wire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredEvent {
+    pub seq: i64,
+    /// The run whose readers see it.
+    pub run_id: Option<Uuid>,
+    pub kind: String,
+    pub data: Bytes,
+}
 
 /// Between the events of a packed row. No JSON text that we write has a line end; what other programs append may, and is not packed.
 pub(super) const SEPARATOR: &str = "\n";

@@ -11,7 +11,7 @@ use sqlx::PgExecutor;
 use uuid::Uuid;
 
 use super::kinds::{Event, Kind, Operation, ToolStatus};
-use super::log::StoredEvent;
+use super::rows::StoredEvent;
 use super::rows::StoredRow;
 
 /// The newest messages that a snapshot holds; older ones are read from the messages' own endpoint.

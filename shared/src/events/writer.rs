@@ -19,7 +19,6 @@ mod table;
 
 use std::error::Error;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, OptionFuture};
@@ -28,12 +27,11 @@ use rejoin_interleave::time::{Instant, sleep, sleep_until, timeout};
 use tokio::sync::{mpsc, oneshot};
 #[cfg(not(test))]
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use tokio_util::sync::CancellationToken;
 use tracing::warn;
-use uuid::Uuid;
 
 use super::batch::{Batch, Pending};
 use super::kinds::Event;
+use super::stream::RunStream;
 use crate::db::Db;
 use crate::outage::Causes;
 use crate::sabotage::{self, Break};
@@ -75,62 +73,6 @@ const TAKE: usize = 256;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the lease of the run was lost")]
 pub struct LeaseLost;
-
-/// A run's place in the log: whose events they are, and the fence under which they are written.
-#[derive(Debug, Clone)]
-pub struct RunStream {
-    pub log_id: Uuid,
-    /// Whose readers see the events.
-    pub root_run_id: Uuid,
-    pub run_id: Uuid,
-    pub attempt: i32,
-    /// Cancelled when the writer finds the lease lost.
-    pub lost: CancellationToken,
-    /// What of the log this attempt knows to be committed.
-    pub seen: Seen,
-}
-
-/// The last number of its log that an attempt has seen committed. A log that ends before it is not the one that the attempt wrote: the
-/// database was restored from a backup, or failed over to a server that lacks commits. The attempt has lost its lease then, whatever the
-/// job's row says; the next one begins with `reset`.
-#[derive(Debug, Clone, Default)]
-pub struct Seen(Arc<SeenNumbers>);
-
-#[derive(Debug, Default)]
-struct SeenNumbers {
-    committed: AtomicI64,
-    /// Of a command that is under way.
-    appended: AtomicI64,
-}
-
-impl Seen {
-    pub fn through(seq: i64) -> Self {
-        let seen = Self::default();
-        seen.advance(seq);
-        seen
-    }
-
-    /// The last number that is known to be committed.
-    pub fn last(&self) -> i64 {
-        self.0.committed.load(Ordering::Acquire)
-    }
-
-    /// This number is committed.
-    pub fn advance(&self, seq: i64) {
-        self.0.committed.fetch_max(seq, Ordering::AcqRel);
-    }
-
-    /// A command has appended `count` events, the last of which has the number `last`. False: they don't follow what was seen.
-    pub fn follows(&self, last: i64, count: usize) -> bool {
-        self.0.appended.store(last, Ordering::Release);
-        last - i64::try_from(count).unwrap_or(i64::MAX) >= self.last()
-    }
-
-    /// The command's transaction was committed.
-    pub fn committed(&self) {
-        self.advance(self.0.appended.load(Ordering::Acquire));
-    }
-}
 
 enum Item {
     Event {
@@ -304,25 +246,5 @@ impl<S: Store> Flusher<S> {
             logs: batch.logs.iter().map(|of_log| of_log.log_id).collect(),
             ..Wake::default()
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_follows_has_the_numbers_after_the_last_that_was_seen() {
-        let seen = Seen::through(10);
-        assert_eq!(seen.last(), 10);
-        assert!(seen.follows(13, 3), "11 to 13");
-        assert!(seen.follows(15, 3), "another writer wrote 11 and 12");
-        assert!(!seen.follows(12, 3), "10 was there before");
-        assert_eq!(seen.last(), 10, "nothing is committed yet");
-        assert!(seen.follows(14, 2));
-        seen.committed();
-        assert_eq!(seen.last(), 14);
-        seen.advance(12);
-        assert_eq!(seen.last(), 14, "a log never ends earlier than it was seen to");
     }
 }

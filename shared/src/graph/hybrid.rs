@@ -11,8 +11,10 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::objects::Object;
-use super::search::{self, Scope};
-use super::vectors::{self, QueryVector};
+use super::query_vector::QueryVector;
+use super::scope::Scope;
+use super::search;
+use super::vectors;
 use super::{Error, traverse};
 
 /// Objects that each side puts up.

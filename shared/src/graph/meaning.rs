@@ -11,7 +11,8 @@ use tracing::warn;
 use uuid::Uuid;
 
 use super::Error;
-use super::vectors::{self, QueryVector};
+use super::query_vector::QueryVector;
+use super::vectors;
 
 /// A query waits so long for its vector.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -15,10 +15,12 @@ use serde_json::Value;
 use sqlx::{AssertSqlSafe, FromRow as _, PgConnection, PgPool, Row as _};
 use uuid::Uuid;
 
-use super::bounds::{self, Bounds};
+use super::bounds;
 use super::objects::{self, COLUMNS, Object};
 use super::query::Query;
-use super::vectors::{self, QueryVector};
+use super::query_vector::QueryVector;
+use super::scope::Scope;
+use super::vectors;
 use super::{Error, relationships, traverse};
 use terms::{NEAR, Reach, Terms};
 
@@ -39,28 +41,6 @@ const ORDERED_EDGES: i64 = 2_000;
 const HUB_EDGES: i64 = 60;
 /// Bytes of a text property that [`similar`] takes words from; longer ones are prose.
 const MAX_SIMILAR_TEXT_BYTES: usize = 300;
-
-/// What to look among. Empty lists don't filter.
-#[derive(Debug, Clone, Default)]
-pub struct Scope {
-    pub types: Vec<String>,
-    /// Any of these.
-    pub labels: Vec<String>,
-    /// None: all that there is.
-    pub bounds: Option<Bounds>,
-}
-
-impl Scope {
-    /// Live objects `o` of the scope; $1 project, $5 types, $6 labels.
-    pub(super) fn live(&self) -> String {
-        format!(
-            "o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
-             and (cardinality($5::text[]) = 0 or o.type = any($5))
-             and (cardinality($6::text[]) = 0 or o.labels && $6) {}",
-            bounds::condition(self.bounds.as_ref())
-        )
-    }
-}
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hit {

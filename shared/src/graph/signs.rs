@@ -16,7 +16,7 @@ use tracing::warn;
 use uuid::Uuid;
 
 use super::Error;
-use super::vectors::QueryVector;
+use super::query_vector::QueryVector;
 
 /// A look through the database that took so long makes a project's signs come in.
 pub const LONG_LOOK: Duration = Duration::from_millis(5);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::vectors::Model;
+use super::query_vector::{Model, signs_of};
 
 /// Marks that one look takes.
 pub const MAX_MARKS: i64 = 64;
@@ -335,11 +335,6 @@ fn boundary(text: &str, max_bytes: usize) -> usize {
 /// Words, not a version, an address or a code.
 fn says_something(value: &str) -> bool {
     !value.contains("://") && value.contains(' ') && value.chars().any(char::is_alphabetic)
-}
-
-/// The signs of a vector's numbers as PostgreSQL writes bits.
-pub(super) fn signs_of(vector: &[f32]) -> String {
-    vector.iter().map(|x| if *x > 0.0 { '1' } else { '0' }).collect()
 }
 
 #[cfg(test)]

@@ -12,9 +12,9 @@ use sqlx::{AssertSqlSafe, PgPool, Row as _};
 use uuid::Uuid;
 
 use super::Error;
-use super::search::Scope;
+use super::query_vector::{QueryVector, signs_of};
+use super::scope::Scope;
 use super::signs;
-use super::unembedded::signs_of;
 
 /// Neighbours in an answer.
 pub const MAX_LIMIT: i64 = 200;
@@ -30,34 +30,6 @@ const INDEXED_DIMENSIONS: [i32; 4] = [384, 768, 1024, 1536];
 /// Candidates that a look into the index holds, and how many it may go through to find enough that pass the filters.
 const EF_SEARCH: i64 = 100;
 const MAX_SCAN_TUPLES: i64 = 20_000;
-
-/// Whose vectors.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Model {
-    /// As stored, e.g. `local:all-minilm-l6-v2`.
-    pub name: String,
-    pub dimensions: i32,
-}
-
-/// A query's vector.
-#[derive(Debug, Clone)]
-pub struct QueryVector {
-    pub model: Model,
-    /// Of length 1.
-    pub numbers: Vec<f32>,
-}
-
-impl QueryVector {
-    pub fn new(model: &str, numbers: Vec<f32>) -> Self {
-        Self {
-            model: Model {
-                name: model.to_owned(),
-                dimensions: numbers.len() as i32,
-            },
-            numbers,
-        }
-    }
-}
 
 /// An object and how near it is: the cosine of the angle, -1 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]

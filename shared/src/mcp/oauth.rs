@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{settings, template};
+use super::{template, url};
 
 /// Of a client's name or its secret's template [bytes].
 const VALUE_MAX_BYTES: usize = 1024;
@@ -59,7 +59,7 @@ impl OAuth {
             ));
         }
         match &self.token_url {
-            Some(url) => settings::check_url("oauth.tokenUrl", url),
+            Some(url) => url::check("oauth.tokenUrl", url),
             None => Ok(()),
         }
     }

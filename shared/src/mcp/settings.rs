@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::oauth::OAuth;
-use super::template;
+use super::{template, url};
 
 /// Variables of a process, or headers of a request.
 const MAX_VALUES: usize = 50;
@@ -117,7 +117,7 @@ impl Settings {
             Transport::Stdio | Transport::Http => {}
         }
         if let Some(url) = &self.url {
-            check_url("url", url)?;
+            url::check("url", url)?;
         }
         for (what, values) in [("env", &self.env), ("headers", &self.headers)] {
             if values.len() > MAX_VALUES {
@@ -238,28 +238,6 @@ fn check_name(name: &str) -> Result<(), String> {
             "`name` is a letter, then letters, digits and `-`, in lower case, at most 32: tools are called name_tool"
                 .to_owned(),
         ),
-    }
-}
-
-/// Whether `field` may be this URL.
-pub(super) fn check_url(field: &str, url: &str) -> Result<(), String> {
-    if url.len() > VALUE_MAX_BYTES {
-        return Err(format!("`{field}` is longer than {VALUE_MAX_BYTES} bytes"));
-    }
-    template::names(url).map_err(|fault| format!("{field}: {fault}"))?;
-    // Where names of secrets stand, anything may stand.
-    let shape = template::filled(url, |_| Some("x".to_owned())).unwrap_or_default();
-    match url::Url::parse(&shape) {
-        Ok(parsed) if matches!(parsed.scheme(), "http" | "https") && parsed.host().is_some() => {
-            match parsed.username().is_empty() && parsed.password().is_none() {
-                true => Ok(()),
-                false => Err(format!(
-                    "`{field}` holds a password: put it into a secret, and name that in `headers` or `oauth`"
-                )),
-            }
-        }
-        Ok(_) => Err(format!("`{field}` is not http:// or https://")),
-        Err(error) => Err(format!("`{field}`: {error}")),
     }
 }
 

@@ -8,7 +8,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{Run, RunState};
-use crate::conversations::Owner;
+use crate::owner::Owner;
 
 /// What a list of runs may be narrowed to.
 #[derive(Debug, Clone, Default)]

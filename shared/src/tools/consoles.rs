@@ -16,10 +16,10 @@ use super::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use crate::consoles::attached::{self, Surroundings};
 use crate::consoles::edit::{Edit, Place};
 use crate::consoles::{self, Change, Console, Filter, NewConsole, Writer, Written, connection};
-use crate::conversations::Owner;
 use crate::data_sources::{self, DataSource};
 use crate::events::Kind;
 use crate::ids;
+use crate::owner::Owner;
 
 pub const READ_CONSOLE: &str = "read_console";
 pub const CREATE_CONSOLE: &str = "create_console";

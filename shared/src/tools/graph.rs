@@ -116,9 +116,9 @@ async fn entity(context: &ToolContext, parameter: &str, reference: &str) -> Resu
             )))
         }
         Resolved::Nothing => {
-            let scope = graph::search::Scope {
+            let scope = graph::scope::Scope {
                 bounds: focus::bounds(context),
-                ..graph::search::Scope::default()
+                ..graph::scope::Scope::default()
             };
             let near = match reference.parse::<Uuid>() {
                 // Ids that look alike mean nothing.

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use chrono::{DateTime, Utc};
 
 use super::kinds::Kind;
-use super::{Change, MAX_ENTITIES, links, pack, take_turn};
+use super::{Change, MAX_ENTITIES, pack, take_turn};
 use crate::graph::objects::{self, COLUMNS, NewObject, Object, ObjectChange};
 use crate::graph::relationships::{self, NewRelationship};
 use crate::graph::{Error, MAX_TYPE_BYTES, checked_word};
@@ -350,32 +350,6 @@ fn together(there: &Value, mut given: Map<String, Value>, strategy: Strategy) ->
     given
 }
 
-/// Deleted, and its links with it. Documents below a deleted one go to where it was.
-pub async fn delete(
-    db: &mut PgConnection,
-    space: Uuid,
-    kind: Kind,
-    id: Uuid,
-    expected_version: Option<i32>,
-    change: &Change,
-) -> Result<(), Error> {
-    if kind == Kind::Project {
-        return super::projects::delete(db, space, id, expected_version, change).await;
-    }
-    change.begin(&mut *db).await?;
-    if change.has_written(&mut *db, space, id).await? {
-        return Ok(());
-    }
-    let project = get(&mut *db, space, kind, id).await?.project;
-    take_turn(&mut *db, project).await?;
-    let entity = get(&mut *db, space, kind, id).await?;
-    checked_version(&entity, expected_version)?;
-    if kind == Kind::Document {
-        super::documents::give_up_children(&mut *db, space, &entity, change).await?;
-    }
-    remove(db, space, id, change).await
-}
-
 pub(super) fn checked_version(entity: &Entity, expected: Option<i32>) -> Result<(), Error> {
     match expected {
         Some(expected) if expected != entity.object.version => Err(Error::VersionConflict {
@@ -384,14 +358,6 @@ pub(super) fn checked_version(entity: &Entity, expected: Option<i32>) -> Result<
         }),
         Some(_) | None => Ok(()),
     }
-}
-
-pub(super) async fn remove(db: &mut PgConnection, space: Uuid, id: Uuid, change: &Change) -> Result<(), Error> {
-    for link in links::ids_at(&mut *db, space, id).await? {
-        relationships::delete(&mut *db, space, link, change.actor).await?;
-    }
-    objects::delete(db, space, id, change.actor).await?;
-    Ok(())
 }
 
 /// One version of an entity.

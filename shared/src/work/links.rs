@@ -11,6 +11,7 @@ use super::entities::{self, Filter};
 use super::kinds::Kind;
 use super::{Change, Entity, MAX_ENTITIES, pack, take_turn};
 use crate::graph::Error;
+use crate::graph::objects;
 use crate::graph::relationships::{self, NewRelationship};
 
 /// Links that are read at once.
@@ -280,5 +281,14 @@ pub(super) async fn take_away(db: &mut PgConnection, space: Uuid, id: Uuid, chan
         )));
     }
     relationships::delete(db, space, id, change.actor).await?;
+    Ok(())
+}
+
+/// Deletes an entity, and its links with it.
+pub(super) async fn remove_entity(db: &mut PgConnection, space: Uuid, id: Uuid, change: &Change) -> Result<(), Error> {
+    for link in ids_at(&mut *db, space, id).await? {
+        relationships::delete(&mut *db, space, link, change.actor).await?;
+    }
+    objects::delete(db, space, id, change.actor).await?;
     Ok(())
 }

@@ -208,9 +208,9 @@ pub(super) async fn delete(
     let whole = links::graph(&mut *db, space, project).await?;
     entities::checked_version(&whole.project, expected_version)?;
     for entity in &whole.entities {
-        entities::remove(&mut *db, space, entity.object.id, change).await?;
+        links::remove_entity(&mut *db, space, entity.object.id, change).await?;
     }
-    entities::remove(db, space, project, change).await
+    links::remove_entity(db, space, project, change).await
 }
 
 /// What somebody works on: projects that are not over, what is open, and what is due first.

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use rejoin_shared::auth::{self, Scope};
+use rejoin_shared::access::Scope;
+use rejoin_shared::auth;
 use rejoin_shared::projects;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, answer};

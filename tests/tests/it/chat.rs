@@ -541,7 +541,7 @@ async fn a08_the_stored_list_of_enabled_tools_configures_nothing() {
 
 #[tokio::test]
 async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
-    use rejoin_shared::events::writer::RunStream;
+    use rejoin_shared::events::stream::RunStream;
     use rejoin_shared::runs::TreeUse;
     use rejoin_shared::tools::registry::Patterns;
     use rejoin_shared::tools::registry::Registry;

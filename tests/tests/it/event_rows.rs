@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use rejoin_shared::events::compaction::{self, Compacted};
-use rejoin_shared::events::log::{self, StoredEvent};
+use rejoin_shared::events::log;
 use rejoin_shared::events::retention;
+use rejoin_shared::events::rows::StoredEvent;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Frame, kinds, text};
 use rejoin_tests::model_server::Reply;

@@ -2,7 +2,8 @@
 //! where Google is.
 
 use chrono::{DateTime, Utc};
-use rejoin_shared::auth::{self, Scope};
+use rejoin_shared::access::Scope;
+use rejoin_shared::auth;
 use rejoin_shared::projects;
 use rejoin_tests::client::Client;
 use rejoin_tests::google::account::PRIMARY;

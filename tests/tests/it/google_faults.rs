@@ -333,6 +333,7 @@ async fn e56_who_has_left_the_project_is_not_synchronised_any_more() {
 #[tokio::test]
 async fn e56_tokens_are_sealed_anew_with_the_other_secrets() {
     use rejoin_shared::audit::Actor;
+    use rejoin_shared::key_rotation;
     use rejoin_shared::secrets::keys::generate;
     use rejoin_shared::secrets::{self, MasterKeys};
     use rejoin_tests::mcp::SECRET_KEYS;
@@ -340,7 +341,7 @@ async fn e56_tokens_are_sealed_anew_with_the_other_secrets() {
     let both = MasterKeys::parse(&format!("{},{}", *generate(), SECRET_KEYS.trim())).unwrap();
     let before = secrets::under_old_keys(&linked.app.db.pool, &both).await.unwrap();
     assert_eq!(before.iter().map(|under| under.secrets).sum::<i64>(), 1);
-    let rotated = secrets::rotate(&linked.app.db.pool, &both, &Actor::operator())
+    let rotated = key_rotation::rotate(&linked.app.db.pool, &both, &Actor::operator())
         .await
         .unwrap();
     assert_eq!((rotated.rewrapped, rotated.failed), (1, 0));

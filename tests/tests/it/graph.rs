@@ -4,7 +4,7 @@ use rejoin_shared::graph::export::{self, Writer};
 use rejoin_shared::graph::import::{self, BadLine, Counts, OnError, Report};
 use rejoin_shared::graph::objects::{NewObject, ObjectChange, Resolved};
 use rejoin_shared::graph::relationships::NewRelationship;
-use rejoin_shared::graph::search::Scope;
+use rejoin_shared::graph::scope::Scope;
 use rejoin_shared::graph::traverse::Walk;
 use rejoin_shared::graph::{
     Actor, ActorKind, Direction, Error, edges, objects, relationships, schema, search, traverse,

@@ -1,7 +1,8 @@
 //! The graph over HTTP: what a client may rely on. What the graph itself does is in `graph`; imports and exports
 //! are in `graph_transfer`.
 
-use rejoin_shared::auth::{self, Scope};
+use rejoin_shared::access::Scope;
+use rejoin_shared::auth;
 use rejoin_shared::projects;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, answer};

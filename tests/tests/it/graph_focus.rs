@@ -1,7 +1,8 @@
 //! The graph's general tools in a conversation about one project of the work graph: what belongs to other projects is not there for them.
 //! What is no part of any project (notes, packages, people) is.
 
-use rejoin_shared::auth::{self, Scope};
+use rejoin_shared::access::Scope;
+use rejoin_shared::auth;
 use rejoin_shared::projects::{self, Role};
 use rejoin_shared::tools::graph;
 use rejoin_tests::app::TestApp;

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use rejoin_shared::auth::{self, Scope};
-use rejoin_shared::conversations::Owner;
+use rejoin_shared::access::Scope;
+use rejoin_shared::auth;
 use rejoin_shared::keys::MAX_KEYS;
+use rejoin_shared::owner::Owner;
 use rejoin_shared::projects::{self, Role};
 use rejoin_shared::walls::{self, Asking};
 use rejoin_tests::app::{AppOptions, TestApp};

@@ -53,6 +53,7 @@ mod handoffs;
 mod history;
 mod hostile_imports;
 mod identity;
+mod imports;
 mod injections;
 mod keys;
 mod launch;

@@ -3,7 +3,8 @@
 use std::process::Stdio;
 use std::sync::Arc;
 
-use rejoin_shared::auth::{self, Scope};
+use rejoin_shared::access::Scope;
+use rejoin_shared::auth;
 use rejoin_shared::graph::import::{self, OnError};
 use rejoin_shared::graph::{Actor, ActorKind};
 use rejoin_tests::app::TestApp;

@@ -51,7 +51,8 @@ fn post_without_its_body(key: &str) -> Vec<u8> {
 
 /// A member of another project, who writes there.
 async fn stranger(app: &TestApp, url: &str) -> Client {
-    use rejoin_shared::auth::{self, Scope};
+    use rejoin_shared::access::Scope;
+    use rejoin_shared::auth;
     use rejoin_shared::projects::Role;
     let mut db = app.db.pool.acquire().await.unwrap();
     let mut ids = Vec::new();
@@ -95,7 +96,7 @@ async fn bodies_that_never_come_leave_everybody_else_served() {
         app.db.user_id,
         Some(app.db.project_id),
         "reads",
-        &[rejoin_shared::auth::Scope::Read],
+        &[rejoin_shared::access::Scope::Read],
         None,
     )
     .await

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use rejoin_api::oidc::settings::NewUsersArg;
-use rejoin_shared::auth::Scope;
+use rejoin_shared::access::Scope;
 use rejoin_tests::client::{Client, answer};
 use rejoin_tests::support;
 use reqwest::StatusCode;

@@ -1,6 +1,7 @@
 //! Template packs over HTTP: what is installed holds every way to write; and relationships that come back.
 
-use rejoin_shared::auth::{self, Scope};
+use rejoin_shared::access::Scope;
+use rejoin_shared::auth;
 use rejoin_shared::projects;
 use rejoin_tests::client::{Client, answer};
 use reqwest::{Method, StatusCode};

@@ -1,6 +1,7 @@
 //! How fast callers may go, all in all, and what they are told about it. (One key: `auth`; one user's streams: `sse`.)
 
-use rejoin_shared::auth::{self, Scope};
+use rejoin_shared::access::Scope;
+use rejoin_shared::auth;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, answer};
 use reqwest::{Method, Response, StatusCode};

@@ -1,6 +1,6 @@
 //! Runs as wholes: lists that are narrowed, trees, exports, and forks that go on from the records of another run.
 
-use rejoin_shared::auth::Scope;
+use rejoin_shared::access::Scope;
 use rejoin_shared::{auth, projects};
 use rejoin_tests::app::{AppOptions, TestApp, binary};
 use rejoin_tests::client::{Client, json_of, text};

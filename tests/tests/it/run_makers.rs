@@ -2,8 +2,8 @@
 //! such a run, and what they can not do with it. Enforced by the queries and, once more, by row-level security.
 
 use rejoin_shared::agents::DefinitionContent;
-use rejoin_shared::conversations::Owner;
 use rejoin_shared::db::{Db, Role as Process};
+use rejoin_shared::owner::Owner;
 use rejoin_shared::projects::{self, Role};
 use rejoin_shared::tools::consoles;
 use rejoin_shared::walls::{self, Asking};
@@ -165,7 +165,7 @@ async fn another_members_run_shows_its_agent_its_state_and_its_times_and_nothing
         let (status, answer) = other.post("/api/stream-tickets", json!({"runId": run})).await;
         assert_eq!(status, StatusCode::NOT_FOUND, "{role:?}: {answer}");
         let (_, fork) = other.post(&format!("/api/runs/{run}/fork"), json!({"step": 1})).await;
-        let writes = role.scopes().contains(&rejoin_shared::auth::Scope::Write);
+        let writes = role.scopes().contains(&rejoin_shared::access::Scope::Write);
         let refused = if writes { "run_not_found" } else { "scope_missing" };
         assert_eq!(fork["code"], refused, "{role:?}");
         for query in [

@@ -1,7 +1,8 @@
 //! Schedules: each firing happens once, however many workers look; what was missed follows the schedule's policy; what can't be started
 //! is told, and keeps nobody waiting.
 
-use rejoin_shared::auth::{self, Scope};
+use rejoin_shared::access::Scope;
+use rejoin_shared::auth;
 use rejoin_shared::projects;
 use rejoin_tests::app::{AppOptions, TestApp, binary};
 use rejoin_tests::client::Client;

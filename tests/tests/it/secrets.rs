@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use rejoin_shared::audit::{self, Actor};
 use rejoin_shared::db::{Db, Role};
 use rejoin_shared::digest;
+use rejoin_shared::key_rotation;
 use rejoin_shared::secrets::{self, KeyError, MasterKeys, Plaintext, SecretError, keys};
 use rejoin_shared::walls::{self, Asking};
 use rejoin_tests::app::binary;
@@ -251,7 +252,7 @@ async fn no_log_holds_a_value_or_a_key_whatever_happens_to_them() {
         tracing::info!(?keys, ?value, "opened");
         let refused = secrets::open(&db.pool, &old, db.project_id, "OTHER").await.unwrap_err();
         tracing::warn!(%refused, ?refused, "refused");
-        let rotated = secrets::rotate(&db.pool, &keys, &Actor::operator()).await.unwrap();
+        let rotated = key_rotation::rotate(&db.pool, &keys, &Actor::operator()).await.unwrap();
         tracing::info!(?rotated, "rotated");
     };
     all.with_subscriber(subscriber).await;

@@ -201,7 +201,7 @@ async fn a_sign_in_code_works_once_from_pages_of_ours_and_ends_with_its_key() {
 async fn a_viewer_signs_in_by_code_and_a_code_adds_no_rights() {
     let app = quiet().await;
     let mut db = app.db.pool.acquire().await.unwrap();
-    let scopes = [rejoin_shared::auth::Scope::Read];
+    let scopes = [rejoin_shared::access::Scope::Read];
     let (_, key) =
         rejoin_shared::auth::create_key(&mut db, app.db.user_id, Some(app.db.project_id), "reads", &scopes, None)
             .await

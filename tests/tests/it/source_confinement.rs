@@ -4,7 +4,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rejoin_shared::auth::{self, Scope};
+use rejoin_shared::access::Scope;
+use rejoin_shared::auth;
 use rejoin_shared::data_sources::{Content, Kind, Settings};
 use rejoin_shared::projects::{self, Role};
 use rejoin_sources::source::{Access, Bounds, Question};

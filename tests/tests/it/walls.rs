@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use rejoin_api::ApiConfig;
-use rejoin_shared::conversations::Owner;
 use rejoin_shared::db::{Db, Role};
+use rejoin_shared::owner::Owner;
 use rejoin_shared::walls::{self, Asking};
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::Client;

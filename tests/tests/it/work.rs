@@ -1,6 +1,7 @@
 //! The work graph over HTTP: projects made whole or not at all, their entities, links and documents, and who may see them.
 
-use rejoin_shared::auth::{self, Scope};
+use rejoin_shared::access::Scope;
+use rejoin_shared::auth;
 use rejoin_shared::projects;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, answer};

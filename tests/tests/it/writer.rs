@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use rejoin_shared::commands::{self, PostMessage, Posted};
 use rejoin_shared::config::BusKind;
-use rejoin_shared::events::writer::{LeaseLost, RunStream, WriterOptions};
+use rejoin_shared::events::stream::RunStream;
+use rejoin_shared::events::writer::{LeaseLost, WriterOptions};
 use rejoin_shared::events::{Event, EventWriter, Kind, log};
 use rejoin_shared::queue;
 use rejoin_shared::wakeup;

@@ -5,9 +5,10 @@ use rejoin_shared::attachments;
 use rejoin_shared::compressions::{self, Compression};
 use rejoin_shared::consoles::{self, attached};
 use rejoin_shared::contexts::{self, TurnContext};
-use rejoin_shared::conversations::Owner;
 use rejoin_shared::files;
+use rejoin_shared::graph::scope::Scope;
 use rejoin_shared::graph::search;
+use rejoin_shared::owner::Owner;
 use rejoin_shared::runs::Run;
 use rejoin_shared::tool_calls::{CallStatus, ToolCallRow};
 use rejoin_shared::tools::consoles::READ_CONSOLE;
@@ -238,7 +239,7 @@ async fn whole_prompt(services: &Services, run: &Run, definition: &AgentDefiniti
 
 /// One search pass over the graph, its hits in the prompt. A search that fails costs the context, not the answer.
 async fn plain_prompt(services: &Services, run: &Run) -> (String, Vec<Value>) {
-    let scope = search::Scope::default();
+    let scope = Scope::default();
     let found = search::search(
         &services.db.sql,
         run.project_id,

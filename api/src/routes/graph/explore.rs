@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use rejoin_shared::graph::hybrid::{self, Mode};
-use rejoin_shared::graph::search::Scope;
+use rejoin_shared::graph::scope::Scope;
 use rejoin_shared::graph::traverse::{self, MAX_DEPTH, Walk};
 use rejoin_shared::graph::{Direction, meaning, schema};
 use serde::{Deserialize, Serialize};

@@ -6,6 +6,7 @@ use axum::http::header::{ETAG, LOCATION};
 use axum::http::{HeaderMap, StatusCode};
 use chrono::{DateTime, Utc};
 use rejoin_outside::calendar::links as event_links;
+use rejoin_shared::work::deletion;
 use rejoin_shared::work::documents::{self, Move};
 use rejoin_shared::work::entities::{self, Filter, NewEntity, Strategy, Update, Version};
 use rejoin_shared::work::links;
@@ -308,7 +309,7 @@ async fn delete(
     let change = change(&caller, &headers)?;
     let expected = expected_version(&headers, None)?;
     let mut tx = caller.walled(&state).await?;
-    entities::delete(&mut tx, caller.project_id, kind, id, expected, &change).await?;
+    deletion::delete(&mut tx, caller.project_id, kind, id, expected, &change).await?;
     tx.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -7,7 +7,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rejoin_shared::auth::{hash_secret, random_secret};
-use rejoin_shared::conversations::Owner;
+use rejoin_shared::owner::Owner;
 use sha2::{Digest, Sha256};
 use sqlx::{PgConnection, PgExecutor};
 use url::Url;

@@ -3,7 +3,7 @@
 //! Invariant: a job works under its turn, and what an older job of the same calendar still wants to write is refused: [`Working::begin`].
 
 use chrono::{DateTime, NaiveDate, Utc};
-use rejoin_shared::conversations::Owner;
+use rejoin_shared::owner::Owner;
 use rejoin_shared::queue::{self, NewJob};
 use rejoin_shared::secrets::envelope::Sealed;
 use serde::{Deserialize, Serialize};

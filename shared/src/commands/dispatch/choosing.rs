@@ -10,7 +10,7 @@ use sqlx::PgConnection;
 
 use super::{AGENTS, fail, shortened, start, work_input};
 use crate::agents::{self, AgentDefinition};
-use crate::commands::ends::RunEnd;
+use crate::commands::run_end::RunEnd;
 use crate::events::kinds::DoneStatus;
 use crate::events::log;
 use crate::makers::{self, Standing};

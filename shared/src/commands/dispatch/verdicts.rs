@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::agents::AgentDefinition;
-use crate::commands::ends::RunEnd;
+use crate::commands::run_end::RunEnd;
 use crate::outputs;
 use crate::tasks::select;
 use crate::tasks::{Role, Task};

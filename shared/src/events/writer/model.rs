@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex};
 use rejoin_interleave::{JoinHandle, any, explore, once_in, pause, spawn};
 use serde_json::Value;
 use tokio::sync::{broadcast, oneshot};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use super::*;
 use crate::events::kinds::Kind;

@@ -8,9 +8,10 @@
 use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 use uuid::Uuid;
 
-use super::{MAX_RANKED, Scope, bounds};
+use super::{MAX_RANKED, bounds};
 use crate::graph::Error;
 use crate::graph::query::Query;
+use crate::graph::scope::Scope;
 
 /// A word of more objects is common; the index gives so many in some milliseconds.
 const COMMON: f64 = 10_000.0;

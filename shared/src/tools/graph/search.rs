@@ -5,7 +5,8 @@
 use crate::graph::hybrid::{self, Mode};
 use crate::graph::meaning;
 use crate::graph::objects::Object;
-use crate::graph::search::{self, Scope};
+use crate::graph::scope::Scope;
+use crate::graph::search;
 use serde_json::{Value, json};
 
 use super::definition::{Definition, ENTITY_ID, Effect};

@@ -7,6 +7,7 @@ use super::{failed, scope, told};
 use crate::tools::arguments::Kind::{OptionalText, Text};
 use crate::tools::arguments::{Arguments, Parameter};
 use crate::tools::{ToolContext, ToolError};
+use crate::work::deletion;
 use crate::work::documents::{self, Move};
 use crate::work::entities::{self, NewEntity, Strategy, Update};
 use crate::work::links::{self, NewLink};
@@ -410,7 +411,7 @@ async fn remove(
         return Ok(deleted);
     }
     scope::by_id(&mut tx, context, id, Some(kind)).await?;
-    entities::delete(&mut tx, context.project_id, kind, id, None, &change)
+    deletion::delete(&mut tx, context.project_id, kind, id, None, &change)
         .await
         .map_err(failed)?;
     scope::commit(tx).await?;

@@ -1,0 +1,34 @@
+//! The vector of a query, and the model that made it.
+
+/// Whose vectors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Model {
+    /// As stored, e.g. `local:all-minilm-l6-v2`.
+    pub name: String,
+    pub dimensions: i32,
+}
+
+/// A query's vector.
+#[derive(Debug, Clone)]
+pub struct QueryVector {
+    pub model: Model,
+    /// Of length 1.
+    pub numbers: Vec<f32>,
+}
+
+impl QueryVector {
+    pub fn new(model: &str, numbers: Vec<f32>) -> Self {
+        Self {
+            model: Model {
+                name: model.to_owned(),
+                dimensions: numbers.len() as i32,
+            },
+            numbers,
+        }
+    }
+}
+
+/// The signs of a vector's numbers as PostgreSQL writes bits.
+pub(super) fn signs_of(vector: &[f32]) -> String {
+    vector.iter().map(|x| if *x > 0.0 { '1' } else { '0' }).collect()
+}

@@ -1,0 +1,25 @@
+//! The part of a project's graph that a search looks at.
+
+use super::bounds::{self, Bounds};
+
+/// What to look among. Empty lists don't filter.
+#[derive(Debug, Clone, Default)]
+pub struct Scope {
+    pub types: Vec<String>,
+    /// Any of these.
+    pub labels: Vec<String>,
+    /// None: all that there is.
+    pub bounds: Option<Bounds>,
+}
+
+impl Scope {
+    /// Live objects `o` of the scope; $1 project, $5 types, $6 labels.
+    pub(super) fn live(&self) -> String {
+        format!(
+            "o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
+             and (cardinality($5::text[]) = 0 or o.type = any($5))
+             and (cardinality($6::text[]) = 0 or o.labels && $6) {}",
+            bounds::condition(self.bounds.as_ref())
+        )
+    }
+}

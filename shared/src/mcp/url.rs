@@ -1,0 +1,28 @@
+//! The rule for URLs in the settings of an MCP server.
+
+use super::template;
+
+/// Maximum length of a URL, in bytes.
+const MAX_BYTES: usize = 4 * 1024;
+
+/// Checks that `field` may be this URL.
+pub(super) fn check(field: &str, url: &str) -> Result<(), String> {
+    if url.len() > MAX_BYTES {
+        return Err(format!("`{field}` is longer than {MAX_BYTES} bytes"));
+    }
+    template::names(url).map_err(|fault| format!("{field}: {fault}"))?;
+    // Where names of secrets stand, anything may stand.
+    let shape = template::filled(url, |_| Some("x".to_owned())).unwrap_or_default();
+    match url::Url::parse(&shape) {
+        Ok(parsed) if matches!(parsed.scheme(), "http" | "https") && parsed.host().is_some() => {
+            match parsed.username().is_empty() && parsed.password().is_none() {
+                true => Ok(()),
+                false => Err(format!(
+                    "`{field}` holds a password: put it into a secret, and name that in `headers` or `oauth`"
+                )),
+            }
+        }
+        Ok(_) => Err(format!("`{field}` is not http:// or https://")),
+        Err(error) => Err(format!("`{field}`: {error}")),
+    }
+}

@@ -1,0 +1,270 @@
+//! Which member may import which, and that no two files of a member import each other, directly or through others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::layout::{MEMBERS, read, sources};
+
+/// The members that each member may depend on, in any of its dependency tables.
+const MAY_IMPORT: [(&str, &[&str]); 11] = [
+    ("interleave", &[]),
+    ("shared", &["interleave"]),
+    ("embeddings", &["shared"]),
+    ("sources", &["shared"]),
+    ("outside", &["shared"]),
+    ("api", &["embeddings", "interleave", "outside", "shared", "sources"]),
+    ("worker", &["embeddings", "outside", "shared", "sources"]),
+    ("cli", &["api", "shared", "sources", "worker"]),
+    (
+        "tests",
+        &["api", "cli", "embeddings", "outside", "shared", "sources", "worker"],
+    ),
+    ("chaos", &["cli", "shared", "tests", "worker"]),
+    ("bench", &["api", "cli", "embeddings", "shared", "tests", "worker"]),
+];
+/// Files that still import each other in a circle: a member, and how many of its files. Make it fewer, not more.
+const KNOWN_CIRCLES: [(&str, usize); 4] = [("api", 27), ("bench", 8), ("tests", 5), ("interleave", 0)];
+
+/// The package of a member, as manifests name it.
+fn package(member: &str) -> String {
+    match member {
+        "cli" => "rejoin".to_owned(),
+        _ => format!("rejoin-{member}"),
+    }
+}
+
+#[test]
+fn members_import_only_what_they_may() {
+    for (member, allowed) in MAY_IMPORT {
+        let manifest = read(format!("{member}/Cargo.toml"));
+        let mut in_dependencies = false;
+        for line in manifest.lines() {
+            if line.starts_with('[') {
+                in_dependencies = line.contains("dependencies");
+                continue;
+            }
+            let name = line.split(['.', ' ', '=']).next().unwrap_or_default();
+            let of_ours = MEMBERS.iter().find(|other| in_dependencies && package(other) == name);
+            if let Some(other) = of_ours {
+                assert!(
+                    allowed.contains(other),
+                    "{member}/Cargo.toml names {name}, which {member} may not import"
+                );
+            }
+        }
+    }
+    let listed: BTreeSet<&str> = MAY_IMPORT.iter().map(|(member, _)| *member).collect();
+    assert_eq!(listed, MEMBERS.into_iter().collect(), "each member is in the list");
+}
+
+#[test]
+fn no_two_files_import_each_other_in_a_circle() {
+    for member in MEMBERS {
+        let files = modules(member);
+        let circles = circles(&imports(&files));
+        let known = KNOWN_CIRCLES
+            .iter()
+            .find(|(name, _)| *name == member)
+            .map_or(0, |(_, files)| *files);
+        let found: usize = circles.iter().map(Vec::len).sum();
+        assert!(
+            found <= known,
+            "{member}: {found} files import each other in circles, and {known} did: {circles:#?}"
+        );
+        assert!(
+            found >= known,
+            "{member} has fewer circles than KNOWN_CIRCLES says: lower it to {found}"
+        );
+    }
+}
+
+/// The code of each module of a member, by its path without `crate::`.
+fn modules(member: &str) -> BTreeMap<String, String> {
+    let folder = format!("{member}/src/");
+    let mut modules = BTreeMap::new();
+    for (file, text) in sources(&format!("{member}/src")) {
+        let path = file.strip_prefix(&folder).and_then(|path| path.strip_suffix(".rs"));
+        let Some(path) = path.filter(|path| !path.starts_with("bin/") && *path != "lib" && *path != "main") else {
+            continue;
+        };
+        let code: Vec<&str> = text
+            .lines()
+            .take_while(|line| !line.starts_with("#[cfg(test)]\nmod tests") && *line != "mod tests {")
+            .map(|line| line.split("//").next().unwrap_or_default())
+            .collect();
+        modules.insert(path.replace('/', "::"), code.join("\n"));
+    }
+    modules
+}
+
+/// Which modules each module names. A module and those below it belong together: they may name each other.
+fn imports(modules: &BTreeMap<String, String>) -> BTreeMap<String, BTreeSet<String>> {
+    let mut imports: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (module, code) in modules {
+        let named = imports.entry(module.clone()).or_default();
+        for path in paths(code) {
+            let Some(absolute) = resolve(module, &path) else {
+                continue;
+            };
+            let target = (1..=absolute.len())
+                .rev()
+                .map(|length| absolute[..length].join("::"))
+                .find(|name| modules.contains_key(name));
+            if let Some(target) = target {
+                let is_family = *module == target
+                    || module.starts_with(&format!("{target}::"))
+                    || target.starts_with(&format!("{module}::"));
+                if !is_family {
+                    named.insert(target);
+                }
+            }
+        }
+    }
+    imports
+}
+
+/// All paths of a file that begin with `crate`, `super` or `self`, those in braces one by one.
+fn paths(code: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rest = code;
+    while let Some(at) = ["crate::", "super::", "self::"]
+        .iter()
+        .filter_map(|begin| rest.find(begin))
+        .min()
+    {
+        let is_word = rest[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_' || before == ':');
+        let end = end_of_path(&rest[at..]);
+        if !is_word {
+            expand("", &rest[at..at + end], &mut found);
+        }
+        rest = &rest[at + end..];
+    }
+    found
+}
+
+/// How long a path is, with what is in its braces.
+fn end_of_path(text: &str) -> usize {
+    let mut depth = 0_usize;
+    for (at, character) in text.char_indices() {
+        match character {
+            '{' if depth > 0 || text[..at].ends_with("::") => depth += 1,
+            '}' if depth > 1 => depth -= 1,
+            '}' if depth == 1 => return at + 1,
+            _ if depth > 0 || character.is_alphanumeric() || character == '_' || character == ':' => {}
+            _ => return at.max(1),
+        }
+    }
+    text.len()
+}
+
+/// `a::{b, c::{d}}` as `a::b`, `a::c::d`.
+fn expand(before: &str, path: &str, found: &mut Vec<String>) {
+    let path = path.trim();
+    let Some((head, inner)) = path.split_once('{') else {
+        let name = path.split(" as ").next().unwrap_or_default().trim();
+        if !name.is_empty() {
+            found.push(format!("{before}{name}"));
+        }
+        return;
+    };
+    let inner = inner.rsplit_once('}').map_or(inner, |(inner, _)| inner);
+    let (mut depth, mut begin) = (0_usize, 0);
+    for (at, character) in inner.char_indices() {
+        match character {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                expand(&format!("{before}{head}"), &inner[begin..at], found);
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+    expand(&format!("{before}{head}"), &inner[begin..], found);
+}
+
+/// A path from the crate's root. None: it leads out of it.
+fn resolve(module: &str, path: &str) -> Option<Vec<String>> {
+    let mut segments = path
+        .split("::")
+        .map(str::trim)
+        .filter(|segment| !segment.is_empty())
+        .peekable();
+    let mut from: Vec<String> = module.split("::").map(str::to_owned).collect();
+    match segments.next()? {
+        "crate" => from.clear(),
+        "super" => {
+            from.pop()?;
+        }
+        _ => {}
+    }
+    while segments.next_if_eq(&"super").is_some() {
+        from.pop()?;
+    }
+    from.extend(segments.map(str::to_owned));
+    Some(from)
+}
+
+/// The groups of modules each of which leads to every other one, by Tarjan's algorithm.
+fn circles(imports: &BTreeMap<String, BTreeSet<String>>) -> Vec<Vec<String>> {
+    let mut search = Search {
+        imports,
+        numbers: BTreeMap::new(),
+        stack: Vec::new(),
+        found: Vec::new(),
+    };
+    for module in imports.keys() {
+        if !search.numbers.contains_key(module.as_str()) {
+            search.visit(module);
+        }
+    }
+    search.found
+}
+
+struct Search<'a> {
+    imports: &'a BTreeMap<String, BTreeSet<String>>,
+    numbers: BTreeMap<&'a str, usize>,
+    stack: Vec<&'a str>,
+    found: Vec<Vec<String>>,
+}
+
+impl<'a> Search<'a> {
+    fn visit(&mut self, module: &'a str) -> usize {
+        let number = self.numbers.len();
+        self.numbers.insert(module, number);
+        self.stack.push(module);
+        let mut lowest = number;
+        for target in self.imports.get(module).into_iter().flatten() {
+            if !self.numbers.contains_key(target.as_str()) {
+                lowest = lowest.min(self.visit(target));
+            } else if self.stack.contains(&target.as_str()) {
+                lowest = lowest.min(self.numbers[target.as_str()]);
+            }
+        }
+        if lowest == number {
+            let at = self.stack.iter().position(|other| *other == module).unwrap_or_default();
+            let group = self.stack.split_off(at);
+            if group.len() > 1 {
+                self.found.push(group.into_iter().map(str::to_owned).collect());
+            }
+        }
+        lowest
+    }
+}
+
+#[test]
+fn circles_are_found_through_braces_and_super() {
+    let code = [
+        ("a", "use crate::b::{self, c::D};"),
+        ("b", "use super::e;"),
+        ("b::c", "use crate::b::X; pub struct D;"),
+        ("e", "fn f() { crate::a::g(); } // crate::h::i"),
+        ("h", "use crate::a::A;"),
+    ];
+    let modules = code.map(|(name, code)| (name.to_owned(), code.split("//").next().unwrap_or_default().to_owned()));
+    let found = circles(&imports(&modules.into()));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(
+        found[0].iter().map(String::as_str).collect::<BTreeSet<_>>(),
+        BTreeSet::from(["a", "b", "e"])
+    );
+}
