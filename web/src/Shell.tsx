@@ -3,14 +3,14 @@ import { useQueryClient } from '@tanstack/react-query';
 import { Link, Outlet, useRouterState } from '@tanstack/react-router';
 import { useEffect, useRef, useState } from 'react';
 import { signOut } from './api/http';
-import * as keeping from './api/keeping';
+import * as localStore from './api/localStore';
 import { outbox } from './chat/outbox';
 
 const THEMES = ['system', 'light', 'dark'] as const;
 type Theme = (typeof THEMES)[number];
 
 function stored(): Theme {
-  const theme = keeping.readTheme();
+  const theme = localStore.readTheme();
   return THEMES.find((known) => known === theme) ?? 'system';
 }
 
@@ -26,7 +26,7 @@ export function Shell() {
   const [theme, setTheme] = useState<Theme>(stored);
   useEffect(() => {
     document.documentElement.dataset.theme = theme;
-    keeping.writeTheme(theme);
+    localStore.writeTheme(theme);
   }, [theme]);
   return (
     <div className="shell">
@@ -63,7 +63,7 @@ export function Shell() {
               ))}
             </select>
           </label>
-          <button type="button" className="plain small" onClick={() => void signOut().finally(keeping.leave)}>
+          <button type="button" className="plain small" onClick={() => void signOut().finally(localStore.leave)}>
             Sign out
           </button>
         </div>

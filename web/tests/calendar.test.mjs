@@ -10,7 +10,7 @@ import { skip, stage } from './support/stage.mjs';
 /** What is reckoned with days and clocks, by itself. */
 const { outputFiles } = buildSync({
   stdin: {
-    contents: "export * from './days'; export * from './draft'; export * from './placed';",
+    contents: "export * from './days'; export * from './draft'; export * from './layoutEvents';",
     resolveDir: `${import.meta.dirname}/../src/calendar`,
   },
   bundle: true,

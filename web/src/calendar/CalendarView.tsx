@@ -25,9 +25,9 @@ import {
 } from './days';
 import { EventEditor } from './EventEditor';
 import { Files } from './Files';
+import { byDay, type Occurrence } from './layoutEvents';
 import { MonthGrid } from './MonthGrid';
 import { NewCalendar } from './NewCalendar';
-import { byDay, type Occurrence } from './placed';
 
 export type Calendar = Schemas['CalendarBody'];
 /** What the editor is open for: an event that there is, or a day for a new one. */

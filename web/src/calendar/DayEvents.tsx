@@ -1,7 +1,7 @@
 // What happens on a day, with times. An event's own zone is told where it is another one than here.
 import type { Opened } from './CalendarView';
 import { type Day, inShort, inWords } from './days';
-import { elsewhere, keyOf, type Placed, timeOn } from './placed';
+import { elsewhere, keyOf, type Placed, timeOn } from './layoutEvents';
 
 interface DayEventsProps {
   day: Day;

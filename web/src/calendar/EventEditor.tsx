@@ -21,7 +21,7 @@ import {
   wallsOf,
   wrong,
 } from './draft';
-import type { Occurrence } from './placed';
+import type { Occurrence } from './layoutEvents';
 import { ZoneField } from './ZoneField';
 
 interface EventEditorProps {

@@ -2,7 +2,7 @@
 import { type KeyboardEvent, useEffect, useRef } from 'react';
 import type { Opened } from './CalendarView';
 import { type Day, inWords, plusDays, plusMonths, weekdayInShort, weekdayInWords, weekOf } from './days';
-import { elsewhere, keyOf, type Placed, timeOn } from './placed';
+import { elsewhere, keyOf, type Placed, timeOn } from './layoutEvents';
 
 /** Events that a day of the grid has room for; more are counted. */
 const SHOWN = 3;

@@ -1,7 +1,7 @@
 // An event as somebody writes it, and what is said of it to the API: only what is different.
 import type { Schemas } from '../api/http';
 import { type Day, dayOf, HERE, momentOf, msBetween, plusDays, plusMs, type Wall, wallAt } from './days';
-import type { Occurrence } from './placed';
+import type { Occurrence } from './layoutEvents';
 
 export type EventBody = Schemas['EventBody'];
 type Said = Schemas['EventRequest'];

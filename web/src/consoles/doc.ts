@@ -3,7 +3,7 @@
 // Invariants: `text` is what the user sees, and only merges and her own hand change it; `base` is the stored text of `version`, which `text` was
 // made of; one request at a time; what is typed and not yet stored is kept in this browser until it is.
 import { api, Problem, type Schemas } from '../api/http';
-import * as keeping from '../api/keeping';
+import * as localStore from '../api/localStore';
 import { both, merge } from './merge';
 
 export type Console = Schemas['ConsoleBody'];
@@ -153,7 +153,7 @@ export class Doc {
   leave(): void {
     clearTimeout(this.#timer);
     this.state = 'gone';
-    keeping.remove(KEPT + this.id);
+    localStore.remove(KEPT + this.id);
   }
 
   async #pump(): Promise<void> {
@@ -262,13 +262,13 @@ export class Doc {
   #keep(): void {
     if (this.state === 'gone') return;
     const kept: Kept = { version: this.version, base: this.base, text: this.text, sent: this.#sent };
-    if (this.isUnsaved) keeping.write(KEPT + this.id, kept);
-    else keeping.remove(KEPT + this.id);
+    if (this.isUnsaved) localStore.write(KEPT + this.id, kept);
+    else localStore.remove(KEPT + this.id);
   }
 }
 
 function read(id: string): Kept | null {
-  const kept = keeping.read(KEPT + id) as Kept | null;
+  const kept = localStore.read(KEPT + id) as Kept | null;
   return kept && typeof kept.text === 'string' && typeof kept.base === 'string' && Number.isInteger(kept.version)
     ? kept
     : null;

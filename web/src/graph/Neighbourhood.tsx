@@ -6,7 +6,7 @@ import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { drawn } from '../ui/columns';
 import { ErrorNote } from '../ui/parts';
-import { type Around, NODES_MAX, ofEdges, ofWalk } from './around';
+import { type NeighbourLayout, NODES_MAX, ofEdges, ofWalk } from './neighbourLayout';
 
 /** How large an object is drawn, and how far from others [px]. */
 const SIZES = { width: 160, height: 42, gapX: 56, gapY: 8 };
@@ -48,7 +48,7 @@ export function Neighbourhood({ object, edges }: NeighbourhoodProps) {
   );
 }
 
-function Picture({ around: { nodes, lines }, centre }: { around: Around; centre: string }) {
+function Picture({ around: { nodes, lines }, centre }: { around: NeighbourLayout; centre: string }) {
   const box = useRef<HTMLDivElement>(null);
   const [about, look] = useState<string | null>(null);
   const drawing = useMemo(() => {
@@ -71,7 +71,8 @@ function Picture({ around: { nodes, lines }, centre }: { around: Around; centre:
     element.scrollLeft = middle.x + SIZES.width / 2 - element.clientWidth / 2;
     element.scrollTop = middle.y + SIZES.height / 2 - element.clientHeight / 2;
   }, [middle.x, middle.y]);
-  const isAbout = ({ from, to }: Around['lines'][number]) => about !== null && (from === about || to === about);
+  const isAbout = ({ from, to }: NeighbourLayout['lines'][number]) =>
+    about !== null && (from === about || to === about);
   /** How it hangs together with the object, or with what lies between. */
   const relation = (id: string) =>
     lines.find(({ from, to }) => (from === id && to === centre) || (to === id && from === centre)) ??

@@ -8,7 +8,7 @@
  * - `transcript`    events become what a chat shows; `turn` and `text` are its parts, `view` its types
  * - `plan`, `about` plans and operations of a turn; what a conversation is about
  * - `wire`          the types of what is sent
- * - `seats`         connections of a browser's tabs
+ * - `connectionSlots` limits the connections of a browser's tabs
  * - `backoff`, `error`, `surroundings`
  */
 export type {

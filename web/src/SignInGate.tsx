@@ -4,7 +4,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, type ReactNode, useState } from 'react';
 import { type Me, Problem, signIn, signInByCode, whoAmI, whoseKey } from './api/http';
-import { keepFor } from './api/keeping';
+import { keepFor } from './api/localStore';
 import { MeContext } from './api/me';
 import { ErrorNote, Waiting } from './ui/parts';
 
@@ -49,7 +49,7 @@ async function enter(): Promise<Me | Question | null> {
   return me;
 }
 
-export function Door({ children }: { children: ReactNode }) {
+export function SignInGate({ children }: { children: ReactNode }) {
   const entered = useQuery({ queryKey: ['me'], queryFn: enter, staleTime: Infinity });
   if (entered.isPending) return <Waiting what="your session" />;
   if (entered.data && 'agree' in entered.data) return <Ask question={entered.data} />;
@@ -70,7 +70,7 @@ function Ask({ question: { now, instead, agree } }: { question: Question }) {
     }
   };
   return (
-    <main className="door">
+    <main className="sign-in">
       <h1>{now === null ? `Sign in as ${instead}?` : `Sign in as ${instead} instead?`}</h1>
       <p>
         {now === null ? 'You are not signed in.' : `You are signed in as ${now}.`} The link that you opened signs this
@@ -106,7 +106,7 @@ function SignIn({ error }: { error: unknown }) {
     }
   };
   return (
-    <main className="door">
+    <main className="sign-in">
       <h1>Rejoin</h1>
       <form onSubmit={(event) => void submit(event)}>
         <label htmlFor="key">API key</label>
