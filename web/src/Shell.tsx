@@ -8,6 +8,7 @@ import { outbox } from './chat/outbox';
 
 const THEMES = ['system', 'light', 'dark'] as const;
 type Theme = (typeof THEMES)[number];
+const THEMES_SHOWN: Record<Theme, string> = { system: 'System', light: 'Light', dark: 'Dark' };
 
 function stored(): Theme {
   const theme = localStore.readTheme();
@@ -31,7 +32,7 @@ export function Shell() {
   return (
     <div className="shell">
       <a className="skip" href="#main">
-        Skip to the content
+        Skip to content
       </a>
       <header className="bar">
         <Link to="/" className="brand">
@@ -59,7 +60,9 @@ export function Shell() {
             <span className="hidden">Theme</span>
             <select value={theme} onChange={(event) => setTheme(event.target.value as Theme)}>
               {THEMES.map((name) => (
-                <option key={name}>{name}</option>
+                <option key={name} value={name}>
+                  {THEMES_SHOWN[name]}
+                </option>
               ))}
             </select>
           </label>

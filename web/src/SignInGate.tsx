@@ -73,8 +73,8 @@ function Ask({ question: { now, instead, agree } }: { question: Question }) {
     <main className="sign-in">
       <h1>{now === null ? `Sign in as ${instead}?` : `Sign in as ${instead} instead?`}</h1>
       <p>
-        {now === null ? 'You are not signed in.' : `You are signed in as ${now}.`} The link that you opened signs this
-        browser in as {instead}: what you write then belongs to {instead}. Go on only if you expected this.
+        {now === null ? 'You are not signed in.' : `You are signed in as ${now}.`} The link you opened signs this
+        browser in as {instead}. Anything you write will belong to {instead}. Continue only if you expected this.
       </p>
       <form
         onSubmit={(event) => {
@@ -123,7 +123,7 @@ function SignIn({ error }: { error: unknown }) {
       </form>
       {refused ? <ErrorNote error={refused} /> : null}
       <p className="quiet">
-        <code>rejoin sign-in</code> prints an address that signs you in once; <code>rejoin keys create</code> makes a
+        Run <code>rejoin sign-in</code> for a one-time sign-in link, or <code>rejoin keys create</code> for a new API
         key.
       </p>
     </main>

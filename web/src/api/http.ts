@@ -54,7 +54,7 @@ export async function apiText(
   throw new Problem(
     response.status,
     told.code ?? 'unknown',
-    told.detail ?? told.title ?? `the server answered ${response.status}`,
+    told.detail ?? told.title ?? `the server returned HTTP ${response.status}`,
     told as Record<string, unknown>,
   );
 }

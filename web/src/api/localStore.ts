@@ -42,7 +42,7 @@ export function leave(): void {
 
 /** The key in the browser's storage; storage events tell it. */
 export function keyOf(name: string): string {
-  if (owner === null) throw new Error('nobody is signed in: nothing is kept');
+  if (owner === null) throw new Error('no user is signed in, so nothing can be stored');
   return `${OF}${owner}.${name}`;
 }
 

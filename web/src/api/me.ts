@@ -7,7 +7,7 @@ export const MeContext = createContext<Me | null>(null);
 /** The caller. Only below the sign-in. */
 export function useMe(): Me {
   const me = useContext(MeContext);
-  if (me === null) throw new Error('nobody is signed in');
+  if (me === null) throw new Error('no user is signed in');
   return me;
 }
 

@@ -32,7 +32,7 @@ export function usePages<Item>(
 }
 
 /** The button that reads the next page, where there is one. */
-export function More({ of, label = 'More' }: { of: Pages<unknown>; label?: string }) {
+export function More({ of, label = 'Load more' }: { of: Pages<unknown>; label?: string }) {
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = of.reading;
   if (!hasNextPage) return null;
   return (

@@ -30,7 +30,7 @@ export function DayEvents({ day, isToday, placed, open, mayWrite }: DayEventsPro
           </button>
         ) : null}
       </h3>
-      {placed.length === 0 ? <p className="quiet">Nothing</p> : null}
+      {placed.length === 0 ? <p className="quiet">No events</p> : null}
       <ol>
         {placed.map((each) => {
           const { occurrence } = each;
@@ -44,9 +44,9 @@ export function DayEvents({ day, isToday, placed, open, mayWrite }: DayEventsPro
               >
                 <span className="at">{timeOn(each, day)}</span> <b>{occurrence.title}</b>
                 {occurrence.recurring ? (
-                  <span className="quiet" title="It comes back">
+                  <span className="quiet" title="Repeats">
                     {' '}
-                    ↻<span className="hidden">, comes back</span>
+                    ↻<span className="hidden">, repeats</span>
                   </span>
                 ) : null}
                 {away ? <span className="quiet beneath">{away}</span> : null}

@@ -30,7 +30,7 @@ export function NewCalendar({ onMade }: { onMade: (id: string) => void }) {
       {make.isError ? <ErrorNote error={make.error} /> : null}
       <div className="controls">
         <button type="submit" className="primary" disabled={make.isPending}>
-          Make it
+          Create
         </button>
       </div>
     </form>

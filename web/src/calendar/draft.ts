@@ -81,7 +81,7 @@ export function beginning(draft: Draft, startDay: Day): Draft {
 /** What is wrong, in words for who wrote it. */
 export function wrong(draft: Draft): string | null {
   const { start, end } = wallsOf(draft);
-  return end < start || (draft.allDay && end === start) ? 'The event ends before it begins: let it end later.' : null;
+  return end < start || (draft.allDay && end === start) ? 'The event ends before it starts. Choose a later end.' : null;
 }
 
 /** What is said of a new event. */

@@ -54,6 +54,9 @@ const LOOPBACK = ['localhost', '127.0.0.1', '[::1]'];
 export function leaveFor(address: string): void {
   const { protocol, hostname } = new URL(address);
   const isSafe = protocol === 'https:' || (protocol === 'http:' && LOOPBACK.includes(hostname));
-  if (!isSafe) throw new Error(`the server names “${protocol}//${hostname}” as Google's page: only https is gone to`);
+  if (!isSafe)
+    throw new Error(
+      `The server returned “${protocol}//${hostname}” as Google's sign-in page, but only HTTPS pages are opened.`,
+    );
   location.assign(address);
 }

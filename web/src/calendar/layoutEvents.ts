@@ -50,10 +50,10 @@ export function byDay(occurrences: readonly Occurrence[], days: readonly Day[]):
 /** When it is on this day, in words. */
 export function timeOn({ first, last, from, to }: Placed, day: Day): string {
   if (from === undefined || to === undefined)
-    return first === last ? 'all day' : `day ${daysFrom(first, day)} of ${daysFrom(first, last)}`;
+    return first === last ? 'All day' : `Day ${daysFrom(first, day)} of ${daysFrom(first, last)}`;
   if (first === last) return from === to ? from : `${from}–${to}`;
-  if (day === first) return `from ${from}`;
-  return day === last ? `until ${to}` : 'all day';
+  if (day === first) return `From ${from}`;
+  return day === last ? `Until ${to}` : 'All day';
 }
 
 /** When it begins by the clock of its own zone, where that is another one than here; of a day there is nothing to tell. */

@@ -55,7 +55,7 @@ export function Basis({ metadata }: { metadata: unknown }) {
         <Link to="/c/$id" params={{ id }}>
           {title}
         </Link>
-        {messages.length > 0 ? '. It is based on:' : ', from its first message on.'}
+        {messages.length > 0 ? '. It is based on:' : ', starting from its first message.'}
       </p>
       {early.length > 0 ? (
         <Folded label={`${early.length} earlier messages`}>{() => <Exchanges messages={early} />}</Folded>

@@ -82,7 +82,7 @@ export function Composer({ draft, onSend, onStop, onTell, isBusy = false, choose
     isEmpty && attachments.length > 0
       ? 'Write what to do with the files.'
       : isUploading
-        ? 'The message can be sent as soon as its files are uploaded.'
+        ? 'You can send the message once its files are uploaded.'
         : '';
   const hand = async (over: (message: string) => Promise<unknown> | null) => {
     if (isEmpty || isHeld || isUploading) return;
@@ -181,7 +181,7 @@ export function Composer({ draft, onSend, onStop, onTell, isBusy = false, choose
           type="file"
           multiple
           hidden
-          aria-label="Files to send along"
+          aria-label="Attach files"
           onChange={(event) => {
             void attach(event.target.files ?? []);
             event.target.value = '';
@@ -189,7 +189,7 @@ export function Composer({ draft, onSend, onStop, onTell, isBusy = false, choose
         />
         <button
           type="button"
-          title="Images, PDF, audio and text files; also by pasting or dropping them"
+          title="Attach images, PDF, audio or text files. You can also paste or drop them."
           onClick={() => picker.current?.click()}
         >
           Attach
@@ -201,8 +201,8 @@ export function Composer({ draft, onSend, onStop, onTell, isBusy = false, choose
             disabled={isEmpty || attachments.length > 0 || uploads.length > 0}
             title={
               attachments.length > 0
-                ? 'Files go with a message of their own: queue it'
-                : 'The answer takes it into account with its next step'
+                ? 'Files can’t be added to the current answer. Queue the message instead.'
+                : 'The agent takes this into account in its next step'
             }
             onClick={() => void hand(onTell)}
           >

@@ -105,7 +105,7 @@ export function Conversations({ current }: { current: string | null }) {
               ? `No chats match “${searched}”.`
               : ''}
       </p>
-      <More of={all} label="Load more" />
+      <More of={all} />
     </aside>
   );
 }

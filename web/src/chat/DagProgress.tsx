@@ -41,7 +41,7 @@ export function DagProgress({ call, runId }: { call: ToolCall; runId: string }) 
       <Link to="/tasks/$id" params={{ id: dag.data.id }}>
         {dag.data.name || 'Tasks'}
       </Link>
-      <progress value={over} max={all} aria-label={`${over} of ${all} tasks are over`} />
+      <progress value={over} max={all} aria-label={`${over} of ${all} tasks finished`} />
       <span className="quiet" role="status">
         {finishedAt ? `${dag.data.state}: ` : ''}
         {words.join(', ')}

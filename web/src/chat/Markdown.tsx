@@ -31,7 +31,7 @@ const COMPONENTS: Components = {
   // A picture of another host tells that host who reads: it is a link instead.
   img: ({ src, alt }) => (
     <a href={typeof src === 'string' ? src : undefined} target="_blank" rel="noopener noreferrer nofollow ugc">
-      [picture: {alt || 'without a name'}]
+      [image: {alt || 'no description'}]
     </a>
   ),
   pre: ({ children }) => <Code>{children}</Code>,

@@ -14,7 +14,7 @@ const WORDS: Record<string, [string, string]> = {
 export function Operations({ operations }: { operations: Turn['operations'] }) {
   if (operations.length === 0) return null;
   return (
-    <ul className="operations" aria-label="What it did">
+    <ul className="operations" aria-label="Operations">
       {operations.map(({ action, entity_type, entity_name, status }, nth) => {
         const [now, then] = WORDS[action] ?? [action, action];
         const verb = status === 'error' ? `could not ${action}` : status === 'start' ? now : then;

@@ -71,12 +71,12 @@ export function PlanTimeline({ plan, runs, question, children }: Props) {
           {done} of {plan.steps.length} steps
         </span>{' '}
         <button type="button" className="plain small" aria-pressed={isDrawn} onClick={() => setDrawn(!isDrawn)}>
-          As a graph
+          Show as graph
         </button>
       </p>
       {plan.verdict && plan.verdict !== 'approved' ? (
         <p className="notice">
-          {plan.reviewer ?? 'The reviewer'}: {plan.verdict.replaceAll('_', ' ')}
+          {plan.reviewer ?? 'Reviewer'}: {plan.verdict.replaceAll('_', ' ')}
           {plan.notes ? `: ${plan.notes}` : ''}
         </p>
       ) : null}

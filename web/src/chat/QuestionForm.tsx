@@ -114,7 +114,9 @@ function Confirm({
       read = JSON.parse(edited ?? '');
     } catch (broken) {
       return setError(
-        new Error(`the ${plan ? 'steps' : 'arguments'} are no JSON: ${broken instanceof Error ? broken.message : ''}`),
+        new Error(
+          `The ${plan ? 'steps' : 'arguments'} are not valid JSON: ${broken instanceof Error ? broken.message : ''}`,
+        ),
       );
     }
     setError(null);
@@ -138,13 +140,13 @@ function Confirm({
             Approve
           </button>
           <button type="button" onClick={() => void edit()}>
-            {plan ? 'Edit' : 'Edit its arguments'}
+            {plan ? 'Edit' : 'Edit arguments'}
           </button>
         </>
       ) : (
         <>
           <textarea
-            aria-label={plan ? "The plan's steps (JSON)" : "The call's arguments (JSON)"}
+            aria-label={plan ? 'Plan steps (JSON)' : 'Tool call arguments (JSON)'}
             rows={Math.min(16, edited.split('\n').length + 1)}
             spellCheck={false}
             autoFocus
@@ -152,10 +154,10 @@ function Confirm({
             onChange={(event) => setEdited(event.target.value)}
           />
           <button type="button" className="primary" onClick={() => void approve()}>
-            Approve with these
+            Approve with changes
           </button>
           <button type="button" onClick={() => setEdited(null)}>
-            Leave them
+            Discard changes
           </button>
         </>
       )}

@@ -171,7 +171,7 @@ function Details({ details }: { details: NonNullable<Turn['details']> }) {
   );
 }
 
-const DETAILS = { telemetry: 'How the request was routed', debug_context: 'What the model was given' };
+const DETAILS = { telemetry: 'Request routing', debug_context: 'Model input' };
 
 function Used({ turn }: { turn: Turn }) {
   const { totalTokens, costUsd } = turn.usage ?? {};
@@ -188,7 +188,7 @@ function Within({ turn }: { turn: Turn }) {
   return (
     <details className="sub" open={!OVER.includes(turn.status)}>
       <summary>
-        <b>{turn.agent ?? 'sub-agent'}</b> <State state={turn.status} />{' '}
+        <b>{turn.agent ?? 'Sub-agent'}</b> <State state={turn.status} />{' '}
         <span className="quiet">{turn.task?.slice(0, 120)}</span>
       </summary>
       <TurnView turn={turn} />
@@ -258,7 +258,7 @@ const OnePart = memo(function OnePart({
     case 'handoff':
       return (
         <p className="notice handoff">
-          Handed over from <b>{part.from}</b> to <b>{part.to}</b>
+          Handed off from <b>{part.from}</b> to <b>{part.to}</b>
           {part.reason ? `: ${part.reason}` : '.'}
         </p>
       );

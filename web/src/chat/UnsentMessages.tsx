@@ -34,10 +34,10 @@ function UnsentMessage({ unsent, isBehind }: { unsent: Unsent; isBehind: boolean
         {isStuck(unsent) ? (
           <>
             <b>Not sent.</b> {reason}
-            {state === 'unreachable' ? ' It is sent as soon as that is possible.' : ''}
+            {state === 'unreachable' ? ' It will be sent as soon as possible.' : ''}
           </>
         ) : (
-          <span className="quiet">{isBehind ? 'Waits for the message before it.' : 'Sending…'}</span>
+          <span className="quiet">{isBehind ? 'Waiting for the previous message.' : 'Sending…'}</span>
         )}
       </div>
       {isStuck(unsent) || isBehind ? (

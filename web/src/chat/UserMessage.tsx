@@ -63,7 +63,7 @@ function Edit({ runId, words, onClose }: { runId: string; words: string; onClose
   return (
     <form onSubmit={(event) => void submit(event)}>
       <textarea
-        aria-label="The message, edited"
+        aria-label="Edit message"
         rows={3}
         cols={50}
         autoFocus

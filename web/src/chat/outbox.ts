@@ -230,7 +230,7 @@ class Outbox {
       const entry = this.#entries().find((one) => one.place === place);
       if (!entry || entry.refused !== undefined) return false;
       if (Date.now() - entry.since > SENT_BY_ITSELF_MS) {
-        this.#put({ ...entry, refused: 'It is more than a day old. Send it if you still want to.' });
+        this.#put({ ...entry, refused: 'It is more than a day old. Select “Retry” to send it anyway.' });
         return false;
       }
       if (entry.along === null) {

@@ -64,15 +64,17 @@ export function upload(file: File, onProgress: (progress: number) => void, signa
         resolve({ fileId: id, name, mediaType, sizeBytes });
       } else {
         const { code, detail } = told as { code?: string; detail?: string };
-        reject(new Problem(request.status, code ?? 'unknown', detail ?? `the server answered ${request.status}`));
+        reject(new Problem(request.status, code ?? 'unknown', detail ?? `the server returned HTTP ${request.status}`));
       }
     };
     // A server that refuses a file for its size need not wait for all of it.
     request.onerror = () =>
       reject(
-        new Error(file.size > FILE_MAX_BYTES ? `a file may have ${sizeOf(FILE_MAX_BYTES)}` : "can't reach the server"),
+        new Error(
+          file.size > FILE_MAX_BYTES ? `the file is larger than ${sizeOf(FILE_MAX_BYTES)}` : "can't reach the server",
+        ),
       );
-    request.onabort = () => reject(new DOMException('left out', 'AbortError'));
+    request.onabort = () => reject(new DOMException('removed', 'AbortError'));
     signal.addEventListener('abort', () => request.abort(), { once: true });
     request.send(file);
   });

@@ -91,7 +91,7 @@ export function Editor({ doc, view, onRun }: Props) {
         // Tab stays the key that leaves the editor: people without a mouse must get out.
         keymap.of([...defaultKeymap, ...historyKeymap]),
         EditorView.lineWrapping,
-        EditorView.contentAttributes.of({ 'aria-label': 'Text of the console' }),
+        EditorView.contentAttributes.of({ 'aria-label': 'Console text' }),
         EditorView.updateListener.of((update) => {
           if (update.docChanged && !update.transactions.every((one) => one.annotation(fromElsewhere)))
             doc.typed(update.state.doc.toString());

@@ -41,12 +41,12 @@ export function Schema({ sourceId, database, onName }: Props) {
             <button
               type="button"
               className="plain small"
-              title="Write the name into the console"
+              title="Insert the name into the console"
               onClick={() => onName(table.name)}
             >
               {table.name}
             </button>
-            <Folded label={<span className="quiet">columns of this {table.kind}</span>}>
+            <Folded label={<span className="quiet">Columns of this {table.kind}</span>}>
               {() => (
                 <Columns
                   path={path}

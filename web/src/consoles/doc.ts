@@ -127,9 +127,9 @@ export class Doc {
     const { items } = await api<Schemas['VersionPage']>(`/api/consoles/${this.id}/versions?limit=100`);
     const nth = items.findIndex((one: Version) => one.modifiedBy === 'agent');
     const [made, before] = [items[nth], items[nth + 1]];
-    if (!made || !before) throw new Error('no agent has changed this console, as far as its versions tell');
+    if (!made || !before) throw new Error('The stored versions of this console contain no change by an agent.');
     const text = merge(made.content, this.text, before.content);
-    if (text === null) throw new Error('the same lines were changed since; take it back by hand');
+    if (text === null) throw new Error('The same lines have changed since. Undo the change manually.');
     this.agentEdit = null;
     this.typed(text);
     await this.flush();

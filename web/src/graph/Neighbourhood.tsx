@@ -36,11 +36,11 @@ export function Neighbourhood({ object, edges }: NeighbourhoodProps) {
   return (
     <section>
       <div className="heading">
-        <h2>Around it</h2>
+        <h2>Related objects</h2>
         <label>
-          <input type="checkbox" checked={isFar} onChange={() => setFar(!isFar)} /> one step further
+          <input type="checkbox" checked={isFar} onChange={() => setFar(!isFar)} /> One step further
         </label>
-        {around.isCut ? <span className="quiet">not all of it: {NODES_MAX} objects at most</span> : null}
+        {around.isCut ? <span className="quiet">Limited to {NODES_MAX} objects</span> : null}
       </div>
       {walk.isError ? <ErrorNote error={walk.error} /> : null}
       <Picture around={around} centre={object.id} />
@@ -78,7 +78,7 @@ function Picture({ around: { nodes, lines }, centre }: { around: NeighbourLayout
     lines.find(({ from, to }) => (from === id && to === centre) || (to === id && from === centre)) ??
     lines.find(({ from, to }) => from === id || to === id);
   return (
-    <div className="picture" role="group" aria-label="What it is connected with" ref={box}>
+    <div className="picture" role="group" aria-label="Related objects" ref={box}>
       <div style={{ inlineSize: drawing.width, blockSize: drawing.height }}>
         <svg width={drawing.width} height={drawing.height} aria-hidden="true">
           <defs>

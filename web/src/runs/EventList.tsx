@@ -52,7 +52,7 @@ export function EventList({ entries, chosen, choose, taken }: EventListProps) {
         aria-setsize={entries.length}
         aria-posinset={nth + 1}
         className={taken.has(seq) ? 'taken' : undefined}
-        title={taken.has(seq) ? 'taken back by a reset' : undefined}
+        title={taken.has(seq) ? 'discarded by a reset' : undefined}
         style={{ insetBlockStart: nth * ROW }}
         onClick={() => choose(nth)}
       >

@@ -6,8 +6,8 @@ export function RunFailed({ error }: { error: Error }) {
   if (!('code' in error && error.code === 'run_not_found')) return <ErrorNote error={error} />;
   return (
     <p className="note">
-      Only the member who started this run can see it, or it does not exist. <Link to="/runs">Runs</Link> shows the
-      state of every run outside a conversation.
+      Run not found. It may not exist, or only the member who started it can see it. <Link to="/runs">Runs</Link> lists
+      the state of every run outside a conversation.
     </p>
   );
 }

@@ -33,7 +33,7 @@ export function SettingsView() {
     <main id="main" className="page wide">
       <div className="title">
         <h1>Settings</h1>
-        <nav className="parts" aria-label="Parts of the settings">
+        <nav className="parts" aria-label="Settings sections">
           {Object.entries(PARTS).map(([name, [label]]) => (
             <Link
               key={name}

@@ -25,20 +25,20 @@ export function TestRun({ agentId }: { agentId: string }) {
       <h2>Try it</h2>
       <form onSubmit={(event) => void submit(event)}>
         <textarea
-          aria-label="What to ask it"
+          aria-label="Test message"
           rows={3}
           value={words}
           required
-          placeholder="Ask it as it is saved"
+          placeholder="Ask the saved version of this agent"
           onChange={(event) => setWords(event.target.value)}
         />
         <div className="controls">
           <button type="submit" disabled={words.trim() === ''}>
-            {conversation === null ? 'Ask' : 'Ask anew'}
+            {conversation === null ? 'Ask' : 'Ask again'}
           </button>
           {conversation === null ? null : (
             <Link to="/c/$id" params={{ id: conversation }} className="quiet">
-              open in the chat
+              Open in chat
             </Link>
           )}
         </div>

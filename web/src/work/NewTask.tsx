@@ -37,7 +37,7 @@ export function NewTask({ project, state, narrowed }: NewTaskProps) {
           headers: FROM_HERE,
         }).catch((error: unknown) => {
           throw new Error(
-            `“${title}” is made, but not linked with what you chose above: ${error instanceof Error ? error.message : 'something went wrong'}`,
+            `“${title}” was created, but could not be linked to the selected plan or goal: ${error instanceof Error ? error.message : 'something went wrong'}`,
           );
         });
       }
@@ -77,13 +77,13 @@ export function NewTask({ project, state, narrowed }: NewTaskProps) {
         autoFocus
         required
         aria-label={`Title of the new task in ${STATES[state]}`}
-        placeholder="What is to be done"
+        placeholder="What needs to be done"
         value={title}
         onChange={(event) => setTitle(event.target.value)}
       />
       <div className="controls">
         <button type="submit" className="small" disabled={make.isPending}>
-          Make it
+          Create
         </button>
         <button type="button" className="plain small" onClick={() => setOpen(false)}>
           Close

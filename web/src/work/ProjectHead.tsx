@@ -13,7 +13,7 @@ export function ProjectHead({ project }: { project: Entity }) {
       <div className="title">
         <h1>{project.name}</h1>
         <State state={project.stateKey} />
-        <nav className="parts" aria-label="Sides of the project">
+        <nav className="parts" aria-label="Project sections">
           <Link to="/work/$projectId" params={params} activeOptions={{ exact: true, includeSearch: false }}>
             Board
           </Link>

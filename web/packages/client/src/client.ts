@@ -264,7 +264,7 @@ function follower(
           const turn = log.transcript.turn(runId);
           if (turn && turn.id !== after?.id && isOver(turn.status)) resolve(turn);
           else if (!open || log.status === 'ended')
-            reject(log.error ?? new RejoinError(0, 'closed', 'it is followed no more'));
+            reject(log.error ?? new RejoinError(0, 'closed', 'the follower was closed'));
           else return;
           pending.delete(look);
           unsubscribe();

@@ -275,7 +275,7 @@ export class Log {
       if (this.#anew === 1) {
         this.transcript.note({
           kind: 'rejoined',
-          text: 'what came before is no longer kept; going on from its outcome',
+          text: 'earlier events are no longer stored; continuing from their result',
         });
       }
       return this.#anewPause();

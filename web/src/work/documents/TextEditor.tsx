@@ -37,7 +37,7 @@ export default function TextEditor({ text, onChange, onSave }: TextEditorProps) 
         // Tab stays the key that leaves the editor: people without a mouse must get out.
         keymap.of([...defaultKeymap, ...historyKeymap]),
         EditorView.lineWrapping,
-        EditorView.contentAttributes.of({ 'aria-label': 'Text of the document' }),
+        EditorView.contentAttributes.of({ 'aria-label': 'Document text' }),
         EditorView.updateListener.of((update) => {
           if (update.docChanged) calls.current.onChange(update.state.doc.toString());
         }),
