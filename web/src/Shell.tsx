@@ -1,4 +1,4 @@
-// What surrounds all views: where one can go, and the theme.
+// Renders the frame of all views: the navigation bar, the theme and the sign-out button.
 import { useQueryClient } from '@tanstack/react-query';
 import { Link, Outlet, useRouterState } from '@tanstack/react-router';
 import { useEffect, useRef, useState } from 'react';

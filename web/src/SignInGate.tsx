@@ -1,6 +1,6 @@
-// Signing in: by a link with a one-time code (`#code=…`, as `rejoin dev` and `rejoin sign-in` print it), by a key in the address
-// (`#key=…`), or by one that is typed. Both are taken out of the address at once. A link never makes somebody another user by itself:
-// where one is signed in, and always for a key, the page asks first.
+// Signs the browser in before it renders the app: by a link with a one-time code (`#code=…`, as `rejoin dev` and `rejoin sign-in` print it), by a
+// key in the address (`#key=…`), or by a key that the user types. Both are removed from the address at once. A link never switches users without
+// consent: if another user is signed in, and always for a key, the page asks first.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, type ReactNode, useState } from 'react';
 import { type Me, Problem, signIn, signInByCode, whoAmI, whoseKey } from './api/http';

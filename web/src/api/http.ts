@@ -1,4 +1,4 @@
-// Requests to the API that this page came from. The browser's session cookie goes with them; nothing here keeps a key.
+// Sends requests to the API that served this page. The browser's session cookie authenticates them; this module stores no key.
 import type { components } from './schema';
 
 export type Schemas = components['schemas'];

@@ -1,7 +1,6 @@
-// What this browser keeps: drafts, what was seen, how things are laid out. It keeps them for who is signed in, in the project that this is in:
-// on a browser that people share, nobody is shown what another one left there.
+// Stores data in this browser (drafts, read markers, layout) per user and project, so that users who share a browser never see each other's data.
 //
-// Invariant: a page is one user's from its sign-in until it is loaded anew. So nothing in its memory is of anybody else either.
+// Invariant: a page belongs to one user from sign-in until it is reloaded, so its memory never holds another user's data.
 import type { Me } from './http';
 
 const ALL = 'rejoin.';

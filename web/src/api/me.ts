@@ -1,4 +1,4 @@
-// Who is signed in, for all views.
+// Provides the signed-in user to all views.
 import { createContext, useContext } from 'react';
 import type { Me } from './http';
 

@@ -1,4 +1,4 @@
-// Lists that come by pages: each page tells the cursor of the next.
+// Reads paginated lists: each page carries the cursor of the next one.
 import { type UseInfiniteQueryResult, useInfiniteQuery } from '@tanstack/react-query';
 import { api, query } from './http';
 

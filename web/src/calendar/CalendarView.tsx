@@ -1,4 +1,4 @@
-// A calendar of the caller's: a month as a grid or a week as a list, what happens on each day by this browser's clock, and what may be done to it.
+// Shows one of the user's calendars, as a month grid or a week list in the browser's time zone, with its actions.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useMemo, useRef, useState } from 'react';

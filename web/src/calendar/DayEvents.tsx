@@ -1,4 +1,4 @@
-// What happens on a day, with times. An event's own zone is told where it is another one than here.
+// Lists the events of one day with their times, and the event's own time zone where it differs from the browser's.
 import type { Opened } from './CalendarView';
 import { type Day, inShort, inWords } from './days';
 import { elsewhere, keyOf, type Placed, timeOn } from './layoutEvents';

@@ -1,4 +1,4 @@
-// An event: made, looked at, changed, deleted. Of one that comes back somebody says how much of it is meant.
+// Creates, shows, changes and deletes an event. For a repeating event, the user chooses which occurrences a change applies to.
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { api, ifMatch, Problem } from '../api/http';

@@ -1,4 +1,4 @@
-// The address by which other programs subscribe to a calendar: made, shown once, taken away.
+// Creates, replaces and deletes the address by which other apps subscribe to a calendar. The address is shown once.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { api, type Schemas } from '../api/http';

@@ -1,4 +1,4 @@
-// A calendar as an iCalendar file, for other programs and from them, and its end.
+// Exports, imports and deletes a calendar (iCalendar files), and opens its subscription and Google dialogs.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import { api, apiText, type Schemas } from '../api/http';

@@ -1,4 +1,4 @@
-// A calendar and one of Google's kept the same: linked, watched, unlinked.
+// Links a calendar to a Google calendar, shows the sync status, and unlinks it.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useRef } from 'react';
 import { api, type Schemas } from '../api/http';

@@ -1,4 +1,4 @@
-// Where Google sends the browser back to: what it said goes to the server, and the calendar is shown with its link.
+// The OAuth redirect page: sends Google's response to the server and returns to the calendar.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { useEffect } from 'react';

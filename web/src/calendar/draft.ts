@@ -1,4 +1,4 @@
-// An event as somebody writes it, and what is said of it to the API: only what is different.
+// The event draft of the editor, and the request that it becomes: only the fields that changed.
 import type { Schemas } from '../api/http';
 import { type Day, dayOf, HERE, momentOf, msBetween, plusDays, plusMs, type Wall, wallAt } from './days';
 import type { Occurrence } from './layoutEvents';

@@ -1,4 +1,4 @@
-// A calendar's link to one of Google's: what the API tells of it, and the way to Google's own page.
+// Reads a calendar's Google link from the API, and opens Google's consent page.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef } from 'react';
 import { api, Problem, type Schemas } from '../api/http';

@@ -1,4 +1,4 @@
-// Occurrences on the days that they touch, by this browser's clock. What takes all day is a matter of days, wherever one is.
+// Places event occurrences on the days they touch, in the browser's time zone. All-day events keep their days in every zone.
 import type { Schemas } from '../api/http';
 import { type Day, daysFrom, HERE, localDay, plusDays, wallAt } from './days';
 

@@ -1,4 +1,4 @@
-// What a conversation is about, beside where one writes: its project, its kind, and how full the model's context is.
+// Shows and changes a conversation's context below the message field: its project, its context type, and how full the model's context is.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { api, type Schemas } from '../api/http';

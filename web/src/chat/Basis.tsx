@@ -1,4 +1,4 @@
-// What a branch is based on: what was said in the original conversation before the message that was edited.
+// Shows what a branch is based on: the messages of the original conversation before the one that was edited.
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { api, Problem, type Schemas } from '../api/http';

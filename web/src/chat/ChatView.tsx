@@ -1,4 +1,4 @@
-// A conversation: what was said, what is being said, and where the next words go.
+// Shows a conversation: its messages, the answer that is streaming, and the message field.
 import { Navigate, useNavigate } from '@tanstack/react-router';
 import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { useConsoles } from '../consoles/consoles';

@@ -1,4 +1,4 @@
-// What goes along with the message that is being written: files as text, files that were uploaded, and files on their way.
+// Lists the attachments of the message being written: text files, uploaded files, and uploads in progress.
 import type { TextFile } from './files';
 import { contentOf, isShownImage, type StoredFile, sizeOf, type Upload } from './uploads';
 

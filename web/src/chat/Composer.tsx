@@ -1,4 +1,4 @@
-// Where one writes. Enter sends, Shift+Enter breaks the line. What is not sent is kept as a draft.
+// The message field. Enter sends, Shift+Enter inserts a line break. Unsent text is kept as a draft.
 import { useQuery } from '@tanstack/react-query';
 import { type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from 'react';
 import { api, type Schemas } from '../api/http';

@@ -1,4 +1,4 @@
-// The user's conversations: search, rename, delete; and the messages that could not be sent.
+// Lists the user's conversations with search, rename and delete, and the messages that could not be sent.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { useEffect, useRef, useState } from 'react';

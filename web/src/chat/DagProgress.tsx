@@ -1,4 +1,4 @@
-// How far the tasks are that a call has made, beside the call: counts, and the way to the DAG itself.
+// Shows the progress of the tasks that a tool call created, next to the call: counts, and a link to the task graph.
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { api, type Schemas } from '../api/http';

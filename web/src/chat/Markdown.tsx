@@ -1,4 +1,4 @@
-// What a model has written. It is never HTML; its pictures are not fetched, and its links lead away only when they are clicked.
+// Renders a model's Markdown. It never renders HTML, never fetches images from other hosts, and follows links only on a click.
 import { Link } from '@tanstack/react-router';
 import { memo, type ReactNode, useDeferredValue, useMemo, useState } from 'react';
 import ReactMarkdown, { type Components } from 'react-markdown';

@@ -1,4 +1,4 @@
-// What a turn's calls did to which things, one quiet line each.
+// Lists what a turn's tool calls did to which entities, one line each.
 import type { Turn } from '../stream';
 
 /** While it goes on, and when it is done. */

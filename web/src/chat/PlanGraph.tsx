@@ -1,4 +1,4 @@
-// A plan as a graph: what waits for what. The step that is chosen is shown below, with the run that does it.
+// Draws a plan as a dependency graph. The selected step is shown below it, with its run.
 import { Link } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import type { Plan, Turn } from '../stream';

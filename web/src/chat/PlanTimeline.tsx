@@ -1,4 +1,4 @@
-// A plan as it is carried out: its steps with their states, what each of them calls within it, and where a draft waits, the word that it waits for.
+// Shows a plan while it is executed: its steps with their states and tool calls, and the approval that a draft waits for.
 import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import { api, type Schemas } from '../api/http';

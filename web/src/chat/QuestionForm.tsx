@@ -1,4 +1,4 @@
-// What a run asks a person, answered where it is asked.
+// A form for a run's question to the user, shown where the run asked it.
 import { type FormEvent, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';

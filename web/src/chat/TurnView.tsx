@@ -1,4 +1,4 @@
-// One turn of an agent: its words as they come, its calls, those that it has started, what it asks, and what became of it.
+// Shows one turn of an agent: its streaming text, tool calls, sub-agents, questions and outcome.
 import { Link } from '@tanstack/react-router';
 import { Fragment, memo, type ReactNode, useEffect, useRef } from 'react';
 import type { Part, ToolCall, Turn } from '../stream';

@@ -1,4 +1,4 @@
-// Messages that the server has not taken yet, where they will stand in the conversation.
+// Shows messages that the server has not stored yet, at their future place in the conversation.
 import { CopyButton } from '../ui/parts';
 import { Attachments } from './Attachments';
 import { splitFiles } from './files';

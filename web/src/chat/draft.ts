@@ -1,4 +1,4 @@
-// What is being written and not sent: kept per conversation, through changes of the view and reloads.
+// Stores the unsent message of each conversation across view changes and reloads.
 import { useCallback, useEffect, useRef, useState } from 'react';
 import * as localStore from '../api/localStore';
 import type { TextFile } from './files';

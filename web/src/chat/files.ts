@@ -1,4 +1,4 @@
-// Files that go along with a message, as text within it: each in a fence of its own under its name. What reads the message shows them folded.
+// Embeds text files in a message, each in a fence under its name, and extracts them again to show them folded.
 
 /** Longest message that the API takes [characters], unless the deployment says otherwise; files are part of it. */
 export const MESSAGE_MAX_CHARS = 100_000;

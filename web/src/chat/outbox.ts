@@ -1,5 +1,5 @@
-// Messages that the server has not taken yet. Each is kept in the browser, under the idempotency key that it has for good, until the server has it or
-// the user deletes it: a reload, a closed tab or a restarted server loses none, and none is stored twice.
+// Sends messages and keeps each one in the browser, under a permanent idempotency key, until the server has stored it or the user deletes it: a
+// reload, a closed tab or a restarted server loses none, and none is stored twice.
 //
 // Invariants: the messages of one place are sent one after the other, in the order in which they were written; a body never changes after its first
 // attempt; one tab at a time sends those of a place (Web Locks; where a page has none, the key alone keeps them from being stored twice).

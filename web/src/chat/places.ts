@@ -1,5 +1,5 @@
-// Places in which messages are written: a conversation, or a place for a new one, which becomes a conversation with its first message. Any tab may
-// send that message, so what a place became is kept in the browser, where all tabs find it.
+// Identifies where a message is written: in a conversation, or in a place for a new one, which becomes a conversation with its first message. Any
+// tab may send that message, so the mapping is kept in the browser, where all tabs find it.
 import * as localStore from '../api/localStore';
 
 /** Begins the name of a place that is no conversation yet. */

@@ -1,4 +1,4 @@
-// Which conversations hold something that this browser has not shown yet. Kept by the browser; all of its tabs agree.
+// Tracks which conversations have updates that this browser has not shown yet. All tabs share the state.
 import { useEffect, useSyncExternalStore } from 'react';
 import * as localStore from '../api/localStore';
 

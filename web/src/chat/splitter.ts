@@ -1,4 +1,4 @@
-// Takes a text of Markdown apart into blocks that are read one by one.
+// Splits a Markdown text into blocks that are rendered one by one.
 import { definitionsIn } from './definitions';
 
 /** Blocks of a stretch: what is laid out, or left alone while it is far from sight, together. */

@@ -1,4 +1,4 @@
-// Files that are uploaded before the message that they go with is sent: images, PDFs, audio, and text that is too long to be part of a message.
+// Uploads files before their message is sent: images, PDFs, audio, and text that is too long to embed.
 import { Problem } from '../api/http';
 
 /** A file that the server has. */

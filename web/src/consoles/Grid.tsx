@@ -1,4 +1,4 @@
-// What a query gave. Only the rows in sight are in the page.
+// Shows the result of a query as a virtualized table: only the visible rows are in the page.
 import { useState } from 'react';
 import { download } from '../ui/download';
 import { CopyButton, duration } from '../ui/parts';

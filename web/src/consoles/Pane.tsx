@@ -1,4 +1,4 @@
-// The pane of consoles beside a chat: tabs, the editor of one of them, where it runs, and what came out.
+// The console pane next to a chat: tabs, the editor of the selected console, its data source, and the result.
 import type { EditorView } from '@codemirror/view';
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';

@@ -1,4 +1,4 @@
-// What a data source holds: tables or collections, and the columns of each when somebody looks. A click writes a name into the console.
+// Lists the tables or collections of a data source and, on demand, their columns. A click inserts a name into the console.
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { api, type Schemas } from '../api/http';

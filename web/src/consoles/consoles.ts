@@ -1,4 +1,4 @@
-// The consoles of a conversation: which are open, which one is seen, and which one agents work on.
+// The consoles of a conversation: which are open, which is selected, and which is attached to the agents.
 import { useEffect, useMemo, useSyncExternalStore } from 'react';
 import { api, type Schemas } from '../api/http';
 import * as localStore from '../api/localStore';

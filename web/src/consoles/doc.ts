@@ -1,7 +1,7 @@
-// One open console: what is typed, what is stored, and how the one becomes the other.
+// Synchronizes one open console between the editor and the server.
 //
-// Invariants: `text` is what the user sees, and only merges and her own hand change it; `base` is the stored text of `version`, which `text` was
-// made of; one request at a time; what is typed and not yet stored is kept in this browser until it is.
+// Invariants: `text` is what the user sees, and only merges and the user change it; `base` is the stored text of `version`, on which `text` is based;
+// there is one request at a time; text that is typed and not yet stored is kept in this browser until it is.
 import { api, Problem, type Schemas } from '../api/http';
 import * as localStore from '../api/localStore';
 import { both, merge } from './merge';

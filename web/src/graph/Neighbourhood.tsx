@@ -1,4 +1,4 @@
-// An object among those that it is connected with: what leads to it on its left, what it leads to on its right. Each opens.
+// Draws an object among its neighbours: incoming relationships on the left, outgoing ones on the right. Each neighbour is a link.
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useEffect, useMemo, useRef, useState } from 'react';

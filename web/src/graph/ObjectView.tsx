@@ -1,4 +1,4 @@
-// One object: its properties, what it is connected to, and what it was before.
+// Shows one object: its properties, relationships and history.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useParams } from '@tanstack/react-router';
 import { api, Problem, type Schemas } from '../api/http';

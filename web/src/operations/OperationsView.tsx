@@ -1,4 +1,4 @@
-// How the project's work goes: queues, runs of the last hour, dead jobs that can come back; and the fleet that does it.
+// Shows the project's operations: queues, runs of the last hour, dead letter jobs that can be retried, and the worker fleet.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { api, type Schemas } from '../api/http';

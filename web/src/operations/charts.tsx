@@ -1,4 +1,4 @@
-// Charts of the last hour, a column a minute: pictures for eyes, with their sum in words for everybody; the figures are in a table below.
+// Charts of the last hour, one column per minute. A text summary and the table below serve readers who can't see them.
 import type { ReactNode } from 'react';
 import type { Schemas } from '../api/http';
 import { duration } from '../ui/parts';

@@ -1,4 +1,4 @@
-// Two runs side by side: what each was, did and cost, with what is different marked.
+// Compares two runs side by side: their facts, steps and costs, with the differences marked.
 import { useQuery } from '@tanstack/react-query';
 import { Link, useParams } from '@tanstack/react-router';
 import { type ReactNode, useMemo, useState } from 'react';

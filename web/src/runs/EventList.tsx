@@ -1,4 +1,4 @@
-// Events by their number, one of them chosen. Only those in sight are in the page: a log may have a hundred thousand.
+// A virtualized list of events with one selected: a log may have a hundred thousand.
 import { type KeyboardEvent, type UIEvent, useEffect, useRef, useState } from 'react';
 import { type Entry, preview } from './log';
 

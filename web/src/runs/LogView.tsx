@@ -1,4 +1,4 @@
-// The raw log of a run, and beside it what its reader saw at any event of it.
+// Shows the raw log of a run, and next to it the conversation as its reader saw it at the selected event.
 import type { TranscriptView } from '@rejoin/client';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useEffect, useMemo, useState } from 'react';

@@ -1,4 +1,4 @@
-// Why a run can't be shown. To everybody but the member who started it, a run outside a conversation is not there in detail.
+// Explains why a run can't be shown. Only the member who started a run outside a conversation sees its details.
 import { Link } from '@tanstack/react-router';
 import { ErrorNote } from '../ui/parts';
 

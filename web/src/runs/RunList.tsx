@@ -1,4 +1,4 @@
-// Runs of the project, newest first, narrowed by state and agent.
+// Lists the project's runs, newest first, filtered by state and agent.
 import { useMutation } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { api, type Schemas } from '../api/http';

@@ -1,4 +1,4 @@
-// One run, with all that it started: when what happened, and its messages and calls in full, loaded when somebody looks.
+// Shows one run and the runs it started: a timeline, and messages and tool calls that are loaded in full on demand.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate, useParams } from '@tanstack/react-router';
 import { useEffect, useState } from 'react';

@@ -1,4 +1,4 @@
-// When what happened: the run with what its model said and its tools did, and the runs that it started, each as a bar over the time of all.
+// Draws a run's timeline: model responses, tool calls and child runs, each as a bar over the total time.
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Schemas } from '../api/http';

@@ -1,4 +1,4 @@
-// Definitions of agents: what they are told, what they may do, how far they may go.
+// Edits agent definitions: their prompts, tools and limits.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { api, type Schemas } from '../api/http';

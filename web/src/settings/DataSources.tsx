@@ -1,4 +1,4 @@
-// Data sources of the project: how they are reached, tried, added and removed. A secret is given once, and never shown.
+// Adds, tests and removes the project's data sources. A secret is entered once and never shown.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { api, type Schemas } from '../api/http';

@@ -1,4 +1,4 @@
-// The project's API keys: made, shown once, revoked.
+// Creates and revokes the project's API keys. A key is shown once.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { api, type Schemas } from '../api/http';

@@ -1,4 +1,4 @@
-// MCP servers of the project: how they are, what they offer, and what of it is approved.
+// Lists the project's MCP servers with their health, tools and approvals.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';

@@ -1,4 +1,4 @@
-// Who is in the project, as what, and how others get in. Owners change it.
+// Lists the project's members with their roles, and explains how to invite others. Owners can change roles.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';

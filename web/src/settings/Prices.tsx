@@ -1,4 +1,4 @@
-// What models cost: budgets of runs count by it. The project's own prices, and those of the catalogue that are looked for.
+// Sets the model prices that run budgets use: the project's own, and those of the catalogue by search.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { api, query, type Schemas } from '../api/http';

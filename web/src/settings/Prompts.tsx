@@ -1,4 +1,4 @@
-// What all agents are told beside their own prompts, and which agent new conversations go to.
+// Sets the custom prompts of all agents, and the routing of new conversations.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import type { FormEvent, ReactNode } from 'react';
 import { api, type Schemas } from '../api/http';

@@ -1,4 +1,4 @@
-// What may be set of an MCP server: where it is, what is sent along, and how far it is trusted.
+// A form for an MCP server: its transport, credentials and trust settings.
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: `${NAME}` is how a server's settings name a secret.
 import type { FormEvent } from 'react';
 import { useState } from 'react';

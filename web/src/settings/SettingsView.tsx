@@ -1,4 +1,4 @@
-// What admins set: agents, the servers of their tools, who is in the project, what models cost.
+// The settings for admins, one section at a time.
 import { Link, useSearch } from '@tanstack/react-router';
 import type { ComponentType } from 'react';
 import { isAdmin, useMe } from '../api/me';

@@ -1,4 +1,4 @@
-// An agent tried out beside its editor: a conversation with it as it is saved now.
+// Tests the saved version of an agent in a new conversation next to its editor.
 import { Link } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
 import { TurnView } from '../chat/TurnView';

@@ -1,4 +1,4 @@
-// What the project has used up today, beside what its operator allows.
+// Shows the project's usage today and the operator's limits.
 import { useQuery } from '@tanstack/react-query';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';

@@ -1,4 +1,4 @@
-// DAGs of tasks, newest first.
+// Lists task graphs (DAGs), newest first.
 import { Link } from '@tanstack/react-router';
 import type { Schemas } from '../api/http';
 import { useMe } from '../api/me';

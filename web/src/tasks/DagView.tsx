@@ -1,4 +1,4 @@
-// One DAG, drawn live: what waits for what, how far each task is, and what came of it.
+// Shows one task graph live: dependencies, states and results.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useParams } from '@tanstack/react-router';
 import { useState } from 'react';

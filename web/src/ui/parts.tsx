@@ -1,4 +1,4 @@
-// Small parts that all views share.
+// Small components that all views share.
 import { type ReactNode, useEffect, useState } from 'react';
 import { Problem } from '../api/http';
 

@@ -1,4 +1,4 @@
-// A project's tasks as columns by state. They are dragged, moved by Shift and arrow keys, or by the menu on each; new ones are made where they belong.
+// Shows a project's tasks as a board with a column per state. Tasks move by dragging, by Shift and arrow keys, or by the menu on each card.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { type KeyboardEvent, type RefObject, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react';

@@ -1,4 +1,4 @@
-// A new task in the column that it belongs to; where the board is narrowed to a plan or a goal, it is put there.
+// Creates a task in a column of the board. If the board is filtered by a plan or goal, the task is linked to it.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useRef, useState } from 'react';
 import { api } from '../api/http';

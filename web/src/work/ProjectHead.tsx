@@ -1,4 +1,4 @@
-// The head of all that is shown of one project: what it is called, how it stands, and its other sides.
+// The header of a project's views: its name, state and sections.
 import { Link } from '@tanstack/react-router';
 import { State } from '../ui/parts';
 import { useTitle } from '../ui/title';

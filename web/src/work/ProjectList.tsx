@@ -1,4 +1,4 @@
-// The projects of the work graph, newest first.
+// Lists the projects of the work graph, newest first.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import type { FormEvent } from 'react';

@@ -1,4 +1,4 @@
-// A project of the work graph as a board: its tasks by state, narrowed to a plan or a goal.
+// Reads a project of the work graph as a board: its tasks by state, filtered by a plan or a goal.
 import type { Schemas } from '../api/http';
 
 export type Graph = Schemas['WorkGraph'];

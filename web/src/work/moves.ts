@@ -1,4 +1,4 @@
-// Tasks moved between states: shown at once, sent one after another, undone with a reason where the server refuses.
+// Moves tasks between states: shown at once, sent in order, and rolled back with a reason if the server refuses.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import { api, ifMatch, Problem } from '../api/http';

@@ -1,4 +1,4 @@
-/** The client: what a program says to a Rejoin API. Logs are followed by `log.ts`. */
+/** The client of a Rejoin API: commands, lists and followers. `log.ts` follows the logs. */
 import { RejoinError } from './error.js';
 import type { RequestOptions } from './http.js';
 import { Http } from './http.js';

@@ -1,4 +1,4 @@
-/** What went wrong, as the API says it: the fields of its `application/problem+json`. */
+/** The error of a failed request, with the fields of the API's `application/problem+json`. */
 export class RejoinError extends Error {
   override readonly name = 'RejoinError';
 

@@ -1,7 +1,7 @@
 /**
- * Requests, with what the caller shows for itself. The client and its logs send all of theirs here.
+ * Sends authenticated requests for the client and its logs.
  *
- * Invariant: what is sent again by itself carries its idempotency key.
+ * Invariant: a request that is retried automatically carries its idempotency key.
  */
 import { pauseMs } from './backoff.js';
 import { RejoinError } from './error.js';

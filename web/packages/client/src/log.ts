@@ -1,9 +1,8 @@
 /**
- * One log that is followed: a connection that is kept through whatever happens, and the transcript that it feeds. All followers
- * of a conversation share it.
+ * Follows one log: keeps its connection open across failures, and feeds its transcript. All followers of a conversation share it.
  *
- * Invariants: every event counts once, in order; a connection that ends without the end of the log means: connect again, with
- * the cursor. One connection at a time.
+ * Invariants: every event counts once, in order; a connection that closes before the end of the log is reopened with the cursor;
+ * there is one connection at a time.
  */
 import { pauseMs } from './backoff.js';
 import { acquireSlot, POLL_MS } from './connectionSlots.js';

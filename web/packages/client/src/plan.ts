@@ -1,4 +1,4 @@
-/** What events do to the plan of a turn, and to its operations. Nothing here changes what it is given. */
+/** Applies events to the plan of a turn and to its operations. All functions are pure. */
 import type { Plan, StepView } from './view.js';
 import type { Operation, PlanEvent, PlanReviewEvent, RunEvent, WirePlan } from './wire.js';
 

@@ -1,4 +1,4 @@
-/** A conversation as a hook of React. */
+/** A React hook that follows a conversation. */
 import { useCallback, useMemo, useState, useSyncExternalStore } from 'react';
 
 import type { Client, Follower, SendOptions } from './client.js';

@@ -1,4 +1,4 @@
-/** What the page says of itself: seen or hidden, online or not. In Node nothing is ever hidden or offline. */
+/** Reports whether the page is visible and online. In Node it always is. */
 
 export const isOffline = (): boolean => globalThis.navigator?.onLine === false;
 export const isHidden = (): boolean => globalThis.document?.visibilityState === 'hidden';

@@ -1,6 +1,6 @@
 /**
- * A text that arrives in pieces and may be cut back to an event. Adding is linear in what is added; the pieces are joined when
- * somebody reads.
+ * A text that arrives in pieces and can be cut back to an event. Appending is linear in the appended text; the pieces are joined on
+ * the first read.
  */
 export class GrowingText {
   #joined = '';

@@ -1,4 +1,4 @@
-/** What a transcript shows. All of it is immutable: what has not changed is the same object as before. */
+/** The types of a transcript's view. All of it is immutable: an unchanged part is the same object as before. */
 import type {
   ContextUsage,
   Operation,

@@ -1,5 +1,5 @@
 /**
- * The wire, as types: what the API sends and takes. Nothing here exists at run time.
+ * The types of the wire: what the API sends and accepts. Nothing here exists at run time.
  *
  * A log may hold types of events that this version does not know: they arrive as {@link UnknownEvent} and change nothing.
  */

@@ -1,4 +1,4 @@
-// One document: read, or written where something of it is not stored yet, or compared with what it was.
+// Shows one document: the reader, the editor if it has unsaved changes, or the version history.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useSearch } from '@tanstack/react-router';
 import { useRef, useState } from 'react';

@@ -1,4 +1,4 @@
-// A project's documents: their tree, and beside it the one that is read, written, or compared with what it was.
+// Shows a project's document tree, and next to it the selected document.
 import { useQuery } from '@tanstack/react-query';
 import { Link, useParams } from '@tanstack/react-router';
 import type { ReactNode } from 'react';

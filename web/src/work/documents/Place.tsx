@@ -1,4 +1,4 @@
-// A document's place in its project's tree: elsewhere, or nowhere any more.
+// Moves a document within its project's tree, or deletes it.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';

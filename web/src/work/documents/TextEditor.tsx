@@ -1,4 +1,4 @@
-// The editor of a document's text.
+// The text editor of a document.
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
 import { drawSelection, EditorView, highlightActiveLine, keymap } from '@codemirror/view';
 import { useEffect, useRef } from 'react';

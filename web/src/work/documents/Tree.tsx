@@ -1,4 +1,4 @@
-// The tree of a project's documents, and a new one in it.
+// Shows the tree of a project's documents, and creates documents in it.
 import { useMutation } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import type { FormEvent } from 'react';

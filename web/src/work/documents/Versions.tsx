@@ -1,4 +1,4 @@
-// What a document was: its versions, two of them compared, and back to one of them. The address holds which two.
+// Lists a document's versions, compares two of them, and restores one. The address holds the two versions.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { api, type Schemas } from '../../api/http';

@@ -1,5 +1,5 @@
-// A document while it is written. It is saved for the version that it was made of; where another one is stored meanwhile, both are shown, and
-// nothing is stored or thrown away until somebody chooses.
+// Edits a document. A save applies to the version that the draft is based on; if a newer version exists, both are shown, and nothing is saved or
+// discarded until the user chooses.
 import { useMutation } from '@tanstack/react-query';
 import { type KeyboardEvent, useState } from 'react';
 import { both, merge } from '../../consoles/merge';

@@ -1,4 +1,4 @@
-// A project's documents, as they are asked for and kept.
+// Reads and changes a project's documents.
 import { useQueryClient } from '@tanstack/react-query';
 import { api, ifMatch, Problem, type Schemas } from '../../api/http';
 import type { Entity } from '../board';

@@ -1,4 +1,4 @@
-// What is being written of a document and is not stored yet: kept in this browser, through reloads, until it is stored or thrown away.
+// Stores the unsaved changes of a document in this browser, across reloads, until they are saved or discarded.
 import * as localStore from '../../api/localStore';
 import type { Entity } from '../board';
 
