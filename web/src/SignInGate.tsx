@@ -10,7 +10,7 @@ import { ErrorNote, Waiting } from './ui/parts';
 
 /** A link that would make the browser another user, and what happens if the user agrees. */
 interface Question {
-  /** Who is signed in; null: nobody. */
+  /** The signed-in user; null if there is none. */
   now: string | null;
   instead: string;
   agree: () => Promise<void>;

@@ -86,7 +86,7 @@ export async function signOut(): Promise<void> {
   await api('/api/session', { method: 'DELETE' });
 }
 
-/** Who is signed in; null: nobody. */
+/** Returns the signed-in user, or null if no user is signed in. */
 export async function whoAmI(): Promise<Me | null> {
   try {
     return await api<Me>('/api/me');

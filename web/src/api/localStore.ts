@@ -8,7 +8,7 @@ const THEME = `${ALL}theme`;
 /** Before the ids of user and project. */
 const OF = `${ALL}of.`;
 
-/** Whose page this is; null: nobody's yet. */
+/** The user and project that the page belongs to; null before sign-in. */
 let owner: string | null = null;
 /** The browser's storage; null: it is blocked. */
 const storage = ((): Storage | null => {
@@ -28,12 +28,12 @@ tabs.onmessage = ({ data }) => {
 export function keepFor(me: Me | null): void {
   owner = me && `${me.userId}.${me.projectId}`;
   if (owner !== null) tabs.postMessage(owner);
-  // What older versions kept names nobody: it is nobody's.
-  const isNobodys = (key: string) => key.startsWith(ALL) && key !== THEME && !key.startsWith(OF);
-  for (const key of Object.keys(storage ?? {}).filter(isNobodys)) storage?.removeItem(key);
+  // Older versions stored entries without an owner.
+  const isUnowned = (key: string) => key.startsWith(ALL) && key !== THEME && !key.startsWith(OF);
+  for (const key of Object.keys(storage ?? {}).filter(isUnowned)) storage?.removeItem(key);
 }
 
-/** Nobody is signed in any more: pages that were somebody's begin anew, this one, too. */
+/** Reloads all tabs after the user has signed out. */
 export function leave(): void {
   tabs.postMessage(null);
   location.reload();
@@ -67,7 +67,7 @@ export function names(prefix: string): string[] {
     .map((key) => prefix + key.slice(start.length));
 }
 
-/** The theme is the browser's, whoever is signed in. */
+/** Returns the theme, which belongs to the browser and not to a user. */
 export function readTheme(): string | null {
   return storage?.getItem(THEME) ?? null;
 }

@@ -42,7 +42,7 @@ export function EventEditor({ calendar, opened, mayWrite, onClose }: EventEditor
   );
 }
 
-/** Read once: what somebody writes is not changed under their hands; a version that is gone is a conflict. */
+/** Reads the event once: a refetch would change the form while the user types. A stale version is a conflict. */
 function useEvent(id: string | null | undefined) {
   return useQuery({
     queryKey: ['calendar-event', id],
@@ -117,7 +117,7 @@ const SCOPES: Record<Scope, string> = {
   following: 'This and following events',
   all: 'All events',
 };
-/** How events come back, most of them. Anything else is a rule that somebody writes. */
+/** The common recurrence rules. Any other rule is typed. */
 const RULES: Record<string, string> = {
   '': 'Never',
   'FREQ=DAILY': 'Daily',

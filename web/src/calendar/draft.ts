@@ -131,7 +131,7 @@ export interface Target {
   all: { series: EventBody; origin: Wall } | null;
 }
 
-/** The event that a change of an occurrence goes to: a changed occurrence is one of its own, and knows the series that it stands in. */
+/** Returns the event that a change of an occurrence applies to. A changed occurrence is a separate event that names its series. */
 export function targetOf(occurrence: Occurrence, event: EventBody, series: EventBody | null, scope: Scope): Target {
   const path = (id: string, at?: string) =>
     `/api/calendar-events/${id}${at === undefined ? '' : `?scope=${scope}&occurrence=${encodeURIComponent(at)}`}`;

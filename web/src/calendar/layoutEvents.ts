@@ -56,7 +56,7 @@ export function timeOn({ first, last, from, to }: Placed, day: Day): string {
   return day === last ? `Until ${to}` : 'All day';
 }
 
-/** When it begins by the clock of its own zone, where that is another one than here; of a day there is nothing to tell. */
+/** Returns the start in the event's own time zone if it differs from the browser's; null for all-day events. */
 export function elsewhere({ allDay, start, timeZone }: Occurrence): string | null {
   return allDay || timeZone === HERE ? null : `${start.slice(11, 16)} in ${timeZone}`;
 }

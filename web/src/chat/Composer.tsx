@@ -98,7 +98,7 @@ export function Composer({ draft, onSend, onStop, onTell, isBusy = false, choose
     } finally {
       setHeld(false);
       setUnkept(false);
-      // Whoever writes elsewhere by now, goes on there.
+      // The focus stays where the user is typing by now.
       const focused = document.activeElement;
       if (!focused || focused === document.body || field.current?.form?.contains(focused)) field.current?.focus();
     }

@@ -13,7 +13,7 @@ import { shownTitle } from './titles';
 
 type Conversation = Schemas['ConversationBody'];
 
-/** Search begins when nobody has typed for so long [ms]. */
+/** Pause in typing after which the search starts, in milliseconds. */
 const TYPING_MS = 250;
 
 export function Conversations({ current }: { current: string | null }) {

@@ -44,7 +44,7 @@ const COMPONENTS: Components = {
   input: ({ checked, type }) => (
     <input type={type} checked={checked} disabled aria-label={checked ? 'Done' : 'Not done'} />
   ),
-  // The page has headings of its own.
+  // The page has its own headings.
   h1: 'h3',
   h2: 'h4',
   h3: 'h5',
@@ -102,7 +102,7 @@ interface Props {
   text: string;
   /** More of it is coming. */
   isLive: boolean;
-  /** It is where somebody looks first. The rest is plain text until there is time for it. */
+  /** The text is rendered first. The rest is plain text until the browser is idle. */
   isNear?: boolean;
 }
 

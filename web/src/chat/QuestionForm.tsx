@@ -169,7 +169,7 @@ function Confirm({
   );
 }
 
-/** What of a step is somebody's to say. */
+/** The fields of a step that the user can edit. */
 function editable({ stepNumber, type, description, executorRequired, tools, dependsOn }: Plan['steps'][number]) {
   return { stepNumber, type, description, executorRequired, tools, dependsOn };
 }

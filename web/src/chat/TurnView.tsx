@@ -17,12 +17,12 @@ const OVER = ['completed', 'failed', 'cancelled', 'paused'];
 const MARGIN = '100%';
 /** Parts of a stretch. */
 const STRETCH = 16;
-/** So many parts at the end of a turn are where somebody looks first. */
+/** Number of parts at the end of a turn that are rendered first. */
 const NEAR_PARTS = 12;
 
 interface Props {
   turn: Turn;
-  /** It is where somebody looks first: among the last of a conversation. */
+  /** The turn is among the last of the conversation, which are rendered first. */
   isNear?: boolean;
   /** Fetches the calls of a turn that ended before this page came. */
   onComplete?: (runId: string) => Promise<void>;

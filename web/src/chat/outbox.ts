@@ -224,7 +224,7 @@ class Outbox {
     if (next && next.refused === undefined && !isSignedOut) void this.#send(place);
   }
 
-  /** Whether it stopped because nobody is signed in. */
+  /** Sends the messages of a place in order. Returns whether it stopped because no user is signed in. */
   async #sendInOrder(place: string): Promise<boolean> {
     for (let failures = 0; ; ) {
       const entry = this.#entries().find((one) => one.place === place);

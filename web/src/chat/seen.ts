@@ -28,7 +28,7 @@ function read(): Seen {
   return parsed;
 }
 
-/** Somebody has looked at a conversation whose newest message is of this moment. */
+/** Marks a conversation as seen up to the time of its newest message. */
 function markSeen(id: string, at: string): void {
   const { since, until } = read();
   const moment = Date.parse(at);

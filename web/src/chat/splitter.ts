@@ -36,7 +36,7 @@ export class Splitter {
     const lines = text.slice(this.#before.length).split('\n');
     for (const [nth, line] of lines.entries()) {
       const isLast = nth === lines.length - 1;
-      // What the last line will be, nobody knows yet.
+      // The last line may still grow.
       const begins = fence === null && !isLast && line !== '' && !/^(\s|[-*+>|]|\d+[.)])/.test(line);
       if (begins && block.endsWith('\n\n') && block.trim() !== '') {
         this.#finish(block);

@@ -10,7 +10,7 @@ const ROW = 28;
 const SPARE = 10;
 /** The most that can be in sight [rows]. */
 const SIGHT = 60;
-/** Longer values are cut until somebody looks [characters]. */
+/** Maximum length of a value in a cell, in characters. Longer values are shown in full on demand. */
 const CELL_MAX = 120;
 
 export function Grid({ answer, title }: { answer: Answer; title: string }) {

@@ -11,7 +11,7 @@ type Version = Schemas['VersionBody'];
 
 /** Quiet after the last key before a save [ms]. */
 const SAVE_AFTER_MS = 400;
-/** Until a save that found nobody is tried again [ms]. */
+/** Pause before a save that did not reach the server is retried, in milliseconds. */
 const RETRY_MS = 2_000;
 const KEPT = 'console.';
 
@@ -88,7 +88,7 @@ export class Doc {
     this.changed();
   }
 
-  /** There is a version that somebody else may have made; null: there may be one. */
+  /** Hears of a version that another user may have stored; null: there may be one. */
   heard(version: number | null): void {
     if (this.state === 'gone' || (version !== null && version <= this.version)) return;
     this.#isStale = true;
@@ -149,7 +149,7 @@ export class Doc {
     }
   }
 
-  /** It is deleted: nothing of it is saved, or kept, any more. */
+  /** The console is deleted: stops saving, and removes what this browser kept. */
   leave(): void {
     clearTimeout(this.#timer);
     this.state = 'gone';

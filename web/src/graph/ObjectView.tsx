@@ -157,7 +157,7 @@ function History({ path, id, now }: { path: string; id: string; now: GraphObject
   );
 }
 
-/** The change that makes an object what it was: a new version, if nobody makes another one meanwhile. */
+/** The change that restores an earlier version as a new one. It is a conflict if the object has changed since. */
 function backTo(wanted: GraphObject, now: GraphObject) {
   const added = Object.keys(now.properties).filter((name) => !(name in wanted.properties));
   return {

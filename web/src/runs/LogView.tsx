@@ -175,7 +175,7 @@ function Attempts({ attempts, taken, go }: { attempts: Attempt[]; taken: number;
   );
 }
 
-/** What a reader had in front of them. Nobody can be answered in the past: its buttons do nothing. */
+/** The conversation as its reader saw it. The buttons do nothing in a replay. */
 function Shown({ entries, upTo }: { entries: Entry[]; upTo: number }) {
   const [replay] = useState(() => new Replay());
   const count = entries.findLastIndex(({ seq }) => seq <= upTo) + 1;

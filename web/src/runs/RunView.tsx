@@ -208,7 +208,7 @@ function Retry({ run, conversationId }: { run: Run; conversationId: string }) {
   );
 }
 
-/** A new run from where this one stood after a step, with other words if somebody has some. */
+/** Starts a new run from the state of this one after a step, with an optional new message. */
 function Fork({ run }: { run: Run }) {
   const navigate = useNavigate();
   const [step, setStep] = useState(Math.max(0, run.totalSteps - 1));

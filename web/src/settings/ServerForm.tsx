@@ -14,7 +14,7 @@ interface Props {
   onSubmit: (request: ServerRequest) => void;
 }
 
-/** A server's tools, unless somebody wants fewer. */
+/** The default pattern: all tools of the server. */
 const EVERY_TOOL = '*';
 
 /** `Name: value`, a line each. */

@@ -13,7 +13,7 @@ export function TestRun({ agentId }: { agentId: string }) {
     event.preventDefault();
     try {
       setError(null);
-      // Each try is a conversation of its own: nothing of the one before is in its way.
+      // Each test is a new conversation, so that earlier tests do not affect it.
       const { conversationId } = await client.send({ message: words, agentDefinitionId: agentId });
       setConversation(conversationId);
     } catch (refusal) {

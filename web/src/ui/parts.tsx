@@ -89,7 +89,7 @@ export function Payload({ value }: { value: unknown }) {
   return <pre className="payload">{typeof value === 'string' ? value : JSON.stringify(value, null, 2)}</pre>;
 }
 
-/** Folded until somebody looks; the content is made then. */
+/** A disclosure that is closed at first; its content is rendered when it is opened. */
 export function Folded({
   label,
   open = false,

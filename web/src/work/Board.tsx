@@ -60,7 +60,7 @@ export function Board() {
   );
 }
 
-/** A card in another column is another element: what of it had the focus has it again, whoever moved it. */
+/** Restores the focus after a card has moved: a card in another column is another element. */
 function useKeptFocus(board: RefObject<HTMLElement | null>): void {
   const before = document.activeElement instanceof HTMLElement ? document.activeElement : null;
   const part = before?.dataset.part;

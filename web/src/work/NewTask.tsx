@@ -72,7 +72,7 @@ export function NewTask({ project, state, narrowed }: NewTaskProps) {
         requestAnimationFrame(() => opener.current?.focus());
       }}
     >
-      {/* Somebody asked for the field: the focus is expected there. */}
+      {/* The user has just opened the field: the focus is expected there. */}
       <input
         autoFocus
         required

@@ -32,7 +32,7 @@ export function planned(plan: Plan | undefined, event: RunEvent): Plan | undefin
         ? withStep(plan, { stepNumber: event.task.stepNumber, executorId: event.executorId })
         : undefined;
     case 'mcp_tool': {
-      // No event of its own tells that a plan is over: the answer to its call does.
+      // There is no separate event for the end of a plan: the result of its tool call ends it.
       const status =
         event.tool === MAKES_PLAN && event.status === 'completed'
           ? (event.result as { status?: unknown } | undefined)?.status

@@ -43,7 +43,7 @@ export function nextFrame(call: () => void): () => void {
   return () => clearTimeout(timer);
 }
 
-/** Calls what belongs to somebody else: what it throws is theirs, and is reported as uncaught. */
+/** Calls a listener of the application. An exception in it is reported as uncaught. */
 export function safely(call: () => void): void {
   try {
     call();

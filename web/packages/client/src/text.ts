@@ -27,7 +27,7 @@ export class GrowingText {
     this.#seqs.length = this.#starts.length = first;
   }
 
-  /** Nothing is cut any more: where the pieces begin need not be known. */
+  /** The text will not be cut again: forgets where the pieces begin. */
   settle(): void {
     this.#seqs = [];
     this.#starts = [];

@@ -63,7 +63,7 @@ export class Transcript {
 
   /** Calls after changes: at once after those of a status, else once a frame. Returns how to stop that. */
   readonly subscribe = (listener: () => void): (() => void) => {
-    // Each subscription is one of its own, even of the same function.
+    // Each subscription counts separately, even of the same function.
     const own = () => listener();
     this.#listeners.add(own);
     return () => void this.#listeners.delete(own);

@@ -33,7 +33,7 @@ export class TurnFold {
     id: string,
     runId: string,
     readonly parent: TurnFold | undefined,
-    /** Tells whoever shows it that it has changed. */
+    /** Notifies the view that the turn has changed. */
     private readonly changed: () => void,
   ) {
     const none: never[] = [];
@@ -151,7 +151,7 @@ export class TurnFold {
     return true;
   }
 
-  /** It is over: nothing is taken back any more. */
+  /** The turn is over: its changes can no longer be undone. */
   settle(): void {
     this.#undo = [];
     for (const part of this.#parts) if ('text' in part) part.text.settle();

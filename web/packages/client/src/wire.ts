@@ -252,7 +252,7 @@ export interface ProjectFocus {
 export interface FocusEvent {
   type: 'focus_active' | 'focus_changed';
   runId?: string;
-  /** null: none any more. */
+  /** null: the focus was removed. */
   focus: ProjectFocus | null;
 }
 export interface ContextUsage {

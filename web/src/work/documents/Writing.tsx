@@ -15,7 +15,7 @@ const Changes = lazyPart(async () => (await import('../../ui/editor')).Changes, 
 interface WritingProps {
   id: string;
   draft: Draft;
-  /** Null: there is nothing to be written any more. */
+  /** Null: the draft is saved or discarded. */
   write: (draft: Draft | null) => void;
 }
 
@@ -24,7 +24,7 @@ export function Writing({ id, draft, write }: WritingProps) {
   /** What is stored, where that is not what the draft was made of. */
   const [stored, setStored] = useState<Entity | null>(null);
   const [asksToLeave, askToLeave] = useState(false);
-  /** Each text that comes from elsewhere has an editor of its own. */
+  /** Counts texts that replaced the draft: each gets a new editor. */
   const [count, setCount] = useState(0);
   const save = useMutation({
     mutationFn: async (draft: Draft) => {
@@ -82,7 +82,7 @@ export function Writing({ id, draft, write }: WritingProps) {
         }}
       >
         <div className="title">
-          {/* Somebody asked to write: the focus is expected here. */}
+          {/* The user has just started to edit: the focus is expected here. */}
           <input
             autoFocus
             required
