@@ -1,16 +1,17 @@
-// What surrounds all views: where one can go, and the theme.
+// Renders the frame of all views: the navigation bar, the theme and the sign-out button.
 import { useQueryClient } from '@tanstack/react-query';
 import { Link, Outlet, useRouterState } from '@tanstack/react-router';
 import { useEffect, useRef, useState } from 'react';
 import { signOut } from './api/http';
-import * as keeping from './api/keeping';
+import * as localStore from './api/localStore';
 import { outbox } from './chat/outbox';
 
 const THEMES = ['system', 'light', 'dark'] as const;
 type Theme = (typeof THEMES)[number];
+const THEMES_SHOWN: Record<Theme, string> = { system: 'System', light: 'Light', dark: 'Dark' };
 
 function stored(): Theme {
-  const theme = keeping.readTheme();
+  const theme = localStore.readTheme();
   return THEMES.find((known) => known === theme) ?? 'system';
 }
 
@@ -26,12 +27,12 @@ export function Shell() {
   const [theme, setTheme] = useState<Theme>(stored);
   useEffect(() => {
     document.documentElement.dataset.theme = theme;
-    keeping.writeTheme(theme);
+    localStore.writeTheme(theme);
   }, [theme]);
   return (
     <div className="shell">
       <a className="skip" href="#main">
-        Skip to the content
+        Skip to content
       </a>
       <header className="bar">
         <Link to="/" className="brand">
@@ -59,11 +60,13 @@ export function Shell() {
             <span className="hidden">Theme</span>
             <select value={theme} onChange={(event) => setTheme(event.target.value as Theme)}>
               {THEMES.map((name) => (
-                <option key={name}>{name}</option>
+                <option key={name} value={name}>
+                  {THEMES_SHOWN[name]}
+                </option>
               ))}
             </select>
           </label>
-          <button type="button" className="plain small" onClick={() => void signOut().finally(keeping.leave)}>
+          <button type="button" className="plain small" onClick={() => void signOut().finally(localStore.leave)}>
             Sign out
           </button>
         </div>

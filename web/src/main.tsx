@@ -4,8 +4,8 @@ import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { Problem } from './api/http';
 import { takeConsent } from './calendar/consent';
-import { Door } from './Door';
 import { router } from './router';
+import { SignInGate } from './SignInGate';
 import './styles.css';
 
 const queries = new QueryClient({
@@ -25,9 +25,9 @@ if (root) {
   createRoot(root).render(
     <StrictMode>
       <QueryClientProvider client={queries}>
-        <Door>
+        <SignInGate>
           <RouterProvider router={router} />
-        </Door>
+        </SignInGate>
       </QueryClientProvider>
     </StrictMode>,
   );

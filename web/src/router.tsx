@@ -1,4 +1,4 @@
-// The views and their addresses. What is not the chat is loaded when it is wanted.
+// Maps addresses to views. Every view but the chat is loaded on demand.
 import { createRootRoute, createRoute, createRouter } from '@tanstack/react-router';
 import { ChatView, NewTalk } from './chat/ChatView';
 import { Shell } from './Shell';

@@ -10,7 +10,7 @@ import { skip, stage } from './support/stage.mjs';
 /** What is reckoned with days and clocks, by itself. */
 const { outputFiles } = buildSync({
   stdin: {
-    contents: "export * from './days'; export * from './draft'; export * from './placed';",
+    contents: "export * from './days'; export * from './draft'; export * from './layoutEvents';",
     resolveDir: `${import.meta.dirname}/../src/calendar`,
   },
   bundle: true,
@@ -151,13 +151,13 @@ test('all of a series moves as far as one of it does, whatever zone it is in', (
 test('a first calendar is made, and an event with the keyboard alone', { skip }, async () => {
   const { context, page, faults } = await signedIn(browser, dev, IN_BERLIN);
   await page.getByRole('link', { name: 'Calendar', exact: true }).click();
-  await page.getByText('No calendar yet').waitFor();
+  await page.getByText('No calendars yet').waitFor();
   await accessible(page, 'no calendar');
   assert.equal(await page.getByLabel('Time zone').inputValue(), 'Europe/Berlin');
   await page.getByLabel('Name').fill('Work');
-  await page.getByRole('button', { name: 'Make it' }).click();
+  await page.getByRole('button', { name: 'Create' }).click();
   await page.getByRole('grid').waitFor();
-  await page.getByText('Nothing happens here yet').waitFor();
+  await page.getByText('No events in this month').waitFor();
   const [{ id }] = (await dev.api('/api/calendars')).body.items;
   await look(page, id);
   await page.getByRole('grid', { name: 'March 2026' }).waitFor();
@@ -186,7 +186,7 @@ test('a first calendar is made, and an event with the keyboard alone', { skip },
   await dialog(page).getByLabel('Title').focus();
   await page.keyboard.type('Dentist');
   await page.keyboard.press('Enter');
-  await page.getByText('“Dentist” is saved.').waitFor();
+  await page.getByText('Saved “Dentist”.').waitFor();
   await are(page, '2026-04-09', ['09:00 Dentist']);
   assert.deepEqual(await starts(id, 'Dentist'), ['2026-04-09T09:00:00+02:00']);
   assert.deepEqual(faults, []);
@@ -220,18 +220,18 @@ test('days, several days and nights are where they belong, and other zones are t
   await day.getByText('02:00 in Asia/Tokyo').waitFor();
   await page.getByRole('region', { name: 'Tuesday 17 March 2026' }).getByText('20:00–00:00').waitFor();
   await day.getByRole('button', { name: /Call/ }).click();
-  await dialog(page).getByText('Here, in Europe/Berlin, that is Wed 18 Mar, 18:00 – Wed 18 Mar, 19:00.').waitFor();
-  assert.equal(await dialog(page).getByLabel('At which time it begins').inputValue(), '02:00', 'by its own clock');
-  await dialog(page).getByLabel('At which time it begins').fill('03:00');
-  await dialog(page).getByLabel('At which time it ends').fill('04:00');
+  await dialog(page).getByText('In your time zone (Europe/Berlin): Wed 18 Mar, 18:00 – Wed 18 Mar, 19:00.').waitFor();
+  assert.equal(await dialog(page).getByLabel('Start time').inputValue(), '02:00', 'by its own clock');
+  await dialog(page).getByLabel('Start time').fill('03:00');
+  await dialog(page).getByLabel('End time').fill('04:00');
   await dialog(page).getByRole('button', { name: 'Save' }).click();
   await dialog(page).waitFor({ state: 'detached' });
   await day.getByText('19:00–20:00').waitFor();
   assert.deepEqual(await starts(id, 'Call'), ['2026-03-19T03:00:00+09:00']);
   await look(page, id, '2026-03-09', 'week');
-  await page.getByRole('region', { name: 'Tuesday 10 March 2026' }).getByText('all day').waitFor();
-  await page.getByRole('region', { name: 'Wednesday 11 March 2026' }).getByText('until 06:30').waitFor();
-  await page.getByRole('region', { name: 'Friday 13 March 2026' }).getByText('day 2 of 3').waitFor();
+  await page.getByRole('region', { name: 'Tuesday 10 March 2026' }).getByText('All day').waitFor();
+  await page.getByRole('region', { name: 'Wednesday 11 March 2026' }).getByText('Until 06:30').waitFor();
+  await page.getByRole('region', { name: 'Friday 13 March 2026' }).getByText('Day 2 of 3').waitFor();
   assert.deepEqual(faults, []);
   await context.close();
 });
@@ -242,9 +242,9 @@ test('an event of all day is made and made longer, its last day as people say it
   await look(page, id);
   await page.getByRole('button', { name: 'New event', exact: true }).click();
   await dialog(page).getByLabel('Title').fill('Fair');
-  await dialog(page).getByLabel('all day').check();
+  await dialog(page).getByLabel('All day').check();
   await dialog(page).getByLabel('Last day').fill('2026-03-11');
-  await dialog(page).getByRole('button', { name: 'Make it' }).click();
+  await dialog(page).getByRole('button', { name: 'Create' }).click();
   await are(page, '2026-03-11', ['Fair']);
   await are(page, '2026-03-12', []);
   const [fair] = await happening(id);
@@ -255,7 +255,7 @@ test('an event of all day is made and made longer, its last day as people say it
   assert.equal(await dialog(page).getByLabel('Last day').inputValue(), '2026-03-18');
   await dialog(page).getByLabel('Last day').fill('2026-03-16');
   await dialog(page).getByRole('button', { name: 'Save' }).click();
-  await dialog(page).getByText('The event ends before it begins').waitFor();
+  await dialog(page).getByText('The event ends before it starts').waitFor();
   await dialog(page).getByLabel('Last day').fill('2026-03-18');
   await dialog(page).getByRole('button', { name: 'Save' }).click();
   await are(page, '2026-03-18', ['Fair']);
@@ -276,8 +276,8 @@ test('of what comes back one, those that follow, or all are changed and deleted'
     await dialog(page).waitFor({ state: 'detached' });
   };
   const at = async (time, ends) => {
-    await dialog(page).getByLabel('At which time it begins').fill(time);
-    await dialog(page).getByLabel('At which time it ends').fill(ends);
+    await dialog(page).getByLabel('Start time').fill(time);
+    await dialog(page).getByLabel('End time').fill(ends);
     await dialog(page).getByRole('button', { name: 'Save' }).click();
   };
   const remove = async () => {
@@ -285,23 +285,23 @@ test('of what comes back one, those that follow, or all are changed and deleted'
     await dialog(page).getByRole('button', { name: 'Delete' }).click();
   };
   const times = async () => (await starts(id, 'Stand-up')).map((start) => start.slice(5, 16));
-  await edit('2026-03-09', 'only this one', () => at('11:00', '11:15'));
+  await edit('2026-03-09', 'Only this event', () => at('11:00', '11:15'));
   assert.deepEqual(await times(), ['03-02T09:00', '03-09T11:00', '03-16T09:00', '03-23T09:00', '03-30T09:00']);
   // All of them half an hour later; the one that was changed stays where it was put.
-  await edit('2026-03-16', 'all of them', () => at('09:30', '09:45'));
+  await edit('2026-03-16', 'All events', () => at('09:30', '09:45'));
   assert.deepEqual(await times(), ['03-02T09:30', '03-09T11:00', '03-16T09:30', '03-23T09:30', '03-30T09:30']);
-  await edit('2026-03-23', 'this one and all after it', () => at('10:00', '10:15'));
+  await edit('2026-03-23', 'This and following events', () => at('10:00', '10:15'));
   assert.deepEqual(await times(), ['03-02T09:30', '03-09T11:00', '03-16T09:30', '03-23T10:00', '03-30T10:00']);
   await look(page, id, '2026-03-09');
   await cell(page, '2026-03-09').locator('.event').click();
   await accessible(page, 'a changed occurrence');
-  assert.equal(await dialog(page).getByLabel('Comes back').count(), 0, 'one occurrence has no rule');
+  assert.equal(await dialog(page).getByLabel('Repeats').count(), 0, 'one occurrence has no rule');
   await page.keyboard.press('Escape');
-  await edit('2026-03-09', 'only this one', remove);
+  await edit('2026-03-09', 'Only this event', remove);
   assert.deepEqual(await times(), ['03-02T09:30', '03-16T09:30', '03-23T10:00', '03-30T10:00']);
-  await edit('2026-03-30', 'this one and all after it', remove);
+  await edit('2026-03-30', 'This and following events', remove);
   assert.deepEqual(await times(), ['03-02T09:30', '03-16T09:30', '03-23T10:00']);
-  await edit('2026-03-16', 'all of them', remove);
+  await edit('2026-03-16', 'All events', remove);
   assert.deepEqual(await times(), ['03-23T10:00']);
   await are(page, '2026-03-16', []);
   assert.deepEqual(faults, []);
@@ -323,12 +323,12 @@ test('all-day events that come back are changed by the day', { skip }, async () 
   // An event that comes back each day from now on, by the menu.
   await page.getByRole('button', { name: 'New event', exact: true }).click();
   await dialog(page).getByLabel('Title').fill('Walk');
-  await dialog(page).getByRole('combobox', { name: 'Comes back' }).selectOption('by a rule of its own');
+  await dialog(page).getByRole('combobox', { name: 'Repeats' }).selectOption('Custom rule');
   await dialog(page).getByLabel('Rule (RFC 5545)').fill('FREQ=HOURLY');
-  await dialog(page).getByRole('button', { name: 'Make it' }).click();
+  await dialog(page).getByRole('button', { name: 'Create' }).click();
   await dialog(page).getByRole('alert').getByText('daily at most').waitFor();
   await dialog(page).getByLabel('Rule (RFC 5545)').fill('FREQ=DAILY;COUNT=2');
-  await dialog(page).getByRole('button', { name: 'Make it' }).click();
+  await dialog(page).getByRole('button', { name: 'Create' }).click();
   await dialog(page).waitFor({ state: 'detached' });
   assert.equal((await starts(id, 'Walk')).length, 2);
   await context.close();
@@ -341,7 +341,7 @@ test('a change of what somebody else has changed is refused with the reason, and
   const { context, page } = await signedIn(browser, dev, IN_BERLIN);
   await look(page, id);
   await cell(page, '2026-03-10').locator('.event').click();
-  await dialog(page).getByLabel('Where').fill('Canteen');
+  await dialog(page).getByLabel('Location').fill('Canteen');
   const [{ eventId }] = await happening(id);
   const other = await dev.api(`/api/calendar-events/${eventId}`, {
     method: 'PATCH',
@@ -349,10 +349,13 @@ test('a change of what somebody else has changed is refused with the reason, and
   });
   assert.equal(other.status, 200);
   await dialog(page).getByRole('button', { name: 'Save' }).click();
-  await dialog(page).getByRole('alert').getByText('Nothing was stored: the event has been changed since').waitFor();
-  assert.equal(await dialog(page).getByLabel('Where').inputValue(), 'Canteen');
+  await dialog(page)
+    .getByRole('alert')
+    .getByText('Your change was not applied: the event has been changed since')
+    .waitFor();
+  assert.equal(await dialog(page).getByLabel('Location').inputValue(), 'Canteen');
   await accessible(page, 'a conflict');
-  await dialog(page).getByRole('button', { name: 'Leave this, and show what is there now' }).click();
+  await dialog(page).getByRole('button', { name: 'Discard my changes and reload' }).click();
   await are(page, '2026-03-10', ['19:00 Dinner']);
   const { body } = await dev.api(`/api/calendar-events/${eventId}`);
   assert.deepEqual([body.title, body.location, body.version], ['Dinner', '', 2]);
@@ -384,17 +387,17 @@ test('a file is imported with a report of what it did, and exported for other pr
   const { context, page, faults } = await signedIn(browser, dev, IN_BERLIN);
   await look(page, id);
   const give = (name, text) =>
-    page.getByLabel('An iCalendar file').setInputFiles({ name, mimeType: 'text/calendar', buffer: Buffer.from(text) });
-  const report = page.getByRole('region', { name: 'What the import did' });
+    page.getByLabel('iCalendar file').setInputFiles({ name, mimeType: 'text/calendar', buffer: Buffer.from(text) });
+  const report = page.getByRole('region', { name: 'Import result' });
   await give('a.ics', ICS);
-  await report.getByText('1 added, 0 changed, 0 as they were, 1 refused.').waitFor();
+  await report.getByText('1 added, 0 changed, 0 unchanged, 1 rejected.').waitFor();
   await report.getByText(/^Line 11: .*UID/).waitFor();
   await are(page, '2026-03-10', ['14:00 Review']);
   await accessible(page, 'the report of an import');
   await give('a.ics', ICS.replace('SUMMARY:Review', 'SUMMARY:Second review'));
-  await report.getByText('0 added, 1 changed, 0 as they were, 1 refused.').waitFor();
+  await report.getByText('0 added, 1 changed, 0 unchanged, 1 rejected.').waitFor();
   await are(page, '2026-03-10', ['14:00 Second review']);
-  await report.getByRole('button', { name: 'Close the report' }).click();
+  await report.getByRole('button', { name: 'Close report' }).click();
   await report.waitFor({ state: 'detached' });
   const downloading = page.waitForEvent('download');
   await page.getByRole('button', { name: 'Export' }).click();
@@ -407,7 +410,7 @@ test('a file is imported with a report of what it did, and exported for other pr
   await give('b.ics', 'no calendar');
   await page.getByRole('alert').getByText('invalid_icalendar').waitFor();
   await give('c.ics', 'x'.repeat(5 * 1024 * 1024 + 1));
-  await page.getByRole('alert').getByText('“c.ics” is larger than 5 MiB: import it in parts').waitFor();
+  await page.getByRole('alert').getByText('“c.ics” is larger than 5 MiB. Split it and import the parts.').waitFor();
   page.once('dialog', (asked) => asked.accept());
   await page.getByRole('button', { name: 'Delete calendar' }).click();
   await until('the calendar is gone', async () =>
@@ -415,7 +418,7 @@ test('a file is imported with a report of what it did, and exported for other pr
   );
   await until(
     'another calendar is chosen',
-    async () => (await page.getByRole('combobox', { name: 'Which calendar' }).inputValue()) !== id,
+    async () => (await page.getByRole('combobox', { name: 'Calendar' }).inputValue()) !== id,
   );
   await context.close();
 });
@@ -425,26 +428,26 @@ test('an address to subscribe to is made, shown once, replaced and taken away', 
   const { context, page, faults } = await signedIn(browser, dev, IN_BERLIN);
   await look(page, calendar, '2027-05-03');
   const open = () => page.getByRole('button', { name: 'Subscribe…' }).click();
-  const dialog = page.getByRole('dialog', { name: 'Subscribe in another program' });
+  const dialog = page.getByRole('dialog', { name: 'Subscribe from another app' });
   const told = async (url) => {
     const answer = await fetch(url);
     return answer.status === 200 ? /SUMMARY:(.*)/.exec(await answer.text())[1].trim() : answer.status;
   };
   await open();
-  await dialog.getByText('There is none.').waitFor();
-  await dialog.getByRole('button', { name: 'Make an address' }).click();
+  await dialog.getByText('No feed address yet.').waitFor();
+  await dialog.getByRole('button', { name: 'Create an address' }).click();
   const first = await dialog.locator('code.address').innerText();
   assert.equal(await told(first), 'Standup');
   await accessible(page, 'the dialog with the address');
   await dialog.getByRole('button', { name: 'Close' }).click();
   await open();
-  await dialog.getByText('There is one.').waitFor();
+  await dialog.getByText('A feed address exists.').waitFor();
   assert.equal(await dialog.locator('code.address').count(), 0, 'shown once');
-  await dialog.getByRole('button', { name: 'Make another address' }).click();
+  await dialog.getByRole('button', { name: 'Create a new address' }).click();
   const second = await dialog.locator('code.address').innerText();
   assert.deepEqual([await told(first), await told(second)], [404, 'Standup']);
-  await dialog.getByRole('button', { name: 'Take it away' }).click();
-  await dialog.getByText('There is none.').waitFor();
+  await dialog.getByRole('button', { name: 'Delete address' }).click();
+  await dialog.getByText('No feed address yet.').waitFor();
   assert.equal(await told(second), 404);
   assert.deepEqual(faults, []);
   await context.close();
@@ -488,7 +491,7 @@ test('month and week are read by everybody: light, dark, and on narrow screens',
       await dialog(page).getByRole('button', { name: 'Close' }).click();
     }
   }
-  await page.getByRole('button', { name: 'The week after' }).click();
+  await page.getByRole('button', { name: 'Next week' }).click();
   await page.getByRole('heading', { name: 'Mon 16 Mar – Sun 22 Mar 2026' }).waitFor();
   assert.deepEqual(faults, []);
   await context.close();
@@ -505,7 +508,7 @@ test('the calendar of a project leads to its board', { skip }, async () => {
   const items = [{ id, name: 'Of a project', timeZone: 'Europe/Berlin', workProjectId: body.project.id }];
   await page.route('**/api/calendars', (route) => route.fulfill({ json: { items } }));
   await look(page, id);
-  await page.getByRole('link', { name: 'Its project' }).click();
+  await page.getByRole('link', { name: 'Open project' }).click();
   await page.getByRole('heading', { name: 'Apollo' }).waitFor();
   await context.close();
 });
@@ -526,7 +529,7 @@ test('who may only read sees events, and nothing that changes them; a failing se
   assert.equal(await dialog(page).count(), 0);
   await cell(page, '2026-03-10').locator('.event').click();
   await dialog(page).getByText('Bring earplugs').waitFor();
-  await dialog(page).getByText('Your key may only read').waitFor();
+  await dialog(page).getByText('Your key is read-only').waitFor();
   await accessible(page, 'an event to read');
   assert.equal(await dialog(page).getByRole('button').count(), 1, 'it can be closed');
   assert.deepEqual(faults, []);

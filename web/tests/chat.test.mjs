@@ -309,13 +309,13 @@ test('a call is approved with other arguments, and another one is refused', { sk
   const { context, page } = await signedIn(browser, dev);
   await withAgent(page, careful);
   await ask(page, 'look with care');
-  await page.getByRole('button', { name: 'Edit its arguments' }).click();
+  await page.getByRole('button', { name: 'Edit arguments' }).click();
   const field = page.getByRole('textbox', { name: 'arguments' });
   await field.fill((await field.inputValue()).replace('"apt"', 'apt'));
-  await page.getByRole('button', { name: 'Approve with these' }).click();
-  await page.getByText('the arguments are no JSON').waitFor();
+  await page.getByRole('button', { name: 'Approve with changes' }).click();
+  await page.getByText('The arguments are not valid JSON').waitFor();
   await field.fill('{"query": "libssl3", "limit": 1}');
-  await page.getByRole('button', { name: 'Approve with these' }).click();
+  await page.getByRole('button', { name: 'Approve with changes' }).click();
   await answer(page).getByText('Found: true.').waitFor();
   await ask(page, 'look with care again');
   await answer(page).getByRole('button', { name: 'Refuse' }).click();
@@ -357,14 +357,14 @@ test('a message waits its turn, a run is told something, and a message is taken 
 test('files go along with a message, and are folded in it', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
   const file = (name, content) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(content) });
-  const picker = page.getByLabel('Files to send along');
+  const picker = page.getByLabel('Attach files');
   await picker.setInputFiles(file('picture.png', new Uint8Array([0x89, 0x50, 0xff, 0])));
   await page.getByText("picture.png can't be attached").waitFor();
   await picker.setInputFiles(file('huge.txt', 'x'.repeat(100_001)));
   await page.getByText('huge.txt is too long').waitFor();
   const content = 'a line\n```\na fence\n```\n';
   await picker.setInputFiles([file('notes.md', content), file('other.txt', 'left out')]);
-  await page.getByRole('button', { name: 'Leave out other.txt' }).click();
+  await page.getByRole('button', { name: 'Remove other.txt' }).click();
   await ask(page, 'a story of files');
   assert.equal((await finished(page)).join(''), story('files'));
   const mine = page.getByRole('article', { name: 'You' });
@@ -458,7 +458,7 @@ test('what a hostile model writes asks nobody and runs nothing', { skip }, async
   const { context, page, elsewhere } = await signedIn(browser, dev);
   await ask(page, 'be hostile');
   await finished(page);
-  await answer(page).getByText('[picture: two]').waitFor();
+  await answer(page).getByText('[image: two]').waitFor();
   assert.notEqual(await page.title(), 'taken');
   assert.deepEqual(elsewhere, []);
   assert.equal(await page.locator('article.turn iframe, article.turn script, article.turn img').count(), 0);
@@ -505,7 +505,7 @@ test('a message is edited, and asked in a conversation of its own', { skip }, as
   const before = page.url();
   await page.getByRole('article', { name: 'You' }).hover();
   await page.getByRole('button', { name: 'Edit' }).click();
-  await page.getByRole('textbox', { name: 'The message, edited' }).fill('a story of errors');
+  await page.getByRole('textbox', { name: 'Edit message' }).fill('a story of errors');
   await page.getByRole('button', { name: 'Send as new branch' }).click();
   await page.waitForURL((url) => url.href !== before && url.pathname.startsWith('/c/'));
   assert.equal((await finished(page)).join(''), story('errors'));
@@ -517,16 +517,16 @@ test('an agent is made, changed, and asked', { skip }, async () => {
   await page.getByRole('link', { name: 'Settings' }).click();
   await page.getByRole('button', { name: 'New agent' }).click();
   await page.getByRole('textbox', { name: 'Name' }).fill('teller');
-  await page.getByRole('textbox', { name: 'Further settings' }).fill('{');
-  await page.getByRole('button', { name: 'Make it' }).click();
-  await page.getByText('config is no JSON').waitFor();
-  await page.getByRole('textbox', { name: 'Further settings' }).fill('{}');
-  await page.getByRole('button', { name: 'Make it' }).click();
+  await page.getByRole('textbox', { name: 'Configuration' }).fill('{');
+  await page.getByRole('button', { name: 'Create' }).click();
+  await page.getByText('The configuration is not valid JSON').waitFor();
+  await page.getByRole('textbox', { name: 'Configuration' }).fill('{}');
+  await page.getByRole('button', { name: 'Create' }).click();
   await page.getByRole('button', { name: 'teller' }).waitFor();
-  await page.getByRole('textbox', { name: 'What to ask it' }).fill('a story of trials');
+  await page.getByRole('textbox', { name: 'Test message' }).fill('a story of trials');
   await page.getByRole('button', { name: 'Ask', exact: true }).click();
   assert.equal((await finished(page)).join(''), story('trials'));
-  await page.getByRole('textbox', { name: 'What it is for' }).fill('Tells stories.');
+  await page.getByRole('textbox', { name: 'Description' }).fill('Tells stories.');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByText('Saved.').waitFor();
   const { body } = await dev.api(`/api/projects/${dev.projectId}/agents`);
@@ -543,7 +543,7 @@ test('an MCP server is added, tried, and its tools are approved', { skip }, asyn
   const { context, page } = await signedIn(browser, dev);
   await page.goto(`${dev.url}/settings?part=servers`);
   await page.getByRole('textbox', { name: 'Name' }).fill('small');
-  await page.getByRole('textbox', { name: 'Address' }).fill(`${mcp.url}/mcp`);
+  await page.getByRole('textbox', { name: 'URL' }).fill(`${mcp.url}/mcp`);
   await page.getByRole('textbox', { name: 'Headers' }).fill('Authorization: Bearer in-the-clear');
   await page.getByRole('button', { name: 'Add' }).click();
   await page.getByText('looks like a credential').waitFor();
@@ -551,18 +551,18 @@ test('an MCP server is added, tried, and its tools are approved', { skip }, asyn
   await page.getByRole('button', { name: 'Add' }).click();
   await page.getByText('small', { exact: true }).click();
   await page.getByRole('button', { name: 'Test' }).click();
-  await page.getByText('It answers.').waitFor();
+  await page.getByText('The server responded.').waitFor();
   await page.getByText('new', { exact: true }).first().waitFor();
   await page.getByRole('button', { name: 'Approve all 2' }).click();
   await page.getByText('approved', { exact: true }).nth(1).waitFor();
-  await page.getByText('Change it').click();
-  await page.locator('.inside').getByRole('textbox', { name: 'Address' }).fill(`${mcp.url}/nowhere`);
+  await page.getByText('Edit settings').click();
+  await page.locator('.inside').getByRole('textbox', { name: 'URL' }).fill(`${mcp.url}/nowhere`);
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('button', { name: 'Test' }).click();
-  await page.getByText('It could not be asked.').waitFor();
+  await page.getByText('The test failed.').waitFor();
   page.once('dialog', (dialog) => dialog.accept());
   await page.getByRole('button', { name: 'Remove' }).click();
-  await page.getByText('No server yet').waitFor();
+  await page.getByText('No MCP servers yet').waitFor();
   await context.close();
   await mcp.stop();
 });
@@ -611,10 +611,10 @@ test('no view has a serious fault of accessibility, light or dark', { skip }, as
     await page.goto(dev.url);
     await withAgent(page, careful);
     await ask(page, 'look with care');
-    await page.getByRole('button', { name: 'Edit its arguments' }).click();
+    await page.getByRole('button', { name: 'Edit arguments' }).click();
     await page.getByRole('textbox', { name: 'arguments' }).waitFor();
     await page
-      .getByLabel('Files to send along')
+      .getByLabel('Attach files')
       .setInputFiles({ name: 'notes.md', mimeType: 'text/plain', buffer: Buffer.from('a line') });
     await page.getByText('6 characters').waitFor();
     await check('a call to approve');

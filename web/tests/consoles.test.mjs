@@ -74,7 +74,7 @@ after(async () => {
   if (folder) rmSync(folder, { recursive: true, force: true });
 });
 
-const text = (page) => page.getByLabel('Text of the console');
+const text = (page) => page.getByLabel('Console text');
 const saved = (page) => page.locator('.console').getByText('Saved', { exact: true }).waitFor();
 const write = (page, ...calls) => ask(page, `write: ${JSON.stringify(calls)}`);
 const stored = async (id) => (await dev.api(`/api/consoles/${id}`)).body;
@@ -134,8 +134,8 @@ test('d35 d45 d49 an agent writes into the attached console, which is run, seen 
   await write(page, { action: 'append', content: 'limit 400' });
   await turns(page, 2);
   // Which console is attached, its database and the agent that answers are in sight.
-  await page.getByTitle('Agents work on this one').waitFor();
-  await page.getByText('Agents work here').waitFor();
+  await page.getByTitle('Agents use this console').waitFor();
+  await page.getByText('Used by agents').waitFor();
   assert.equal(await page.getByLabel('Data source').inputValue(), source);
   await page.getByText('writer', { exact: true }).first().waitFor();
   await until('the agent has written', async () => (await stored(id)).content === `${TEXT}\nlimit 400`);
@@ -166,7 +166,7 @@ test('d35 d45 d49 an agent writes into the attached console, which is run, seen 
   await page.getByRole('alert').getByText('query_refused').waitFor();
   await page.getByRole('button', { name: 'Schema' }).click();
   await page.getByRole('button', { name: 'many', exact: true }).waitFor();
-  await page.getByText('columns of this table').click();
+  await page.getByText('Columns of this table').click();
   await page.getByRole('button', { name: 'words', exact: true }).waitFor();
   // A refused query is one. Where a selection of several lines is replaced, Chromium itself keeps their look by styles within the editable text; the policy
   // refuses these, and the editor draws the line anew.
@@ -179,7 +179,7 @@ test('d35 d45 d49 an agent writes into the attached console, which is run, seen 
   await page.getByRole('button', { name: 'Keep', exact: true }).click();
   await until('it is kept', async () => (await stored(id)).isTemporary === false);
   await page.getByRole('tab').getByTitle('Temporary').waitFor({ state: 'detached' });
-  await page.getByRole('button', { name: 'Fold the consoles away' }).click();
+  await page.getByRole('button', { name: 'Hide consoles' }).click();
   await page.getByRole('button', { name: /^Consoles \(1\) ◆ Console 1/ }).waitFor();
   await context.close();
 });
@@ -193,10 +193,10 @@ test('d45 d49 another console is attached by its button, and those of an earlier
   const first = await make(page, 'select 1');
   const second = await make(page, 'select 2');
   assert.equal(await attached(), first);
-  assert.equal(await pane.getByText('Agents work here').count(), 0, 'the second one is seen');
+  assert.equal(await pane.getByText('Used by agents').count(), 0, 'the second one is seen');
   assert.equal(await pane.getByText('Restored', { exact: true }).count(), 0, 'both are of this visit');
   await pane.getByRole('button', { name: 'Attach', exact: true }).click();
-  await pane.getByText('Agents work here').waitFor();
+  await pane.getByText('Used by agents').waitFor();
   assert.equal(await attached(), second);
   await write(page, { action: 'append', content: '-- written by the agent' });
   await turns(page, 2);
@@ -216,8 +216,8 @@ test("an agent's change is shown, and taken back; a deleted console stays delete
   const id = await make(page, 'one\ntwo\nthree');
   await write(page, { action: 'patch', content: 'TWO', startLine: 2, endLine: 2 });
   await turns(page, 2);
-  await page.getByRole('button', { name: 'What it changed' }).click();
-  await page.getByLabel('What the agent has changed').getByText('TWO').first().waitFor();
+  await page.getByRole('button', { name: 'Show changes' }).click();
+  await page.getByLabel('Changes by the agent').getByText('TWO').first().waitFor();
   await page.getByRole('button', { name: "Undo the agent's change" }).click();
   await until('it is taken back', async () => (await stored(id)).content === 'one\ntwo\nthree');
   page.on('dialog', (dialog) => dialog.accept());
@@ -241,7 +241,7 @@ test('the same line changed twice is a conflict, told and resolved; nothing type
   await context.setOffline(true);
   await text(page).press('Control+a');
   await page.keyboard.insertText('my line');
-  await page.getByText('Not reachable').waitFor();
+  await page.getByText('Server unreachable').waitFor();
   const { version } = await stored(id);
   await dev.api(`/api/consoles/${id}`, { method: 'PATCH', body: { content: 'their line', version } });
   await context.setOffline(false);
@@ -299,7 +299,7 @@ test('a hundred interleavings of typing, switching and an agent that writes lose
   for (const id of ids) await page.locator(`#tab-${id}`).waitFor();
   const { body } = await dev.api(`/api/conversations/${conversation}`);
   assert.equal(body.attachedConsole.id, ids[0]);
-  await page.locator(`#tab-${ids[0]}`).getByTitle('Agents work on this one').waitFor();
+  await page.locator(`#tab-${ids[0]}`).getByTitle('Agents use this console').waitFor();
   await text(page).getByText('-- pinned:').waitFor();
   await context.close();
 });
@@ -326,7 +326,7 @@ test('an agent opens a console while the user writes, and asks before it switche
     .click();
   await turns(page, 3);
   await page.locator(`#tab-${second}[aria-selected="true"]`).waitFor();
-  await page.locator(`#tab-${second}`).getByTitle('Agents work on this one').waitFor();
+  await page.locator(`#tab-${second}`).getByTitle('Agents use this console').waitFor();
   await context.close();
 });
 
@@ -355,7 +355,7 @@ test('the pane is used by keys alone, and has nothing that shuts people out', { 
       serious.map(({ id, nodes }) => [id, nodes.map((node) => node.html).slice(0, 5)]),
       [],
     );
-    await page.getByRole('button', { name: 'Fold the consoles away' }).click();
+    await page.getByRole('button', { name: 'Hide consoles' }).click();
     await page.getByRole('textbox', { name: 'Message' }).waitFor();
     await context.close();
   }

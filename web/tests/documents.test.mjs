@@ -34,7 +34,7 @@ const history = async (id) => (await dev.api(`/api/onto/documents/${id}/history`
 
 const tree = (page) => page.getByRole('navigation', { name: 'Documents' });
 const button = (page, name) => page.getByRole('button', { name, exact: true });
-const text = (page) => page.getByLabel('Text of the document');
+const text = (page) => page.getByLabel('Document text');
 const diff = (page, name) => page.getByRole('region', { name });
 
 /** Types at the end of the document's text. */
@@ -73,13 +73,13 @@ test('documents are made, stand in their tree, and are read as Markdown that is 
   await page.getByRole('link', { name: 'Documents', exact: true }).click();
   await page.getByText('No documents yet.').waitFor();
   await fine(page, 'no documents');
-  await page.getByLabel('Title of the new document').fill('Contents');
+  await page.getByLabel('New document title').fill('Contents');
   await page.keyboard.press('Enter');
   await page.waitForURL(/\/documents\/.+/);
-  await page.getByText('No text yet: write it with “Edit”.').waitFor();
-  await page.getByLabel('Title of the new document').fill('Chapter one');
-  await page.getByLabel('Below which document').selectOption('below Contents');
-  await button(page, 'Make it').click();
+  await page.getByText('No text yet. Click “Edit” to write it.').waitFor();
+  await page.getByLabel('New document title').fill('Chapter one');
+  await page.getByLabel('Parent document').selectOption('Under Contents');
+  await button(page, 'Create').click();
   await page.getByRole('heading', { name: 'Chapter one' }).waitFor();
   const child = page.url().split('/documents/')[1];
   assert.equal(await tree(page).locator('ul ul a').innerText(), 'Chapter one');
@@ -91,15 +91,15 @@ test('documents are made, stand in their tree, and are read as Markdown that is 
   await page.locator('article strong').getByText('Bold').waitFor();
   assert.equal(await page.locator('article').locator('img, script').count(), 0);
   assert.equal(await page.evaluate(() => window.hurt), undefined);
-  await page.getByRole('link', { name: '[picture: a cat]' }).waitFor();
+  await page.getByRole('link', { name: '[image: a cat]' }).waitFor();
   assert.notEqual(await page.getByText('bad', { exact: true }).getAttribute('href'), 'javascript:alert(1)');
   await fine(page, 'a document');
   await page
     .locator('#main')
-    .getByRole('navigation', { name: 'Sides of the project' })
+    .getByRole('navigation', { name: 'Project sections' })
     .getByRole('link', { name: 'Documents' })
     .click();
-  await page.getByText('Choose a document to read it.').waitFor();
+  await page.getByText('Select a document to read it.').waitFor();
   assert.deepEqual([faults, elsewhere], [[], []]);
   await context.close();
 });
@@ -111,13 +111,13 @@ test('a document is written and saved by keys, as a version of its own, and its 
   const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true });
   await open(page, id, documents[0]);
   await button(page, 'Edit').press('Enter');
-  const title = page.getByLabel('Title of the document', { exact: true });
+  const title = page.getByLabel('Document title', { exact: true });
   await title.waitFor();
   assert.equal(await title.evaluate((field) => field === document.activeElement), true);
   assert.equal(await button(page, 'Save').isDisabled(), true, 'nothing is to be saved yet');
   await title.fill('First letter');
   await type(page, ',\n\n**how are you?**');
-  await page.getByText('Not saved yet; kept in this browser. Made of version 1.').waitFor();
+  await page.getByText('Not saved yet, kept in this browser. Based on version 1.').waitFor();
   await fine(page, 'writing');
   await text(page).focus();
   await page.keyboard.press('Control+s');
@@ -130,7 +130,7 @@ test('a document is written and saved by keys, as a version of its own, and its 
     [2, 'First letter', 'Dear Anna,\n\n**how are you?**'],
   );
   assert.equal((await history(documents[0]))[0].changeSource, 'ui');
-  await page.getByLabel('State of the document').selectOption('In review');
+  await page.getByLabel('Document state').selectOption('In review');
   await until('the state is stored', async () => (await stored(documents[0])).stateKey === 'in_review');
   // What is not changed is not sent: a text keeps its ends of lines.
   const {
@@ -139,7 +139,7 @@ test('a document is written and saved by keys, as a version of its own, and its 
   const other = await signedIn(browser, dev);
   await open(other.page, (await stored(old)).projectId, old);
   await button(other.page, 'Edit').click();
-  await other.page.getByLabel('Title of the document', { exact: true }).fill('Doors');
+  await other.page.getByLabel('Document title', { exact: true }).fill('Doors');
   await text(other.page).waitFor();
   await button(other.page, 'Save').click();
   await other.page.getByRole('heading', { name: 'Doors' }).waitFor();
@@ -148,11 +148,11 @@ test('a document is written and saved by keys, as a version of its own, and its 
   // Somebody else is faster: the state is shown as it is, and why.
   await page.getByText('Version 3').waitFor();
   await ok(`/api/onto/documents/${documents[0]}`, { stateKey: 'archived' }, 'PATCH');
-  await page.getByLabel('State of the document').selectOption('Published');
-  await page.getByRole('alert').getByText('somebody else has changed it meanwhile').waitFor();
+  await page.getByLabel('Document state').selectOption('Published');
+  await page.getByRole('alert').getByText('someone else changed it in the meantime').waitFor();
   await until(
     'the other state is shown',
-    async () => (await page.getByLabel('State of the document').inputValue()) === 'archived',
+    async () => (await page.getByLabel('Document state').inputValue()) === 'archived',
   );
   assert.equal((await stored(documents[0])).stateKey, 'archived');
   assert.deepEqual(
@@ -189,21 +189,21 @@ test('versions are compared, two of them, and one is brought back', { skip }, as
   await page.reload();
   await other.locator('.cm-deletedChunk').getByText('Salt').waitFor();
   await fine(page, 'two versions');
-  await button(page, 'Back to version 1').click();
-  await page.getByText('Version 1 is back, as version 4.').waitFor();
+  await button(page, 'Restore version 1').click();
+  await page.getByText('Version 1 restored as version 4.').waitFor();
   await diff(page, 'From version 3 to version 4').locator('.cm-deletedChunk').getByText('Leek').first().waitFor();
   const now = await stored(soup);
   assert.deepEqual([now.version, now.name, now.properties.content], [4, 'Soup', 'Water\nSalt']);
-  assert.equal((await history(soup))[0].changeSummary, 'back to version 1');
+  assert.equal((await history(soup))[0].changeSummary, 'Restored version 1');
   // Not over what somebody else has stored meanwhile.
   await ok(`/api/onto/documents/${soup}`, { content: 'Milk' }, 'PATCH');
-  await button(page, 'Back to version 2').click();
+  await button(page, 'Restore version 2').click();
   await page
     .getByRole('alert')
-    .getByText('Version 2 was not brought back: somebody else has changed it meanwhile')
+    .getByText('Version 2 was not restored: someone else changed it in the meantime')
     .waitFor();
   assert.equal((await stored(soup)).properties.content, 'Milk');
-  await page.getByRole('link', { name: 'Read it' }).click();
+  await page.getByRole('link', { name: 'Back to document' }).click();
   await page.locator('article').getByText('Milk').waitFor();
   assert.deepEqual(
     faults.filter((fault) => !fault.includes('409')),
@@ -223,15 +223,15 @@ test('where a document has more versions than are shown, that is told', { skip }
   await page.getByLabel('Version 1 before').waitFor();
   assert.equal(await told.count(), 0, 'all of them are shown');
   for (const [shown, words] of [
-    [3, 'there is one before version 2.'],
-    [1, 'there are 3 before version 4.'],
+    [3, 'There is one before version 2.'],
+    [1, 'There are 3 before version 4.'],
   ]) {
     await page.route(`**${path}/history`, async (route) =>
       route.fulfill({ json: { items: (await history(documents[0])).slice(0, shown) } }),
     );
     await look();
     await told.getByText(words).waitFor();
-    assert.equal(await page.getByText('There is one version').count(), 0);
+    assert.equal(await page.getByText('Only one version exists').count(), 0);
     await page.unroute(`**${path}/history`);
   }
   await accessible(page, 'older versions');
@@ -251,12 +251,12 @@ test('where somebody else was faster both are shown, and nothing that was writte
   await text(page).getByText('Mine').waitFor();
   await button(page, 'Save').click();
   const conflict = page.getByRole('region', { name: 'Conflict' });
-  await conflict.getByRole('alert').getByText('Somebody else has stored version 2 meanwhile.').waitFor();
-  await conflict.getByLabel('What you changed').locator('.cm-insertedLine').getByText('Mine').waitFor();
-  await conflict.getByLabel('What they changed').locator('.cm-insertedLine').getByText('Theirs').waitFor();
+  await conflict.getByRole('alert').getByText('Someone else saved version 2 in the meantime.').waitFor();
+  await conflict.getByLabel('Your changes').locator('.cm-insertedLine').getByText('Mine').waitFor();
+  await conflict.getByLabel('Their changes').locator('.cm-insertedLine').getByText('Theirs').waitFor();
   assert.equal((await stored(meeting)).version, 2, 'nothing is stored');
   await fine(page, 'a conflict');
-  await button(page, 'Put both together').click();
+  await button(page, 'Merge both').click();
   await text(page).getByText('Theirs').waitFor();
   await text(page).getByText('Mine').waitFor();
   await button(page, 'Save').click();
@@ -267,7 +267,7 @@ test('where somebody else was faster both are shown, and nothing that was writte
   await type(page, ' and more');
   await ok(`/api/onto/documents/${meeting}`, { content: 'All new' }, 'PATCH');
   await button(page, 'Save').click();
-  await button(page, 'Put both together').click();
+  await button(page, 'Merge both').click();
   await text(page).getByText('<<<<<<< yours').waitFor();
   await ok(`/api/onto/documents/${meeting}`, { content: 'Newer still' }, 'PATCH');
   await button(page, 'Save').click();
@@ -281,7 +281,7 @@ test('where somebody else was faster both are shown, and nothing that was writte
   await type(page, 'never mind');
   await ok(`/api/onto/documents/${meeting}`, { content: 'The last word' }, 'PATCH');
   await button(page, 'Save').click();
-  await button(page, 'Take theirs').click();
+  await button(page, 'Use theirs').click();
   await page.locator('article .markdown').getByText('The last word').waitFor();
   assert.deepEqual(
     faults.filter((fault) => !fault.includes('409')),
@@ -300,9 +300,9 @@ test('writing is left only by word, and what could not be saved is kept', { skip
     route.request().method() === 'PATCH' ? route.abort() : route.fallback(),
   );
   await button(page, 'Save').click();
-  await page.getByRole('alert').getByText('It was not saved: the server did not answer.').waitFor();
-  await button(page, 'Leave').click();
-  const dialog = page.getByRole('dialog', { name: 'Throw away what you wrote?' });
+  await page.getByRole('alert').getByText('Not saved: the server did not respond.').waitFor();
+  await button(page, 'Stop editing').click();
+  const dialog = page.getByRole('dialog', { name: 'Discard your changes?' });
   await dialog.waitFor();
   await accessible(page, 'the question whether to leave');
   await page.keyboard.press('Escape');
@@ -316,8 +316,8 @@ test('writing is left only by word, and what could not be saved is kept', { skip
   assert.equal((await stored(documents[0])).version, 2);
   await button(page, 'Edit').click();
   await type(page, '!');
-  await button(page, 'Leave').click();
-  await button(page, 'Throw it away').click();
+  await button(page, 'Stop editing').click();
+  await button(page, 'Discard changes').click();
   await page.locator('article .markdown').getByText('Begin and end').waitFor();
   await page.reload();
   await page.locator('article .markdown').getByText('Begin and end').waitFor();
@@ -336,35 +336,38 @@ test('a document is moved in its tree, and deleted; what is below it stays', { s
   assert.equal(await shape(), 'Top -First -Second');
   await open(page, id, documents[2]);
   await button(page, 'Move').press('Enter');
-  await page.getByLabel('Its place there').selectOption('before First');
+  await page.getByLabel('Position').selectOption('Before First');
   await accessible(page, 'the question where to');
-  await button(page, 'Move it').click();
+  await button(page, 'Move document').click();
   await page.getByRole('dialog').waitFor({ state: 'detached' });
   assert.equal(await button(page, 'Move').evaluate((one) => one === document.activeElement), true);
   assert.equal(await shape(), 'Top -Second -First');
   assert.deepEqual(await tree(page).getByRole('link').allInnerTexts(), ['Top', 'Second', 'First']);
   await button(page, 'Move').click();
-  await page.getByLabel('Where to').selectOption('below First');
-  await button(page, 'Move it').click();
+  await page.getByLabel('New location').selectOption('Under First');
+  await button(page, 'Move document').click();
   await until('it is below the other one', async () => (await shape()) === 'Top -First --Second');
   await tree(page).getByRole('link', { name: 'Top' }).click();
   await page.getByRole('heading', { name: 'Top' }).waitFor();
   await button(page, 'Move').click();
   assert.deepEqual(
-    await page.getByLabel('Where to').locator('option').allInnerTexts(),
-    ['at the top'],
+    await page.getByLabel('New location').locator('option').allInnerTexts(),
+    ['Top level'],
     'never below itself',
   );
   await page.keyboard.press('Escape');
   // Somebody has changed it: who wants it gone looks at that first.
   await ok(`/api/onto/documents/${documents[0]}`, { content: 'new words' }, 'PATCH');
   await button(page, 'Delete').click();
-  await button(page, 'Delete it').click();
-  await page.getByRole('alert').getByText('It was not deleted: somebody else has changed it meanwhile.').waitFor();
+  await button(page, 'Delete document').click();
+  await page
+    .getByRole('alert')
+    .getByText('The document was not deleted: someone else changed it in the meantime.')
+    .waitFor();
   await accessible(page, 'the question whether to delete');
   await page.locator('article .markdown').getByText('new words').waitFor();
-  await button(page, 'Delete it').click();
-  await page.getByText('Choose a document to read it.').waitFor();
+  await button(page, 'Delete document').click();
+  await page.getByText('Select a document to read it.').waitFor();
   await until(
     'the tree is shown without it',
     async () => (await tree(page).getByRole('link').allInnerTexts()).join() === 'First,Second',
@@ -384,12 +387,12 @@ test('who may only read sees documents and their versions, and nothing that chan
   const { context, page, faults } = await signedIn(browser, { ...dev, apiKey: key }, { bypassCSP: true });
   await page.goto(`${dev.url}/work/${id}/documents`);
   await tree(page).getByRole('link', { name: 'Book' }).click();
-  await page.getByText('Your key may only read').waitFor();
+  await page.getByText('Your key is read-only').waitFor();
   await page.locator('article .markdown').getByText('Once upon a time').waitFor();
   assert.equal(await page.locator('#main').locator('button, select, input').count(), 0);
   await page.getByRole('link', { name: 'Versions' }).click();
   await diff(page, 'From version 1 to version 2').getByText('upon a time').first().waitFor();
-  assert.equal(await page.getByRole('button', { name: /Back to version/ }).count(), 0);
+  assert.equal(await page.getByRole('button', { name: /Restore version/ }).count(), 0);
   await accessible(page, 'versions to read');
   assert.deepEqual(faults, []);
   await context.close();
@@ -400,17 +403,17 @@ test('a document that is not there, and a server that fails, are told with what 
   const { id: another } = await made('Another', { Other: 'Words' });
   const { context, page } = await signedIn(browser, dev);
   await page.goto(`${dev.url}/work/${crypto.randomUUID()}/documents`);
-  await page.getByRole('heading', { name: 'This project is not there' }).waitFor();
+  await page.getByRole('heading', { name: 'Project not found' }).waitFor();
   // Neither one that never was, nor one of another project.
   for (const [project, document] of [
     [id, crypto.randomUUID()],
     [another, documents[0]],
   ]) {
     await page.goto(`${dev.url}/work/${project}/documents/${document}`);
-    await page.getByRole('heading', { name: 'This document is not there' }).waitFor();
+    await page.getByRole('heading', { name: 'Document not found' }).waitFor();
   }
   await page.getByRole('link', { name: 'All documents' }).click();
-  await page.getByText('Choose a document to read it.').waitFor();
+  await page.getByText('Select a document to read it.').waitFor();
   const path = `**/api/onto/documents/${documents[0]}`;
   await page.route(path, (route) =>
     route.fulfill({
@@ -431,7 +434,7 @@ test('a document that is not there, and a server that fails, are told with what 
   await button(page, 'Save').click();
   await page
     .getByRole('alert')
-    .getByText('it has been deleted meanwhile. What you wrote is kept in this browser.')
+    .getByText('it was deleted in the meantime. Your text is kept in this browser.')
     .waitFor();
   assert.match(await text(page).innerText(), /Words of mine/);
   await context.close();

@@ -18,8 +18,8 @@ const PNG = Buffer.from(
 const PDF = Buffer.from('%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n');
 
 const field = (page) => page.getByRole('textbox', { name: 'Message', exact: true });
-const picker = (page) => page.getByLabel('Files to send along');
-const along = (page) => page.getByRole('list', { name: 'Files that go along' });
+const picker = (page) => page.getByLabel('Attach files');
+const along = (page) => page.getByRole('list', { name: 'Attached files' });
 const mine = (page, words) => page.getByRole('article', { name: 'You', exact: true }).filter({ hasText: words });
 
 /** The files of what the model was asked last. */
@@ -62,7 +62,7 @@ test('an image, a PDF and 20 MB of audio go up, are shown, and reach the model b
       (await along(page).getByRole('listitem').count()) === 4,
   );
   // Words are needed, and the field says so.
-  await page.getByRole('button', { name: 'Leave out notes.md' }).click();
+  await page.getByRole('button', { name: 'Remove notes.md' }).click();
   await page.getByText('Write what to do with the files.').waitFor();
   assert.equal(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
   // Through a reload, too.
@@ -113,7 +113,7 @@ test('files are pasted and dropped, and left out by the keyboard', { skip }, asy
   await along(page).getByText('drop.png').waitFor();
   await until('both are up', async () => (await along(page).getByRole('progressbar').count()) === 0);
   await accessible(page, 'a message with files');
-  const leave = page.getByRole('button', { name: 'Leave out paste.png' });
+  const leave = page.getByRole('button', { name: 'Remove paste.png' });
   await leave.focus();
   await page.keyboard.press('Enter');
   await along(page).getByText('paste.png').waitFor({ state: 'detached' });
@@ -128,7 +128,7 @@ test('what goes wrong with a file is said, and it is tried again or left out', {
   const { context, page } = await signedIn(browser, dev);
   await picker(page).setInputFiles({ name: 'page.png', mimeType: 'image/png', buffer: Buffer.from('<html></html>') });
   await along(page).getByRole('alert').getByText('its content is text; send it as what it is').waitFor();
-  await page.getByRole('button', { name: 'Leave out page.png' }).click();
+  await page.getByRole('button', { name: 'Remove page.png' }).click();
   assert.equal(await along(page).count(), 0);
   await page.route('**/api/files*', (route) => route.abort());
   await picker(page).setInputFiles({ name: 'pixel.png', mimeType: 'image/png', buffer: PNG });

@@ -53,7 +53,7 @@ test('events go both ways once a calendar is linked, and stay where they are whe
     `${dev.url}/calendar?calendar=${calendar.id}&dialog=google`,
     'neither code nor state is in the address',
   );
-  await button(page, 'Link it').click();
+  await button(page, 'Link').click();
   await grid.getByText('Made there').waitFor();
   await dialog(page).getByText('just now').waitFor();
   await dialog(page).getByText('0 changes').waitFor();
@@ -61,9 +61,9 @@ test('events go both ways once a calendar is linked, and stay where they are whe
 
   // A change there, seen when it is asked for.
   await google.ask(`${TEAM}/${event.id}`, { method: 'PATCH', body: { summary: 'Changed there' } });
-  await button(page, 'Synchronise now').click();
+  await button(page, 'Sync now').click();
   await grid.getByText('Changed there').waitFor();
-  await button(page, 'Synchronise now').waitFor();
+  await button(page, 'Sync now').waitFor();
   await button(page, 'Close').click();
   // A change here goes there by itself.
   await grid
@@ -96,7 +96,7 @@ test('what comes back twice, or from nowhere, links nothing', { skip }, async ()
   const { context, page } = await signedIn(browser, dev);
   await page.goto(`${dev.url}/calendar/google?state=made-up&code=made-up`);
   await page.getByRole('alert').getByText('consent_unknown').waitFor();
-  await page.getByText('too old, was used before').waitFor();
+  await page.getByText('has expired, was already used').waitFor();
   assert.equal(page.url(), `${dev.url}/calendar/google`);
   await context.close();
 });

@@ -121,8 +121,8 @@ async function fine(page, place) {
 test('a calendar is linked with one of Google’s by keys, and what comes from there is shown', { skip }, async () => {
   const { id, context, page, faults, google, said } = await opened();
   await button(page, 'Google…').press('Enter');
-  await dialog(page).getByText('are kept the same').waitFor();
-  await dialog(page).getByText("Google's word counts").waitFor();
+  await dialog(page).getByText('to keep both in sync').waitFor();
+  await dialog(page).getByText("Google's version wins").waitFor();
   await fine(page, 'not linked');
   await page.keyboard.press('Escape');
   await dialog(page).waitFor({ state: 'detached' });
@@ -130,17 +130,17 @@ test('a calendar is linked with one of Google’s by keys, and what comes from t
   await page.keyboard.press('Enter');
   await button(page, 'Go to Google').press('Enter');
   // Back from Google: the calendar that it was about, and its dialog.
-  await dialog(page).getByRole('group', { name: 'Which of your calendars at Google?' }).waitFor();
+  await dialog(page).getByRole('group', { name: 'Choose a Google calendar' }).waitFor();
   assert.deepEqual(said, [['POST /google'], ['POST /consents', { state: 's1', code: 'a-code' }]], 'sent once');
   assert.equal(page.url(), `${dev.url}/calendar?calendar=${id}&dialog=google`);
-  await dialog(page).getByText('your main one, Europe/Berlin').waitFor();
-  await dialog(page).getByText('Europe/Berlin, read only: nothing goes there').waitFor();
+  await dialog(page).getByText('primary, Europe/Berlin').waitFor();
+  await dialog(page).getByText('Europe/Berlin, read-only: changes here are not sent to Google').waitFor();
   await fine(page, 'choosing');
   await dialog(page).getByRole('radio', { name: /Anna/ }).focus();
   await page.keyboard.press('ArrowDown');
   assert.equal(await dialog(page).getByRole('radio', { name: /Team/ }).isChecked(), true);
   await page.keyboard.press('Enter');
-  await button(page, 'Synchronising…').waitFor();
+  await button(page, 'Syncing…').waitFor();
   assert.deepEqual(said.slice(2), [['PUT /google', { googleCalendarId: 'team' }]]);
   assert.equal(
     await dialog(page).evaluate((one) => one.contains(document.activeElement)),
@@ -186,19 +186,19 @@ test('how a linked calendar stands is told: problems, what was told, and what is
   };
   const { context, page, google, said } = await opened({ link });
   await button(page, 'Google…').click();
-  await dialog(page).getByText('Holidays (read only: nothing goes there)').waitFor();
+  await dialog(page).getByText('Holidays (read-only: changes here are not sent to Google)').waitFor();
   await dialog(page).getByRole('alert').getByText('tried again in five minutes').waitFor();
-  const told = await dialog(page).getByRole('list', { name: 'Told lately' }).getByRole('listitem').allInnerTexts();
+  const told = await dialog(page).getByRole('list', { name: 'Recent notices' }).getByRole('listitem').allInnerTexts();
   assert.deepEqual(
     told.map((text) => text.slice(0, 6)),
     ['“Revie', '“Each '],
     'the newest first',
   );
   await fine(page, 'linked, with a problem');
-  await button(page, 'Synchronise now').click();
-  await button(page, 'Synchronising…').waitFor();
+  await button(page, 'Sync now').click();
+  await button(page, 'Syncing…').waitFor();
   google.link = { ...LINKED, syncedAt: new Date().toISOString() };
-  await button(page, 'Synchronise now').waitFor();
+  await button(page, 'Sync now').waitFor();
   await dialog(page).getByText('just now').waitFor();
   assert.equal(await dialog(page).getByRole('alert').count(), 0);
   // Unlinked only by word; the events stay.
@@ -217,9 +217,9 @@ test('where Google no longer lets us in, that is told beside the calendar, with 
     link: { ...LINKED, state: 'revoked', waiting: 3 },
     isAvailable: false,
   });
-  await page.getByText('this calendar is not synchronised').waitFor();
+  await page.getByText('this calendar is no longer syncing').waitFor();
   await button(page, 'Google…').click();
-  await dialog(page).getByText('Google no longer lets Rejoin in').waitFor();
+  await dialog(page).getByText('Google access was revoked').waitFor();
   await dialog(page).getByText('3 changes').waitFor();
   await button(page, 'Unlink…').waitFor();
   await fine(page, 'revoked');
@@ -230,7 +230,7 @@ test('where Google no longer lets us in, that is told beside the calendar, with 
     ['POST /google', 'POST /consents'],
   );
   // Who wants none of them after all is where it began.
-  await button(page, 'Link none').click();
+  await button(page, 'Cancel linking').click();
   await button(page, 'Go to Google').waitFor();
   assert.deepEqual(said.at(-1), ['DELETE /google']);
   await context.close();
@@ -243,15 +243,20 @@ test('a refusal is told with what to do, and sent once', { skip }, async () => {
       'state=s1&error=access_denied',
       problem(400, 'consent_refused', 'you did not allow it'),
       { state: 's1', error: 'access_denied' },
-      'nothing has gone to Google',
+      'nothing was sent to Google',
     ],
     [
       'state=old&code=c',
       problem(400, 'consent_unknown', 'nobody waits for this'),
       { state: 'old', code: 'c' },
-      'too old, was used before',
+      'has expired, was already used',
     ],
-    ['state=s1&code=c', problem(502, 'google_failed', 'Google answered 500'), { state: 's1', code: 'c' }, 'in a while'],
+    [
+      'state=s1&code=c',
+      problem(502, 'google_failed', 'Google answered 500'),
+      { state: 's1', code: 'c' },
+      'Try again later',
+    ],
   ];
   for (const [brought, refusal, sent, words] of cases) {
     said.length = 0;
@@ -264,11 +269,11 @@ test('a refusal is told with what to do, and sent once', { skip }, async () => {
     await accessible(page, words);
     // Another look brings nothing more.
     await page.reload();
-    await page.getByText('Nothing that Google sent can be used here any more').waitFor();
+    await page.getByText('The response from Google can no longer be used').waitFor();
     assert.equal(said.length, 1);
   }
-  await page.getByRole('link', { name: 'To the calendar' }).click();
-  await page.getByRole('combobox', { name: 'Which calendar' }).selectOption(id);
+  await page.getByRole('link', { name: 'Go to calendar' }).click();
+  await page.getByRole('combobox', { name: 'Calendar' }).selectOption(id);
   await button(page, 'Google…').click();
   // How it stands has been read before anything is refused.
   await button(page, 'Go to Google').waitFor();

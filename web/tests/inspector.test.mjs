@@ -77,10 +77,10 @@ test('operations show what goes on, and a dead job comes back', { skip }, async 
   const { context, page, faults } = await signedIn(browser, dev);
   await page.getByRole('link', { name: 'Operations' }).click();
   await page.getByRole('row', { name: /report .*the printer is on fire/ }).waitFor();
-  await page.getByRole('img', { name: /Runs a minute: [1-9]\d* started, [1-9]/ }).waitFor();
+  await page.getByRole('img', { name: /Runs per minute: [1-9]\d* started, [1-9]/ }).waitFor();
   const workers = page.getByRole('table').filter({ hasText: 'Version' }).getByRole('row', { name: /alive/ });
   assert.equal(await workers.count(), dev.pids.workers.length);
-  assert.ok(await page.getByText('heard', { exact: true }).isVisible());
+  assert.ok(await page.getByText('Connected', { exact: true }).isVisible());
   await page.getByRole('button', { name: `Retry report ${id}` }).click();
   await page.getByRole('status').getByText(`job ${id} is available again`).waitFor();
   await page.getByRole('row', { name: /the printer is on fire/ }).waitFor({ state: 'detached' });
@@ -112,12 +112,12 @@ test('the log of a run that lost its worker tells its attempts, and its replay e
   assert.equal(run.summary, story('logs'));
 
   const attempts = page.getByRole('region', { name: 'Attempts' });
-  await attempts.getByText(/events were taken back/).waitFor();
+  await attempts.getByText(/events were discarded/).waitFor();
   await attempts.getByRole('button', { name: /^Attempt 2/ }).click();
   const seq = Number(/event (\d+)/.exec(await page.getByRole('status').innerText())[1]);
   // As the reset is read, nothing is left of what it takes back; the event before, all of it is there.
   assert.equal((await shown(page)).join(''), '');
-  await page.getByRole('button', { name: 'Back' }).click();
+  await page.getByRole('button', { name: 'Previous event' }).click();
   const half = (await shown(page)).join('');
   assert.ok(story('logs').startsWith(half) && half.length > 0, half);
   assert.match(await page.locator('.events [aria-selected=true]').getAttribute('class'), /taken/);
@@ -129,7 +129,7 @@ test('the log of a run that lost its worker tells its attempts, and its replay e
 
   await page.getByRole('checkbox', { name: /^token/ }).click();
   await page.locator('.events').getByText('token', { exact: true }).first().waitFor({ state: 'detached' });
-  await page.getByRole('button', { name: 'To the end' }).click();
+  await page.getByRole('button', { name: 'Last event' }).click();
   await page.getByText(/^Event \d+: done/).waitFor();
   assert.deepEqual(await shown(page), [story('logs')]);
   noFaults(faults);
@@ -154,7 +154,7 @@ test('the keyboard alone goes through a log', { skip }, async () => {
   await page.getByRole('option', { selected: true, name: /done/ }).waitFor();
   assert.deepEqual(await shown(page), ['A moment.', 'This is what came of it.']);
   // To the slider, and a step back with it.
-  const slider = page.getByRole('slider', { name: 'Where in the log' });
+  const slider = page.getByRole('slider', { name: 'Position in the log' });
   while (!(await slider.evaluate((element) => element === document.activeElement)))
     await page.keyboard.press('Shift+Tab');
   await page.keyboard.press('ArrowLeft');
@@ -175,17 +175,17 @@ test('two runs are compared, and what is different is marked', { skip }, async (
     '2 model',
   ]);
   await page.getByRole('button', { name: 'Compare' }).click();
-  await page.getByLabel('With the run').fill(right);
-  await page.getByLabel('With the run').press('Enter');
+  await page.getByLabel('Compare with run').fill(right);
+  await page.getByLabel('Compare with run').press('Enter');
   await page.waitForURL(`${dev.url}/runs/${left}/compare/${right}`);
-  await page.getByRole('row', { name: /^Asked.*different.*look up curl look up bash/ }).waitFor();
+  await page.getByRole('row', { name: /^Input.*different.*look up curl look up bash/ }).waitFor();
   await page.getByRole('row', { name: /^Model openai:scripted openai:scripted/ }).waitFor();
   const different = page.getByRole('group', { name: 'different', exact: true });
   const same = page.getByRole('group', { name: 'the same' });
   assert.deepEqual([await different.count(), (await same.count()) > 0], [2, true], 'what was asked, and the call');
   await different.last().getByText('search_entities').first().click();
   await different.last().getByText('"query": "curl"').waitFor();
-  await page.getByRole('checkbox', { name: 'only what is different' }).check();
+  await page.getByRole('checkbox', { name: 'Only differences' }).check();
   await same.first().waitFor({ state: 'detached' });
   assert.equal(await different.count(), 2);
   noFaults(faults);
@@ -203,7 +203,7 @@ test('a run is forked after a step, with other words', { skip }, async () => {
   await page.getByText('Forked from').waitFor();
   assert.equal((await ended(page.url().split('/').at(-1))).state, 'completed');
   await page.getByRole('link', { name: 'compare', exact: true }).click();
-  await page.getByRole('row', { name: /^Asked.*different.*look up curl look up bash/ }).waitFor();
+  await page.getByRole('row', { name: /^Input.*different.*look up curl look up bash/ }).waitFor();
   await context.close();
 });
 
@@ -232,15 +232,15 @@ test('a DAG is watched to its end, with what waits for what', { skip }, async ()
   assert.equal(await page.locator('.task.completed').count(), tasks.length);
   await page.getByRole('button', { name: /^Join them/ }).click();
   await page
-    .getByText('Waits for')
+    .getByText('Depends on')
     .getByRole('button', { name: /The right half/ })
     .click();
   await page
-    .getByText('Holds up')
+    .getByText('Blocks')
     .getByRole('button', { name: /Join them/ })
     .waitFor();
   await page.getByText('This is what came of it.').waitFor();
-  await page.getByRole('link', { name: 'its run' }).click();
+  await page.getByRole('link', { name: 'View run' }).click();
   await page.getByRole('heading', { name: 'asker' }).waitFor();
   noFaults(faults);
   await context.close();
@@ -251,10 +251,10 @@ test('an object is drawn among its neighbours, and goes back to what it was', { 
   const curl = await find('curl');
   const { context, page, faults } = await signedIn(browser, dev);
   await page.goto(`${dev.url}/graph/${curl.id}`);
-  const around = page.getByRole('group', { name: 'What it is connected with' });
+  const around = page.getByRole('group', { name: 'Related objects' });
   await around.getByRole('link', { name: /^libcurl4 / }).waitFor();
   const near = await around.getByRole('link').count();
-  await page.getByRole('checkbox', { name: 'one step further' }).check();
+  await page.getByRole('checkbox', { name: 'One step further' }).check();
   await page.waitForFunction((near) => document.querySelectorAll('.picture a').length > near, near);
   assert.ok((await around.getByRole('link').count()) <= 40);
   await around.getByRole('link', { name: /^libcurl4 / }).focus();
@@ -269,7 +269,7 @@ test('an object is drawn among its neighbours, and goes back to what it was', { 
   await page.getByText('"summary": "wrong"').waitFor();
   await page.getByText('History').click();
   await page.locator('.records summary').last().click();
-  await page.getByRole('button', { name: 'Back to version 1' }).click();
+  await page.getByRole('button', { name: 'Restore version 1' }).click();
   await page.getByText('version 3').waitFor();
   const now = (await dev.api(ofProject(`/graph/objects/${curl.id}`))).body;
   assert.deepEqual(now.properties, curl.properties);

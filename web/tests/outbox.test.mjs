@@ -116,7 +116,7 @@ test('a message that the server refuses is sent again or deleted, and those behi
   await mine(page, 'refused once').getByText('Nothing is left for today.').waitFor();
   await ask(page, 'not any more');
   await ask(page, 'behind it');
-  await mine(page, 'behind it').getByText('Waits for the message before it.').waitFor();
+  await mine(page, 'behind it').getByText('Waiting for the previous message.').waitFor();
   // It stays through a reload.
   await page.reload();
   await mine(page, 'refused once').getByText('Not sent.').waitFor();
@@ -179,7 +179,7 @@ test('what is being written is kept per conversation, through other views and re
   const conversation = page.url();
   await field(page).fill('the next question');
   await page
-    .getByLabel('Files to send along')
+    .getByLabel('Attach files')
     .setInputFiles({ name: 'notes.md', mimeType: 'text/plain', buffer: Buffer.from('a line') });
   await page.getByText('6 characters').waitFor();
   await page.getByRole('link', { name: 'New conversation' }).click();

@@ -93,18 +93,18 @@ test('a draft is edited in its place, and carried out as it was edited', { skip 
   // Also for who comes back after days.
   await page.reload();
   await plan(page).getByRole('button', { name: 'Edit', exact: true }).click();
-  const field = plan(page).getByRole('textbox', { name: "The plan's steps (JSON)" });
+  const field = plan(page).getByRole('textbox', { name: 'Plan steps (JSON)' });
   await accessible(page, 'a draft');
   const shown = await field.inputValue();
   assert.deepEqual(JSON.parse(shown), STEPS);
   await field.fill('[');
-  await plan(page).getByRole('button', { name: 'Approve with these' }).click();
-  await page.getByText('the steps are no JSON').waitFor();
+  await plan(page).getByRole('button', { name: 'Approve with changes' }).click();
+  await page.getByText('The steps are not valid JSON').waitFor();
   await field.fill('[{"stepNumber": 1}]');
-  await plan(page).getByRole('button', { name: 'Approve with these' }).click();
+  await plan(page).getByRole('button', { name: 'Approve with changes' }).click();
   await plan(page).getByRole('alert').filter({ hasText: 'description' }).waitFor();
   await field.fill(JSON.stringify([step(7, 'Book the hall')]));
-  await plan(page).getByRole('button', { name: 'Approve with these' }).click();
+  await plan(page).getByRole('button', { name: 'Approve with changes' }).click();
   await finished(page);
   await plan(page).getByText('1 of 1 steps').waitFor();
   assert.deepEqual(await steps(page), ['7. Book the hall completed']);
@@ -132,7 +132,7 @@ test('a project is chosen, is there after a reload, and is left; the context has
   const { context, page } = await signedIn(browser, dev, { bypassCSP: true });
   await ask(page, 'hello');
   await finished(page);
-  const about = page.getByRole('group', { name: 'What this conversation is about' });
+  const about = page.getByRole('group', { name: 'Conversation context' });
   const stored = async () => (await dev.api(`/api/conversations/${page.url().split('/c/')[1]}`)).body;
   await about.getByRole('button', { name: 'Add project' }).click();
   await about.getByRole('button', { name: 'Apollo' }).waitFor();
@@ -153,7 +153,7 @@ test('a project is chosen, is there after a reload, and is left; the context has
   assert.match(await about.locator('.usage').getAttribute('title'), /^[\d,]+ of 2,500 tokens, ok$/);
   assert.equal((await stored()).contextType, 'project_audit');
   await accessible(page, 'a focus');
-  await about.getByRole('button', { name: 'Leave Gemini' }).click();
+  await about.getByRole('button', { name: 'Remove Gemini' }).click();
   await about.locator('.chip').waitFor({ state: 'detached' });
   const { contextType, projectFocus } = await stored();
   assert.deepEqual([contextType, projectFocus ?? null], ['global', null]);
@@ -163,9 +163,9 @@ test('a project is chosen, is there after a reload, and is left; the context has
 test('a plan is shown as a graph, and a step of it opens its run', { skip }, async () => {
   const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true });
   await begin(page, 'plan it');
-  const graph = plan(page).getByRole('group', { name: 'Steps and what they wait for' });
+  const graph = plan(page).getByRole('group', { name: 'Steps and their dependencies' });
   const box = (name) => graph.getByRole('button', { name });
-  await plan(page).getByRole('button', { name: 'As a graph' }).press('Enter');
+  await plan(page).getByRole('button', { name: 'Show as graph' }).press('Enter');
   // Live: states are told by a sign and a word, not by colours alone.
   await box(/Look at the schema .*completed/).waitFor();
   await box(/Write the story .*executing/).waitFor();
@@ -175,7 +175,7 @@ test('a plan is shown as a graph, and a step of it opens its run', { skip }, asy
       .innerText(),
     '▶',
   );
-  await plan(page).getByText('Choose a step').waitFor();
+  await plan(page).getByText('Select a step').waitFor();
   for (const colorScheme of ['light', 'dark']) {
     await page.emulateMedia({ colorScheme });
     for (const width of [1280, 420]) {
@@ -196,7 +196,7 @@ test('a plan is shown as a graph, and a step of it opens its run', { skip }, asy
   assert.equal(await box(/Look at the schema/).getAttribute('aria-pressed'), 'true');
   const shown = plan(page).locator(':scope > ol > li');
   assert.deepEqual(await shown.locator(':scope > p:first-child').allInnerTexts(), ['1. Look at the schema completed']);
-  await plan(page).getByRole('link', { name: 'Open its run' }).press('Enter');
+  await plan(page).getByRole('link', { name: 'Open run' }).press('Enter');
   await page.waitForURL(/\/runs\//);
   await page.getByText('executor').first().waitFor();
   assert.deepEqual(faults, []);
@@ -207,12 +207,12 @@ test('steps that have not begun say so in the graph', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
   await begin(page, 'draft it');
   await plan(page).getByText('pending review').waitFor();
-  await plan(page).getByRole('button', { name: 'As a graph' }).click();
+  await plan(page).getByRole('button', { name: 'Show as graph' }).click();
   await plan(page)
     .getByRole('button', { name: /Write the story/ })
     .click();
-  await plan(page).getByText('No run has begun this step.').waitFor();
-  await plan(page).getByRole('button', { name: 'As a graph' }).click();
+  await plan(page).getByText('This step has not started.').waitFor();
+  await plan(page).getByRole('button', { name: 'Show as graph' }).click();
   assert.deepEqual(await steps(page), ['1. Look at the schema pending', '2. Write the story pending']);
   await context.close();
 });

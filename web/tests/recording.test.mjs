@@ -50,7 +50,7 @@ test('e01 e17 e20 e26 e60 a recorded story of plans, questions and shifts is sho
   await first.getByText('By when?').waitFor();
   await first.getByText('in May').waitFor();
   await first.getByText('Moon is begun.').waitFor();
-  const lines = (turn) => turn.getByRole('list', { name: 'What it did' }).getByRole('listitem').allInnerTexts();
+  const lines = (turn) => turn.getByRole('list', { name: 'Operations' }).getByRole('listitem').allInnerTexts();
   assert.deepEqual(
     (await lines(first)).map((line) => line.replaceAll(/\s+/g, ' ').trim()),
     ['created project Moon'],

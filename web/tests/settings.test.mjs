@@ -16,9 +16,9 @@ const status = async (key, path = '/api/conversations', method = 'GET') =>
 test('a key is made, shown once, lets its holder in as far as it may, and is revoked', { skip }, async () => {
   const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true });
   await page.goto(`${dev.url}/settings?part=keys`);
-  await page.getByLabel('Name of the key').fill('for the crawler');
-  await page.getByRole('button', { name: 'Make a key' }).click();
-  const shown = page.getByRole('status').filter({ hasText: 'nothing shows it again' });
+  await page.getByLabel('Key name').fill('for the crawler');
+  await page.getByRole('button', { name: 'Create key' }).click();
+  const shown = page.getByRole('status').filter({ hasText: 'It will not be shown again' });
   const key = await shown.locator('code').innerText();
   assert.equal(await status(key), 200);
   assert.equal(await status(key, `/api/admin/projects/${dev.projectId}/keys`), 403, 'it may look, and no more');
@@ -47,7 +47,7 @@ test('what was used up today is shown beside what is allowed', { skip }, async (
   const posted = await dev.api('/api/chat/stream', { method: 'POST', body: { message: 'hello' } });
   assert.equal(posted.status, 202, JSON.stringify(posted.body));
   await page.goto(`${dev.url}/settings?part=usage`);
-  await page.getByRole('row', { name: /^Runs begun 1 any number/ }).waitFor();
+  await page.getByRole('row', { name: /^Runs started 1 Unlimited/ }).waitFor();
   assert.deepEqual(faults, []);
   await context.close();
 });

@@ -265,7 +265,7 @@ for (let seed = 1; seed <= SEEDS; seed += 1) {
     let kills = 0;
     const before = new Set((await told('/api/onto/projects?limit=100')).body.items.map(({ id }) => id));
     const { context, page, faults } = await signedIn(browser, dev);
-    const about = page.getByRole('group', { name: 'What this conversation is about' });
+    const about = page.getByRole('group', { name: 'Conversation context' });
     await page.getByLabel('Agent', { exact: true }).selectOption(planner);
     await ask(page, 'hello');
     await page.waitForURL(/\/c\//);
@@ -294,11 +294,11 @@ for (let seed = 1; seed <= SEEDS; seed += 1) {
     await ask(page, 'Draft the plan');
     await plan(page).getByText('pending review').waitFor();
     await plan(page).getByRole('button', { name: 'Edit', exact: true }).click();
-    const field = plan(page).getByRole('textbox', { name: "The plan's steps (JSON)" });
+    const field = plan(page).getByRole('textbox', { name: 'Plan steps (JSON)' });
     const edited = JSON.parse(await field.inputValue());
     edited[0].description = 'Task 1, gladly';
     await field.fill(JSON.stringify(edited));
-    await plan(page).getByRole('button', { name: 'Approve with these' }).click();
+    await plan(page).getByRole('button', { name: 'Approve with changes' }).click();
     kills += await underFire(page, random);
     await answer(page).getByText('The plan is completed.').waitFor();
     await plan(page).getByText(`${STEPS} of ${STEPS} steps`).waitFor();
@@ -325,7 +325,7 @@ for (let seed = 1; seed <= SEEDS; seed += 1) {
     });
     assert.equal(other.status, 201, JSON.stringify(other.body));
     await page.reload();
-    await about.getByRole('button', { name: 'Another project' }).click();
+    await about.getByRole('button', { name: 'Change project' }).click();
     await about.getByRole('searchbox').fill(`Orbit${seed}`);
     await about.getByRole('button', { name: `Orbit${seed}`, exact: true }).click();
     await about.locator('.chip').getByText(`Orbit${seed}`).waitFor();

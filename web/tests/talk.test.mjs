@@ -118,7 +118,7 @@ test('an edited message begins a branch that shows what it is based on, and lead
   const second = page.getByRole('article', { name: 'You', exact: true }).last();
   await second.hover();
   await second.getByRole('button', { name: 'Edit' }).click();
-  await page.getByRole('textbox', { name: 'The message, edited' }).fill('the second question');
+  await page.getByRole('textbox', { name: 'Edit message' }).fill('the second question');
   await button(page, 'Send as new branch').click();
   await page.waitForURL((url) => url.href !== original && url.pathname.startsWith('/c/'));
   await answer(page).getByText('You said: the second question').waitFor();
@@ -174,9 +174,9 @@ test('d19 a handoff is shown where it happened, and what a development server te
   // Of a turn that is over, all of its log is read.
   await page.reload();
   await answer(page).locator('.handoff').waitFor();
-  assert.equal(await answer(page).locator('.handoff').innerText(), 'Handed over from first to second: It knows more');
+  assert.equal(await answer(page).locator('.handoff').innerText(), 'Handed off from first to second: It knows more');
   await answer(page).getByText('Details', { exact: true }).click();
-  await answer(page).getByRole('region', { name: 'How the request was routed' }).first().waitFor();
+  await answer(page).getByRole('region', { name: 'Request routing' }).first().waitFor();
   await context.close();
 });
 
@@ -260,7 +260,7 @@ test('e11 e37 a chat is warmed as it opens and as its focus changes, down to one
   await ask(page, 'hello');
   await finished(page);
   await until('it was warmed as it opened', () => warmed.length > 0);
-  const about = page.getByRole('group', { name: 'What this conversation is about' });
+  const about = page.getByRole('group', { name: 'Conversation context' });
   const count = warmed.length;
   await about.getByRole('button', { name: 'Add project' }).click();
   await about.getByRole('button', { name: 'Garden', exact: true }).click();
@@ -268,7 +268,7 @@ test('e11 e37 a chat is warmed as it opens and as its focus changes, down to one
     'it was warmed for the project',
     async () => warmed.length > count && (await warmed.at(-1)).warmed === true,
   );
-  await about.getByLabel('Part of the project').selectOption('task');
+  await about.getByLabel('Project item').selectOption('task');
   await about.getByLabel('Choose a task').selectOption({ label: 'Dig' });
   const focus = {
     projectId: made.body.project.id,

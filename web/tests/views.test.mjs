@@ -173,7 +173,7 @@ test('d47 d50 an admin sets what all agents are told, and the agent that is pref
   const routing = page.locator('section').filter({ hasText: 'Routing' });
   await routing.getByLabel('Preferred agent').selectOption({ index: 1 });
   const preferred = await routing.getByLabel('Preferred agent').inputValue();
-  await routing.getByLabel('New chats that are routed (%)').fill('25');
+  await routing.getByLabel('Share of new chats to route (%)').fill('25');
   await routing.getByRole('button', { name: 'Save' }).click();
   const path = `/api/admin/projects/${dev.projectId}/routing`;
   await until('it is stored', async () => (await dev.api(path)).body.percent === 25);

@@ -38,10 +38,10 @@ const is = (page, wanted) =>
 test('a first project is made by its name, and tasks where they belong', { skip }, async () => {
   const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true });
   await page.getByRole('link', { name: 'Work', exact: true }).click();
-  await page.getByText('No project yet').waitFor();
+  await page.getByText('No projects yet').waitFor();
   await accessible(page, 'no project');
-  await page.getByLabel('Name of the new project').fill('Moving house');
-  await page.getByRole('button', { name: 'Make it' }).click();
+  await page.getByLabel('New project name').fill('Moving house');
+  await page.getByRole('button', { name: 'Create' }).click();
   await page.getByRole('heading', { name: 'Moving house' }).waitFor();
   await page.getByText('No tasks yet').waitFor();
   await page.getByRole('button', { name: 'New task in Blocked' }).click();
@@ -76,14 +76,14 @@ test('tasks are moved by dragging, by keys and by their menu, and the focus goes
   await is(page, [['One', 'Two'], [], [], [], []]);
   await page.getByRole('link', { name: 'Two', exact: true }).dragTo(column(page, 'Done'));
   await is(page, [['One'], [], [], ['Two'], []]);
-  await page.getByText('“Two” is now: Done.').waitFor();
+  await page.getByText('Moved “Two” to Done.').waitFor();
   assert.equal((await stored(two)).stateKey, 'done');
 
   await page.getByRole('link', { name: 'One', exact: true }).focus();
   // Twice at once: the second is made of the version that the first one makes.
   await page.keyboard.press('Shift+ArrowRight');
   await page.keyboard.press('Shift+ArrowRight');
-  await page.getByText('“One” is now: Blocked.').waitFor();
+  await page.getByText('Moved “One” to Blocked.').waitFor();
   await is(page, [[], [], ['One'], ['Two'], []]);
   const focused = () => page.evaluate(() => document.activeElement?.textContent);
   assert.equal(await focused(), 'One');
@@ -98,7 +98,7 @@ test('tasks are moved by dragging, by keys and by their menu, and the focus goes
   await menu.selectOption('cancelled');
   await is(page, [[], [], ['One'], [], ['Two']]);
   assert.equal(await page.evaluate(() => document.activeElement?.getAttribute('aria-label')), 'State of Two');
-  await page.getByText('“Two” is now: Cancelled.').waitFor();
+  await page.getByText('Moved “Two” to Cancelled.').waitFor();
   await page.reload();
   await is(page, [[], [], ['One'], [], ['Two']]);
   assert.deepEqual(faults, []);
@@ -132,7 +132,7 @@ test('a move of what somebody else has changed is undone, with the reason, and w
   release();
   await page
     .getByRole('alert')
-    .getByText('“Paint the door” was not moved: somebody else has changed it meanwhile.')
+    .getByText('“Paint the door” was not moved: someone else changed it in the meantime.')
     .waitFor();
   await is(page, [[], [], ['Paint the gate'], [], []]);
   assert.equal(
@@ -151,7 +151,7 @@ test('a move of what somebody else has changed is undone, with the reason, and w
   await page.unroute(`**/api/onto/tasks/${one}`);
   await page.route(`**/api/onto/tasks/${one}`, (route) => route.abort());
   await page.getByLabel('State of Paint the gate').selectOption('todo');
-  await page.getByRole('alert').getByText('the server did not answer. Try again.').waitFor();
+  await page.getByRole('alert').getByText('the server did not respond. Try again.').waitFor();
   await is(page, [[], [], [], ['Paint the gate'], []]);
   await context.close();
 });
@@ -188,7 +188,7 @@ test('a board is narrowed to a plan or a goal, and new tasks are put there', { s
   await page.keyboard.type('Water');
   await page.keyboard.press('Enter');
   await is(page, [['Dig', 'Sow', 'Water'], [], [], [], []]);
-  await page.getByRole('combobox', { name: 'Plan', exact: true }).selectOption('all');
+  await page.getByRole('combobox', { name: 'Plan', exact: true }).selectOption('All');
   // What is in a plan that serves the goal serves it, too.
   await page.getByRole('combobox', { name: 'Goal', exact: true }).selectOption('Vegetables');
   await is(page, [['Dig', 'Sow', 'Eat', 'Water'], [], [], [], []]);
@@ -237,7 +237,7 @@ test('who may only read sees the board, and nothing that changes it', { skip }, 
   const { context, page, faults } = await signedIn(browser, { ...dev, apiKey: body.key }, { bypassCSP: true });
   await page.goto(`${dev.url}/work/${id}`);
   await is(page, [['Look'], [], [], [], []]);
-  await page.getByText('Your key may only read').waitFor();
+  await page.getByText('Your key is read-only').waitFor();
   assert.equal(await page.locator('#main').getByRole('button').count(), 0);
   assert.equal(await page.getByLabel('State of Look').count(), 0);
   await page.getByRole('link', { name: 'Look' }).focus();
@@ -252,7 +252,7 @@ test('a project that is not there, and a server that fails, are told with what t
   const { id } = await made('Troubles', [task('one', 'Wait')]);
   const { context, page } = await signedIn(browser, dev);
   await page.goto(`${dev.url}/work/${crypto.randomUUID()}`);
-  await page.getByText('It was deleted, or never was.').waitFor();
+  await page.getByText('It may have been deleted.').waitFor();
   const path = `**/api/onto/projects/${id}/graph`;
   await page.route(path, (route) =>
     route.fulfill({

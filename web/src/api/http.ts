@@ -1,4 +1,4 @@
-// Requests to the API that this page came from. The browser's session cookie goes with them; nothing here keeps a key.
+// Sends requests to the API that served this page. The browser's session cookie authenticates them; this module stores no key.
 import type { components } from './schema';
 
 export type Schemas = components['schemas'];
@@ -54,7 +54,7 @@ export async function apiText(
   throw new Problem(
     response.status,
     told.code ?? 'unknown',
-    told.detail ?? told.title ?? `the server answered ${response.status}`,
+    told.detail ?? told.title ?? `the server returned HTTP ${response.status}`,
     told as Record<string, unknown>,
   );
 }
@@ -86,7 +86,7 @@ export async function signOut(): Promise<void> {
   await api('/api/session', { method: 'DELETE' });
 }
 
-/** Who is signed in; null: nobody. */
+/** Returns the signed-in user, or null if no user is signed in. */
 export async function whoAmI(): Promise<Me | null> {
   try {
     return await api<Me>('/api/me');

@@ -1,4 +1,4 @@
-// Who is signed in, for all views.
+// Provides the signed-in user to all views.
 import { createContext, useContext } from 'react';
 import type { Me } from './http';
 
@@ -7,7 +7,7 @@ export const MeContext = createContext<Me | null>(null);
 /** The caller. Only below the sign-in. */
 export function useMe(): Me {
   const me = useContext(MeContext);
-  if (me === null) throw new Error('nobody is signed in');
+  if (me === null) throw new Error('no user is signed in');
   return me;
 }
 

@@ -1,4 +1,4 @@
-// Lists that come by pages: each page tells the cursor of the next.
+// Reads paginated lists: each page carries the cursor of the next one.
 import { type UseInfiniteQueryResult, useInfiniteQuery } from '@tanstack/react-query';
 import { api, query } from './http';
 
@@ -32,7 +32,7 @@ export function usePages<Item>(
 }
 
 /** The button that reads the next page, where there is one. */
-export function More({ of, label = 'More' }: { of: Pages<unknown>; label?: string }) {
+export function More({ of, label = 'Load more' }: { of: Pages<unknown>; label?: string }) {
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = of.reading;
   if (!hasNextPage) return null;
   return (

@@ -1,4 +1,4 @@
-// A calendar of the caller's: a month as a grid or a week as a list, what happens on each day by this browser's clock, and what may be done to it.
+// Shows one of the user's calendars, as a month grid or a week list in the browser's time zone, with its actions.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useMemo, useRef, useState } from 'react';
@@ -6,7 +6,7 @@ import { api, query, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { Dialog } from '../ui/Dialog';
 import { Failed } from '../ui/Failed';
-import { Waiting } from '../ui/parts';
+import { ReadOnlyKey, Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
 import './calendar.css';
 import { DayEvents } from './DayEvents';
@@ -25,9 +25,9 @@ import {
 } from './days';
 import { EventEditor } from './EventEditor';
 import { Files } from './Files';
+import { byDay, type Occurrence } from './layoutEvents';
 import { MonthGrid } from './MonthGrid';
 import { NewCalendar } from './NewCalendar';
-import { byDay, type Occurrence } from './placed';
 
 export type Calendar = Schemas['CalendarBody'];
 /** What the editor is open for: an event that there is, or a day for a new one. */
@@ -56,7 +56,7 @@ export function CalendarView() {
       <div className="title">
         <h1>Calendar</h1>
         {calendar ? (
-          <select aria-label="Which calendar" value={calendar.id} onChange={(event) => show(event.target.value)}>
+          <select aria-label="Calendar" value={calendar.id} onChange={(event) => show(event.target.value)}>
             {items.map(({ id, name }) => (
               <option key={id} value={id}>
                 {name}
@@ -66,7 +66,7 @@ export function CalendarView() {
         ) : null}
         {calendar?.workProjectId ? (
           <Link to="/work/$projectId" params={{ projectId: calendar.workProjectId }}>
-            Its project
+            Open project
           </Link>
         ) : null}
         {calendar && mayWrite ? (
@@ -83,9 +83,8 @@ export function CalendarView() {
       {calendars.isSuccess && !calendar ? (
         <>
           <p className="note quiet">
-            No calendar yet. An agent that has the calendar&apos;s tools makes one with the first event that it puts
-            there
-            {mayWrite ? '; or make one here.' : '. Your key may only read: making one takes the scope write.'}
+            No calendars yet. An agent with calendar tools creates one when it adds its first event.{' '}
+            {mayWrite ? 'You can also create one here.' : <ReadOnlyKey action="Creating calendars" />}
           </p>
           {mayWrite ? <NewCalendar onMade={show} /> : null}
         </>
@@ -143,17 +142,17 @@ function Days({ calendar, mayWrite }: { calendar: Calendar; mayWrite: boolean })
         <button type="button" onClick={() => go(today)}>
           Today
         </button>
-        <button type="button" aria-label={`The ${step} before`} onClick={() => go(moved(-1))}>
+        <button type="button" aria-label={`Previous ${step}`} onClick={() => go(moved(-1))}>
           ‹
         </button>
-        <button type="button" aria-label={`The ${step} after`} onClick={() => go(moved(1))}>
+        <button type="button" aria-label={`Next ${step}`} onClick={() => go(moved(1))}>
           ›
         </button>
         <h2 id="shown" ref={heading} tabIndex={-1} aria-live="polite">
           {isWeek ? `${inShort(first)} – ${inShort(last)} ${last.slice(0, 4)}` : monthInWords(day)}
         </h2>
         <span className="fill" />
-        <div role="group" aria-label="What is shown" className="choice">
+        <div role="group" aria-label="View" className="choice">
           <button type="button" aria-pressed={!isWeek} onClick={() => look(undefined)}>
             Month
           </button>
@@ -172,13 +171,17 @@ function Days({ calendar, mayWrite }: { calendar: Calendar; mayWrite: boolean })
       </p>
       {happening.isError ? <Failed reading={happening} /> : null}
       {happening.isPending ? <Waiting what="events" /> : null}
-      {happening.data?.truncated ? <p className="note bad">There is more than is shown: look at a week.</p> : null}
+      {happening.data?.truncated ? (
+        <p className="note bad">Not all events are shown. Switch to the week view to see more.</p>
+      ) : null}
       {happening.data?.items.length === 0 ? (
         <p className="note quiet">
-          Nothing happens here yet.{' '}
-          {mayWrite
-            ? 'Choose a day and press Enter, make a “New event”, or import a file.'
-            : 'Your key may only read: making events takes the scope write.'}
+          No events in this {step}.{' '}
+          {mayWrite ? (
+            'Select a day and press Enter, click “New event”, or import a file.'
+          ) : (
+            <ReadOnlyKey action="Creating events" />
+          )}
         </p>
       ) : null}
       {isWeek ? (

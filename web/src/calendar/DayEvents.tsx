@@ -1,7 +1,7 @@
-// What happens on a day, with times. An event's own zone is told where it is another one than here.
+// Lists the events of one day with their times, and the event's own time zone where it differs from the browser's.
 import type { Opened } from './CalendarView';
 import { type Day, inShort, inWords } from './days';
-import { elsewhere, keyOf, type Placed, timeOn } from './placed';
+import { elsewhere, keyOf, type Placed, timeOn } from './layoutEvents';
 
 interface DayEventsProps {
   day: Day;
@@ -30,7 +30,7 @@ export function DayEvents({ day, isToday, placed, open, mayWrite }: DayEventsPro
           </button>
         ) : null}
       </h3>
-      {placed.length === 0 ? <p className="quiet">Nothing</p> : null}
+      {placed.length === 0 ? <p className="quiet">No events</p> : null}
       <ol>
         {placed.map((each) => {
           const { occurrence } = each;
@@ -44,9 +44,9 @@ export function DayEvents({ day, isToday, placed, open, mayWrite }: DayEventsPro
               >
                 <span className="at">{timeOn(each, day)}</span> <b>{occurrence.title}</b>
                 {occurrence.recurring ? (
-                  <span className="quiet" title="It comes back">
+                  <span className="quiet" title="Repeats">
                     {' '}
-                    ↻<span className="hidden">, comes back</span>
+                    ↻<span className="hidden">, repeats</span>
                   </span>
                 ) : null}
                 {away ? <span className="quiet beneath">{away}</span> : null}

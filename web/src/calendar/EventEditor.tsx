@@ -1,11 +1,11 @@
-// An event: made, looked at, changed, deleted. Of one that comes back somebody says how much of it is meant.
+// Creates, shows, changes and deletes an event. For a repeating event, the user chooses which occurrences a change applies to.
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { api, ifMatch, Problem } from '../api/http';
 import { Dialog } from '../ui/Dialog';
 import { Fact, Facts } from '../ui/Facts';
 import { Failed } from '../ui/Failed';
-import { ErrorNote, Waiting } from '../ui/parts';
+import { ErrorNote, ReadOnlyKey, Waiting } from '../ui/parts';
 import type { Calendar, Opened } from './CalendarView';
 import { HERE, inShort, isZone, momentOf, wallAt } from './days';
 import {
@@ -21,7 +21,7 @@ import {
   wallsOf,
   wrong,
 } from './draft';
-import type { Occurrence } from './placed';
+import type { Occurrence } from './layoutEvents';
 import { ZoneField } from './ZoneField';
 
 interface EventEditorProps {
@@ -42,7 +42,7 @@ export function EventEditor({ calendar, opened, mayWrite, onClose }: EventEditor
   );
 }
 
-/** Read once: what somebody writes is not changed under their hands; a version that is gone is a conflict. */
+/** Reads the event once: a refetch would change the form while the user types. A stale version is a conflict. */
 function useEvent(id: string | null | undefined) {
   return useQuery({
     queryKey: ['calendar-event', id],
@@ -90,15 +90,17 @@ function Read({ draft }: { draft: Draft }) {
     <>
       <Facts>
         <Fact name="When">{inWordsOf(draft)}</Fact>
-        {draft.location ? <Fact name="Where">{draft.location}</Fact> : null}
+        {draft.location ? <Fact name="Location">{draft.location}</Fact> : null}
         {draft.rrule ? (
-          <Fact name="Comes back">
+          <Fact name="Repeats">
             <code>{draft.rrule}</code>
           </Fact>
         ) : null}
       </Facts>
       <p className="outcome">{draft.description}</p>
-      <p className="quiet">Your key may only read: changing events takes the scope write.</p>
+      <p className="quiet">
+        <ReadOnlyKey action="Changing events" />
+      </p>
     </>
   );
 }
@@ -111,19 +113,19 @@ function inWordsOf(draft: Draft): string {
 }
 
 const SCOPES: Record<Scope, string> = {
-  this: 'only this one',
-  following: 'this one and all after it',
-  all: 'all of them',
+  this: 'Only this event',
+  following: 'This and following events',
+  all: 'All events',
 };
-/** How events come back, most of them. Anything else is a rule that somebody writes. */
+/** The common recurrence rules. Any other rule is typed. */
 const RULES: Record<string, string> = {
-  '': 'never',
-  'FREQ=DAILY': 'each day',
-  'FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR': 'each working day',
-  'FREQ=WEEKLY': 'each week',
-  'FREQ=WEEKLY;INTERVAL=2': 'every other week',
-  'FREQ=MONTHLY': 'each month',
-  'FREQ=YEARLY': 'each year',
+  '': 'Never',
+  'FREQ=DAILY': 'Daily',
+  'FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR': 'Every weekday (Monday to Friday)',
+  'FREQ=WEEKLY': 'Weekly',
+  'FREQ=WEEKLY;INTERVAL=2': 'Every 2 weeks',
+  'FREQ=MONTHLY': 'Monthly',
+  'FREQ=YEARLY': 'Yearly',
 };
 const OWN = 'own';
 
@@ -151,17 +153,17 @@ function EventForm({ calendar, before, known, onClose }: EventFormProps) {
             headers: ifMatch(target.version),
           })
         : api(`/api/calendars/${calendar.id}/events`, { method: 'POST', body: said(draft) }),
-    onSuccess: () => onClose(`“${draft.title}” is saved.`),
+    onSuccess: () => onClose(`Saved “${draft.title}”.`),
   });
   const remove = useMutation({
     mutationFn: async () => target && api(target.path, { method: 'DELETE', headers: ifMatch(target.version) }),
-    onSuccess: () => onClose(`“${before.title}” is deleted${comesBack ? `: ${SCOPES[scope]}` : ''}.`),
+    onSuccess: () => onClose(`Deleted “${before.title}”${comesBack ? ` (${SCOPES[scope].toLowerCase()})` : ''}.`),
   });
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const fault = isZone(draft.timeZone)
       ? wrong(draft)
-      : `“${draft.timeZone}” is no time zone: give a name such as Europe/Berlin.`;
+      : `“${draft.timeZone}” is not a time zone. Use an IANA name such as Europe/Berlin.`;
     setBroken(fault);
     if (fault === null) save.mutate();
   };
@@ -172,7 +174,7 @@ function EventForm({ calendar, before, known, onClose }: EventFormProps) {
     <form className="editor" onSubmit={submit}>
       {comesBack ? (
         <fieldset className="fields">
-          <legend>It comes back. What is meant is</legend>
+          <legend>Repeating event. Apply the change to:</legend>
           {(Object.keys(SCOPES) as Scope[]).map((name) => (
             <label key={name}>
               <input type="radio" name="scope" checked={scope === name} onChange={() => setScope(name)} />{' '}
@@ -186,12 +188,12 @@ function EventForm({ calendar, before, known, onClose }: EventFormProps) {
         <input required maxLength={200} value={draft.title} onChange={(event) => set({ title: event.target.value })} />
       </label>
       <label className="check">
-        <input type="checkbox" checked={draft.allDay} onChange={(event) => set({ allDay: event.target.checked })} /> all
+        <input type="checkbox" checked={draft.allDay} onChange={(event) => set({ allDay: event.target.checked })} /> All
         day
       </label>
       <div className="fields">
         <label>
-          {draft.allDay ? 'First day' : 'Begins'}{' '}
+          {draft.allDay ? 'First day' : 'Starts'}{' '}
           <input
             type="date"
             required
@@ -205,7 +207,7 @@ function EventForm({ calendar, before, known, onClose }: EventFormProps) {
           <input
             type="time"
             required
-            aria-label="At which time it begins"
+            aria-label="Start time"
             value={draft.startTime}
             onChange={(event) => set({ startTime: event.target.value })}
           />
@@ -225,7 +227,7 @@ function EventForm({ calendar, before, known, onClose }: EventFormProps) {
           <input
             type="time"
             required
-            aria-label="At which time it ends"
+            aria-label="End time"
             value={draft.endTime}
             onChange={(event) => set({ endTime: event.target.value })}
           />
@@ -236,7 +238,7 @@ function EventForm({ calendar, before, known, onClose }: EventFormProps) {
       {mayRule ? (
         <div className="fields">
           <label>
-            Comes back{' '}
+            Repeats{' '}
             <select
               value={hasOwnRule ? OWN : draft.rrule}
               onChange={(event) => {
@@ -249,7 +251,7 @@ function EventForm({ calendar, before, known, onClose }: EventFormProps) {
                   {words}
                 </option>
               ))}
-              <option value={OWN}>by a rule of its own</option>
+              <option value={OWN}>Custom rule</option>
             </select>
           </label>
           {hasOwnRule ? (
@@ -265,11 +267,11 @@ function EventForm({ calendar, before, known, onClose }: EventFormProps) {
         </div>
       ) : null}
       <label>
-        Where{' '}
+        Location{' '}
         <input maxLength={500} value={draft.location} onChange={(event) => set({ location: event.target.value })} />
       </label>
       <label>
-        What about{' '}
+        Description{' '}
         <textarea
           rows={3}
           maxLength={8000}
@@ -285,7 +287,7 @@ function EventForm({ calendar, before, known, onClose }: EventFormProps) {
       <Refused error={save.error ?? remove.error} onClose={onClose} />
       <div className="controls">
         <button type="submit" className="primary" disabled={isBusy}>
-          {known ? 'Save' : 'Make it'}
+          {known ? 'Save' : 'Create'}
         </button>
         <button type="button" onClick={() => onClose()}>
           Cancel
@@ -296,7 +298,8 @@ function EventForm({ calendar, before, known, onClose }: EventFormProps) {
             type="button"
             disabled={isBusy}
             onClick={() => {
-              if (window.confirm(`Delete “${before.title}”${comesBack ? `: ${SCOPES[scope]}` : ''}?`)) remove.mutate();
+              if (window.confirm(`Delete “${before.title}”${comesBack ? ` (${SCOPES[scope].toLowerCase()})` : ''}?`))
+                remove.mutate();
             }}
           >
             Delete
@@ -318,7 +321,7 @@ function Here({ draft }: { draft: Draft }) {
   };
   return (
     <p className="quiet" role="status">
-      Here, in {HERE}, that is {shown(start)} – {shown(end)}.
+      In your time zone ({HERE}): {shown(start)} – {shown(end)}.
     </p>
   );
 }
@@ -330,14 +333,11 @@ function Refused({ error, onClose }: { error: Error | null; onClose: (told: stri
   return (
     <div className="note bad" role="alert">
       <p>
-        Nothing was stored:{' '}
-        {error.code === 'event_not_found' ? 'the event has been deleted meanwhile.' : `${error.message}.`}
+        Your change was not applied:{' '}
+        {error.code === 'event_not_found' ? 'the event was deleted in the meantime.' : `${error.message}.`}
       </p>
-      <button
-        type="button"
-        onClick={() => onClose('What is shown is how it is now; open the event again to change it.')}
-      >
-        Leave this, and show what is there now
+      <button type="button" onClick={() => onClose('Showing the current version. Open the event again to change it.')}>
+        Discard my changes and reload
       </button>
     </div>
   );

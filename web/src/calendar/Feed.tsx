@@ -1,4 +1,4 @@
-// The address by which other programs subscribe to a calendar: made, shown once, taken away.
+// Creates, replaces and deletes the address by which other apps subscribe to a calendar. The address is shown once.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { api, type Schemas } from '../api/http';
@@ -23,14 +23,14 @@ export function Feed({ calendar, onClose }: { calendar: Calendar; onClose: () =>
   const failed = make.error ?? remove.error;
   const url = make.data?.url;
   return (
-    <Dialog title="Subscribe in another program" onClose={onClose}>
+    <Dialog title="Subscribe from another app" onClose={onClose}>
       <p>
-        An address at which other programs read “{calendar.name}”, and see what changes. Whoever knows it sees the whole
-        calendar, without signing in.
+        Other apps can subscribe to “{calendar.name}” at a feed address and receive its changes. Anyone who has the
+        address can read the whole calendar without signing in.
       </p>
       {url ? (
         <div className="note" role="status">
-          <p>Copy it now: nothing shows it again.</p>
+          <p>Copy the address now. It will not be shown again.</p>
           <p>
             <code className="address">{url}</code>
           </p>
@@ -50,8 +50,8 @@ export function Feed({ calendar, onClose }: { calendar: Calendar; onClose: () =>
       ) : (
         <p role="status">
           {calendar.hasFeed
-            ? 'There is one. Another one takes its place: programs that use it see nothing any more.'
-            : 'There is none.'}
+            ? 'A feed address exists. Creating a new one stops the old one from working.'
+            : 'No feed address yet.'}
         </p>
       )}
       {failed ? <ErrorNote error={failed} /> : null}
@@ -64,11 +64,11 @@ export function Feed({ calendar, onClose }: { calendar: Calendar; onClose: () =>
             make.mutate();
           }}
         >
-          {calendar.hasFeed ? 'Make another address' : 'Make an address'}
+          {calendar.hasFeed ? 'Create a new address' : 'Create an address'}
         </button>
         {calendar.hasFeed ? (
           <button type="button" disabled={remove.isPending} onClick={() => remove.mutate()}>
-            Take it away
+            Delete address
           </button>
         ) : null}
       </div>

@@ -1,4 +1,4 @@
-// A calendar as an iCalendar file, for other programs and from them, and its end.
+// Exports, imports and deletes a calendar (iCalendar files), and opens its subscription and Google dialogs.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import { api, apiText, type Schemas } from '../api/http';
@@ -36,7 +36,8 @@ export function Files({ calendar, onRemoved, google }: FilesProps) {
   });
   const bring = useMutation({
     mutationFn: (file: File) => {
-      if (file.size > FILE_MAX_BYTES) throw new Error(`“${file.name}” is larger than 5 MiB: import it in parts`);
+      if (file.size > FILE_MAX_BYTES)
+        throw new Error(`“${file.name}” is larger than 5 MiB. Split it and import the parts.`);
       return api<Schemas['ImportedBody']>(`${path}/import`, { method: 'POST', body: file.slice(0, file.size, KIND) });
     },
     onSuccess: () => queries.invalidateQueries({ queryKey: ['happening', calendar.id] }),
@@ -62,7 +63,7 @@ export function Files({ calendar, onRemoved, google }: FilesProps) {
               type="file"
               accept={`.ics,${KIND}`}
               hidden
-              aria-label="An iCalendar file"
+              aria-label="iCalendar file"
               onChange={(event) => {
                 const file = event.target.files?.[0];
                 if (file) bring.mutate(file);
@@ -85,7 +86,7 @@ export function Files({ calendar, onRemoved, google }: FilesProps) {
               onClick={() => {
                 if (
                   window.confirm(
-                    `Delete the calendar “${calendar.name}” with all its events? Export it first if you may want them again.`,
+                    `Delete the calendar “${calendar.name}” and all its events? Export it first if you may need them again.`,
                   )
                 )
                   remove.mutate();
@@ -103,7 +104,7 @@ export function Files({ calendar, onRemoved, google }: FilesProps) {
       ) : null}
       {calendar.google === 'revoked' ? (
         <p className="note bad row">
-          Google no longer lets Rejoin in: this calendar is not synchronised. “Google…” has the ways out.
+          Google access was revoked, so this calendar is no longer syncing. Reconnect or unlink it under “Google…”.
         </p>
       ) : null}
       {google.isOpen && mayWrite ? <Google calendar={calendar} link={link} onClose={() => google.open(false)} /> : null}
@@ -115,16 +116,16 @@ export function Files({ calendar, onRemoved, google }: FilesProps) {
 
 function Report({ done, onClose }: { done: Schemas['ImportedBody']; onClose: () => void }) {
   return (
-    <section className="note row" aria-label="What the import did">
+    <section className="note row" aria-label="Import result">
       <p role="status">
-        <b>{done.added}</b> added, <b>{done.changed}</b> changed, <b>{done.unchanged}</b> as they were,{' '}
-        <b>{done.refused.length}</b> refused.{' '}
+        <b>{done.added}</b> added, <b>{done.changed}</b> changed, <b>{done.unchanged}</b> unchanged,{' '}
+        <b>{done.refused.length}</b> rejected.{' '}
         <button type="button" className="small" onClick={onClose}>
-          Close the report
+          Close report
         </button>
       </p>
-      <Told name="Refused" items={done.refused} />
-      <Told name="Taken, but not as the file has it" items={done.notes} />
+      <Told name="Rejected" items={done.refused} />
+      <Told name="Imported with changes" items={done.notes} />
     </section>
   );
 }

@@ -1,4 +1,4 @@
-// A calendar and one of Google's kept the same: linked, watched, unlinked.
+// Links a calendar to a Google calendar, shows the sync status, and unlinks it.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useRef } from 'react';
 import { api, type Schemas } from '../api/http';
@@ -59,20 +59,20 @@ export function Google({ calendar, link, onClose }: GoogleProps) {
   return (
     <Dialog title="Google Calendar" onClose={onClose}>
       <div ref={told} tabIndex={-1} className="google">
-        {now === undefined && link.isPending ? <Waiting what="its link" /> : null}
+        {now === undefined && link.isPending ? <Waiting what="the Google link" /> : null}
         {now === undefined && link.isError ? <Failed reading={link} /> : null}
         {now === null ? (
           <p>
-            “{calendar.name}” and a calendar of yours at Google are kept the same: events that are made, changed or
-            deleted on one side are so on the other. Where both have changed the same event, Google&apos;s word counts,
-            and it is told here.
+            Link “{calendar.name}” to one of your Google calendars to keep both in sync. Events that are created,
+            changed or deleted in one are updated in the other. If the same event was changed in both, Google&apos;s
+            version wins and a notice appears here.
           </p>
         ) : null}
         {now?.state === 'choosing' ? <Choices choices={now.choices} isBusy={isBusy} onChosen={choose.mutate} /> : null}
         {now?.state === 'revoked' ? (
           <p className="note bad">
-            Google no longer lets Rejoin in: nothing is synchronised until you go there and allow it again, or unlink
-            the calendar.
+            Google access was revoked, so syncing has stopped. Go to Google to allow access again, or unlink the
+            calendar.
           </p>
         ) : null}
         {now && now.state !== 'choosing' ? <Standing link={now} /> : null}
@@ -81,12 +81,12 @@ export function Google({ calendar, link, onClose }: GoogleProps) {
           {now === null || now?.state === 'revoked' ? toGoogle : null}
           {now?.state === 'linked' ? (
             <button type="button" disabled={isBusy || sync.isPending || now.isSyncing} onClick={() => sync.mutate()}>
-              {now.isSyncing ? 'Synchronising…' : 'Synchronise now'}
+              {now.isSyncing ? 'Syncing…' : 'Sync now'}
             </button>
           ) : null}
           {now?.state === 'choosing' ? (
             <button type="button" disabled={isBusy} onClick={() => unlink.mutate()}>
-              Link none
+              Cancel linking
             </button>
           ) : null}
           {now && now.state !== 'choosing' ? (
@@ -96,7 +96,7 @@ export function Google({ calendar, link, onClose }: GoogleProps) {
               onClick={() => {
                 if (
                   window.confirm(
-                    `Unlink “${calendar.name}” from Google? Its events stay here and at Google, and are no longer kept the same.`,
+                    `Unlink “${calendar.name}” from Google? Events stay in both calendars but no longer sync.`,
                   )
                 )
                   unlink.mutate();
@@ -125,16 +125,16 @@ function Choices({
     event.preventDefault();
     onChosen(String(new FormData(event.currentTarget).get('choice')));
   };
-  if (choices.length === 0) return <p className="note quiet">There is no calendar at Google that could be linked.</p>;
+  if (choices.length === 0) return <p className="note quiet">No Google calendars are available to link.</p>;
   return (
     <form className="editor" onSubmit={submit}>
       <fieldset className="choices">
-        <legend>Which of your calendars at Google?</legend>
+        <legend>Choose a Google calendar</legend>
         {choices.map(({ id, name, timeZone, isReadOnly, isPrimary }) => (
           <label key={id}>
             <input type="radio" name="choice" value={id} required /> {name}{' '}
             <span className="quiet">
-              {[isPrimary && 'your main one', timeZone, isReadOnly && 'read only: nothing goes there']
+              {[isPrimary && 'primary', timeZone, isReadOnly && 'read-only: changes here are not sent to Google']
                 .filter(Boolean)
                 .join(', ')}
             </span>
@@ -143,7 +143,7 @@ function Choices({
       </fieldset>
       <div className="controls">
         <button type="submit" className="primary" disabled={isBusy}>
-          Link it
+          Link
         </button>
       </div>
     </form>
@@ -155,17 +155,19 @@ function Standing({ link: { googleCalendar, syncedAt, isSyncing, waiting, proble
   return (
     <>
       <Facts>
-        <Fact name="At Google">
-          {googleCalendar?.name ?? 'not chosen'}
-          {googleCalendar?.isReadOnly ? <span className="quiet"> (read only: nothing goes there)</span> : null}
+        <Fact name="Google calendar">
+          {googleCalendar?.name ?? 'Not chosen'}
+          {googleCalendar?.isReadOnly ? (
+            <span className="quiet"> (read-only: changes here are not sent to Google)</span>
+          ) : null}
         </Fact>
-        <Fact name="Synchronised">
+        <Fact name="Last synced">
           <Ago at={syncedAt} />
         </Fact>
-        <Fact name="Not at Google yet">{waiting === 1 ? '1 change' : `${waiting} changes`}</Fact>
+        <Fact name="Waiting to sync">{waiting === 1 ? '1 change' : `${waiting} changes`}</Fact>
       </Facts>
       <p className="quiet" role="status">
-        {isSyncing ? 'Synchronising…' : ''}
+        {isSyncing ? 'Syncing…' : ''}
       </p>
       {problem ? (
         <p className="note bad" role="alert">
@@ -174,9 +176,9 @@ function Standing({ link: { googleCalendar, syncedAt, isSyncing, waiting, proble
       ) : null}
       {notes.length === 0 ? null : (
         <>
-          <h3 id="told-lately">Told lately</h3>
+          <h3 id="recent-notices">Recent notices</h3>
           {/* Long lists scroll: by keys, too. */}
-          <ul className="told-of" aria-labelledby="told-lately" tabIndex={0}>
+          <ul className="told-of" aria-labelledby="recent-notices" tabIndex={0}>
             {notes.toReversed().map(({ at, text }, nth) => (
               <li key={nth}>
                 {text}{' '}

@@ -1,4 +1,4 @@
-// Where Google sends the browser back to: what it said goes to the server, and the calendar is shown with its link.
+// The OAuth redirect page: sends Google's response to the server and returns to the calendar.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { useEffect } from 'react';
@@ -10,11 +10,10 @@ import { linkKey } from './google';
 
 /** What is to be done about a refusal. */
 const ADVICE: Record<string, string> = {
-  consent_refused:
-    'Nothing was linked, and nothing has gone to Google. If you want it after all, begin again from the calendar.',
+  consent_refused: 'Nothing was linked, and nothing was sent to Google. To try again, start from the calendar.',
   consent_unknown:
-    'What Google sent back is too old, was used before, or belongs to somebody else. Begin again from the calendar.',
-  google_failed: 'Nothing was linked. Begin again from the calendar in a while.',
+    'The response from Google has expired, was already used, or belongs to another user. Start again from the calendar.',
+  google_failed: 'Nothing was linked. Try again later from the calendar.',
 };
 
 export function GoogleBack() {
@@ -48,14 +47,14 @@ export function GoogleBack() {
         <>
           <p>
             {advice ??
-              'Nothing that Google sent can be used here any more. Look at the calendar: where it is not linked, begin again from there.'}
+              'The response from Google can no longer be used. Check the calendar. If it is not linked, start again from there.'}
           </p>
           <Link to="/calendar" className="button">
-            To the calendar
+            Go to calendar
           </Link>
         </>
       ) : (
-        <Waiting what="what Google answers" />
+        <Waiting what="the response from Google" />
       )}
     </main>
   );

@@ -1,8 +1,8 @@
-// A month as a grid that arrow keys walk through. Tab goes from a day to its events; Enter makes a new one there.
+// Shows a month as a grid with arrow-key navigation. Tab moves from a day to its events; Enter creates an event.
 import { type KeyboardEvent, useEffect, useRef } from 'react';
 import type { Opened } from './CalendarView';
 import { type Day, inWords, plusDays, plusMonths, weekdayInShort, weekdayInWords, weekOf } from './days';
-import { elsewhere, keyOf, type Placed, timeOn } from './placed';
+import { elsewhere, keyOf, type Placed, timeOn } from './layoutEvents';
 
 /** Events that a day of the grid has room for; more are counted. */
 const SHOWN = 3;

@@ -1,4 +1,4 @@
-// A new calendar: what it is called, and the zone whose clocks its events go by unless they say another.
+// Creates a calendar: its name and the default time zone of its events.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import type { FormEvent } from 'react';
 import { api } from '../api/http';
@@ -30,7 +30,7 @@ export function NewCalendar({ onMade }: { onMade: (id: string) => void }) {
       {make.isError ? <ErrorNote error={make.error} /> : null}
       <div className="controls">
         <button type="submit" className="primary" disabled={make.isPending}>
-          Make it
+          Create
         </button>
       </div>
     </form>

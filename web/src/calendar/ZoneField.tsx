@@ -1,4 +1,4 @@
-// A field for the name of a time zone; those that the browser knows are offered.
+// A field for a time zone name that suggests the zones the browser knows.
 import { type InputHTMLAttributes, useId } from 'react';
 
 const ZONES = Intl.supportedValuesOf('timeZone');

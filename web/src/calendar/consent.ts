@@ -1,4 +1,4 @@
-// What Google sends the browser back with. It is a secret for a few minutes: taken out of the address before anything is shown, and sent once.
+// Takes the OAuth response out of the address before anything is rendered, and sends it once. It stays secret for a few minutes.
 import { api, type Schemas } from '../api/http';
 
 /** The address that Google sends the browser back to. */

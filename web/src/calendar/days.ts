@@ -1,5 +1,5 @@
-// Days, clocks on walls, and the moments that they show. A day is `2026-11-23`; what a clock shows, `2026-11-23T09:00`, without a zone.
-// Both are reckoned with as if they were UTC's, where each day has 24 hours.
+// Converts between days, wall-clock times and moments. A day is `2026-11-23`; a wall-clock time is `2026-11-23T09:00`, without a zone. Both are
+// computed as if they were UTC, where each day has 24 hours.
 
 export type Day = string;
 export type Wall = string;

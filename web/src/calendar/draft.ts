@@ -1,7 +1,7 @@
-// An event as somebody writes it, and what is said of it to the API: only what is different.
+// The event draft of the editor, and the request that it becomes: only the fields that changed.
 import type { Schemas } from '../api/http';
 import { type Day, dayOf, HERE, momentOf, msBetween, plusDays, plusMs, type Wall, wallAt } from './days';
-import type { Occurrence } from './placed';
+import type { Occurrence } from './layoutEvents';
 
 export type EventBody = Schemas['EventBody'];
 type Said = Schemas['EventRequest'];
@@ -81,7 +81,7 @@ export function beginning(draft: Draft, startDay: Day): Draft {
 /** What is wrong, in words for who wrote it. */
 export function wrong(draft: Draft): string | null {
   const { start, end } = wallsOf(draft);
-  return end < start || (draft.allDay && end === start) ? 'The event ends before it begins: let it end later.' : null;
+  return end < start || (draft.allDay && end === start) ? 'The event ends before it starts. Choose a later end.' : null;
 }
 
 /** What is said of a new event. */
@@ -131,7 +131,7 @@ export interface Target {
   all: { series: EventBody; origin: Wall } | null;
 }
 
-/** The event that a change of an occurrence goes to: a changed occurrence is one of its own, and knows the series that it stands in. */
+/** Returns the event that a change of an occurrence applies to. A changed occurrence is a separate event that names its series. */
 export function targetOf(occurrence: Occurrence, event: EventBody, series: EventBody | null, scope: Scope): Target {
   const path = (id: string, at?: string) =>
     `/api/calendar-events/${id}${at === undefined ? '' : `?scope=${scope}&occurrence=${encodeURIComponent(at)}`}`;

@@ -1,4 +1,4 @@
-// A calendar's link to one of Google's: what the API tells of it, and the way to Google's own page.
+// Reads a calendar's Google link from the API, and opens Google's consent page.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef } from 'react';
 import { api, Problem, type Schemas } from '../api/http';
@@ -54,6 +54,9 @@ const LOOPBACK = ['localhost', '127.0.0.1', '[::1]'];
 export function leaveFor(address: string): void {
   const { protocol, hostname } = new URL(address);
   const isSafe = protocol === 'https:' || (protocol === 'http:' && LOOPBACK.includes(hostname));
-  if (!isSafe) throw new Error(`the server names “${protocol}//${hostname}” as Google's page: only https is gone to`);
+  if (!isSafe)
+    throw new Error(
+      `The server returned “${protocol}//${hostname}” as Google's sign-in page, but only HTTPS pages are opened.`,
+    );
   location.assign(address);
 }

@@ -1,4 +1,4 @@
-// What a conversation is about, beside where one writes: its project, its kind, and how full the model's context is.
+// Shows and changes a conversation's context below the message field: its project, its context type, and how full the model's context is.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { api, type Schemas } from '../api/http';
@@ -71,7 +71,7 @@ export function About({ id, view }: { id: string; view: TranscriptView }) {
     await queries.invalidateQueries({ queryKey: ['conversation', id] });
   };
   return (
-    <div className="about" role="group" aria-label="What this conversation is about">
+    <div className="about" role="group" aria-label="Conversation context">
       {focus ? (
         <span className="chip">
           {focus.projectName}
@@ -79,7 +79,7 @@ export function About({ id, view }: { id: string; view: TranscriptView }) {
           <button
             type="button"
             className="plain small"
-            aria-label={`Leave ${focus.projectName}`}
+            aria-label={`Remove ${focus.projectName}`}
             onClick={() => void set({ contextType: 'global' })}
           >
             ×
@@ -87,7 +87,7 @@ export function About({ id, view }: { id: string; view: TranscriptView }) {
         </span>
       ) : null}
       <button type="button" className="plain small" aria-expanded={isChoosing} onClick={() => setChoosing(!isChoosing)}>
-        {focus ? 'Another project' : 'Add project'}
+        {focus ? 'Change project' : 'Add project'}
       </button>
       <select
         aria-label="Context"
@@ -133,14 +133,14 @@ function FocusedPart({ focus, onChoose }: { focus: ProjectFocus; onChoose: (focu
   return (
     <>
       <select
-        aria-label="Part of the project"
+        aria-label="Project item"
         value={kind}
         onChange={({ target: { value } }) => {
           setKind(value);
           if (value === '' && focus.focusEntityId) onChoose({ projectId, projectName });
         }}
       >
-        <option value="">whole project</option>
+        <option value="">Whole project</option>
         {Object.keys(PARTS).map((name) => (
           <option key={name}>{name}</option>
         ))}
@@ -156,7 +156,7 @@ function FocusedPart({ focus, onChoose }: { focus: ProjectFocus; onChoose: (focu
           }
         >
           <option value="">
-            {parts.isSuccess && parts.data.items.length === 0 ? `no ${kind} yet` : `choose a ${kind}`}
+            {parts.isSuccess && parts.data.items.length === 0 ? `No ${list} yet` : `Choose a ${kind}`}
           </option>
           {parts.data?.items.map(({ id, name }) => (
             <option key={id} value={id}>
@@ -174,13 +174,7 @@ function Meter({ usage }: { usage: NonNullable<TranscriptView['contextUsage']> }
   const tokens = `${estimatedTokens.toLocaleString('en')} of ${tokenBudget.toLocaleString('en')} tokens, ${status.replaceAll('_', ' ')}`;
   return (
     <span className={`usage ${status}`} title={tokens}>
-      <meter
-        min={0}
-        max={100}
-        high={85}
-        value={Math.min(usagePercent, 100)}
-        aria-label={`The model's context: ${tokens}`}
-      />{' '}
+      <meter min={0} max={100} high={85} value={Math.min(usagePercent, 100)} aria-label={`Model context: ${tokens}`} />{' '}
       {Math.round(usagePercent)} %
     </span>
   );

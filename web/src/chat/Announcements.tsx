@@ -1,4 +1,4 @@
-// Tells people with screen readers, and those who look at another tab, that an answer began, needs them, or is over: not each of its words.
+// Announces to screen readers and background tabs that an answer started, needs input, or ended, but not each of its words.
 import { useEffect, useRef, useState } from 'react';
 import type { TranscriptView, Turn } from '../stream';
 

@@ -1,4 +1,4 @@
-// Files of a message or of a tool's result: images are shown, all are downloaded.
+// Lists the files of a message or a tool result. Images are shown; all files can be downloaded.
 import { contentOf, isShownImage, type StoredFile, sizeOf } from './uploads';
 
 export function Attachments({ files }: { files: readonly StoredFile[] }) {

@@ -1,4 +1,4 @@
-// What a branch is based on: what was said in the original conversation before the message that was edited.
+// Shows what a branch is based on: the messages of the original conversation before the one that was edited.
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { api, Problem, type Schemas } from '../api/http';
@@ -55,7 +55,7 @@ export function Basis({ metadata }: { metadata: unknown }) {
         <Link to="/c/$id" params={{ id }}>
           {title}
         </Link>
-        {messages.length > 0 ? '. It is based on:' : ', from its first message on.'}
+        {messages.length > 0 ? '. It is based on:' : ', starting from its first message.'}
       </p>
       {early.length > 0 ? (
         <Folded label={`${early.length} earlier messages`}>{() => <Exchanges messages={early} />}</Folded>

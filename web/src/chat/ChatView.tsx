@@ -1,4 +1,4 @@
-// A conversation: what was said, what is being said, and where the next words go.
+// Shows a conversation: its messages, the answer that is streaming, and the message field.
 import { Navigate, useNavigate } from '@tanstack/react-router';
 import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { useConsoles } from '../consoles/consoles';
@@ -104,7 +104,7 @@ export function NewTalk({ place }: { place: string }) {
   );
 }
 
-/** A conversation with its consoles beside it. They are loaded when there are some, or somebody wants one. */
+/** A conversation with its consoles. The pane is loaded when there are consoles, or when the user opens it. */
 function Conversation({ id }: { id: string }) {
   const consoles = useConsoles(id);
   const [isWanted, setWanted] = useState(false);
@@ -137,7 +137,7 @@ function Conversation({ id }: { id: string }) {
 
 /** Turns that ended so may be asked for again. */
 const RETRIED = ['failed', 'cancelled'];
-/** So many items at the end of a conversation are where somebody looks first. */
+/** Number of items at the end of a conversation that are rendered first. */
 const NEAR_ITEMS = 6;
 /** How far from the end still counts as the end [px]. */
 const NEAR = 80;
@@ -159,7 +159,7 @@ function Talk({ id, attached, children }: TalkProps) {
   const current = view.turns.findLast((turn) => turn.agent)?.agent;
   // Which run answers which message.
   const answers = useMemo(() => new Map(view.turns.map((turn) => [turn.messageId, turn.runId])), [view.turns]);
-  // The end stays in sight, unless somebody has scrolled away from it.
+  // The view stays at the end, unless the user has scrolled away from it.
   useEffect(() => {
     const element = scroller.current;
     if (!element?.firstElementChild) return;

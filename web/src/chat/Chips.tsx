@@ -1,4 +1,4 @@
-// What goes along with the message that is being written: files as text, files that were uploaded, and files on their way.
+// Lists the attachments of the message being written: text files, uploaded files, and uploads in progress.
 import type { TextFile } from './files';
 import { contentOf, isShownImage, type StoredFile, sizeOf, type Upload } from './uploads';
 
@@ -13,12 +13,12 @@ interface Props {
 export function Chips({ files, attachments, uploads, onLeaveOut, onRetry }: Props) {
   if (files.length + attachments.length + uploads.length === 0) return null;
   const leaveOut = (name: string, what: TextFile | StoredFile | Upload) => (
-    <button type="button" className="plain small" aria-label={`Leave out ${name}`} onClick={() => onLeaveOut(what)}>
+    <button type="button" className="plain small" aria-label={`Remove ${name}`} onClick={() => onLeaveOut(what)}>
       ✕
     </button>
   );
   return (
-    <ul className="chips" aria-label="Files that go along">
+    <ul className="chips" aria-label="Attached files">
       {files.map((file, nth) => (
         <li key={nth}>
           {file.name} <span className="quiet">{file.content.length.toLocaleString('en')} characters</span>

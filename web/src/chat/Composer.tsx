@@ -1,4 +1,4 @@
-// Where one writes. Enter sends, Shift+Enter breaks the line. What is not sent is kept as a draft.
+// The message field. Enter sends, Shift+Enter inserts a line break. Unsent text is kept as a draft.
 import { useQuery } from '@tanstack/react-query';
 import { type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from 'react';
 import { api, type Schemas } from '../api/http';
@@ -82,7 +82,7 @@ export function Composer({ draft, onSend, onStop, onTell, isBusy = false, choose
     isEmpty && attachments.length > 0
       ? 'Write what to do with the files.'
       : isUploading
-        ? 'The message can be sent as soon as its files are uploaded.'
+        ? 'You can send the message once its files are uploaded.'
         : '';
   const hand = async (over: (message: string) => Promise<unknown> | null) => {
     if (isEmpty || isHeld || isUploading) return;
@@ -98,7 +98,7 @@ export function Composer({ draft, onSend, onStop, onTell, isBusy = false, choose
     } finally {
       setHeld(false);
       setUnkept(false);
-      // Whoever writes elsewhere by now, goes on there.
+      // The focus stays where the user is typing by now.
       const focused = document.activeElement;
       if (!focused || focused === document.body || field.current?.form?.contains(focused)) field.current?.focus();
     }
@@ -181,7 +181,7 @@ export function Composer({ draft, onSend, onStop, onTell, isBusy = false, choose
           type="file"
           multiple
           hidden
-          aria-label="Files to send along"
+          aria-label="Attach files"
           onChange={(event) => {
             void attach(event.target.files ?? []);
             event.target.value = '';
@@ -189,7 +189,7 @@ export function Composer({ draft, onSend, onStop, onTell, isBusy = false, choose
         />
         <button
           type="button"
-          title="Images, PDF, audio and text files; also by pasting or dropping them"
+          title="Attach images, PDF, audio or text files. You can also paste or drop them."
           onClick={() => picker.current?.click()}
         >
           Attach
@@ -201,8 +201,8 @@ export function Composer({ draft, onSend, onStop, onTell, isBusy = false, choose
             disabled={isEmpty || attachments.length > 0 || uploads.length > 0}
             title={
               attachments.length > 0
-                ? 'Files go with a message of their own: queue it'
-                : 'The answer takes it into account with its next step'
+                ? 'Files can’t be added to the current answer. Queue the message instead.'
+                : 'The agent takes this into account in its next step'
             }
             onClick={() => void hand(onTell)}
           >

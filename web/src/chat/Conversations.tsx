@@ -1,4 +1,4 @@
-// The user's conversations: search, rename, delete; and the messages that could not be sent.
+// Lists the user's conversations with search, rename and delete, and the messages that could not be sent.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { useEffect, useRef, useState } from 'react';
@@ -13,7 +13,7 @@ import { shownTitle } from './titles';
 
 type Conversation = Schemas['ConversationBody'];
 
-/** Search begins when nobody has typed for so long [ms]. */
+/** Pause in typing after which the search starts, in milliseconds. */
 const TYPING_MS = 250;
 
 export function Conversations({ current }: { current: string | null }) {
@@ -105,7 +105,7 @@ export function Conversations({ current }: { current: string | null }) {
               ? `No chats match “${searched}”.`
               : ''}
       </p>
-      <More of={all} label="Load more" />
+      <More of={all} />
     </aside>
   );
 }

@@ -1,4 +1,4 @@
-// How far the tasks are that a call has made, beside the call: counts, and the way to the DAG itself.
+// Shows the progress of the tasks that a tool call created, next to the call: counts, and a link to the task graph.
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { api, type Schemas } from '../api/http';
@@ -41,7 +41,7 @@ export function DagProgress({ call, runId }: { call: ToolCall; runId: string }) 
       <Link to="/tasks/$id" params={{ id: dag.data.id }}>
         {dag.data.name || 'Tasks'}
       </Link>
-      <progress value={over} max={all} aria-label={`${over} of ${all} tasks are over`} />
+      <progress value={over} max={all} aria-label={`${over} of ${all} tasks finished`} />
       <span className="quiet" role="status">
         {finishedAt ? `${dag.data.state}: ` : ''}
         {words.join(', ')}

@@ -1,4 +1,4 @@
-// Whether an answer helped, as its reader says. It can be changed; what this page was not told it does not show.
+// Lets the reader rate an answer and change the rating. Ratings from earlier visits are not shown.
 import { useState } from 'react';
 import { api } from '../api/http';
 import { ErrorNote } from '../ui/parts';

@@ -1,4 +1,4 @@
-// What a model has written. It is never HTML; its pictures are not fetched, and its links lead away only when they are clicked.
+// Renders a model's Markdown. It never renders HTML, never fetches images from other hosts, and follows links only on a click.
 import { Link } from '@tanstack/react-router';
 import { memo, type ReactNode, useDeferredValue, useMemo, useState } from 'react';
 import ReactMarkdown, { type Components } from 'react-markdown';
@@ -31,7 +31,7 @@ const COMPONENTS: Components = {
   // A picture of another host tells that host who reads: it is a link instead.
   img: ({ src, alt }) => (
     <a href={typeof src === 'string' ? src : undefined} target="_blank" rel="noopener noreferrer nofollow ugc">
-      [picture: {alt || 'without a name'}]
+      [image: {alt || 'no description'}]
     </a>
   ),
   pre: ({ children }) => <Code>{children}</Code>,
@@ -44,7 +44,7 @@ const COMPONENTS: Components = {
   input: ({ checked, type }) => (
     <input type={type} checked={checked} disabled aria-label={checked ? 'Done' : 'Not done'} />
   ),
-  // The page has headings of its own.
+  // The page has its own headings.
   h1: 'h3',
   h2: 'h4',
   h3: 'h5',
@@ -102,7 +102,7 @@ interface Props {
   text: string;
   /** More of it is coming. */
   isLive: boolean;
-  /** It is where somebody looks first. The rest is plain text until there is time for it. */
+  /** The text is rendered first. The rest is plain text until the browser is idle. */
   isNear?: boolean;
 }
 

@@ -1,4 +1,4 @@
-// What a turn's calls did to which things, one quiet line each.
+// Lists what a turn's tool calls did to which entities, one line each.
 import type { Turn } from '../stream';
 
 /** While it goes on, and when it is done. */
@@ -14,7 +14,7 @@ const WORDS: Record<string, [string, string]> = {
 export function Operations({ operations }: { operations: Turn['operations'] }) {
   if (operations.length === 0) return null;
   return (
-    <ul className="operations" aria-label="What it did">
+    <ul className="operations" aria-label="Operations">
       {operations.map(({ action, entity_type, entity_name, status }, nth) => {
         const [now, then] = WORDS[action] ?? [action, action];
         const verb = status === 'error' ? `could not ${action}` : status === 'start' ? now : then;

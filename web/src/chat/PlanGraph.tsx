@@ -1,4 +1,4 @@
-// A plan as a graph: what waits for what. The step that is chosen is shown below, with the run that does it.
+// Draws a plan as a dependency graph. The selected step is shown below it, with its run.
 import { Link } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import type { Plan, Turn } from '../stream';
@@ -24,22 +24,22 @@ export default function PlanGraph({ plan, runs, children }: PlanGraphProps) {
   const runId = step?.executorId ?? runs.findLast((run) => run.stepNumber === step?.stepNumber)?.runId;
   return (
     <>
-      <Picture tasks={tasks} label="Steps and what they wait for" chosen={chosen} choose={choose} />
+      <Picture tasks={tasks} label="Steps and their dependencies" chosen={chosen} choose={choose} />
       {step ? (
         <>
           <ol>{children(step)}</ol>
           <p>
             {runId ? (
               <Link to="/runs/$id" params={{ id: runId }}>
-                Open its run
+                Open run
               </Link>
             ) : (
-              <span className="quiet">No run has begun this step.</span>
+              <span className="quiet">This step has not started.</span>
             )}
           </p>
         </>
       ) : (
-        <p className="quiet">Choose a step to see its run and what came of it.</p>
+        <p className="quiet">Select a step to see its run and result.</p>
       )}
     </>
   );

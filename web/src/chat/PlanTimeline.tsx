@@ -1,4 +1,4 @@
-// A plan as it is carried out: its steps with their states, what each of them calls within it, and where a draft waits, the word that it waits for.
+// Shows a plan while it is executed: its steps with their states and tool calls, and the approval that a draft waits for.
 import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import { api, type Schemas } from '../api/http';
@@ -71,12 +71,12 @@ export function PlanTimeline({ plan, runs, question, children }: Props) {
           {done} of {plan.steps.length} steps
         </span>{' '}
         <button type="button" className="plain small" aria-pressed={isDrawn} onClick={() => setDrawn(!isDrawn)}>
-          As a graph
+          Show as graph
         </button>
       </p>
       {plan.verdict && plan.verdict !== 'approved' ? (
         <p className="notice">
-          {plan.reviewer ?? 'The reviewer'}: {plan.verdict.replaceAll('_', ' ')}
+          {plan.reviewer ?? 'Reviewer'}: {plan.verdict.replaceAll('_', ' ')}
           {plan.notes ? `: ${plan.notes}` : ''}
         </p>
       ) : null}

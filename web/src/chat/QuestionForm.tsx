@@ -1,4 +1,4 @@
-// What a run asks a person, answered where it is asked.
+// A form for a run's question to the user, shown where the run asked it.
 import { type FormEvent, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
@@ -114,7 +114,9 @@ function Confirm({
       read = JSON.parse(edited ?? '');
     } catch (broken) {
       return setError(
-        new Error(`the ${plan ? 'steps' : 'arguments'} are no JSON: ${broken instanceof Error ? broken.message : ''}`),
+        new Error(
+          `The ${plan ? 'steps' : 'arguments'} are not valid JSON: ${broken instanceof Error ? broken.message : ''}`,
+        ),
       );
     }
     setError(null);
@@ -138,13 +140,13 @@ function Confirm({
             Approve
           </button>
           <button type="button" onClick={() => void edit()}>
-            {plan ? 'Edit' : 'Edit its arguments'}
+            {plan ? 'Edit' : 'Edit arguments'}
           </button>
         </>
       ) : (
         <>
           <textarea
-            aria-label={plan ? "The plan's steps (JSON)" : "The call's arguments (JSON)"}
+            aria-label={plan ? 'Plan steps (JSON)' : 'Tool call arguments (JSON)'}
             rows={Math.min(16, edited.split('\n').length + 1)}
             spellCheck={false}
             autoFocus
@@ -152,10 +154,10 @@ function Confirm({
             onChange={(event) => setEdited(event.target.value)}
           />
           <button type="button" className="primary" onClick={() => void approve()}>
-            Approve with these
+            Approve with changes
           </button>
           <button type="button" onClick={() => setEdited(null)}>
-            Leave them
+            Discard changes
           </button>
         </>
       )}
@@ -167,7 +169,7 @@ function Confirm({
   );
 }
 
-/** What of a step is somebody's to say. */
+/** The fields of a step that the user can edit. */
 function editable({ stepNumber, type, description, executorRequired, tools, dependsOn }: Plan['steps'][number]) {
   return { stepNumber, type, description, executorRequired, tools, dependsOn };
 }

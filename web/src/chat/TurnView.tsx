@@ -1,4 +1,4 @@
-// One turn of an agent: its words as they come, its calls, those that it has started, what it asks, and what became of it.
+// Shows one turn of an agent: its streaming text, tool calls, sub-agents, questions and outcome.
 import { Link } from '@tanstack/react-router';
 import { Fragment, memo, type ReactNode, useEffect, useRef } from 'react';
 import type { Part, ToolCall, Turn } from '../stream';
@@ -17,12 +17,12 @@ const OVER = ['completed', 'failed', 'cancelled', 'paused'];
 const MARGIN = '100%';
 /** Parts of a stretch. */
 const STRETCH = 16;
-/** So many parts at the end of a turn are where somebody looks first. */
+/** Number of parts at the end of a turn that are rendered first. */
 const NEAR_PARTS = 12;
 
 interface Props {
   turn: Turn;
-  /** It is where somebody looks first: among the last of a conversation. */
+  /** The turn is among the last of the conversation, which are rendered first. */
   isNear?: boolean;
   /** Fetches the calls of a turn that ended before this page came. */
   onComplete?: (runId: string) => Promise<void>;
@@ -171,7 +171,7 @@ function Details({ details }: { details: NonNullable<Turn['details']> }) {
   );
 }
 
-const DETAILS = { telemetry: 'How the request was routed', debug_context: 'What the model was given' };
+const DETAILS = { telemetry: 'Request routing', debug_context: 'Model input' };
 
 function Used({ turn }: { turn: Turn }) {
   const { totalTokens, costUsd } = turn.usage ?? {};
@@ -188,7 +188,7 @@ function Within({ turn }: { turn: Turn }) {
   return (
     <details className="sub" open={!OVER.includes(turn.status)}>
       <summary>
-        <b>{turn.agent ?? 'sub-agent'}</b> <State state={turn.status} />{' '}
+        <b>{turn.agent ?? 'Sub-agent'}</b> <State state={turn.status} />{' '}
         <span className="quiet">{turn.task?.slice(0, 120)}</span>
       </summary>
       <TurnView turn={turn} />
@@ -258,7 +258,7 @@ const OnePart = memo(function OnePart({
     case 'handoff':
       return (
         <p className="notice handoff">
-          Handed over from <b>{part.from}</b> to <b>{part.to}</b>
+          Handed off from <b>{part.from}</b> to <b>{part.to}</b>
           {part.reason ? `: ${part.reason}` : '.'}
         </p>
       );

@@ -1,4 +1,4 @@
-// Messages that the server has not taken yet, where they will stand in the conversation.
+// Shows messages that the server has not stored yet, at their future place in the conversation.
 import { CopyButton } from '../ui/parts';
 import { Attachments } from './Attachments';
 import { splitFiles } from './files';
@@ -34,10 +34,10 @@ function UnsentMessage({ unsent, isBehind }: { unsent: Unsent; isBehind: boolean
         {isStuck(unsent) ? (
           <>
             <b>Not sent.</b> {reason}
-            {state === 'unreachable' ? ' It is sent as soon as that is possible.' : ''}
+            {state === 'unreachable' ? ' It will be sent as soon as possible.' : ''}
           </>
         ) : (
-          <span className="quiet">{isBehind ? 'Waits for the message before it.' : 'Sending…'}</span>
+          <span className="quiet">{isBehind ? 'Waiting for the previous message.' : 'Sending…'}</span>
         )}
       </div>
       {isStuck(unsent) || isBehind ? (

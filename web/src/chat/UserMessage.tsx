@@ -1,4 +1,4 @@
-// What the user has written. Edited, it begins a branch: a conversation of its own that is based on what was said before.
+// Shows a user message. Editing it starts a branch: a new conversation based on the messages before it.
 import { useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { type FormEvent, memo, useState } from 'react';
@@ -63,7 +63,7 @@ function Edit({ runId, words, onClose }: { runId: string; words: string; onClose
   return (
     <form onSubmit={(event) => void submit(event)}>
       <textarea
-        aria-label="The message, edited"
+        aria-label="Edit message"
         rows={3}
         cols={50}
         autoFocus

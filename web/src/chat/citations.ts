@@ -1,4 +1,4 @@
-// Entities that a model cites as `[Type:key]`: they lead into the graph.
+// Turns the entities that a model cites as `[Type:key]` into links to the graph.
 
 /** Where such a link leads; what follows is the key, as addresses spell it. */
 export const CITED = '/graph?q=';

@@ -1,4 +1,4 @@
-// Footnotes and reference links: defined in one block of a text, used in others.
+// Resolves footnotes and reference links that one block of a text defines and others use.
 
 /** Where a reference to a footnote leads; its number follows. */
 export const NOTE = '#note-';

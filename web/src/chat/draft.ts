@@ -1,6 +1,6 @@
-// What is being written and not sent: kept per conversation, through changes of the view and reloads.
+// Stores the unsent message of each conversation across view changes and reloads.
 import { useCallback, useEffect, useRef, useState } from 'react';
-import * as keeping from '../api/keeping';
+import * as localStore from '../api/localStore';
 import type { TextFile } from './files';
 import type { StoredFile } from './uploads';
 
@@ -16,7 +16,7 @@ const KEPT = 'draft.';
 export const EMPTY: Draft = { words: '', files: [], attachments: [] };
 
 function read(name: string): Draft {
-  const kept = keeping.read(KEPT + name) as Partial<Draft> | null;
+  const kept = localStore.read(KEPT + name) as Partial<Draft> | null;
   if (typeof kept?.words !== 'string') return EMPTY;
   const files = Array.isArray(kept.files) ? kept.files : [];
   const attachments = Array.isArray(kept.attachments) ? kept.attachments : [];
@@ -28,13 +28,13 @@ function read(name: string): Draft {
 }
 
 export function forgetDraft(name: string): void {
-  keeping.remove(KEPT + name);
+  localStore.remove(KEPT + name);
 }
 
 /** What was written in one place goes on in another, unless something is written there already. */
 export function moveDraft(from: string, to: string): void {
-  const draft = keeping.read(KEPT + from);
-  if (draft !== null && keeping.read(KEPT + to) === null) keeping.write(KEPT + to, draft);
+  const draft = localStore.read(KEPT + from);
+  if (draft !== null && localStore.read(KEPT + to) === null) localStore.write(KEPT + to, draft);
   forgetDraft(from);
 }
 
@@ -55,7 +55,8 @@ export function useDraft(name: string): [Draft, (change: Change) => void] {
       const { words, files, attachments } = now.current;
       if (words === '' && files.length === 0 && attachments.length === 0) forgetDraft(name);
       // Without room for the files, the words are kept.
-      else if (!keeping.write(KEPT + name, now.current)) keeping.write(KEPT + name, { words, files: [], attachments });
+      else if (!localStore.write(KEPT + name, now.current))
+        localStore.write(KEPT + name, { words, files: [], attachments });
       setDraft(now.current);
     },
     [name],

@@ -1,4 +1,4 @@
-// Files that go along with a message, as text within it: each in a fence of its own under its name. What reads the message shows them folded.
+// Embeds text files in a message, each in a fence under its name, and extracts them again to show them folded.
 
 /** Longest message that the API takes [characters], unless the deployment says otherwise; files are part of it. */
 export const MESSAGE_MAX_CHARS = 100_000;
@@ -13,7 +13,7 @@ export async function readText(file: File): Promise<TextFile> {
   const name = file.name.replaceAll(/[`\n]/g, '_');
   const tooLong = () =>
     new Error(
-      `${name} is too long: a message has ${MESSAGE_MAX_CHARS.toLocaleString('en')} characters at most, with its files`,
+      `${name} is too long. A message can have at most ${MESSAGE_MAX_CHARS.toLocaleString('en')} characters, including its files.`,
     );
   // No character takes more than four bytes.
   if (file.size > MESSAGE_MAX_CHARS * 4) throw tooLong();
@@ -21,9 +21,9 @@ export async function readText(file: File): Promise<TextFile> {
   try {
     content = new TextDecoder('utf-8', { fatal: true }).decode(await file.arrayBuffer());
   } catch {
-    throw new Error(`${name} can't be attached: images, PDF, audio and text files (UTF-8) can.`);
+    throw new Error(`${name} can't be attached. Attach images, PDF, audio or text files (UTF-8).`);
   }
-  if (content.includes('\0')) throw new Error(`${name} can't be attached: images, PDF, audio and text files can.`);
+  if (content.includes('\0')) throw new Error(`${name} can't be attached. Attach images, PDF, audio or text files.`);
   if (content.length > MESSAGE_MAX_CHARS) throw tooLong();
   return { name, content };
 }
@@ -38,7 +38,7 @@ export function withFiles(words: string, files: readonly TextFile[]): string {
   const message = [words, ...blocks].filter((piece) => piece !== '').join('\n\n');
   if (message.length > MESSAGE_MAX_CHARS) {
     throw new Error(
-      `the message has ${message.length.toLocaleString('en')} characters with its files, and may have ${MESSAGE_MAX_CHARS.toLocaleString('en')}`,
+      `The message is too long: ${message.length.toLocaleString('en')} characters, including its files. The limit is ${MESSAGE_MAX_CHARS.toLocaleString('en')}.`,
     );
   }
   return message;

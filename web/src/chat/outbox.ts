@@ -1,11 +1,11 @@
-// Messages that the server has not taken yet. Each is kept in the browser, under the idempotency key that it has for good, until the server has it or
-// the user deletes it: a reload, a closed tab or a restarted server loses none, and none is stored twice.
+// Sends messages and keeps each one in the browser, under a permanent idempotency key, until the server has stored it or the user deletes it: a
+// reload, a closed tab or a restarted server loses none, and none is stored twice.
 //
 // Invariants: the messages of one place are sent one after the other, in the order in which they were written; a body never changes after its first
 // attempt; one tab at a time sends those of a place (Web Locks; where a page has none, the key alone keeps them from being stored twice).
 import { RejoinError } from '@rejoin/client';
 import { useMemo, useSyncExternalStore } from 'react';
-import * as keeping from '../api/keeping';
+import * as localStore from '../api/localStore';
 import type { Attached } from '../consoles/consoles';
 import { client, type Message } from '../stream';
 import { BECAME, become, conversationOf, forgetOlder, isNewPlace, randomName } from './places';
@@ -95,7 +95,7 @@ class Outbox {
     this.#accepts = onAccepted;
     const again = () => this.#again();
     const other = ({ key }: StorageEvent) => {
-      if (key !== null && ![KEPT, BECAME].some((prefix) => key.startsWith(keeping.keyOf(prefix)))) return;
+      if (key !== null && ![KEPT, BECAME].some((prefix) => key.startsWith(localStore.keyOf(prefix)))) return;
       this.#changed();
       this.#sendAll();
     };
@@ -130,7 +130,7 @@ class Outbox {
       page: this.#page,
       same,
     };
-    const isKept = keeping.write(KEPT + entry.key, entry);
+    const isKept = localStore.write(KEPT + entry.key, entry);
     if (!isKept) this.#unkept.set(entry.key, entry);
     const settled = isKept
       ? null
@@ -213,7 +213,7 @@ class Outbox {
     this.#sending.add(place);
     let isSignedOut = false;
     try {
-      await exclusively(keeping.keyOf(`sending.${place}`), async () => {
+      await exclusively(localStore.keyOf(`sending.${place}`), async () => {
         isSignedOut = await this.#sendInOrder(place);
       });
     } finally {
@@ -224,13 +224,13 @@ class Outbox {
     if (next && next.refused === undefined && !isSignedOut) void this.#send(place);
   }
 
-  /** Whether it stopped because nobody is signed in. */
+  /** Sends the messages of a place in order. Returns whether it stopped because no user is signed in. */
   async #sendInOrder(place: string): Promise<boolean> {
     for (let failures = 0; ; ) {
       const entry = this.#entries().find((one) => one.place === place);
       if (!entry || entry.refused !== undefined) return false;
       if (Date.now() - entry.since > SENT_BY_ITSELF_MS) {
-        this.#put({ ...entry, refused: 'It is more than a day old. Send it if you still want to.' });
+        this.#put({ ...entry, refused: 'It is more than a day old. Select “Retry” to send it anyway.' });
         return false;
       }
       if (entry.along === null) {
@@ -328,8 +328,8 @@ class Outbox {
 
   /** All that wait, where they were written. */
   #stored(): Entry[] {
-    const kept = keeping.names(KEPT).flatMap((name) => {
-      const entry = keeping.read(name) as Entry | null;
+    const kept = localStore.names(KEPT).flatMap((name) => {
+      const entry = localStore.read(name) as Entry | null;
       return entry && typeof entry.message === 'string' && typeof entry.place === 'string' ? [entry] : [];
     });
     // Of one that the browser had room for, but not for its newest change, this page knows that.
@@ -338,20 +338,20 @@ class Outbox {
   }
 
   #entry(key: string): Entry | undefined {
-    return this.#unkept.get(key) ?? (keeping.read(KEPT + key) as Entry | null) ?? undefined;
+    return this.#unkept.get(key) ?? (localStore.read(KEPT + key) as Entry | null) ?? undefined;
   }
 
   /** Changes one that is still there. */
   #put(entry: Entry): void {
     if (!this.#entry(entry.key)) return;
-    if (this.#unkept.has(entry.key) || !keeping.write(KEPT + entry.key, entry)) this.#unkept.set(entry.key, entry);
+    if (this.#unkept.has(entry.key) || !localStore.write(KEPT + entry.key, entry)) this.#unkept.set(entry.key, entry);
     this.#changed();
   }
 
   #drop(key: string): void {
     this.#unkept.delete(key);
     this.#trouble.delete(key);
-    keeping.remove(KEPT + key);
+    localStore.remove(KEPT + key);
     this.#changed();
   }
 

@@ -1,6 +1,6 @@
-// Places in which messages are written: a conversation, or a place for a new one, which becomes a conversation with its first message. Any tab may
-// send that message, so what a place became is kept in the browser, where all tabs find it.
-import * as keeping from '../api/keeping';
+// Identifies where a message is written: in a conversation, or in a place for a new one, which becomes a conversation with its first message. Any
+// tab may send that message, so the mapping is kept in the browser, where all tabs find it.
+import * as localStore from '../api/localStore';
 
 /** Begins the name of a place that is no conversation yet. */
 const NEW = 'new-';
@@ -36,21 +36,21 @@ export function conversationOf(place: string): string | undefined {
 /** Remembers what a place became, and forgets the oldest of the others, except those that messages were written in. */
 export function become(place: string, conversationId: string, written: ReadonlySet<string>): void {
   here.set(place, conversationId);
-  keeping.write(BECAME + place, { conversationId, at: Date.now() } satisfies Became);
+  localStore.write(BECAME + place, { conversationId, at: Date.now() } satisfies Became);
   const age = (name: string) => kept(name)?.at ?? 0;
-  const newestFirst = keeping.names(BECAME).sort((one, other) => age(other) - age(one));
+  const newestFirst = localStore.names(BECAME).sort((one, other) => age(other) - age(one));
   for (const name of newestFirst.slice(BECAME_MAX)) {
-    if (!written.has(name.slice(BECAME.length))) keeping.remove(name);
+    if (!written.has(name.slice(BECAME.length))) localStore.remove(name);
   }
 }
 
 /** Removes what older versions kept: all places in one key. */
 export function forgetOlder(): void {
-  keeping.remove('moved');
+  localStore.remove('moved');
 }
 
 function kept(name: string): Became | null {
-  return keeping.read(name) as Became | null;
+  return localStore.read(name) as Became | null;
 }
 
 /** 128 random bits. Also where the page is not served securely, and has no `randomUUID`. */

@@ -1,6 +1,6 @@
-// Which conversations hold something that this browser has not shown yet. Kept by the browser; all of its tabs agree.
+// Tracks which conversations have updates that this browser has not shown yet. All tabs share the state.
 import { useEffect, useSyncExternalStore } from 'react';
-import * as keeping from '../api/keeping';
+import * as localStore from '../api/localStore';
 
 const KEPT = 'seen';
 /** Of so many conversations it is remembered; the oldest are forgotten first, and count as seen. */
@@ -17,31 +17,31 @@ const listeners = new Set<() => void>();
 
 function read(): Seen {
   if (parsed) return parsed;
-  const kept = keeping.read(KEPT) as Partial<Seen> | null;
+  const kept = localStore.read(KEPT) as Partial<Seen> | null;
   if (typeof kept?.since === 'number' && kept.until) {
     parsed = { since: kept.since, until: kept.until };
     return parsed;
   }
   parsed = { since: Date.now(), until: {} };
   // From the first look on: what comes after it is news, also after a reload.
-  keeping.write(KEPT, parsed);
+  localStore.write(KEPT, parsed);
   return parsed;
 }
 
-/** Somebody has looked at a conversation whose newest message is of this moment. */
+/** Marks a conversation as seen up to the time of its newest message. */
 function markSeen(id: string, at: string): void {
   const { since, until } = read();
   const moment = Date.parse(at);
   if ((until[id] ?? 0) >= moment) return;
   const kept = Object.entries({ ...until, [id]: moment }).sort(([, one], [, other]) => other - one);
   parsed = { since, until: Object.fromEntries(kept.slice(0, MAX_KEPT)) };
-  keeping.write(KEPT, parsed);
+  localStore.write(KEPT, parsed);
   for (const listener of listeners) listener();
 }
 
 function subscribe(changed: () => void): () => void {
   const other = ({ key }: StorageEvent) => {
-    if (key !== keeping.keyOf(KEPT)) return;
+    if (key !== localStore.keyOf(KEPT)) return;
     parsed = undefined;
     changed();
   };

@@ -1,4 +1,4 @@
-// Takes a text of Markdown apart into blocks that are read one by one.
+// Splits a Markdown text into blocks that are rendered one by one.
 import { definitionsIn } from './definitions';
 
 /** Blocks of a stretch: what is laid out, or left alone while it is far from sight, together. */
@@ -36,7 +36,7 @@ export class Splitter {
     const lines = text.slice(this.#before.length).split('\n');
     for (const [nth, line] of lines.entries()) {
       const isLast = nth === lines.length - 1;
-      // What the last line will be, nobody knows yet.
+      // The last line may still grow.
       const begins = fence === null && !isLast && line !== '' && !/^(\s|[-*+>|]|\d+[.)])/.test(line);
       if (begins && block.endsWith('\n\n') && block.trim() !== '') {
         this.#finish(block);

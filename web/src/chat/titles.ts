@@ -1,4 +1,4 @@
-// What a conversation is called where it is listed.
+// Returns the title under which a conversation is listed.
 import type { Schemas } from '../api/http';
 
 type Titled = Pick<Schemas['ConversationBody'], 'title' | 'metadata'>;

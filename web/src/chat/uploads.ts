@@ -1,4 +1,4 @@
-// Files that are uploaded before the message that they go with is sent: images, PDFs, audio, and text that is too long to be part of a message.
+// Uploads files before their message is sent: images, PDFs, audio, and text that is too long to embed.
 import { Problem } from '../api/http';
 
 /** A file that the server has. */
@@ -64,15 +64,17 @@ export function upload(file: File, onProgress: (progress: number) => void, signa
         resolve({ fileId: id, name, mediaType, sizeBytes });
       } else {
         const { code, detail } = told as { code?: string; detail?: string };
-        reject(new Problem(request.status, code ?? 'unknown', detail ?? `the server answered ${request.status}`));
+        reject(new Problem(request.status, code ?? 'unknown', detail ?? `the server returned HTTP ${request.status}`));
       }
     };
     // A server that refuses a file for its size need not wait for all of it.
     request.onerror = () =>
       reject(
-        new Error(file.size > FILE_MAX_BYTES ? `a file may have ${sizeOf(FILE_MAX_BYTES)}` : "can't reach the server"),
+        new Error(
+          file.size > FILE_MAX_BYTES ? `the file is larger than ${sizeOf(FILE_MAX_BYTES)}` : "can't reach the server",
+        ),
       );
-    request.onabort = () => reject(new DOMException('left out', 'AbortError'));
+    request.onabort = () => reject(new DOMException('removed', 'AbortError'));
     signal.addEventListener('abort', () => request.abort(), { once: true });
     request.send(file);
   });

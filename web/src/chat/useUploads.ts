@@ -1,4 +1,4 @@
-// Files on their way to the server, of one place where somebody writes.
+// Tracks the uploads in progress of one message field.
 import { useCallback, useEffect, useRef, useState } from 'react';
 import { type StoredFile, type Upload, upload } from './uploads';
 

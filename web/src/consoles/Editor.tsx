@@ -1,4 +1,4 @@
-// The editor of one console.
+// The text editor of one console.
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
 import { javascript } from '@codemirror/lang-javascript';
 import { MSSQL, MySQL, PostgreSQL, SQLite, StandardSQL, sql } from '@codemirror/lang-sql';
@@ -91,7 +91,7 @@ export function Editor({ doc, view, onRun }: Props) {
         // Tab stays the key that leaves the editor: people without a mouse must get out.
         keymap.of([...defaultKeymap, ...historyKeymap]),
         EditorView.lineWrapping,
-        EditorView.contentAttributes.of({ 'aria-label': 'Text of the console' }),
+        EditorView.contentAttributes.of({ 'aria-label': 'Console text' }),
         EditorView.updateListener.of((update) => {
           if (update.docChanged && !update.transactions.every((one) => one.annotation(fromElsewhere)))
             doc.typed(update.state.doc.toString());

@@ -1,4 +1,4 @@
-// What a query gave. Only the rows in sight are in the page.
+// Shows the result of a query as a virtualized table: only the visible rows are in the page.
 import { useState } from 'react';
 import { download } from '../ui/download';
 import { CopyButton, duration } from '../ui/parts';
@@ -10,7 +10,7 @@ const ROW = 28;
 const SPARE = 10;
 /** The most that can be in sight [rows]. */
 const SIGHT = 60;
-/** Longer values are cut until somebody looks [characters]. */
+/** Maximum length of a value in a cell, in characters. Longer values are shown in full on demand. */
 const CELL_MAX = 120;
 
 export function Grid({ answer, title }: { answer: Answer; title: string }) {
@@ -27,7 +27,7 @@ export function Grid({ answer, title }: { answer: Answer; title: string }) {
           {rows.length.toLocaleString('en')} {rows.length === 1 ? 'row' : 'rows'} in{' '}
           {duration(answer.elapsedMs) || '0 ms'}
           {answer.affectedRows !== null && answer.affectedRows !== undefined ? `, ${answer.affectedRows} changed` : ''}
-          {answer.truncated ? ', cut: there are more than the bounds allow' : ''}
+          {answer.truncated ? ', truncated: the result exceeds the limit' : ''}
         </span>
         <span className="fill" />
         <button type="button" className="plain small" onClick={() => download(`${name}.csv`, 'text/csv', csv(answer))}>
@@ -77,7 +77,7 @@ export function Grid({ answer, title }: { answer: Answer; title: string }) {
       {whole === null ? null : (
         <div className="whole">
           <button type="button" className="plain small" onClick={() => setWhole(null)}>
-            Close the value
+            Close value
           </button>
           <pre className="payload" tabIndex={0}>
             {whole}
@@ -103,7 +103,7 @@ function Cell({ text, onWhole }: { text: string; onWhole: (text: string) => void
   return (
     <>
       {text.slice(0, CELL_MAX)}
-      <button type="button" className="plain small" aria-label="Show the whole value" onClick={() => onWhole(text)}>
+      <button type="button" className="plain small" aria-label="Show full value" onClick={() => onWhole(text)}>
         …
       </button>
     </>

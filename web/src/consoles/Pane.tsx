@@ -1,4 +1,4 @@
-// The pane of consoles beside a chat: tabs, the editor of one of them, where it runs, and what came out.
+// The console pane next to a chat: tabs, the editor of the selected console, its data source, and the result.
 import type { EditorView } from '@codemirror/view';
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
@@ -17,8 +17,8 @@ const STATES: Record<Doc['state'], string> = {
   saved: 'Saved',
   unsaved: 'Not saved yet',
   saving: 'Saving…',
-  offline: 'Not reachable; kept in this browser, and saved later',
-  conflict: 'Changed by others, too',
+  offline: 'Server unreachable. Changes are kept in this browser and saved later.',
+  conflict: 'Conflicting changes',
   gone: 'Deleted',
 };
 
@@ -51,7 +51,7 @@ export default function Pane({ consoles, onFold }: { consoles: Consoles; onFold:
                 document.getElementById(`tab-${next.id}`)?.focus();
               }}
             >
-              {doc.id === consoles.pinned ? <span title="Agents work on this one">◆ </span> : null}
+              {doc.id === consoles.pinned ? <span title="Agents use this console">◆ </span> : null}
               {consoles.isRestored(doc.id) ? <span title="Restored from an earlier visit">↺ </span> : null}
               {doc.about.isTemporary ? <i title="Temporary">{doc.about.title}</i> : doc.about.title}
               {doc.isUnsaved ? ' •' : ''}
@@ -67,8 +67,8 @@ export default function Pane({ consoles, onFold }: { consoles: Consoles; onFold:
           +
         </button>
         {closed.length > 0 ? (
-          <select aria-label="Open a closed console" value="" onChange={(event) => consoles.show(event.target.value)}>
-            <option value="">closed…</option>
+          <select aria-label="Reopen a console" value="" onChange={(event) => consoles.show(event.target.value)}>
+            <option value="">Reopen…</option>
             {closed.map((doc) => (
               <option key={doc.id} value={doc.id}>
                 {doc.about.title}
@@ -77,7 +77,7 @@ export default function Pane({ consoles, onFold }: { consoles: Consoles; onFold:
           </select>
         ) : null}
         <span className="fill" />
-        <button type="button" className="plain small" aria-label="Fold the consoles away" onClick={onFold}>
+        <button type="button" className="plain small" aria-label="Hide consoles" onClick={onFold}>
           ✕
         </button>
       </div>
@@ -86,7 +86,7 @@ export default function Pane({ consoles, onFold }: { consoles: Consoles; onFold:
       {seen ? (
         <One key={seen.id} doc={seen} consoles={consoles} attempt={attempt} />
       ) : (
-        <p className="note quiet">No console is open: + makes one.</p>
+        <p className="note quiet">No console is open. Create one with +.</p>
       )}
     </aside>
   );
@@ -117,7 +117,7 @@ function One({ doc, consoles, attempt }: OneProps) {
           <button
             type="button"
             className="plain small"
-            title="Temporary: removed when nobody has touched it for 30 days"
+            title="Temporary: deleted after 30 days without use"
             onClick={() => attempt(() => doc.describe({ isTemporary: false }))}
           >
             Keep
@@ -125,7 +125,7 @@ function One({ doc, consoles, attempt }: OneProps) {
         ) : null}
         <span className="fill" />
         {doc.id === consoles.pinned ? (
-          <span className="quiet">Agents work here</span>
+          <span className="quiet">Used by agents</span>
         ) : (
           <button type="button" className="small" onClick={() => attempt(() => consoles.pin(doc.id))}>
             Attach
@@ -150,7 +150,7 @@ function One({ doc, consoles, attempt }: OneProps) {
           type="button"
           className="primary small"
           disabled={run.isBusy}
-          title="The selection, or all of it (Ctrl+Enter)"
+          title="Run the selection, or everything (Ctrl+Enter)"
           onClick={() => run.start('query')}
         >
           Run
@@ -175,14 +175,14 @@ function One({ doc, consoles, attempt }: OneProps) {
       </div>
       {doc.agentEdit ? (
         <div className="controls note">
-          <span>An agent has changed this console.</span>
+          <span>An agent changed this console.</span>
           <button
             type="button"
             className="plain small"
             aria-expanded={showsChanges}
             onClick={() => setShowsChanges(!showsChanges)}
           >
-            What it changed
+            Show changes
           </button>
           <button type="button" className="plain small" onClick={() => attempt(() => doc.undoAgent())}>
             Undo the agent&apos;s change
@@ -203,7 +203,7 @@ function One({ doc, consoles, attempt }: OneProps) {
           }}
         />
       ) : null}
-      {showsChanges && doc.agentEdit ? <Changes {...doc.agentEdit} label="What the agent has changed" /> : null}
+      {showsChanges && doc.agentEdit ? <Changes {...doc.agentEdit} label="Changes by the agent" /> : null}
       <Editor doc={doc} view={editor} onRun={() => run.start('query')} />
       {run.isBusy ? (
         <p className="note quiet" role="status">
@@ -230,7 +230,7 @@ function Title({ doc, attempt }: { doc: Doc; attempt: OneProps['attempt'] }) {
   };
   return (
     <input
-      aria-label="Title of the console"
+      aria-label="Console title"
       value={title}
       maxLength={200}
       onChange={(event) => setTitle(event.target.value)}
@@ -266,7 +266,7 @@ function Place({ doc, attempt }: { doc: Doc; attempt: OneProps['attempt'] }) {
           attempt(() => doc.describe({ dataSourceId: source?.id ?? null, kind: source?.kind ?? null, database: null }));
         }}
       >
-        <option value="">no data source</option>
+        <option value="">No data source</option>
         {sources.data?.items.map((source) => (
           <option key={source.id} value={source.id}>
             {source.name} ({source.kind})
@@ -279,7 +279,7 @@ function Place({ doc, attempt }: { doc: Doc; attempt: OneProps['attempt'] }) {
           value={database ?? ''}
           onChange={(event) => attempt(() => doc.describe({ database: event.target.value || null }))}
         >
-          <option value="">its own database</option>
+          <option value="">Default database</option>
           {databases.data?.items.map((name) => (
             <option key={name}>{name}</option>
           ))}
@@ -293,7 +293,7 @@ function Place({ doc, attempt }: { doc: Doc; attempt: OneProps['attempt'] }) {
 function Conflict({ doc }: { doc: Doc }) {
   return (
     <section className="note bad" aria-label="Conflict">
-      <p role="alert">Others have changed the same lines. What you typed is kept; choose what is to be saved.</p>
+      <p role="alert">Someone else changed the same lines. Your text is kept. Choose which version to save.</p>
       <div className="beside">
         <div>
           <h4>Yours</h4>
@@ -309,10 +309,10 @@ function Conflict({ doc }: { doc: Doc }) {
           Keep mine
         </button>
         <button type="button" onClick={() => doc.resolve('theirs')}>
-          Take theirs
+          Use theirs
         </button>
         <button type="button" onClick={() => doc.resolve('both')}>
-          Merge by hand
+          Merge manually
         </button>
       </div>
     </section>
@@ -336,9 +336,8 @@ function useRun(doc: Doc, path: string, editor: { current: EditorView | null }) 
     const { dataSourceId, database } = doc.about;
     const { from = 0, to = 0 } = editor.current?.state.selection.main ?? {};
     const query = (from === to ? doc.text : (editor.current?.state.sliceDoc(from, to) ?? '')).trim();
-    if (!dataSourceId)
-      return setOutcome({ error: new Error('choose the data source that this console runs on first') });
-    if (query === '') return setOutcome({ error: new Error('there is nothing to run: the console is empty') });
+    if (!dataSourceId) return setOutcome({ error: new Error('Choose a data source for this console first.') });
+    if (query === '') return setOutcome({ error: new Error('The console is empty. Write a query first.') });
     request.current?.abort();
     const own = new AbortController();
     request.current = own;
@@ -352,7 +351,7 @@ function useRun(doc: Doc, path: string, editor: { current: EditorView | null }) 
       .then(
         (answer) =>
           what === 'query' ? { answer: answer as Answer } : { plan: (answer as { plan?: unknown }).plan ?? answer },
-        (error: unknown) => ({ error: own.signal.aborted ? new Error('cancelled') : error }),
+        (error: unknown) => ({ error: own.signal.aborted ? new Error('Query cancelled.') : error }),
       )
       .then((outcome: Outcome) => {
         if (request.current !== own) return;

@@ -1,4 +1,4 @@
-// What a data source holds: tables or collections, and the columns of each when somebody looks. A click writes a name into the console.
+// Lists the tables or collections of a data source and, on demand, their columns. A click inserts a name into the console.
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { api, type Schemas } from '../api/http';
@@ -41,12 +41,12 @@ export function Schema({ sourceId, database, onName }: Props) {
             <button
               type="button"
               className="plain small"
-              title="Write the name into the console"
+              title="Insert the name into the console"
               onClick={() => onName(table.name)}
             >
               {table.name}
             </button>
-            <Folded label={<span className="quiet">columns of this {table.kind}</span>}>
+            <Folded label={<span className="quiet">Columns of this {table.kind}</span>}>
               {() => (
                 <Columns
                   path={path}

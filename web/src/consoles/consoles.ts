@@ -1,7 +1,7 @@
-// The consoles of a conversation: which are open, which one is seen, and which one agents work on.
+// The consoles of a conversation: which are open, which is selected, and which is attached to the agents.
 import { useEffect, useMemo, useSyncExternalStore } from 'react';
 import { api, type Schemas } from '../api/http';
-import * as keeping from '../api/keeping';
+import * as localStore from '../api/localStore';
 import { client } from '../stream';
 import { type Console, Doc } from './doc';
 
@@ -29,12 +29,12 @@ export class Consoles {
   #seen: string | null = null;
   #count = 0;
   pinned: string | null = null;
-  isFolded = keeping.read(FOLDED) === true;
+  isFolded = localStore.read(FOLDED) === true;
   isLoaded = false;
   error: unknown = null;
 
   constructor(readonly conversationId: string) {
-    const closed = keeping.read(CLOSED + conversationId);
+    const closed = localStore.read(CLOSED + conversationId);
     this.#closed = new Set(Array.isArray(closed) ? closed.filter((id) => typeof id === 'string') : []);
   }
 
@@ -158,7 +158,7 @@ export class Consoles {
 
   fold(isFolded: boolean): void {
     this.isFolded = isFolded;
-    keeping.write(FOLDED, isFolded);
+    localStore.write(FOLDED, isFolded);
     this.#changed();
   }
 
@@ -184,7 +184,7 @@ export class Consoles {
   };
 
   #keepClosed(): void {
-    keeping.write(CLOSED + this.conversationId, [...this.#closed]);
+    localStore.write(CLOSED + this.conversationId, [...this.#closed]);
   }
 
   #put(console: Console): void {

@@ -1,9 +1,9 @@
-// One open console: what is typed, what is stored, and how the one becomes the other.
+// Synchronizes one open console between the editor and the server.
 //
-// Invariants: `text` is what the user sees, and only merges and her own hand change it; `base` is the stored text of `version`, which `text` was
-// made of; one request at a time; what is typed and not yet stored is kept in this browser until it is.
+// Invariants: `text` is what the user sees, and only merges and the user change it; `base` is the stored text of `version`, on which `text` is based;
+// there is one request at a time; text that is typed and not yet stored is kept in this browser until it is.
 import { api, Problem, type Schemas } from '../api/http';
-import * as keeping from '../api/keeping';
+import * as localStore from '../api/localStore';
 import { both, merge } from './merge';
 
 export type Console = Schemas['ConsoleBody'];
@@ -11,7 +11,7 @@ type Version = Schemas['VersionBody'];
 
 /** Quiet after the last key before a save [ms]. */
 const SAVE_AFTER_MS = 400;
-/** Until a save that found nobody is tried again [ms]. */
+/** Pause before a save that did not reach the server is retried, in milliseconds. */
 const RETRY_MS = 2_000;
 const KEPT = 'console.';
 
@@ -88,7 +88,7 @@ export class Doc {
     this.changed();
   }
 
-  /** There is a version that somebody else may have made; null: there may be one. */
+  /** Hears of a version that another user may have stored; null: there may be one. */
   heard(version: number | null): void {
     if (this.state === 'gone' || (version !== null && version <= this.version)) return;
     this.#isStale = true;
@@ -127,9 +127,9 @@ export class Doc {
     const { items } = await api<Schemas['VersionPage']>(`/api/consoles/${this.id}/versions?limit=100`);
     const nth = items.findIndex((one: Version) => one.modifiedBy === 'agent');
     const [made, before] = [items[nth], items[nth + 1]];
-    if (!made || !before) throw new Error('no agent has changed this console, as far as its versions tell');
+    if (!made || !before) throw new Error('The stored versions of this console contain no change by an agent.');
     const text = merge(made.content, this.text, before.content);
-    if (text === null) throw new Error('the same lines were changed since; take it back by hand');
+    if (text === null) throw new Error('The same lines have changed since. Undo the change manually.');
     this.agentEdit = null;
     this.typed(text);
     await this.flush();
@@ -149,11 +149,11 @@ export class Doc {
     }
   }
 
-  /** It is deleted: nothing of it is saved, or kept, any more. */
+  /** The console is deleted: stops saving, and removes what this browser kept. */
   leave(): void {
     clearTimeout(this.#timer);
     this.state = 'gone';
-    keeping.remove(KEPT + this.id);
+    localStore.remove(KEPT + this.id);
   }
 
   async #pump(): Promise<void> {
@@ -262,13 +262,13 @@ export class Doc {
   #keep(): void {
     if (this.state === 'gone') return;
     const kept: Kept = { version: this.version, base: this.base, text: this.text, sent: this.#sent };
-    if (this.isUnsaved) keeping.write(KEPT + this.id, kept);
-    else keeping.remove(KEPT + this.id);
+    if (this.isUnsaved) localStore.write(KEPT + this.id, kept);
+    else localStore.remove(KEPT + this.id);
   }
 }
 
 function read(id: string): Kept | null {
-  const kept = keeping.read(KEPT + id) as Kept | null;
+  const kept = localStore.read(KEPT + id) as Kept | null;
   return kept && typeof kept.text === 'string' && typeof kept.base === 'string' && Number.isInteger(kept.version)
     ? kept
     : null;

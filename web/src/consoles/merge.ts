@@ -1,4 +1,4 @@
-// What becomes of a text that two have changed, each by itself. The rule is the server's: line by line, and the same lines twice is a conflict.
+// Merges two concurrent edits of a text line by line, by the same rule as the server. Edits of the same lines are a conflict.
 import { diff3Merge } from 'node-diff3';
 
 /** The text with both changes; null: both changed the same lines. */

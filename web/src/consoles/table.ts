@@ -1,4 +1,4 @@
-// Rows of an answer as text that other programs read.
+// Converts the rows of a query result to CSV, JSON and tab-separated text.
 import type { Schemas } from '../api/http';
 
 export type Answer = Schemas['QueryAnswer'];

@@ -1,4 +1,4 @@
-// Searches of the graph: by words, by meaning and by both, side by side.
+// Searches the graph by keyword, by meaning and by both, side by side.
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useState } from 'react';

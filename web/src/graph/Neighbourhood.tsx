@@ -1,4 +1,4 @@
-// An object among those that it is connected with: what leads to it on its left, what it leads to on its right. Each opens.
+// Draws an object among its neighbours: incoming relationships on the left, outgoing ones on the right. Each neighbour is a link.
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useEffect, useMemo, useRef, useState } from 'react';
@@ -6,7 +6,7 @@ import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { drawn } from '../ui/columns';
 import { ErrorNote } from '../ui/parts';
-import { type Around, NODES_MAX, ofEdges, ofWalk } from './around';
+import { type NeighbourLayout, NODES_MAX, ofEdges, ofWalk } from './neighbourLayout';
 
 /** How large an object is drawn, and how far from others [px]. */
 const SIZES = { width: 160, height: 42, gapX: 56, gapY: 8 };
@@ -36,11 +36,11 @@ export function Neighbourhood({ object, edges }: NeighbourhoodProps) {
   return (
     <section>
       <div className="heading">
-        <h2>Around it</h2>
+        <h2>Related objects</h2>
         <label>
-          <input type="checkbox" checked={isFar} onChange={() => setFar(!isFar)} /> one step further
+          <input type="checkbox" checked={isFar} onChange={() => setFar(!isFar)} /> One step further
         </label>
-        {around.isCut ? <span className="quiet">not all of it: {NODES_MAX} objects at most</span> : null}
+        {around.isCut ? <span className="quiet">Limited to {NODES_MAX} objects</span> : null}
       </div>
       {walk.isError ? <ErrorNote error={walk.error} /> : null}
       <Picture around={around} centre={object.id} />
@@ -48,7 +48,7 @@ export function Neighbourhood({ object, edges }: NeighbourhoodProps) {
   );
 }
 
-function Picture({ around: { nodes, lines }, centre }: { around: Around; centre: string }) {
+function Picture({ around: { nodes, lines }, centre }: { around: NeighbourLayout; centre: string }) {
   const box = useRef<HTMLDivElement>(null);
   const [about, look] = useState<string | null>(null);
   const drawing = useMemo(() => {
@@ -71,13 +71,14 @@ function Picture({ around: { nodes, lines }, centre }: { around: Around; centre:
     element.scrollLeft = middle.x + SIZES.width / 2 - element.clientWidth / 2;
     element.scrollTop = middle.y + SIZES.height / 2 - element.clientHeight / 2;
   }, [middle.x, middle.y]);
-  const isAbout = ({ from, to }: Around['lines'][number]) => about !== null && (from === about || to === about);
+  const isAbout = ({ from, to }: NeighbourLayout['lines'][number]) =>
+    about !== null && (from === about || to === about);
   /** How it hangs together with the object, or with what lies between. */
   const relation = (id: string) =>
     lines.find(({ from, to }) => (from === id && to === centre) || (to === id && from === centre)) ??
     lines.find(({ from, to }) => from === id || to === id);
   return (
-    <div className="picture" role="group" aria-label="What it is connected with" ref={box}>
+    <div className="picture" role="group" aria-label="Related objects" ref={box}>
       <div style={{ inlineSize: drawing.width, blockSize: drawing.height }}>
         <svg width={drawing.width} height={drawing.height} aria-hidden="true">
           <defs>

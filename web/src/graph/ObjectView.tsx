@@ -1,4 +1,4 @@
-// One object: its properties, what it is connected to, and what it was before.
+// Shows one object: its properties, relationships and history.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useParams } from '@tanstack/react-router';
 import { api, Problem, type Schemas } from '../api/http';
@@ -51,8 +51,8 @@ export function ObjectView() {
       {edges.isError ? <ErrorNote error={edges.error} /> : null}
       {edges.data ? (
         <div className="columns">
-          <Edges title="Leads to" edges={edges.data.outgoing} total={edges.data.outgoingTotal} />
-          <Edges title="Comes from" edges={edges.data.incoming} total={edges.data.incomingTotal} />
+          <Edges title="Outgoing relationships" edges={edges.data.outgoing} total={edges.data.outgoingTotal} />
+          <Edges title="Incoming relationships" edges={edges.data.incoming} total={edges.data.incomingTotal} />
         </div>
       ) : null}
       <Folded label="History">{() => <History path={path} id={id} now={object.data} />}</Folded>
@@ -90,11 +90,11 @@ function Gone({ path, id }: { path: string; id: string }) {
   });
   return (
     <main id="main" className="page">
-      <h1>This object is not there</h1>
-      <p>It was deleted, or never was.</p>
+      <h1>Object not found</h1>
+      <p>It may have been deleted.</p>
       <p>
         <button type="button" onClick={() => restore.mutate()}>
-          Restore it
+          Restore
         </button>
       </p>
       {restore.isError ? <ErrorNote error={restore.error} /> : null}
@@ -128,7 +128,7 @@ function History({ path, id, now }: { path: string; id: string; now: GraphObject
                 <>
                   <span className="step">{version.version}</span> <Ago at={version.createdAt} />{' '}
                   <span className="quiet">
-                    {version.version === now?.version ? 'as it is now' : ''} {version.changeSummary ?? ''}
+                    {version.version === now?.version ? 'current' : ''} {version.changeSummary ?? ''}
                   </span>
                 </>
               }
@@ -143,7 +143,7 @@ function History({ path, id, now }: { path: string; id: string; now: GraphObject
                         disabled={restore.isPending}
                         onClick={() => restore.mutate({ now, wanted: version })}
                       >
-                        Back to version {version.version}
+                        Restore version {version.version}
                       </button>
                     </p>
                   ) : null}
@@ -157,7 +157,7 @@ function History({ path, id, now }: { path: string; id: string; now: GraphObject
   );
 }
 
-/** The change that makes an object what it was: a new version, if nobody makes another one meanwhile. */
+/** The change that restores an earlier version as a new one. It is a conflict if the object has changed since. */
 function backTo(wanted: GraphObject, now: GraphObject) {
   const added = Object.keys(now.properties).filter((name) => !(name in wanted.properties));
   return {
@@ -166,6 +166,6 @@ function backTo(wanted: GraphObject, now: GraphObject) {
     replaceLabels: true,
     ...(wanted.status ? { status: wanted.status } : {}),
     version: now.version,
-    changeSummary: `back to version ${wanted.version}`,
+    changeSummary: `Restored version ${wanted.version}`,
   };
 }

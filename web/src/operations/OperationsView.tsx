@@ -1,4 +1,4 @@
-// How the project's work goes: queues, runs of the last hour, dead jobs that can come back; and the fleet that does it.
+// Shows the project's operations: queues, runs of the last hour, dead letter jobs that can be retried, and the worker fleet.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { api, type Schemas } from '../api/http';
@@ -12,9 +12,9 @@ type Operations = Schemas['Operations'];
 
 const REFRESH_MS = 5_000;
 const WAKEUPS: Record<string, string> = {
-  listening: 'heard',
-  lost: 'not heard: its connection is being made anew; until then all is seen within a second',
-  off: 'off: all is seen within a second',
+  listening: 'Connected',
+  lost: 'Reconnecting. Until then, changes are picked up within a second.',
+  off: 'Off. Changes are picked up within a second.',
 };
 
 export function OperationsView() {
@@ -36,7 +36,11 @@ export function OperationsView() {
           <span className="quiet">as of {new Date(operations.data.at).toLocaleTimeString()}</span>
         ) : null}
       </div>
-      {mayLook ? null : <p className="note quiet">Your key may not see this: it lacks the scope admin.</p>}
+      {mayLook ? null : (
+        <p className="note quiet">
+          Your key can’t view operations. This needs the <code>admin</code> scope.
+        </p>
+      )}
       {mayLook && operations.isPending ? <Waiting what="operations" /> : null}
       {operations.isError ? <ErrorNote error={operations.error} /> : null}
       {operations.data ? (
@@ -45,19 +49,14 @@ export function OperationsView() {
           <div className="charts">
             <RunsChart hour={operations.data.hour} minutes={operations.data.minutes} />
             <TimesChart
-              title="Waited for a worker"
+              title="Queue wait time"
               of="waited"
               hour={operations.data.hour}
               minutes={operations.data.minutes}
             />
-            <TimesChart
-              title="From start to end"
-              of="took"
-              hour={operations.data.hour}
-              minutes={operations.data.minutes}
-            />
+            <TimesChart title="Run duration" of="took" hour={operations.data.hour} minutes={operations.data.minutes} />
           </div>
-          <Folded label="The same as figures">{() => <Figures operations={operations.data} />}</Folded>
+          <Folded label="Show as table">{() => <Figures operations={operations.data} />}</Folded>
           <Queues queues={operations.data.queues} />
           <DeadJobs jobs={operations.data.deadJobs} path={path} />
           <Workers workers={operations.data.workers} />
@@ -76,15 +75,15 @@ function Now({ operations: { queues, workers, hour } }: { operations: Operations
   const oldest = Math.max(0, ...queues.map((queue) => queue.oldestAvailableS ?? 0));
   return (
     <Facts>
-      <Fact name="Due">
+      <Fact name="Queue depth">
         {sum((queue) => queue.available)}
-        {oldest > 0 ? <span className="quiet">, the oldest for {seconds(oldest)}</span> : null}
+        {oldest > 0 ? <span className="quiet">, oldest {seconds(oldest)}</span> : null}
       </Fact>
       <Fact name="Running">{sum((queue) => queue.running)}</Fact>
-      <Fact name="Dead">{sum((queue) => queue.dead)}</Fact>
+      <Fact name="Dead letter jobs">{sum((queue) => queue.dead)}</Fact>
       <Fact name="Workers">
         {alive.length === 0 ? (
-          'none'
+          'None'
         ) : (
           <>
             {alive.length}
@@ -95,12 +94,12 @@ function Now({ operations: { queues, workers, hour } }: { operations: Operations
           </>
         )}
       </Fact>
-      <Fact name="Ended in this hour">
+      <Fact name="Finished in the last hour">
         {hour.completed + hour.failed + hour.cancelled}
         {hour.failed > 0 ? <span className="quiet">, {hour.failed} failed</span> : null}
       </Fact>
-      <Fact name="Waited, half of them">{seconds(hour.waitedP50S)}</Fact>
-      <Fact name="Took, half of them">{seconds(hour.tookP50S)}</Fact>
+      <Fact name="Wait time, p50">{seconds(hour.waitedP50S)}</Fact>
+      <Fact name="Duration, p50">{seconds(hour.tookP50S)}</Fact>
     </Facts>
   );
 }
@@ -113,13 +112,13 @@ function Figures({ operations: { hour, minutes } }: { operations: Operations }) 
         <thead>
           <Heads
             names={['Minute']}
-            counts={['Started', 'Completed', 'Failed', 'Cancelled', 'Waited (half, 95 %)', 'Took (half, 95 %)']}
+            counts={['Started', 'Completed', 'Failed', 'Cancelled', 'Wait time (p50, p95)', 'Duration (p50, p95)']}
           />
         </thead>
         <tbody>
           {[hour, ...shown].map((pace) => (
             <tr key={pace.from ?? 'hour'}>
-              <th scope="row">{minuteOf(pace) || 'All'}</th>
+              <th scope="row">{minuteOf(pace) || 'Last hour'}</th>
               {[pace.started, pace.completed, pace.failed, pace.cancelled].map((count, nth) => (
                 <td key={nth} className="number">
                   {count}
@@ -146,7 +145,10 @@ function Queues({ queues }: { queues: Operations['queues'] }) {
       <Wide>
         <table>
           <thead>
-            <Heads names={['Queue']} counts={['Due', 'Later', 'Behind another', 'Running', 'Dead', 'Oldest due']} />
+            <Heads
+              names={['Queue']}
+              counts={['Available', 'Scheduled', 'Blocked', 'Running', 'Dead letter', 'Oldest available']}
+            />
           </thead>
           <tbody>
             {queues.map((queue) => (
@@ -177,11 +179,11 @@ function DeadJobs({ jobs, path }: { jobs: Operations['deadJobs']; path: string }
   });
   return (
     <section>
-      <h2>Dead jobs</h2>
+      <h2>Dead letter jobs</h2>
       <div role="status">{retry.isSuccess ? <p className="note">{retry.data.detail}</p> : null}</div>
       {retry.isError ? <ErrorNote error={retry.error} /> : null}
       {jobs.length === 0 ? (
-        <p className="quiet">None.</p>
+        <p className="quiet">No dead letter jobs.</p>
       ) : (
         <Wide>
           <table>
@@ -189,10 +191,10 @@ function DeadJobs({ jobs, path }: { jobs: Operations['deadJobs']; path: string }
               <tr>
                 <th scope="col">Job</th>
                 <th scope="col">Attempts</th>
-                <th scope="col">Died</th>
+                <th scope="col">Failed</th>
                 <th scope="col">Last error</th>
                 <th scope="col">
-                  <span className="hidden">What to do</span>
+                  <span className="hidden">Actions</span>
                 </th>
               </tr>
             </thead>
@@ -213,9 +215,9 @@ function DeadJobs({ jobs, path }: { jobs: Operations['deadJobs']; path: string }
                       <Link
                         to="/runs/$id"
                         params={{ id: job.runId }}
-                        title="It has ended with its run: send the message again"
+                        title="The run has ended. Send the message again to retry it."
                       >
-                        its run
+                        View run
                       </Link>
                     ) : (
                       <button
@@ -244,7 +246,7 @@ function Workers({ workers }: { workers: Operations['workers'] }) {
       <h2>Workers</h2>
       {workers.length === 0 ? (
         <p className="note bad">
-          There are none: nothing is worked on. Start one with <code>rejoin worker</code>.
+          No workers are running. Start one with <code>rejoin worker</code>.
         </p>
       ) : (
         <Wide>
@@ -256,7 +258,7 @@ function Workers({ workers }: { workers: Operations['workers'] }) {
                 <th scope="col">Busy</th>
                 <th scope="col">Version</th>
                 <th scope="col">Started</th>
-                <th scope="col">Seen</th>
+                <th scope="col">Last seen</th>
               </tr>
             </thead>
             <tbody>
@@ -298,14 +300,14 @@ function Process({ process }: { process: Operations['api'] }) {
   const pool = ({ open, idle, max }: Schemas['ConnectionsBody']) => `${open - idle} of ${max} in use`;
   return (
     <section>
-      <h2>The API that answered</h2>
+      <h2>API process</h2>
       <Facts>
         <Fact name="Wake-ups">{WAKEUPS[process.wakeups] ?? process.wakeups}</Fact>
-        <Fact name="Database answered in">
+        <Fact name="Database latency">
           {process.databaseMs < 10 ? `${process.databaseMs.toFixed(1)} ms` : duration(process.databaseMs)}
         </Fact>
-        <Fact name="Connections for queries">{pool(process.connections)}</Fact>
-        <Fact name="Connections for streams">{pool(process.streamConnections)}</Fact>
+        <Fact name="Query connections">{pool(process.connections)}</Fact>
+        <Fact name="Stream connections">{pool(process.streamConnections)}</Fact>
       </Facts>
     </section>
   );

@@ -1,4 +1,4 @@
-// Charts of the last hour, a column a minute: pictures for eyes, with their sum in words for everybody; the figures are in a table below.
+// Charts of the last hour, one column per minute. A text summary and the table below serve readers who can't see them.
 import type { ReactNode } from 'react';
 import type { Schemas } from '../api/http';
 import { duration } from '../ui/parts';
@@ -76,8 +76,8 @@ export function RunsChart({ hour, minutes }: { hour: Pace; minutes: Pace[] }) {
     ].join(', ');
   return (
     <Chart
-      title="Runs a minute"
-      told={`${words(hour)} in an hour`}
+      title="Runs per minute"
+      told={`${words(hour)} in the last hour`}
       legend={[['started', 'started'], ...ENDS.map((end): [string, string] => [end, end])]}
       top={String(top)}
       minutes={minutes}
@@ -110,14 +110,14 @@ export function TimesChart(props: { title: string; of: 'waited' | 'took'; hour: 
   const top = Math.max(1, ...minutes.map((pace) => most(pace) ?? 0));
   const y = (value: number) => HEIGHT - (value / top) * (HEIGHT - 4);
   const words = (pace: Pace) =>
-    half(pace) === null ? 'none' : `half within ${seconds(half(pace))}, 95 of 100 within ${seconds(most(pace))}`;
+    half(pace) === null ? 'no runs' : `p50 ${seconds(half(pace))}, p95 ${seconds(most(pace))}`;
   return (
     <Chart
       title={title}
       told={words(hour)}
       legend={[
-        ['half', 'half'],
-        ['most', '95 of 100'],
+        ['half', 'p50'],
+        ['most', 'p95'],
       ]}
       top={seconds(top)}
       minutes={minutes}

@@ -1,4 +1,4 @@
-// Two runs side by side: what each was, did and cost, with what is different marked.
+// Compares two runs side by side: their facts, steps and costs, with the differences marked.
 import { useQuery } from '@tanstack/react-query';
 import { Link, useParams } from '@tanstack/react-router';
 import { type ReactNode, useMemo, useState } from 'react';
@@ -20,7 +20,7 @@ export function CompareView() {
   return (
     <main id="main" className="page wide">
       <div className="title">
-        <h1>Two runs</h1>
+        <h1>Compare runs</h1>
         <div className="actions">
           <Link to="/runs/$id/compare/$other" params={{ id: other, other: id }} className="button">
             Swap
@@ -28,7 +28,7 @@ export function CompareView() {
         </div>
       </div>
       {failed ? <RunFailed error={failed} /> : null}
-      {left.isPending || right.isPending ? <Waiting what="both" /> : null}
+      {left.isPending || right.isPending ? <Waiting what="both runs" /> : null}
       {left.data && right.data ? <Both left={left.data} right={right.data} /> : null}
     </main>
   );
@@ -58,7 +58,7 @@ function Both({ left, right }: { left: Schemas['RunExport']; right: Schemas['Run
               {[left.run, right.run].map((run, nth) => (
                 <th key={nth} scope="col">
                   <Link to="/runs/$id" params={{ id: run.id }}>
-                    {run.agent ?? 'Plain turn'} <span className="quiet">{run.id.slice(-12)}</span>
+                    {run.agent ?? 'Plain chat'} <span className="quiet">{run.id.slice(-12)}</span>
                   </Link>
                 </th>
               ))}
@@ -68,7 +68,7 @@ function Both({ left, right }: { left: Schemas['RunExport']; right: Schemas['Run
             {FACTS.map(([name, fact]) => (
               <FactRow key={name} name={name} left={fact(left.run)} right={fact(right.run)} />
             ))}
-            <FactRow name="Calls" left={left.toolCalls.length} right={right.toolCalls.length} />
+            <FactRow name="Tool calls" left={left.toolCalls.length} right={right.toolCalls.length} />
             <FactRow name="Sub-agents" left={left.children.length} right={right.children.length} />
           </tbody>
         </table>
@@ -76,11 +76,11 @@ function Both({ left, right }: { left: Schemas['RunExport']; right: Schemas['Run
       <div className="heading">
         <h2>Steps</h2>
         <span className="quiet">
-          {count === 0 ? 'no differences' : count === 1 ? '1 difference' : `${count} differences`}
+          {count === 0 ? 'No differences' : count === 1 ? '1 difference' : `${count} differences`}
         </span>
         <label>
-          <input type="checkbox" checked={onlyDifferent} onChange={() => setOnlyDifferent(!onlyDifferent)} /> only what
-          is different
+          <input type="checkbox" checked={onlyDifferent} onChange={() => setOnlyDifferent(!onlyDifferent)} /> Only
+          differences
         </label>
       </div>
       <ol className="sides">
@@ -110,12 +110,12 @@ const FACTS: [string, (run: RunDetail) => string | number][] = [
   ['State', (run) => run.state],
   ['Agent', (run) => run.agent ?? '—'],
   ['Model', (run) => run.model ?? '—'],
-  ['Asked', (run) => run.input],
+  ['Input', (run) => run.input],
   ['Steps', (run) => run.totalSteps],
   ['Attempts', (run) => run.attempt],
-  ['Took', (run) => duration(run.durationMs) || '—'],
-  ['Tokens in', (run) => known(used(run).inputTokens)],
-  ['Tokens out', (run) => known(used(run).outputTokens)],
+  ['Duration', (run) => duration(run.durationMs) || '—'],
+  ['Input tokens', (run) => known(used(run).inputTokens)],
+  ['Output tokens', (run) => known(used(run).outputTokens)],
   ['Cost', (run) => (used(run).costUsd === undefined ? '—' : `$${used(run).costUsd?.toFixed(4)}`)],
   ['Error', (run) => run.error ?? '—'],
 ];

@@ -1,4 +1,4 @@
-// Events by their number, one of them chosen. Only those in sight are in the page: a log may have a hundred thousand.
+// A virtualized list of events with one selected: a log may have a hundred thousand.
 import { type KeyboardEvent, type UIEvent, useEffect, useRef, useState } from 'react';
 import { type Entry, preview } from './log';
 
@@ -52,7 +52,7 @@ export function EventList({ entries, chosen, choose, taken }: EventListProps) {
         aria-setsize={entries.length}
         aria-posinset={nth + 1}
         className={taken.has(seq) ? 'taken' : undefined}
-        title={taken.has(seq) ? 'taken back by a reset' : undefined}
+        title={taken.has(seq) ? 'discarded by a reset' : undefined}
         style={{ insetBlockStart: nth * ROW }}
         onClick={() => choose(nth)}
       >

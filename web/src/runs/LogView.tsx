@@ -1,4 +1,4 @@
-// The raw log of a run, and beside it what its reader saw at any event of it.
+// Shows the raw log of a run, and next to it the conversation as its reader saw it at the selected event.
 import type { TranscriptView } from '@rejoin/client';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useEffect, useMemo, useState } from 'react';
@@ -13,7 +13,7 @@ import { RunFailed } from './RunFailed';
 const SETTLED_MS = 300;
 
 export function LogView() {
-  useTitle('Log of a run');
+  useTitle('Run log');
   const { id } = useParams({ from: '/runs/$id/log' });
   const { entries, isOver, error } = useRunLog(id);
   return (
@@ -21,7 +21,7 @@ export function LogView() {
       <div className="title">
         <h1>Log</h1>
         <Link to="/runs/$id" params={{ id }}>
-          of the run {id.slice(-12)}
+          Run {id.slice(-12)}
         </Link>
         <span className="quiet">
           {entries.length.toLocaleString('en')} events{isOver ? '' : ', live'}
@@ -68,7 +68,7 @@ function Log({ id, entries }: { id: string; entries: Entry[] }) {
     <>
       <Attempts attempts={attempts} taken={taken.size} go={setAt} />
       <fieldset className="chips filter">
-        <legend className="hidden">Types of events</legend>
+        <legend className="hidden">Event types</legend>
         {types.map(([type, count]) => (
           <label key={type}>
             <input
@@ -85,27 +85,27 @@ function Log({ id, entries }: { id: string; entries: Entry[] }) {
         ))}
       </fieldset>
       <div className="player">
-        <Step label="To the beginning" sign="⇤" to={0} from={chosen} go={choose} />
-        <Step label="Back" sign="←" to={chosen - 1} from={chosen} go={choose} />
+        <Step label="First event" sign="⇤" to={0} from={chosen} go={choose} />
+        <Step label="Previous event" sign="←" to={chosen - 1} from={chosen} go={choose} />
         <input
           type="range"
-          aria-label="Where in the log"
+          aria-label="Position in the log"
           aria-valuetext={entry ? `event ${entry.seq}, ${entry.event.type}` : 'before the first event'}
           min={0}
           max={Math.max(0, listed.length - 1)}
           value={Math.max(0, chosen)}
           onChange={(event) => choose(event.currentTarget.valueAsNumber)}
         />
-        <Step label="Forward" sign="→" to={Math.min(chosen + 1, listed.length - 1)} from={chosen} go={choose} />
-        <Step label="To the end" sign="⇥" to={listed.length - 1} from={chosen} go={choose} />
-        <output className="quiet">{entry ? `event ${entry.seq}` : 'nothing yet'}</output>
+        <Step label="Next event" sign="→" to={Math.min(chosen + 1, listed.length - 1)} from={chosen} go={choose} />
+        <Step label="Last event" sign="⇥" to={listed.length - 1} from={chosen} go={choose} />
+        <output className="quiet">{entry ? `event ${entry.seq}` : 'no event yet'}</output>
       </div>
       <div className="log">
         <section aria-label="Events">
           {listed.length > 0 ? (
             <EventList entries={listed} chosen={chosen} choose={choose} taken={taken} />
           ) : (
-            <p className="quiet">No event is of these types.</p>
+            <p className="quiet">No events of the selected types.</p>
           )}
           {entry ? (
             <Folded
@@ -114,7 +114,7 @@ function Log({ id, entries }: { id: string; entries: Entry[] }) {
               label={
                 <>
                   Event {entry.seq}: <b>{entry.event.type}</b>
-                  {taken.has(entry.seq) ? <span className="quiet"> — taken back by a reset</span> : null}
+                  {taken.has(entry.seq) ? <span className="quiet"> — discarded by a reset</span> : null}
                 </>
               }
             >
@@ -170,22 +170,22 @@ function Attempts({ attempts, taken, go }: { attempts: Attempt[]; taken: number;
           </span>
         </button>
       ))}
-      {taken > 0 ? <span className="quiet">{taken} events were taken back</span> : null}
+      {taken > 0 ? <span className="quiet">{taken} events were discarded</span> : null}
     </section>
   );
 }
 
-/** What a reader had in front of them. Nobody can be answered in the past: its buttons do nothing. */
+/** The conversation as its reader saw it. The buttons do nothing in a replay. */
 function Shown({ entries, upTo }: { entries: Entry[]; upTo: number }) {
   const [replay] = useState(() => new Replay());
   const count = entries.findLastIndex(({ seq }) => seq <= upTo) + 1;
   const view: TranscriptView = useMemo(() => replay.after(count, entries), [replay, count, entries]);
   return (
-    <section className="shown" aria-label="What was seen then">
-      <h2>What was seen then</h2>
+    <section className="shown" aria-label="View at this event">
+      <h2>View at this event</h2>
       {view.items.length === 0 ? <p className="quiet">Nothing yet.</p> : null}
       <fieldset disabled>
-        <legend className="hidden">As it was shown</legend>
+        <legend className="hidden">Replay of the conversation</legend>
         {view.items.map((item) =>
           item.type === 'message' ? (
             <p key={item.message.id} className="told">

@@ -1,4 +1,4 @@
-// Why a run can't be shown. To everybody but the member who started it, a run outside a conversation is not there in detail.
+// Explains why a run can't be shown. Only the member who started a run outside a conversation sees its details.
 import { Link } from '@tanstack/react-router';
 import { ErrorNote } from '../ui/parts';
 
@@ -6,8 +6,8 @@ export function RunFailed({ error }: { error: Error }) {
   if (!('code' in error && error.code === 'run_not_found')) return <ErrorNote error={error} />;
   return (
     <p className="note">
-      Only the member who started this run can see it, or it does not exist. <Link to="/runs">Runs</Link> shows the
-      state of every run outside a conversation.
+      Run not found. It may not exist, or only the member who started it can see it. <Link to="/runs">Runs</Link> lists
+      the state of every run outside a conversation.
     </p>
   );
 }

@@ -1,4 +1,4 @@
-// Runs of the project, newest first, narrowed by state and agent.
+// Lists the project's runs, newest first, filtered by state and agent.
 import { useMutation } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { api, type Schemas } from '../api/http';
@@ -49,7 +49,7 @@ export function RunList() {
           Agent{' '}
           <input
             defaultValue={agent ?? ''}
-            placeholder="any"
+            placeholder="Any"
             onKeyDown={(event) => {
               if (event.key === 'Enter')
                 void navigate({ search: { state, agent: event.currentTarget.value || undefined } });
@@ -72,8 +72,8 @@ export function RunList() {
                 <th scope="col">State</th>
                 <th scope="col">Agent</th>
                 <th scope="col">Steps</th>
-                <th scope="col">Took</th>
-                <th scope="col">Begun</th>
+                <th scope="col">Duration</th>
+                <th scope="col">Started</th>
               </tr>
             </thead>
             <tbody>
@@ -81,8 +81,8 @@ export function RunList() {
                 <tr key={run.id}>
                   <td>
                     {run.restricted ? (
-                      <span className="quiet" title="Only the member who started this run can see more of it.">
-                        {run.id.slice(-12)} (another member’s){' '}
+                      <span className="quiet" title="Only the member who started this run can see its details.">
+                        {run.id.slice(-12)} (another member’s run){' '}
                         {isAdmin(me) && LIVE.includes(run.state) ? (
                           <button type="button" className="small" onClick={() => cancel.mutate(run.id)}>
                             Cancel

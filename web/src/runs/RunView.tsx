@@ -1,4 +1,4 @@
-// One run, with all that it started: when what happened, and its messages and calls in full, loaded when somebody looks.
+// Shows one run and the runs it started: a timeline, and messages and tool calls that are loaded in full on demand.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate, useParams } from '@tanstack/react-router';
 import { useEffect, useState } from 'react';
@@ -50,7 +50,7 @@ export function RunView() {
   return (
     <main id="main" className="page">
       <div className="title">
-        <h1>{run.data.agent ?? 'Plain turn'}</h1>
+        <h1>{run.data.agent ?? 'Plain chat'}</h1>
         <State state={run.data.state} />
         <Actions run={run.data} history={history} />
       </div>
@@ -59,15 +59,15 @@ export function RunView() {
           <code>{run.data.id}</code>
         </Fact>
         <Fact name="Model">{run.data.model ?? '—'}</Fact>
-        <Fact name="Begun">
+        <Fact name="Started">
           <Ago at={run.data.startedAt ?? run.data.createdAt} />
         </Fact>
-        <Fact name="Took">{duration(run.data.durationMs)}</Fact>
+        <Fact name="Duration">{duration(run.data.durationMs)}</Fact>
         <Fact name="Steps">{run.data.totalSteps}</Fact>
         <Fact name="Attempts">{run.data.attempt}</Fact>
         <Fact name="Tokens">{tokens(run.data)}</Fact>
         {run.data.parentRunId ? (
-          <Fact name="Started by">
+          <Fact name="Parent run">
             <Link to="/runs/$id" params={{ id: run.data.parentRunId }}>
               {run.data.parentRunId.slice(-12)}
             </Link>
@@ -88,7 +88,7 @@ export function RunView() {
         {run.data.conversationId ? (
           <Fact name="Conversation">
             <Link to="/c/$id" params={{ id: run.data.conversationId }}>
-              open
+              Open
             </Link>
           </Fact>
         ) : null}
@@ -99,7 +99,7 @@ export function RunView() {
         </p>
       ) : null}
       <section>
-        <h2>Asked</h2>
+        <h2>Input</h2>
         <Payload value={run.data.input} />
       </section>
       {['failed', 'cancelled'].includes(run.data.state) ? <Streamed id={run.data.id} /> : null}
@@ -208,7 +208,7 @@ function Retry({ run, conversationId }: { run: Run; conversationId: string }) {
   );
 }
 
-/** A new run from where this one stood after a step, with other words if somebody has some. */
+/** Starts a new run from the state of this one after a step, with an optional new message. */
 function Fork({ run }: { run: Run }) {
   const navigate = useNavigate();
   const [step, setStep] = useState(Math.max(0, run.totalSteps - 1));
@@ -243,7 +243,7 @@ function Fork({ run }: { run: Run }) {
       </label>
       <label className="fill">
         {step === 0 ? 'New input' : 'Next message'}{' '}
-        <input value={message} placeholder="nothing else" onChange={(event) => setMessage(event.currentTarget.value)} />
+        <input value={message} placeholder="Optional" onChange={(event) => setMessage(event.currentTarget.value)} />
       </label>
       <button type="submit" disabled={Number.isNaN(step) || fork.isPending}>
         Create fork
@@ -270,13 +270,13 @@ function Compare({ run, history }: { run: Run; history: string }) {
       }}
     >
       <label className="fill">
-        With the run{' '}
+        Compare with run{' '}
         <input
           name="other"
           list="others"
           required
           autoFocus
-          placeholder="choose, or give its number"
+          placeholder="Choose a run or enter its ID"
           autoComplete="off"
         />
       </label>
@@ -285,7 +285,7 @@ function Compare({ run, history }: { run: Run; history: string }) {
           .filter((other) => other.id !== run.id)
           .map((other) => (
             <option key={other.id} value={other.id}>
-              {other.agent ?? 'Plain turn'}, {other.state}, {new Date(other.createdAt).toLocaleString()}
+              {other.agent ?? 'Plain chat'}, {other.state}, {new Date(other.createdAt).toLocaleString()}
             </option>
           ))}
       </datalist>
@@ -373,7 +373,7 @@ function Full({
   pick: (full: Record<string, unknown>) => unknown;
 }) {
   const full = useQuery({ queryKey, queryFn: () => api<Record<string, unknown>>(path) });
-  if (full.isPending) return <Waiting what="it" />;
+  if (full.isPending) return <Waiting what="the details" />;
   if (full.isError) return <ErrorNote error={full.error} />;
   return <Payload value={pick(full.data)} />;
 }

@@ -1,4 +1,4 @@
-// When what happened: the run with what its model said and its tools did, and the runs that it started, each as a bar over the time of all.
+// Draws a run's timeline: model responses, tool calls and child runs, each as a bar over the total time.
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Schemas } from '../api/http';
@@ -75,12 +75,12 @@ export function Timeline({ run, tree, path, isLive }: TimelineProps) {
               if (calls.reading.hasNextPage) void calls.reading.fetchNextPage();
             }}
           >
-            Later steps
+            Load later steps
           </button>
         </p>
       ) : null}
       {tree.truncated ? (
-        <p className="note quiet">It started more than 1,000 runs; the deepest and newest are left out.</p>
+        <p className="note quiet">This run started more than 1,000 other runs. The deepest and newest are not shown.</p>
       ) : null}
     </section>
   );
@@ -122,7 +122,7 @@ function steps(run: Run, messages: RunMessage[], calls: ToolCall[], now: number)
         key: message.id,
         depth: run.depth + 1,
         label: <Label step={step} name="model" />,
-        pieces: [{ className: 'model', from: asked, to: said, title: `the model's answer, ${duration(said - asked)}` }],
+        pieces: [{ className: 'model', from: asked, to: said, title: `model response, ${duration(said - asked)}` }],
         took: said - asked,
       });
     }

@@ -1,4 +1,4 @@
-// Two runs, laid beside each other: step by step, what was said with what was said, calls with calls, in their order.
+// Aligns two runs step by step: messages with messages, and tool calls with tool calls, in their order.
 import type { Schemas } from '../api/http';
 
 type RunExport = Schemas['RunExport'];

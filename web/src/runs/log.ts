@@ -1,4 +1,4 @@
-// The raw log of a run: its events with their numbers, and what can be told from them. What they show is the client's to say (`Transcript`).
+// Reads the raw log of a run with its event numbers. The client's `Transcript` turns events into a view.
 import { type RejoinError, Transcript, type TranscriptView, type WireEvent } from '@rejoin/client';
 import { useEffect, useState } from 'react';
 import { client } from '../stream';

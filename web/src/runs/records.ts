@@ -1,4 +1,4 @@
-// What is stored of a run, step by step: read once for all that show it.
+// Reads the stored messages and tool calls of a run once, for all components that show them.
 import type { Schemas } from '../api/http';
 import { usePages } from '../api/pages';
 

@@ -1,4 +1,4 @@
-// Definitions of agents: what they are told, what they may do, how far they may go.
+// Edits agent definitions: their prompts, tools and limits.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { api, type Schemas } from '../api/http';
@@ -39,15 +39,15 @@ export function Agents() {
         </ul>
         <More of={all} />
         <label>
-          <input type="checkbox" checked={shown} onChange={(event) => show(event.target.checked)} /> Internal agents,
-          too
+          <input type="checkbox" checked={shown} onChange={(event) => show(event.target.checked)} /> Show internal
+          agents
         </label>
         <button type="button" onClick={() => choose('')}>
           New agent
         </button>
       </div>
       {chosen === null ? (
-        <p className="quiet">Choose an agent, or make one.</p>
+        <p className="quiet">Select an agent, or create one.</p>
       ) : (
         <div className="beside">
           <Editor key={chosen} path={path} definition={definition} onDone={(id) => choose(id)} />
@@ -104,7 +104,7 @@ function Editor({
       config = JSON.parse(text('config') || '{}');
       setBroken(null);
     } catch (error) {
-      setBroken(`config is no JSON: ${error instanceof Error ? error.message : ''}`);
+      setBroken(`The configuration is not valid JSON: ${error instanceof Error ? error.message : ''}`);
       return;
     }
     const model = text('model').trim();
@@ -137,14 +137,18 @@ function Editor({
         Name <input name="name" defaultValue={definition?.name ?? ''} required />
       </label>
       <label>
-        What it is for <input name="description" defaultValue={definition?.description ?? ''} />
+        Description <input name="description" defaultValue={definition?.description ?? ''} />
       </label>
       <label>
-        What it is told <textarea name="systemPrompt" rows={8} defaultValue={definition?.systemPrompt ?? ''} />
+        System prompt <textarea name="systemPrompt" rows={8} defaultValue={definition?.systemPrompt ?? ''} />
       </label>
       <label>
         Model{' '}
-        <input name="model" defaultValue={modelName} placeholder="provider:model; empty: the deployment's default" />
+        <input
+          name="model"
+          defaultValue={modelName}
+          placeholder="provider:model. Leave empty for the deployment default."
+        />
       </label>
       <label>
         Tools{' '}
@@ -152,7 +156,7 @@ function Editor({
           name="tools"
           rows={3}
           defaultValue={definition?.tools.join('\n') ?? ''}
-          placeholder="names or globs, one a line; empty: none"
+          placeholder="Names or globs, one per line. Leave empty for none."
         />
       </label>
       <div className="fields">
@@ -165,7 +169,7 @@ function Editor({
           </select>
         </label>
         <label>
-          Visible{' '}
+          Visibility{' '}
           <select name="visibility" defaultValue={definition?.visibility ?? 'project'}>
             {VISIBILITIES.map((visibility) => (
               <option key={visibility}>{visibility}</option>
@@ -173,17 +177,17 @@ function Editor({
           </select>
         </label>
         <label>
-          Steps{' '}
+          Maximum steps{' '}
           <input
             name="maxSteps"
             type="number"
             min={1}
             defaultValue={definition?.maxSteps ?? ''}
-            placeholder="no limit"
+            placeholder="No limit"
           />
         </label>
         <label>
-          Seconds{' '}
+          Timeout (seconds){' '}
           <input
             name="defaultTimeout"
             type="number"
@@ -193,7 +197,7 @@ function Editor({
           />
         </label>
         <label>
-          Depth{' '}
+          Maximum depth{' '}
           <input
             name="maxDepth"
             type="number"
@@ -204,12 +208,11 @@ function Editor({
           />
         </label>
         <label>
-          <input name="isDefault" type="checkbox" defaultChecked={definition?.isDefault ?? false} /> the project's
-          default
+          <input name="isDefault" type="checkbox" defaultChecked={definition?.isDefault ?? false} /> Project default
         </label>
       </div>
       <label>
-        Further settings (JSON){' '}
+        Configuration (JSON){' '}
         <textarea
           name="config"
           rows={5}
@@ -222,7 +225,7 @@ function Editor({
       {remove.isError ? <ErrorNote error={remove.error} /> : null}
       <div className="controls">
         <button type="submit" className="primary" disabled={save.isPending}>
-          {definition ? 'Save' : 'Make it'}
+          {definition ? 'Save' : 'Create'}
         </button>
         {save.isSuccess ? (
           <span className="quiet" role="status">

@@ -1,4 +1,4 @@
-// Data sources of the project: how they are reached, tried, added and removed. A secret is given once, and never shown.
+// Adds, tests and removes the project's data sources. A secret is entered once and never shown.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { api, type Schemas } from '../api/http';
@@ -32,7 +32,7 @@ export function DataSources() {
   return (
     <>
       {sources.data.items.length === 0 ? (
-        <p className="note quiet">No data source yet: consoles have nowhere to run.</p>
+        <p className="note quiet">No data sources yet. Add one to run queries in consoles.</p>
       ) : null}
       <ol className="records">
         {sources.data.items.map((source) => (
@@ -52,10 +52,10 @@ function One({ source, path, onSuccess }: { source: Source; path: string; onSucc
   const failed = test.error ?? remove.error;
   return (
     <li>
-      <b>{source.name}</b> <State state={source.failure ? 'failed' : source.testedAt ? 'alive' : 'not tried yet'} />{' '}
+      <b>{source.name}</b> <State state={source.failure ? 'failed' : source.testedAt ? 'alive' : 'not tested yet'} />{' '}
       <span className="quiet">
-        {source.kind}, {source.readOnly ? 'read-only' : 'may be written to'},{' '}
-        {source.settings.host ?? source.settings.path ?? source.settings.cloudProject}, tried{' '}
+        {source.kind}, {source.readOnly ? 'read-only' : 'writable'},{' '}
+        {source.settings.host ?? source.settings.path ?? source.settings.cloudProject}, tested{' '}
         <Ago at={source.testedAt} />
       </span>
       <div className="controls">
@@ -72,7 +72,7 @@ function One({ source, path, onSuccess }: { source: Source; path: string; onSucc
         </button>
         {test.isSuccess ? (
           <span role="status" className="quiet">
-            It answers.
+            Connection succeeded.
           </span>
         ) : null}
       </div>
@@ -124,7 +124,7 @@ function SourceForm({ isBusy, onSubmit }: { isBusy: boolean; onSubmit: (body: Re
       ))}
       {kind === 'sqlite' ? null : (
         <label>
-          {kind === 'bigquery' ? 'Key of the service account (JSON)' : 'Password'}{' '}
+          {kind === 'bigquery' ? 'Service account key (JSON)' : 'Password'}{' '}
           <input name="secret" type="password" autoComplete="new-password" />
         </label>
       )}
@@ -134,10 +134,10 @@ function SourceForm({ isBusy, onSubmit }: { isBusy: boolean; onSubmit: (body: Re
         </label>
       ) : null}
       <label>
-        <input name="readOnly" type="checkbox" defaultChecked /> read-only
+        <input name="readOnly" type="checkbox" defaultChecked /> Read-only
       </label>
       <button type="submit" className="primary" disabled={isBusy}>
-        {isBusy ? 'Trying…' : 'Add'}
+        {isBusy ? 'Testing…' : 'Add'}
       </button>
     </form>
   );

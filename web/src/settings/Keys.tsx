@@ -1,4 +1,4 @@
-// The project's API keys: made, shown once, revoked.
+// Creates and revokes the project's API keys. A key is shown once.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { api, type Schemas } from '../api/http';
@@ -9,15 +9,15 @@ type Key = Schemas['KeyItem'];
 type Scope = Schemas['ScopeName'];
 
 const SCOPES: Record<Scope, string> = {
-  read: 'look',
-  write: 'talk to agents, cancel',
-  admin: 'change settings',
+  read: 'View data',
+  write: 'Chat with agents, cancel runs',
+  admin: 'Change settings',
 };
 const LIFETIMES: [string, string][] = [
   ['30', '30 days'],
   ['90', '90 days'],
-  ['365', 'a year'],
-  ['', 'until it is revoked'],
+  ['365', '1 year'],
+  ['', 'No expiry'],
 ];
 /** Keys that are shown; the newest. */
 const SHOWN = 200;
@@ -52,9 +52,12 @@ export function Keys() {
   const failed = make.error ?? revoke.error;
   return (
     <>
-      <p className="quiet">A key acts as whoever made it, and may no more. It is shown once, when it is made.</p>
+      <p className="quiet">
+        A key acts as the user who created it, and never has more permissions than that user. It is shown only once,
+        when you create it.
+      </p>
       <form className="search" onSubmit={submit}>
-        <input name="name" aria-label="Name of the key" placeholder="what it is for" maxLength={100} required />
+        <input name="name" aria-label="Key name" placeholder="What the key is for" maxLength={100} required />
         {(Object.keys(SCOPES) as Scope[])
           .filter((scope) => me.scopes.includes(scope))
           .map((scope) => (
@@ -62,7 +65,7 @@ export function Keys() {
               <input type="checkbox" name="scope" value={scope} defaultChecked={scope === 'read'} /> {scope}
             </label>
           ))}
-        <select name="days" aria-label="How long it is good" defaultValue="90">
+        <select name="days" aria-label="Expires after" defaultValue="90">
           {LIFETIMES.map(([days, label]) => (
             <option key={label} value={days}>
               {label}
@@ -70,7 +73,7 @@ export function Keys() {
           ))}
         </select>
         <button type="submit" disabled={make.isPending}>
-          Make a key
+          Create key
         </button>
       </form>
       {make.data ? <Secret made={make.data} onDone={() => make.reset()} /> : null}
@@ -80,10 +83,10 @@ export function Keys() {
           <tr>
             <th scope="col">Key</th>
             <th scope="col">Acts as</th>
-            <th scope="col">May</th>
-            <th scope="col">Made</th>
+            <th scope="col">Scopes</th>
+            <th scope="col">Created</th>
             <th scope="col">Last used</th>
-            <th scope="col">Good until</th>
+            <th scope="col">Expires</th>
             <th scope="col">Revoke</th>
           </tr>
         </thead>
@@ -109,7 +112,7 @@ export function Keys() {
                     className="small"
                     aria-label={`Revoke ${key.name}`}
                     onClick={() => {
-                      if (window.confirm(`Revoke the key ${key.name}? Whatever uses it is let in no longer.`))
+                      if (window.confirm(`Revoke the key ${key.name}? Programs that use it lose access.`))
                         revoke.mutate(key.id);
                     }}
                   >
@@ -123,7 +126,7 @@ export function Keys() {
       </table>
       {keys.data.nextCursor ? (
         <p className="quiet">
-          The newest {SHOWN}. <code>rejoin keys list</code> shows all.
+          Showing the newest {SHOWN} keys. Run <code>rejoin keys list</code> to see all.
         </p>
       ) : null}
     </>
@@ -136,7 +139,7 @@ function isGood(key: Key): boolean {
 
 function end(key: Key) {
   if (key.revokedAt) return <span className="quiet">revoked</span>;
-  if (!key.expiresAt) return 'it is revoked';
+  if (!key.expiresAt) return 'never';
   return isGood(key) ? new Date(key.expiresAt).toLocaleDateString() : <span className="quiet">expired</span>;
 }
 
@@ -145,7 +148,7 @@ function Secret({ made, onDone }: { made: Schemas['MadeKey']; onDone: () => void
   return (
     <div className="note" role="status">
       <p>
-        The key <b>{made.name}</b>. Copy it now: nothing shows it again.
+        Key <b>{made.name}</b> created. Copy it now. It will not be shown again.
       </p>
       <p>
         <code>{made.key}</code>

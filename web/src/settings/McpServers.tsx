@@ -1,4 +1,4 @@
-// MCP servers of the project: how they are, what they offer, and what of it is approved.
+// Lists the project's MCP servers with their health, tools and approvals.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
@@ -30,7 +30,7 @@ export function McpServers() {
   return (
     <>
       {servers.data.items.length === 0 ? (
-        <p className="note quiet">No server yet: agents have the tools that come with Rejoin.</p>
+        <p className="note quiet">No MCP servers yet. Agents can use the built-in tools.</p>
       ) : null}
       <ol className="records">
         {servers.data.items.map((server) => (
@@ -57,9 +57,9 @@ export function McpServers() {
 
 /** How a server is, as its workers have found it. */
 function Health({ server }: { server: Server }) {
-  if (!server.enabled) return <State state="off" />;
+  if (!server.enabled) return <State state="disabled" />;
   if (server.failure) return <State state="failed" />;
-  return <State state={server.seenAt ? 'active' : 'not seen yet'} />;
+  return <State state={server.seenAt ? 'active' : 'not connected yet'} />;
 }
 
 function One({ path, server }: { path: string; server: Server }) {
@@ -89,8 +89,8 @@ function One({ path, server }: { path: string; server: Server }) {
         </p>
       ) : null}
       <p className="quiet">
-        {info?.name ? `${info.name} ${info.version ?? ''}, ` : ''}listed <Ago at={server.seenAt} />
-        {server.product ? `, came with ${server.product}` : ''}
+        {info?.name ? `${info.name} ${info.version ?? ''}, ` : ''}tools listed <Ago at={server.seenAt} />
+        {server.product ? `, installed with ${server.product}` : ''}
       </p>
       <div className="controls">
         <button type="button" disabled={test.isPending} onClick={() => test.mutate()}>
@@ -102,7 +102,7 @@ function One({ path, server }: { path: string; server: Server }) {
           </button>
         ) : null}
         <button type="button" onClick={() => change.mutate({ enabled: !server.enabled })}>
-          {server.enabled ? 'Switch off' : 'Switch on'}
+          {server.enabled ? 'Disable' : 'Enable'}
         </button>
         <button
           type="button"
@@ -114,13 +114,13 @@ function One({ path, server }: { path: string; server: Server }) {
         </button>
         {test.isSuccess ? (
           <span role="status" className="quiet">
-            {test.data.failure ? 'It could not be asked.' : 'It answers.'}
+            {test.data.failure ? 'The test failed.' : 'The server responded.'}
           </span>
         ) : null}
       </div>
       {failed ? <ErrorNote error={failed} /> : null}
       {leftOut.length > 0 ? (
-        <Folded label={<>Left out: {leftOut.length}</>}>
+        <Folded label={<>Skipped tools: {leftOut.length}</>}>
           {() => (
             <ul className="hits">
               {leftOut.map((left, place) => (
@@ -156,7 +156,7 @@ function One({ path, server }: { path: string; server: Server }) {
           </li>
         ))}
       </ul>
-      <Folded label="Change it">
+      <Folded label="Edit settings">
         {() => <ServerForm server={server} isBusy={change.isPending} onSubmit={(request) => change.mutate(request)} />}
       </Folded>
     </>

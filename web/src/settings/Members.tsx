@@ -1,4 +1,4 @@
-// Who is in the project, as what, and how others get in. Owners change it.
+// Lists the project's members with their roles, and explains how to invite others. Owners can change roles.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
@@ -8,11 +8,11 @@ type Member = Schemas['MemberItem'];
 type Role = Schemas['RoleName'];
 
 const ROLES: Record<Role, string> = {
-  owner: 'everything, members included',
-  member: 'talks to agents',
-  viewer: 'reads',
-  operator: 'sets agents up, and has no conversations',
-  service: 'a program',
+  owner: 'Full access, including members',
+  member: 'Chats with agents',
+  viewer: 'Read-only access',
+  operator: 'Sets up agents, has no conversations',
+  service: 'A program',
 };
 
 export function Members() {
@@ -53,9 +53,9 @@ export function Members() {
           <tr>
             <th scope="col">Member</th>
             <th scope="col">Role</th>
-            <th scope="col">May</th>
-            <th scope="col">Since</th>
-            {isOwner ? <th scope="col">Change</th> : null}
+            <th scope="col">Permissions</th>
+            <th scope="col">Member since</th>
+            {isOwner ? <th scope="col">Actions</th> : null}
           </tr>
         </thead>
         <tbody>
@@ -74,13 +74,13 @@ export function Members() {
                   <button
                     type="button"
                     className="small"
-                    aria-label={`Take out ${member.handle}`}
+                    aria-label={`Remove ${member.handle}`}
                     onClick={() => {
-                      if (window.confirm(`Take ${member.handle} out of the project? Their keys open it no longer.`))
+                      if (window.confirm(`Remove ${member.handle} from the project? Their keys lose access to it.`))
                         remove.mutate(member.userId);
                     }}
                   >
-                    Take out
+                    Remove
                   </button>
                 </td>
               ) : null}
@@ -89,11 +89,11 @@ export function Members() {
         </tbody>
       </table>
       {failed ? <ErrorNote error={failed} /> : null}
-      <h2>How others get in</h2>
+      <h2>Inviting members</h2>
       <p className="quiet">
-        A first key of another user is made where the database is:{' '}
-        <code>rejoin keys create --project … --user … --create</code>. Once in, admins make more for themselves under
-        API keys. Users of an identity provider come in by themselves, as far as the deployment lets them.
+        To create the first key for another user, run <code>rejoin keys create --project … --user … --create</code> on a
+        machine that can reach the database. Admins can then create more keys for themselves under API keys. Users of an
+        identity provider can sign in on their own if the deployment allows it.
       </p>
     </>
   );

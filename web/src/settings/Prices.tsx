@@ -1,4 +1,4 @@
-// What models cost: budgets of runs count by it. The project's own prices, and those of the catalogue that are looked for.
+// Sets the model prices that run budgets use: the project's own, and those of the catalogue by search.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { api, query, type Schemas } from '../api/http';
@@ -38,11 +38,11 @@ export function Prices() {
   const shown = [...prices.data.items.filter((price) => !price.builtIn), ...listed.slice(0, SHOWN)];
   return (
     <>
-      <p className="quiet">Dollars for a million tokens. The project's own go before those of the catalogue.</p>
+      <p className="quiet">US dollars per million tokens. Prices set for the project override the catalogue.</p>
       <input
         value={wanted}
         aria-label="Find models"
-        placeholder="find models"
+        placeholder="Find models"
         onChange={(event) => setWanted(event.target.value)}
       />
       <table>
@@ -55,7 +55,7 @@ export function Prices() {
             <th scope="col" className="number">
               Output
             </th>
-            <th scope="col">From</th>
+            <th scope="col">Source</th>
           </tr>
         </thead>
         <tbody>
@@ -85,26 +85,26 @@ export function Prices() {
         </tbody>
       </table>
       {listed.length > SHOWN ? (
-        <p className="quiet">{listed.length - SHOWN} more of the catalogue: find them by name.</p>
+        <p className="quiet">{listed.length - SHOWN} more in the catalogue. Search by name to find them.</p>
       ) : null}
       <form className="search" onSubmit={submit}>
         <input name="model" aria-label="Model" placeholder="provider:model, or a glob" required />
         <input
           name="input"
-          aria-label="Dollars for input"
+          aria-label="Input price (USD)"
           type="number"
           min={0}
           step="any"
-          placeholder="input"
+          placeholder="Input"
           required
         />
         <input
           name="output"
-          aria-label="Dollars for output"
+          aria-label="Output price (USD)"
           type="number"
           min={0}
           step="any"
-          placeholder="output"
+          placeholder="Output"
           required
         />
         <button type="submit">Set</button>

@@ -1,4 +1,4 @@
-// What all agents are told beside their own prompts, and which agent new conversations go to.
+// Sets the custom prompts of all agents, and the routing of new conversations.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import type { FormEvent, ReactNode } from 'react';
 import { api, type Schemas } from '../api/http';
@@ -37,7 +37,7 @@ function CustomPrompts() {
   return (
     <section>
       <h2>Custom prompts</h2>
-      <p className="quiet">Every agent of the project gets these after its own system prompt.</p>
+      <p className="quiet">Added after the system prompt of every agent in the project.</p>
       <Form key={JSON.stringify(prompts.data)} save={save} onSubmit={submit}>
         <label>
           For everyone in the project{' '}
@@ -79,7 +79,7 @@ function Routing() {
   return (
     <section>
       <h2>Routing</h2>
-      <p className="quiet">Chooses the agent of new chats that name none.</p>
+      <p className="quiet">Chooses the agent for new chats that don&apos;t name one.</p>
       <Form key={JSON.stringify(routing.data)} save={save} onSubmit={submit}>
         <label>
           Preferred agent{' '}
@@ -91,10 +91,10 @@ function Routing() {
           </select>
         </label>
         <label>
-          Agent when nothing is known about the request <input name="triageAgent" defaultValue={triageAgent} />
+          Triage agent, for requests that match nothing else <input name="triageAgent" defaultValue={triageAgent} />
         </label>
         <label>
-          New chats that are routed (%){' '}
+          Share of new chats to route (%){' '}
           <input name="percent" type="number" min={0} max={100} required defaultValue={percent} />
         </label>
       </Form>

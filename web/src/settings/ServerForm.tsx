@@ -1,4 +1,4 @@
-// What may be set of an MCP server: where it is, what is sent along, and how far it is trusted.
+// A form for an MCP server: its transport, credentials and trust settings.
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: `${NAME}` is how a server's settings name a secret.
 import type { FormEvent } from 'react';
 import { useState } from 'react';
@@ -14,7 +14,7 @@ interface Props {
   onSubmit: (request: ServerRequest) => void;
 }
 
-/** A server's tools, unless somebody wants fewer. */
+/** The default pattern: all tools of the server. */
 const EVERY_TOOL = '*';
 
 /** `Name: value`, a line each. */
@@ -57,14 +57,14 @@ export function ServerForm({ server, isBusy, onSubmit }: Props) {
               name="name"
               required
               pattern="[a-z][a-z0-9\-]*"
-              title="a letter, then letters, digits and -, in lower case"
+              title="Lowercase letters, digits and hyphens, starting with a letter"
             />
           </label>
           <label>
-            Reached by{' '}
+            Transport{' '}
             <select value={transport} onChange={(event) => setTransport(event.target.value)}>
               <option value="http">HTTP</option>
-              <option value="stdio">a process of the worker</option>
+              <option value="stdio">Process on the worker (stdio)</option>
             </select>
           </label>
         </div>
@@ -72,8 +72,7 @@ export function ServerForm({ server, isBusy, onSubmit }: Props) {
       {transport === 'http' ? (
         <>
           <label>
-            Address{' '}
-            <input name="url" type="url" required placeholder="https://…/mcp" defaultValue={server?.url ?? ''} />
+            URL <input name="url" type="url" required placeholder="https://…/mcp" defaultValue={server?.url ?? ''} />
           </label>
           <label>
             Headers{' '}
@@ -93,12 +92,12 @@ export function ServerForm({ server, isBusy, onSubmit }: Props) {
             <input
               name="command"
               required
-              placeholder="one that the operator's configuration names"
+              placeholder="A command from the operator's configuration"
               defaultValue={server?.command ?? ''}
             />
           </label>
           <label>
-            Variables{' '}
+            Environment variables{' '}
             <textarea
               name="env"
               rows={2}
@@ -110,25 +109,26 @@ export function ServerForm({ server, isBusy, onSubmit }: Props) {
         </>
       )}
       <p className="quiet">
-        <code>{'${NAME}'}</code> stands for a secret of the project; <code>rejoin secrets set NAME</code> stores one.
+        <code>{'${NAME}'}</code> refers to a project secret. Run <code>rejoin secrets set NAME</code> to store one.
       </p>
       <div className="fields">
         <label>
-          Tools <input name="tools" placeholder="globs" defaultValue={server?.tools.join(' ') ?? EVERY_TOOL} />
+          Tools <input name="tools" placeholder="Names or globs" defaultValue={server?.tools.join(' ') ?? EVERY_TOOL} />
         </label>
         <label>
-          Approved{' '}
+          Approval{' '}
           <select name="approval" defaultValue={server?.approval ?? 'each'}>
-            <option value="each">tool by tool</option>
-            <option value="first">what it offers at first</option>
+            <option value="each">Each tool</option>
+            <option value="first">Tools from the first listing</option>
           </select>
         </label>
         <label>
-          Seconds <input name="timeoutS" type="number" min={1} placeholder="60" defaultValue={server?.timeoutS ?? ''} />
+          Timeout (seconds){' '}
+          <input name="timeoutS" type="number" min={1} placeholder="60" defaultValue={server?.timeoutS ?? ''} />
         </label>
         <label>
-          <input name="trustHints" type="checkbox" defaultChecked={server?.trustHints ?? false} /> believe what it says
-          of its tools
+          <input name="trustHints" type="checkbox" defaultChecked={server?.trustHints ?? false} /> Trust the
+          server&apos;s hints about its tools
         </label>
       </div>
       <div className="controls">

@@ -1,4 +1,4 @@
-// What admins set: agents, the servers of their tools, who is in the project, what models cost.
+// The settings for admins, one section at a time.
 import { Link, useSearch } from '@tanstack/react-router';
 import type { ComponentType } from 'react';
 import { isAdmin, useMe } from '../api/me';
@@ -33,7 +33,7 @@ export function SettingsView() {
     <main id="main" className="page wide">
       <div className="title">
         <h1>Settings</h1>
-        <nav className="parts" aria-label="Parts of the settings">
+        <nav className="parts" aria-label="Settings sections">
           {Object.entries(PARTS).map(([name, [label]]) => (
             <Link
               key={name}

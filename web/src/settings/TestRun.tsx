@@ -1,4 +1,4 @@
-// An agent tried out beside its editor: a conversation with it as it is saved now.
+// Tests the saved version of an agent in a new conversation next to its editor.
 import { Link } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
 import { TurnView } from '../chat/TurnView';
@@ -13,7 +13,7 @@ export function TestRun({ agentId }: { agentId: string }) {
     event.preventDefault();
     try {
       setError(null);
-      // Each try is a conversation of its own: nothing of the one before is in its way.
+      // Each test is a new conversation, so that earlier tests do not affect it.
       const { conversationId } = await client.send({ message: words, agentDefinitionId: agentId });
       setConversation(conversationId);
     } catch (refusal) {
@@ -25,20 +25,20 @@ export function TestRun({ agentId }: { agentId: string }) {
       <h2>Try it</h2>
       <form onSubmit={(event) => void submit(event)}>
         <textarea
-          aria-label="What to ask it"
+          aria-label="Test message"
           rows={3}
           value={words}
           required
-          placeholder="Ask it as it is saved"
+          placeholder="Ask the saved version of this agent"
           onChange={(event) => setWords(event.target.value)}
         />
         <div className="controls">
           <button type="submit" disabled={words.trim() === ''}>
-            {conversation === null ? 'Ask' : 'Ask anew'}
+            {conversation === null ? 'Ask' : 'Ask again'}
           </button>
           {conversation === null ? null : (
             <Link to="/c/$id" params={{ id: conversation }} className="quiet">
-              open in the chat
+              Open in chat
             </Link>
           )}
         </div>

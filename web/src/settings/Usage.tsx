@@ -1,4 +1,4 @@
-// What the project has used up today, beside what its operator allows.
+// Shows the project's usage today and the operator's limits.
 import { useQuery } from '@tanstack/react-query';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
@@ -6,7 +6,7 @@ import { ErrorNote, Waiting } from '../ui/parts';
 
 /** Looked at again after this [ms]. */
 const FRESH_MS = 10_000;
-const NAMES = { runs: 'Runs begun', tokens: 'Tokens of models' } as const;
+const NAMES = { runs: 'Runs started', tokens: 'Model tokens' } as const;
 
 export function Usage() {
   const me = useMe();
@@ -15,26 +15,26 @@ export function Usage() {
     queryFn: () => api<Schemas['Usage']>(`/api/admin/projects/${me.projectId}/usage`),
     refetchInterval: FRESH_MS,
   });
-  if (usage.isPending) return <Waiting what="what was used" />;
+  if (usage.isPending) return <Waiting what="usage" />;
   if (usage.isError) return <ErrorNote error={usage.error} />;
   const hours = Math.ceil(usage.data.dayLeftS / 3_600);
   return (
     <>
       <p className="quiet">
-        Today, counted anew in {hours} {hours === 1 ? 'hour' : 'hours'}, at midnight UTC. The bounds are the
-        operator&apos;s: <code>rejoin projects quota</code>. What trees of runs may use is bounded by their agents.
+        Usage today. Resets in {hours} {hours === 1 ? 'hour' : 'hours'}, at midnight UTC. The operator sets the daily
+        limits with <code>rejoin projects quota</code>. Limits for a run and the runs it starts are set on its agent.
       </p>
       <table>
         <thead>
           <tr>
-            <th scope="col">What</th>
+            <th scope="col">Resource</th>
             <th scope="col" className="number">
               Used
             </th>
             <th scope="col" className="number">
-              Allowed a day
+              Daily limit
             </th>
-            <th scope="col">How far</th>
+            <th scope="col">Progress</th>
           </tr>
         </thead>
         <tbody>
@@ -45,7 +45,7 @@ export function Usage() {
                 <td>{NAMES[what]}</td>
                 <td className="number">{used.toLocaleString()}</td>
                 <td className="number">
-                  {bound == null ? <span className="quiet">any number</span> : bound.toLocaleString()}
+                  {bound == null ? <span className="quiet">Unlimited</span> : bound.toLocaleString()}
                 </td>
                 <td>
                   {bound == null ? null : (

@@ -1,4 +1,4 @@
-// The parts of the settings, as addresses name them.
+// The settings sections, by their names in addresses.
 const NAMES = ['agents', 'prompts', 'servers', 'sources', 'members', 'keys', 'usage', 'prices'] as const;
 export type PartName = (typeof NAMES)[number];
 

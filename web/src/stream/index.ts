@@ -1,4 +1,4 @@
-// The page's one connection to the logs: `@rejoin/client`, with the browser's session.
+// The page's single client of the event logs: `@rejoin/client` with the browser's session.
 import { createClient } from '@rejoin/client';
 import { useConversation } from '@rejoin/client/react';
 

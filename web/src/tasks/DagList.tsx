@@ -1,4 +1,4 @@
-// DAGs of tasks, newest first.
+// Lists task graphs (DAGs), newest first.
 import { Link } from '@tanstack/react-router';
 import type { Schemas } from '../api/http';
 import { useMe } from '../api/me';
@@ -19,7 +19,7 @@ export function DagList() {
       {dags.reading.isPending ? <Waiting what="tasks" /> : null}
       {dags.reading.isSuccess && dags.items.length === 0 ? (
         <p className="note quiet">
-          No tasks yet. An agent makes them with <code>create_tasks</code>, you with{' '}
+          No tasks yet. Agents create them with <code>create_tasks</code>. You can create them with{' '}
           <code>rejoin tasks apply FILE.yaml</code>.
         </p>
       ) : null}
@@ -30,7 +30,7 @@ export function DagList() {
               <th scope="col">Name</th>
               <th scope="col">State</th>
               <th scope="col">Tasks</th>
-              <th scope="col">Made</th>
+              <th scope="col">Created</th>
             </tr>
           </thead>
           <tbody>

@@ -1,4 +1,4 @@
-// One DAG, drawn live: what waits for what, how far each task is, and what came of it.
+// Shows one task graph live: dependencies, states and results.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useParams } from '@tanstack/react-router';
 import { useState } from 'react';
@@ -11,6 +11,7 @@ import { Picture } from './Picture';
 
 type Task = Schemas['TaskBody'];
 
+const VERBS: Record<string, string> = { pause: 'Pause', cancel: 'Cancel', resume: 'Resume' };
 const OVER = ['completed', 'failed', 'cancelled'];
 
 export function DagView() {
@@ -45,13 +46,13 @@ export function DagView() {
         <div className="actions">
           {verbs.map((verb) => (
             <button key={verb} type="button" onClick={() => act.mutate(verb)}>
-              {verb}
+              {VERBS[verb]}
             </button>
           ))}
         </div>
       </div>
       {act.isError ? <ErrorNote error={act.error} /> : null}
-      <Picture tasks={dag.data.tasks} label="Tasks and what they wait for" chosen={chosen} choose={choose} />
+      <Picture tasks={dag.data.tasks} label="Tasks and their dependencies" chosen={chosen} choose={choose} />
       {task ? (
         <Detail
           task={task}
@@ -60,7 +61,7 @@ export function DagView() {
           retry={isMine ? () => act.mutate(`tasks/${encodeURIComponent(task.id)}/retry`) : null}
         />
       ) : (
-        <p className="quiet">Choose a task to see what came of it.</p>
+        <p className="quiet">Select a task to see its result.</p>
       )}
     </main>
   );
@@ -109,7 +110,7 @@ function Detail({
       <p>
         <State state={task.state} />{' '}
         {task.agent ? `${task.agent}${task.agentBecause ? `: ${task.agentBecause}` : ''}` : null}
-        {task.retryCount > 0 ? ` · tried ${task.retryCount + 1} times` : null}
+        {task.retryCount > 0 ? ` · ${task.retryCount + 1} attempts` : null}
         {task.finishedAt ? (
           <>
             {' · '}
@@ -120,18 +121,18 @@ function Detail({
           <>
             {' · '}
             <Link to="/runs/$id" params={{ id: task.runId }}>
-              its run
+              View run
             </Link>
           </>
         ) : null}
         {' · '}
         <Link to="/graph/$id" params={{ id: task.objectId }}>
-          its object
+          View object
         </Link>
       </p>
-      <Others name="Waits for" ids={task.after} tasks={tasks} choose={choose} />
+      <Others name="Depends on" ids={task.after} tasks={tasks} choose={choose} />
       <Others
-        name="Holds up"
+        name="Blocks"
         ids={tasks.filter((other) => other.after.includes(task.id)).map((other) => other.id)}
         tasks={tasks}
         choose={choose}
@@ -139,7 +140,7 @@ function Detail({
       {task.failureContext ? <p className="note bad">{task.failureContext}</p> : null}
       {task.state === 'failed' && retry ? (
         <button type="button" className="small" onClick={retry}>
-          Try again
+          Retry
         </button>
       ) : null}
       {task.summary ? <Payload value={task.summary} /> : null}

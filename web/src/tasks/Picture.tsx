@@ -1,4 +1,4 @@
-// Things that wait for each other, drawn: each behind all that it waits for, with its state by colour, sign and word. Arrow keys go along the lines.
+// Draws a dependency graph in columns: each node right of its dependencies, with its state as colour, sign and word. Arrow keys follow edges.
 import { type KeyboardEvent, useMemo, useRef, useState } from 'react';
 import { drawn } from '../ui/columns';
 import { chainOf, columnsOf } from './layers';

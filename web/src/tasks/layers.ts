@@ -1,4 +1,4 @@
-// What of a DAG of tasks comes before what: in which column each is drawn, and what it hangs together with.
+// Computes the column of each task in a dependency graph, and the chain of tasks before and after one.
 
 interface Waits {
   id: string;

@@ -1,4 +1,4 @@
-// What is asked in front of everything else. Escape leaves it; then the focus is where it was before.
+// A modal dialog. Escape closes it and returns the focus to where it was.
 import { type ReactNode, useLayoutEffect, useRef } from 'react';
 
 interface DialogProps {

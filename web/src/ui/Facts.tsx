@@ -1,4 +1,4 @@
-// A few facts, each with its name.
+// A short list of named facts.
 import type { ReactNode } from 'react';
 
 export function Facts({ children }: { children: ReactNode }) {

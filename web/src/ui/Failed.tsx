@@ -1,4 +1,4 @@
-// What could not be read, and another try.
+// Shows a failed request with a retry button.
 import type { UseQueryResult } from '@tanstack/react-query';
 import { ErrorNote } from './parts';
 

@@ -1,4 +1,4 @@
-// A view whose subject could not be read: it is not there, or the server did not answer.
+// Shows a view whose data could not be loaded: not found, or a failed request with a retry button.
 import type { UseQueryResult } from '@tanstack/react-query';
 import { Problem } from '../api/http';
 import { Failed } from './Failed';

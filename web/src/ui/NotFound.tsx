@@ -1,4 +1,4 @@
-// What an address names, but is not there.
+// The page for an address whose object does not exist.
 import { Link } from '@tanstack/react-router';
 import { useTitle } from './title';
 

@@ -1,5 +1,5 @@
-// How things are drawn that are connected from column to column: each near what it is connected with, so that few lines cross; a line
-// that passes a column has a place of its own there, and goes behind nothing.
+// Lays out a graph in columns: each node near its neighbours, so that few lines cross. A line that passes a column gets its own slot there and runs
+// behind no node.
 
 /** How often all columns are gone through; more changes little. */
 const SWEEPS = 8;

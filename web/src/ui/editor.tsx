@@ -1,4 +1,4 @@
-// Editors of text. Each stands in a shadow root: the page's policy lets nobody write style elements, and there sheets are adopted instead.
+// Text editors. Each lives in a shadow root with adopted style sheets, since the content security policy forbids style elements.
 import { HighlightStyle, syntaxHighlighting } from '@codemirror/language';
 import { unifiedMergeView } from '@codemirror/merge';
 import { EditorState, type Extension } from '@codemirror/state';

@@ -1,4 +1,4 @@
-// Views that are loaded when they are wanted. One that can't be loaded says so in its place, and is tried again; the page itself stays.
+// Loads views on demand. A view that fails to load shows an error with a retry button; the page stays.
 import type { ErrorComponentProps } from '@tanstack/react-router';
 import { type ComponentType, createElement, useEffect, useState } from 'react';
 import { ErrorNote, Waiting } from './parts';

@@ -1,4 +1,4 @@
-// Small parts that all views share.
+// Small components that all views share.
 import { type ReactNode, useEffect, useState } from 'react';
 import { Problem } from '../api/http';
 
@@ -50,7 +50,7 @@ export function Ago({ at }: { at: string | null | undefined }) {
 }
 
 export function ErrorNote({ error }: { error: unknown }) {
-  const words = error instanceof Error ? error.message : 'something went wrong';
+  const words = error instanceof Error ? error.message : 'Something went wrong.';
   const code = error instanceof Problem ? ` (${error.code})` : '';
   return (
     <p className="note bad" role="alert">
@@ -74,13 +74,22 @@ export function Waiting({ what }: { what: string }) {
   ) : null;
 }
 
+/** Explains that the key is read-only, and which action needs more. */
+export function ReadOnlyKey({ action }: { action: string }) {
+  return (
+    <>
+      Your key is read-only. {action} needs the <code>write</code> scope.
+    </>
+  );
+}
+
 /** JSON as people read it; text as text. */
 export function Payload({ value }: { value: unknown }) {
-  if (value === undefined || value === null) return <p className="quiet">nothing</p>;
+  if (value === undefined || value === null) return <p className="quiet">None</p>;
   return <pre className="payload">{typeof value === 'string' ? value : JSON.stringify(value, null, 2)}</pre>;
 }
 
-/** Folded until somebody looks; the content is made then. */
+/** A disclosure that is closed at first; its content is rendered when it is opened. */
 export function Folded({
   label,
   open = false,

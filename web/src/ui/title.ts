@@ -1,4 +1,4 @@
-// The page's title: tabs, bookmarks and the history tell views apart by it.
+// Sets the page title, by which tabs, bookmarks and the history distinguish views.
 import { useEffect } from 'react';
 
 const APP = 'Rejoin';

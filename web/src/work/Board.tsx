@@ -1,11 +1,11 @@
-// A project's tasks as columns by state. They are dragged, moved by Shift and arrow keys, or by the menu on each; new ones are made where they belong.
+// Shows a project's tasks as a board with a column per state. Tasks move by dragging, by Shift and arrow keys, or by the menu on each card.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { type KeyboardEvent, type RefObject, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react';
 import { api, Problem } from '../api/http';
 import { useMe } from '../api/me';
 import { Failed } from '../ui/Failed';
-import { Waiting } from '../ui/parts';
+import { ReadOnlyKey, Waiting } from '../ui/parts';
 import {
   type Card,
   columnsOf,
@@ -47,9 +47,9 @@ export function Board() {
       {graph.isPending ? <Waiting what="the project" /> : null}
       {isGone ? (
         <>
-          <h1>This project is not there</h1>
+          <h1>Project not found</h1>
           <p>
-            It was deleted, or never was. <Link to="/work">All projects</Link>
+            It may have been deleted. <Link to="/work">All projects</Link>
           </p>
         </>
       ) : graph.isError ? (
@@ -60,7 +60,7 @@ export function Board() {
   );
 }
 
-/** A card in another column is another element: what of it had the focus has it again, whoever moved it. */
+/** Restores the focus after a card has moved: a card in another column is another element. */
 function useKeptFocus(board: RefObject<HTMLElement | null>): void {
   const before = document.activeElement instanceof HTMLElement ? document.activeElement : null;
   const part = before?.dataset.part;
@@ -96,22 +96,22 @@ function Tasks({ graph }: { graph: Graph }) {
       ) : null}
       {all === 0 ? (
         <p className="note quiet">
-          No tasks yet. An agent makes them with <code>create_onto_task</code>
-          {mayWrite ? ', you with “New task” below.' : '. Your key may only read: making them takes the scope write.'}
+          No tasks yet. Agents create them with <code>create_onto_task</code>.{' '}
+          {mayWrite ? 'You can create them with “New task” below.' : <ReadOnlyKey action="Creating tasks" />}
         </p>
       ) : null}
       {all > 0 && count === 0 ? (
-        <p className="note quiet">No task is in what you chose above: choose another plan or goal, or all of them.</p>
+        <p className="note quiet">No tasks match the selected plan or goal. Choose another one, or “All”.</p>
       ) : null}
       <p className="quiet told-here">
         <span role="status">{moves.done}</span>
         {moves.done === '' ? (
           mayWrite ? (
             <>
-              Arrow keys go from task to task; with <kbd>Shift</kbd>, left and right move one.
+              Use the arrow keys to go from task to task. Hold <kbd>Shift</kbd> and press left or right to move a task.
             </>
           ) : (
-            'Your key may only read: moving tasks takes the scope write.'
+            <ReadOnlyKey action="Moving tasks" />
           )
         ) : null}
       </p>
@@ -186,7 +186,7 @@ function Narrowing({ graph, narrowed, shown, of }: { graph: Graph; narrowed: Nar
                 })
               }
             >
-              <option value="">all</option>
+              <option value="">All</option>
               {entities.map(({ id, name: called }) => (
                 <option key={id} value={id}>
                   {called}
@@ -268,9 +268,7 @@ function TaskCard({ card: { task, priority, dueAt, waitsFor }, mayWrite, isDragg
               </time>
             ),
             waitsFor.length === 0 ? null : (
-              <span key="waits">
-                waits for {waitsFor.length > 1 ? `${waitsFor.length} others` : `“${waitsFor[0]}”`}
-              </span>
+              <span key="waits">waits for {waitsFor.length > 1 ? `${waitsFor.length} tasks` : `“${waitsFor[0]}”`}</span>
             ),
           ]}
         </p>

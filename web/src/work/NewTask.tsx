@@ -1,4 +1,4 @@
-// A new task in the column that it belongs to; where the board is narrowed to a plan or a goal, it is put there.
+// Creates a task in a column of the board. If the board is filtered by a plan or goal, the task is linked to it.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useRef, useState } from 'react';
 import { api } from '../api/http';
@@ -37,7 +37,7 @@ export function NewTask({ project, state, narrowed }: NewTaskProps) {
           headers: FROM_HERE,
         }).catch((error: unknown) => {
           throw new Error(
-            `“${title}” is made, but not linked with what you chose above: ${error instanceof Error ? error.message : 'something went wrong'}`,
+            `“${title}” was created, but could not be linked to the selected plan or goal: ${error instanceof Error ? error.message : 'something went wrong'}`,
           );
         });
       }
@@ -72,18 +72,18 @@ export function NewTask({ project, state, narrowed }: NewTaskProps) {
         requestAnimationFrame(() => opener.current?.focus());
       }}
     >
-      {/* Somebody asked for the field: the focus is expected there. */}
+      {/* The user has just opened the field: the focus is expected there. */}
       <input
         autoFocus
         required
         aria-label={`Title of the new task in ${STATES[state]}`}
-        placeholder="What is to be done"
+        placeholder="What needs to be done"
         value={title}
         onChange={(event) => setTitle(event.target.value)}
       />
       <div className="controls">
         <button type="submit" className="small" disabled={make.isPending}>
-          Make it
+          Create
         </button>
         <button type="button" className="plain small" onClick={() => setOpen(false)}>
           Close

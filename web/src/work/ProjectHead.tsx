@@ -1,4 +1,4 @@
-// The head of all that is shown of one project: what it is called, how it stands, and its other sides.
+// The header of a project's views: its name, state and sections.
 import { Link } from '@tanstack/react-router';
 import { State } from '../ui/parts';
 import { useTitle } from '../ui/title';
@@ -13,7 +13,7 @@ export function ProjectHead({ project }: { project: Entity }) {
       <div className="title">
         <h1>{project.name}</h1>
         <State state={project.stateKey} />
-        <nav className="parts" aria-label="Sides of the project">
+        <nav className="parts" aria-label="Project sections">
           <Link to="/work/$projectId" params={params} activeOptions={{ exact: true, includeSearch: false }}>
             Board
           </Link>

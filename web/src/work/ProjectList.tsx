@@ -1,4 +1,4 @@
-// The projects of the work graph, newest first.
+// Lists the projects of the work graph, newest first.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import type { FormEvent } from 'react';
@@ -6,7 +6,7 @@ import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { More, usePages } from '../api/pages';
 import { Failed } from '../ui/Failed';
-import { Ago, ErrorNote, State, Waiting } from '../ui/parts';
+import { Ago, ErrorNote, ReadOnlyKey, State, Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
 import type { Entity } from './board';
 import { FROM_HERE } from './moves';
@@ -24,8 +24,8 @@ export function ProjectList() {
       {projects.reading.isPending ? <Waiting what="projects" /> : null}
       {projects.reading.isSuccess && projects.items.length === 0 ? (
         <p className="note quiet">
-          No project yet. An agent makes one with <code>create_onto_project</code>
-          {mayWrite ? ', you by its name.' : '. Your key may only read: making one takes the scope write.'}
+          No projects yet. Agents create them with <code>create_onto_project</code>.{' '}
+          {mayWrite ? 'You can create one below.' : <ReadOnlyKey action="Creating projects" />}
         </p>
       ) : null}
       {mayWrite ? <NewProject /> : null}
@@ -35,7 +35,7 @@ export function ProjectList() {
             <tr>
               <th scope="col">Project</th>
               <th scope="col">State</th>
-              <th scope="col">Changed</th>
+              <th scope="col">Updated</th>
             </tr>
           </thead>
           <tbody>
@@ -84,15 +84,9 @@ function NewProject() {
   return (
     <>
       <form className="search" onSubmit={submit}>
-        <input
-          name="name"
-          required
-          pattern=".*\S.*"
-          aria-label="Name of the new project"
-          placeholder="Name of a new project"
-        />
+        <input name="name" required pattern=".*\S.*" aria-label="New project name" placeholder="New project name" />
         <button type="submit" disabled={make.isPending}>
-          Make it
+          Create
         </button>
       </form>
       {make.isError ? <ErrorNote error={make.error} /> : null}

@@ -1,4 +1,4 @@
-// A project of the work graph as a board: its tasks by state, narrowed to a plan or a goal.
+// Reads a project of the work graph as a board: its tasks by state, filtered by a plan or a goal.
 import type { Schemas } from '../api/http';
 
 export type Graph = Schemas['WorkGraph'];
@@ -15,7 +15,7 @@ export const STATES = {
 export type TaskState = keyof typeof STATES;
 export const IN_ORDER = Object.keys(STATES) as TaskState[];
 
-/** States of tasks, plans and milestones in which nothing holds up others any more. */
+/** States of tasks, plans and milestones that no longer block others. */
 const OVER = ['done', 'cancelled', 'completed', 'abandoned'];
 /** How urgent a task is that says nothing about it: 1 is most, 5 is least. */
 const NO_PRIORITY = 6;

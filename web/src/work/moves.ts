@@ -1,4 +1,4 @@
-// Tasks moved between states: shown at once, sent one after another, undone with a reason where the server refuses.
+// Moves tasks between states: shown at once, sent in order, and rolled back with a reason if the server refuses.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import { api, ifMatch, Problem } from '../api/http';
@@ -65,7 +65,7 @@ export function useMoves(projectId: string): Moves {
       await queries.cancelQueries({ queryKey: key });
       show(task.id, to);
     },
-    onSuccess: (_, { task, to }) => setDone(`“${task.name}” is now: ${STATES[to]}.`),
+    onSuccess: (_, { task, to }) => setDone(`Moved “${task.name}” to ${STATES[to]}.`),
     onError: (error, { task }) => {
       show(task.id, task.stateKey);
       setDone('');
@@ -94,8 +94,8 @@ export function useMoves(projectId: string): Moves {
 }
 
 function reason(error: Error): string {
-  if (!(error instanceof Problem)) return 'the server did not answer. Try again.';
+  if (!(error instanceof Problem)) return 'the server did not respond. Try again.';
   if (error.code === 'version_conflict')
-    return 'somebody else has changed it meanwhile. It is shown as it is now; move it again if you still want to.';
-  return error.status === 404 ? 'it has been deleted meanwhile.' : `${error.message} (${error.code}).`;
+    return 'someone else changed it in the meantime. The current version is shown. Move it again if needed.';
+  return error.status === 404 ? 'it was deleted in the meantime.' : `${error.message} (${error.code}).`;
 }

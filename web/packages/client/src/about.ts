@@ -1,4 +1,4 @@
-/** What a conversation is about, as its newest events say. Invariant: after a reset it is what it would be without the void events. */
+/** The context of a conversation, from its newest events. Invariant: after a reset it is what it would be without the void events. */
 import type { TranscriptView } from './view.js';
 import type { WireEvent } from './wire.js';
 

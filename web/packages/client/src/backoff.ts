@@ -1,7 +1,4 @@
-/**
- * Pauses between tries. Full jitter: anything from nothing to the window, so that clients which lost one server together do
- * not come back together.
- */
+/** Computes the pause between retries with full jitter, so that clients that lost the same server do not all return at once. */
 
 /** The first window [ms]. */
 export const BASE_MS = 250;

@@ -1,4 +1,4 @@
-/** The client: what a program says to a Rejoin API. Logs are followed by `log.ts`. */
+/** The client of a Rejoin API: commands, lists and followers. `log.ts` follows the logs. */
 import { RejoinError } from './error.js';
 import type { RequestOptions } from './http.js';
 import { Http } from './http.js';
@@ -64,7 +64,7 @@ export interface SendOptions {
   signal?: AbortSignal | undefined;
   /** A name of this very message, so that it is stored once even if the program is started anew in between. */
   idempotencyKey?: string | undefined;
-  /** So long it is sent again while nobody answers or takes it [ms]; 120,000. */
+  /** How long the message is retried while the server is unreachable or busy, in milliseconds; 120,000. */
   retryLimitMs?: number | undefined;
 }
 
@@ -153,7 +153,7 @@ export function createClient(options: ClientOptions = {}) {
     /** Tells a run something while it is at work. */
     tell: (runId: string, message: string) =>
       request<{ runId: string; messageId: string; seq: number }>('POST', path('runs', runId, 'messages'), { message }),
-    /** Answers a question. `input`: with the answer `edit`, the arguments of the call instead of its own. */
+    /** Answers a question. `input`: with the answer `edit`, the arguments that replace those of the call. */
     answer: (questionId: string, answer: unknown, input?: unknown) =>
       request<StoredQuestion>('POST', path('questions', questionId, 'answer'), {
         answer,
@@ -243,7 +243,7 @@ function follower(
     log.listeners.delete(listener);
     signal?.removeEventListener('abort', close);
     for (const look of pending) look();
-    // Whoever leaves and comes back at once, as components do, finds the connection still there.
+    // A component that unmounts and mounts again at once finds the connection still open.
     setTimeout(left);
   };
   signal?.addEventListener('abort', close);
@@ -264,7 +264,7 @@ function follower(
           const turn = log.transcript.turn(runId);
           if (turn && turn.id !== after?.id && isOver(turn.status)) resolve(turn);
           else if (!open || log.status === 'ended')
-            reject(log.error ?? new RejoinError(0, 'closed', 'it is followed no more'));
+            reject(log.error ?? new RejoinError(0, 'closed', 'the follower was closed'));
           else return;
           pending.delete(look);
           unsubscribe();

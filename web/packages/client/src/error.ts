@@ -1,4 +1,4 @@
-/** What went wrong, as the API says it: the fields of its `application/problem+json`. */
+/** The error of a failed request, with the fields of the API's `application/problem+json`. */
 export class RejoinError extends Error {
   override readonly name = 'RejoinError';
 
@@ -27,7 +27,7 @@ export class RejoinError extends Error {
       // Something between us and the API has answered.
     }
     const text = (field: string) => (typeof problem[field] === 'string' ? (problem[field] as string) : '');
-    const detail = text('detail') || text('title') || response.statusText || 'the API refused';
+    const detail = text('detail') || text('title') || response.statusText || 'the request failed';
     return new RejoinError(response.status, text('code') || 'http_error', detail, retryAfterS(response), problem);
   }
 

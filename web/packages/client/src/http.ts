@@ -1,7 +1,7 @@
 /**
- * Requests, with what the caller shows for itself. The client and its logs send all of theirs here.
+ * Sends authenticated requests for the client and its logs.
  *
- * Invariant: what is sent again by itself carries its idempotency key.
+ * Invariant: a request that is retried automatically carries its idempotency key.
  */
 import { pauseMs } from './backoff.js';
 import { RejoinError } from './error.js';
@@ -31,7 +31,7 @@ export class Http {
   constructor(access: Access) {
     const url = access.url ?? globalThis.location?.origin;
     if (!url || url === 'null')
-      throw new TypeError('createClient needs a url: there is no page whose origin it could take');
+      throw new TypeError('createClient needs a url: outside a browser there is no page origin to use');
     this.#url = url.replace(/\/+$/, '');
     this.#access = access;
   }
@@ -64,7 +64,7 @@ export class Http {
   async request<T>(method: string, path: string, body?: unknown, options: RequestOptions = {}): Promise<T> {
     options.signal?.throwIfAborted();
     const limit = new AbortController();
-    const slow = new RejoinError(0, 'timeout', `no answer within ${ANSWER_LIMIT_MS / 1000} s`);
+    const slow = new RejoinError(0, 'timeout', `no response within ${ANSWER_LIMIT_MS / 1000} s`);
     const timer = setTimeout(() => limit.abort(slow), ANSWER_LIMIT_MS);
     const stop = () => limit.abort(options.signal?.reason);
     options.signal?.addEventListener('abort', stop);
@@ -76,7 +76,7 @@ export class Http {
     } catch (cause) {
       limit.signal.throwIfAborted();
       if (cause instanceof RejoinError) throw cause;
-      throw new RejoinError(0, 'unreachable', 'the answer broke off', undefined, {}, { cause });
+      throw new RejoinError(0, 'unreachable', 'the response was cut off', undefined, {}, { cause });
     } finally {
       clearTimeout(timer);
       options.signal?.removeEventListener('abort', stop);

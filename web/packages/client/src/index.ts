@@ -1,14 +1,14 @@
 /**
  * `@rejoin/client`: chats with agents that never lose or repeat a word.
  *
- * - `client`        what a program calls
- * - `http`          requests, and messages that are sent until they are stored
- * - `log`           a connection that is kept, with its cursor
- * - `sse`           bytes become frames
- * - `transcript`    events become what a chat shows; `turn` and `text` are its parts, `view` its types
- * - `plan`, `about` plans and operations of a turn; what a conversation is about
- * - `wire`          the types of what is sent
- * - `seats`         connections of a browser's tabs
+ * - `client`           the public API
+ * - `http`             requests, and retries of messages until they are stored
+ * - `log`              a persistent connection with its cursor
+ * - `sse`              parses bytes into frames
+ * - `transcript`       folds events into a chat's view; `turn` and `text` are its parts, `view` its types
+ * - `plan`, `about`    plans and operations of a turn; the context of a conversation
+ * - `wire`             the types of the wire
+ * - `connectionSlots`  limits the streams of a browser's tabs
  * - `backoff`, `error`, `surroundings`
  */
 export type {

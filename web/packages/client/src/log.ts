@@ -1,14 +1,13 @@
 /**
- * One log that is followed: a connection that is kept through whatever happens, and the transcript that it feeds. All followers
- * of a conversation share it.
+ * Follows one log: keeps its connection open across failures, and feeds its transcript. All followers of a conversation share it.
  *
- * Invariants: every event counts once, in order; a connection that ends without the end of the log means: connect again, with
- * the cursor. One connection at a time.
+ * Invariants: every event counts once, in order; a connection that closes before the end of the log is reopened with the cursor;
+ * there is one connection at a time.
  */
 import { pauseMs } from './backoff.js';
+import { acquireSlot, POLL_MS } from './connectionSlots.js';
 import { RejoinError } from './error.js';
 import type { Http } from './http.js';
-import { LOOK_MS, takeSeat } from './seats.js';
 import type { Frame } from './sse.js';
 import { SseParser } from './sse.js';
 import { isHidden, isOffline, safely, watchSurroundings } from './surroundings.js';
@@ -55,8 +54,8 @@ export class Log {
   #start: Start;
   #cursor: number | undefined;
   #over = false;
-  /** It has no seat: it connects, takes what there is, and leaves. */
-  #looksIn = false;
+  /** No connection slot was free: this connection reads up to `caught_up`, closes, and polls again. */
+  #isPolling = false;
   /** The network, or the one who looks, is back. */
   #atOnce = false;
   #attempt = 0;
@@ -102,11 +101,11 @@ export class Log {
         this.#become(held);
       } else {
         this.#atOnce = false;
-        if (!this.#looksIn) this.#become('connecting');
+        if (!this.#isPolling) this.#become('connecting');
         wait = await this.#connect();
         if (this.#over) return;
         if (this.#held() || this.#atOnce) continue;
-        if (!this.#looksIn) this.#become('connecting');
+        if (!this.#isPolling) this.#become('connecting');
         wait ??= pauseMs(this.#attempt++, this.#retryMs);
       }
       await new Promise<void>((resolve) => {
@@ -156,8 +155,8 @@ export class Log {
     const connection = new AbortController();
     this.#connection = connection;
     const silence = this.#options.heartbeatMs * SILENCE_HEARTBEATS;
-    const release = await takeSeat();
-    this.#looksIn = release === undefined;
+    const release = await acquireSlot();
+    this.#isPolling = release === undefined;
     this.#heardAt = Date.now();
     let watchdog: ReturnType<typeof setTimeout> | undefined;
     const watch = (): void => {
@@ -188,12 +187,12 @@ export class Log {
       return await this.#read(response.body, connection.signal);
     } catch {
       // Lost, aborted, or not to be understood: all mean that we connect again.
-      this.#looksIn = false;
+      this.#isPolling = false;
       return undefined;
     } finally {
       clearTimeout(watchdog);
       release?.();
-      if (this.status === 'live' && !this.#looksIn) this.#lostAt = Date.now();
+      if (this.status === 'live' && !this.#isPolling) this.#lostAt = Date.now();
       connection.abort();
       this.#connection = undefined;
     }
@@ -222,7 +221,7 @@ export class Log {
       this.#heardAt = Date.now();
       for (const frame of parser.push(value)) {
         const next = this.#take(frame);
-        if (next === 'all' && this.#looksIn) return LOOK_MS;
+        if (next === 'all' && this.#isPolling) return POLL_MS;
         if (next === 'stop') return this.#anewPause();
         if (this.#over || signal.aborted) return undefined;
         // The run may be over: the next answer says so.
@@ -275,7 +274,7 @@ export class Log {
       if (this.#anew === 1) {
         this.transcript.note({
           kind: 'rejoined',
-          text: 'what came before is no longer kept; going on from its outcome',
+          text: 'earlier events are no longer stored; continuing from their result',
         });
       }
       return this.#anewPause();

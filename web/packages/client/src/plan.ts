@@ -1,4 +1,4 @@
-/** What events do to the plan of a turn, and to its operations. Nothing here changes what it is given. */
+/** Applies events to the plan of a turn and to its operations. All functions are pure. */
 import type { Plan, StepView } from './view.js';
 import type { Operation, PlanEvent, PlanReviewEvent, RunEvent, WirePlan } from './wire.js';
 
@@ -32,7 +32,7 @@ export function planned(plan: Plan | undefined, event: RunEvent): Plan | undefin
         ? withStep(plan, { stepNumber: event.task.stepNumber, executorId: event.executorId })
         : undefined;
     case 'mcp_tool': {
-      // No event of its own tells that a plan is over: the answer to its call does.
+      // There is no separate event for the end of a plan: the result of its tool call ends it.
       const status =
         event.tool === MAKES_PLAN && event.status === 'completed'
           ? (event.result as { status?: unknown } | undefined)?.status

@@ -1,4 +1,4 @@
-/** A conversation as a hook of React. */
+/** A React hook that follows a conversation. */
 import { useCallback, useMemo, useState, useSyncExternalStore } from 'react';
 
 import type { Client, Follower, SendOptions } from './client.js';
@@ -49,7 +49,7 @@ export function useConversation(client: Client, id?: string): ConversationState 
   return { conversationId, ...shown, send, cancel, complete };
 }
 
-/** Follows as long as somebody is subscribed. */
+/** Follows as long as there are subscribers. */
 class Store {
   #follower: Follower | undefined;
   #shown = NOTHING;
@@ -64,7 +64,7 @@ class Store {
     const follower = this.client.follow(this.id, { onStatus: changed });
     this.#follower = follower;
     const unsubscribe = follower.transcript.subscribe(changed);
-    // What came before somebody subscribed.
+    // Events from before the subscription.
     changed();
     return () => {
       unsubscribe();

@@ -1,4 +1,4 @@
-/** What the page says of itself: seen or hidden, online or not. In Node nothing is ever hidden or offline. */
+/** Reports whether the page is visible and online. In Node it always is. */
 
 export const isOffline = (): boolean => globalThis.navigator?.onLine === false;
 export const isHidden = (): boolean => globalThis.document?.visibilityState === 'hidden';
@@ -43,7 +43,7 @@ export function nextFrame(call: () => void): () => void {
   return () => clearTimeout(timer);
 }
 
-/** Calls what belongs to somebody else: what it throws is theirs, and is reported as uncaught. */
+/** Calls a listener of the application. An exception in it is reported as uncaught. */
 export function safely(call: () => void): void {
   try {
     call();

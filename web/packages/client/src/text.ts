@@ -1,6 +1,6 @@
 /**
- * A text that arrives in pieces and may be cut back to an event. Adding is linear in what is added; the pieces are joined when
- * somebody reads.
+ * A text that arrives in pieces and can be cut back to an event. Appending is linear in the appended text; the pieces are joined on
+ * the first read.
  */
 export class GrowingText {
   #joined = '';
@@ -27,7 +27,7 @@ export class GrowingText {
     this.#seqs.length = this.#starts.length = first;
   }
 
-  /** Nothing is cut any more: where the pieces begin need not be known. */
+  /** The text will not be cut again: forgets where the pieces begin. */
   settle(): void {
     this.#seqs = [];
     this.#starts = [];

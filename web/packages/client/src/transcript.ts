@@ -1,5 +1,5 @@
 /**
- * A log, folded into what a chat shows. A log's connection feeds it; user interfaces subscribe.
+ * Folds a log into the view that a chat shows. The log's connection feeds it; user interfaces subscribe.
  *
  * Invariants: every event counts once, in the order of its number; a view never changes, and the next one shares with it what
  * has not changed; the work for an event does not grow with the length of the text before it.
@@ -63,7 +63,7 @@ export class Transcript {
 
   /** Calls after changes: at once after those of a status, else once a frame. Returns how to stop that. */
   readonly subscribe = (listener: () => void): (() => void) => {
-    // Each subscription is one of its own, even of the same function.
+    // Each subscription counts separately, even of the same function.
     const own = () => listener();
     this.#listeners.add(own);
     return () => void this.#listeners.delete(own);

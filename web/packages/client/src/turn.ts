@@ -1,8 +1,8 @@
 /**
- * One turn while it grows. Only the transcript uses it.
+ * Builds one turn from its events. Only the transcript uses it.
  *
- * Every change but text is written down with how to take it back, so that a `reset` undoes exactly the events that it names;
- * text is cut where its first void piece begins. Invariant: after a reset a turn is what it would be without the void events.
+ * Every change but text is recorded with its inverse, so that a `reset` undoes exactly the events that it names; text is cut where its
+ * first void piece begins. Invariant: after a reset a turn is what it would be without the void events.
  */
 import { GrowingText } from './text.js';
 import type { HandoffPart, Message, Notice, Part, Question, ToolCall, Turn, TurnStatus } from './view.js';
@@ -33,7 +33,7 @@ export class TurnFold {
     id: string,
     runId: string,
     readonly parent: TurnFold | undefined,
-    /** Tells whoever shows it that it has changed. */
+    /** Notifies the view that the turn has changed. */
     private readonly changed: () => void,
   ) {
     const none: never[] = [];
@@ -151,7 +151,7 @@ export class TurnFold {
     return true;
   }
 
-  /** It is over: nothing is taken back any more. */
+  /** The turn is over: its changes can no longer be undone. */
   settle(): void {
     this.#undo = [];
     for (const part of this.#parts) if ('text' in part) part.text.settle();

@@ -1,4 +1,4 @@
-/** What a transcript shows. All of it is immutable: what has not changed is the same object as before. */
+/** The types of a transcript's view. All of it is immutable: an unchanged part is the same object as before. */
 import type {
   ContextUsage,
   Operation,
@@ -174,7 +174,7 @@ export interface TranscriptView {
   readonly questions: readonly Question[];
   /** About the connection; those about a run are the turn's. The newest 50. */
   readonly notices: readonly Notice[];
-  /** What the conversation is about, once an event has told; null: no project any more. */
+  /** The project in focus, once an event has named one; null: no project is in focus. */
   readonly focus?: ProjectFocus | null;
   /** What kind of conversation it is, once an event has told. */
   readonly contextType?: string;

@@ -1,5 +1,5 @@
 /**
- * The wire, as types: what the API sends and takes. Nothing here exists at run time.
+ * The types of the wire: what the API sends and accepts. Nothing here exists at run time.
  *
  * A log may hold types of events that this version does not know: they arrive as {@link UnknownEvent} and change nothing.
  */
@@ -252,7 +252,7 @@ export interface ProjectFocus {
 export interface FocusEvent {
   type: 'focus_active' | 'focus_changed';
   runId?: string;
-  /** null: none any more. */
+  /** null: the focus was removed. */
   focus: ProjectFocus | null;
 }
 export interface ContextUsage {

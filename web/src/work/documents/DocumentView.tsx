@@ -1,4 +1,4 @@
-// One document: read, or written where something of it is not stored yet, or compared with what it was.
+// Shows one document: the reader, the editor if it has unsaved changes, or the version history.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useSearch } from '@tanstack/react-router';
 import { useRef, useState } from 'react';
@@ -6,7 +6,7 @@ import { Problem } from '../../api/http';
 import { useMe } from '../../api/me';
 import { Markdown } from '../../chat/Markdown';
 import { Failed } from '../../ui/Failed';
-import { Ago, State, Waiting } from '../../ui/parts';
+import { Ago, ReadOnlyKey, State, Waiting } from '../../ui/parts';
 import type { Entity } from '../board';
 import { change, documentKey, type Node, read, reason, STATES, useChanged } from './document';
 import { type Draft, draftOf, forget, keep, kept, textOf } from './draft';
@@ -40,9 +40,9 @@ export function DocumentView({ projectId, id, documents }: DocumentViewProps) {
   if (isGone && draft === null) {
     return (
       <article>
-        <h2>This document is not there</h2>
+        <h2>Document not found</h2>
         <p>
-          It was deleted, or never was in this project.{' '}
+          It may have been deleted, or it belongs to another project.{' '}
           <Link to="/work/$projectId/documents" params={{ projectId }}>
             All documents
           </Link>
@@ -107,11 +107,15 @@ function Reader({ document, documents, edit, hasWritten }: ReaderProps) {
       {asked === 'delete' ? <Delete document={document} onClose={() => ask(null)} /> : null}
       <p className="quiet">
         Version {document.version}, <Ago at={document.updatedAt} />
-        {edit ? null : '. Your key may only read: changing it takes the scope write.'}
+        {edit ? null : (
+          <>
+            . <ReadOnlyKey action="Changing documents" />
+          </>
+        )}
       </p>
       {description ? <p className="quiet">{description}</p> : null}
       {content.trim() === '' ? (
-        <p className="note quiet">No text yet{edit ? ': write it with “Edit”' : ''}.</p>
+        <p className="note quiet">No text yet.{edit ? ' Click “Edit” to write it.' : ''}</p>
       ) : (
         <Markdown text={content} isLive={false} />
       )}
@@ -142,7 +146,7 @@ function StateOf({ document }: { document: Entity }) {
     <>
       <select
         className="small"
-        aria-label="State of the document"
+        aria-label="Document state"
         value={document.stateKey}
         disabled={move.isPending}
         onChange={(event) => move.mutate({ to: event.target.value, from: document.stateKey })}
@@ -155,7 +159,7 @@ function StateOf({ document }: { document: Entity }) {
       </select>
       {move.isError ? (
         <p className="note bad" role="alert">
-          Its state was not changed: {reason(move.error)}
+          The state was not changed: {reason(move.error)}
         </p>
       ) : null}
     </>

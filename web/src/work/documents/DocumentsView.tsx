@@ -1,11 +1,11 @@
-// A project's documents: their tree, and beside it the one that is read, written, or compared with what it was.
+// Shows a project's document tree, and next to it the selected document.
 import { useQuery } from '@tanstack/react-query';
 import { Link, useParams } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { api, Problem, type Schemas } from '../../api/http';
 import { useMe } from '../../api/me';
 import { Failed } from '../../ui/Failed';
-import { Waiting } from '../../ui/parts';
+import { ReadOnlyKey, Waiting } from '../../ui/parts';
 import type { Entity } from '../board';
 import { ProjectHead } from '../ProjectHead';
 import { DocumentView } from './DocumentView';
@@ -18,7 +18,7 @@ import './documents.css';
 export function DocumentsView() {
   const { projectId } = useParams({ from: '/work/$projectId/documents' });
   return (
-    <Documents projectId={projectId}>{() => <p className="note quiet">Choose a document to read it.</p>}</Documents>
+    <Documents projectId={projectId}>{() => <p className="note quiet">Select a document to read it.</p>}</Documents>
   );
 }
 
@@ -50,9 +50,9 @@ function Documents({
   if (project.error instanceof Problem && project.error.status === 404) {
     return (
       <main id="main" className="page wide">
-        <h1>This project is not there</h1>
+        <h1>Project not found</h1>
         <p>
-          It was deleted, or never was. <Link to="/work">All projects</Link>
+          It may have been deleted. <Link to="/work">All projects</Link>
         </p>
       </main>
     );
@@ -62,15 +62,15 @@ function Documents({
       {project.isPending ? <Waiting what="the project" /> : null}
       {project.isError ? <Failed reading={project} /> : null}
       {project.data ? <ProjectHead project={project.data} /> : null}
-      {project.data && tree.isPending ? <Waiting what="its documents" /> : null}
+      {project.data && tree.isPending ? <Waiting what="documents" /> : null}
       {project.data && tree.isError ? <Failed reading={tree} /> : null}
       {project.data && tree.data ? (
         <div className="split documents">
           <Tree projectId={projectId} documents={tree.data.documents} />
           {tree.data.documents.length === 0 ? (
             <p className="note quiet">
-              No documents yet. An agent writes them with <code>create_onto_document</code>
-              {mayWrite ? ', you by a title.' : '. Your key may only read: writing them takes the scope write.'}
+              No documents yet. Agents create them with <code>create_onto_document</code>.{' '}
+              {mayWrite ? 'Enter a title to create one yourself.' : <ReadOnlyKey action="Creating documents" />}
             </p>
           ) : (
             children(tree.data.documents)

@@ -1,4 +1,4 @@
-// A document's place in its project's tree: elsewhere, or nowhere any more.
+// Moves a document within its project's tree, or deletes it.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
@@ -49,7 +49,7 @@ export function Move({ document, documents, onClose }: MoveProps) {
         }}
       >
         <label>
-          Where to
+          New location
           <select
             value={parent}
             onChange={(event) => {
@@ -57,38 +57,38 @@ export function Move({ document, documents, onClose }: MoveProps) {
               setPosition(null);
             }}
           >
-            <option value="">at the top</option>
+            <option value="">Top level</option>
             {flat(documents).map(({ node, depth }) =>
               below.has(node.id) ? null : (
                 <option key={node.id} value={node.id}>
-                  {INDENT.repeat(depth)}below {node.title}
+                  {INDENT.repeat(depth)}Under {node.title}
                 </option>
               ),
             )}
           </select>
         </label>
         <label>
-          Its place there
+          Position
           <select
             value={position ?? ''}
             onChange={(event) => setPosition(event.target.value === '' ? null : Number(event.target.value))}
           >
-            <option value="">last</option>
+            <option value="">Last</option>
             {siblings.map((sibling, nth) => (
               <option key={sibling.id} value={nth}>
-                before {sibling.title}
+                Before {sibling.title}
               </option>
             ))}
           </select>
         </label>
         {move.isError ? (
           <p className="note bad" role="alert">
-            It was not moved: {reason(move.error)}
+            The document was not moved: {reason(move.error)}
           </p>
         ) : null}
         <div className="controls">
           <button type="submit" className="primary" disabled={move.isPending}>
-            Move it
+            Move document
           </button>
         </div>
       </form>
@@ -112,18 +112,18 @@ export function Delete({ document, onClose }: { document: Entity; onClose: () =>
   });
   return (
     <Dialog title={`Delete ${document.name}?`} onClose={onClose}>
-      <p>It goes with its links. What is below it in the tree goes to where it was.</p>
+      <p>Its links are deleted too. Child documents move up one level.</p>
       {remove.isError ? (
         <p className="note bad" role="alert">
-          It was not deleted: {reason(remove.error)}
+          The document was not deleted: {reason(remove.error)}
         </p>
       ) : null}
       <div className="controls">
         <button type="button" disabled={remove.isPending} onClick={() => remove.mutate()}>
-          Delete it
+          Delete document
         </button>
         <button type="button" onClick={onClose}>
-          Keep it
+          Cancel
         </button>
       </div>
     </Dialog>

@@ -1,4 +1,4 @@
-// The editor of a document's text.
+// The text editor of a document.
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
 import { drawSelection, EditorView, highlightActiveLine, keymap } from '@codemirror/view';
 import { useEffect, useRef } from 'react';
@@ -37,7 +37,7 @@ export default function TextEditor({ text, onChange, onSave }: TextEditorProps) 
         // Tab stays the key that leaves the editor: people without a mouse must get out.
         keymap.of([...defaultKeymap, ...historyKeymap]),
         EditorView.lineWrapping,
-        EditorView.contentAttributes.of({ 'aria-label': 'Text of the document' }),
+        EditorView.contentAttributes.of({ 'aria-label': 'Document text' }),
         EditorView.updateListener.of((update) => {
           if (update.docChanged) calls.current.onChange(update.state.doc.toString());
         }),

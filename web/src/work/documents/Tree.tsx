@@ -1,4 +1,4 @@
-// The tree of a project's documents, and a new one in it.
+// Shows the tree of a project's documents, and creates documents in it.
 import { useMutation } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import type { FormEvent } from 'react';
@@ -74,26 +74,20 @@ function NewDocument({ projectId, documents }: TreeProps) {
   };
   return (
     <form className="new-document" onSubmit={submit}>
-      <input
-        name="title"
-        required
-        pattern=".*\S.*"
-        aria-label="Title of the new document"
-        placeholder="Title of a new document"
-      />
+      <input name="title" required pattern=".*\S.*" aria-label="New document title" placeholder="New document title" />
       <div className="controls">
         {documents.length > 0 ? (
-          <select name="below" aria-label="Below which document">
-            <option value="">at the top</option>
+          <select name="below" aria-label="Parent document">
+            <option value="">Top level</option>
             {flat(documents).map(({ node, depth }) => (
               <option key={node.id} value={node.id}>
-                {INDENT.repeat(depth)}below {node.title}
+                {INDENT.repeat(depth)}Under {node.title}
               </option>
             ))}
           </select>
         ) : null}
         <button type="submit" disabled={make.isPending}>
-          Make it
+          Create
         </button>
       </div>
       {make.isError ? <ErrorNote error={make.error} /> : null}

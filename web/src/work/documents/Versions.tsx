@@ -1,4 +1,4 @@
-// What a document was: its versions, two of them compared, and back to one of them. The address holds which two.
+// Lists a document's versions, compares two of them, and restores one. The address holds the two versions.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { api, type Schemas } from '../../api/http';
@@ -35,7 +35,7 @@ export function Versions({ document }: { document: Entity }) {
       change(id, document.version, {
         title: version.name,
         ...written(version),
-        changeSummary: `back to version ${version.version}`,
+        changeSummary: `Restored version ${version.version}`,
       }),
     onSuccess: async (now) => {
       await changed(now);
@@ -68,19 +68,19 @@ export function Versions({ document }: { document: Entity }) {
         <h2>Versions of {document.name}</h2>
         <div className="actions">
           <Link from="/work/$projectId/documents/$documentId" to="." search={{}} className="button">
-            Read it
+            Back to document
           </Link>
         </div>
       </div>
-      {history.isPending ? <Waiting what="its versions" /> : null}
+      {history.isPending ? <Waiting what="versions" /> : null}
       {history.isError ? <Failed reading={history} /> : null}
       {restore.isError ? (
         <p className="note bad" role="alert">
-          Version {restore.variables.version} was not brought back: {reason(restore.error)}
+          Version {restore.variables.version} was not restored: {reason(restore.error)}
         </p>
       ) : null}
       <p className="quiet" role="status">
-        {restore.isSuccess ? `Version ${restore.variables.version} is back, as version ${restore.data.version}.` : ''}
+        {restore.isSuccess ? `Version ${restore.variables.version} restored as version ${restore.data.version}.` : ''}
       </p>
       {history.data ? (
         <div className="scrolls versions">
@@ -90,12 +90,12 @@ export function Versions({ document }: { document: Entity }) {
                 <th scope="col">Before</th>
                 <th scope="col">After</th>
                 <th scope="col">Version</th>
-                <th scope="col">Stored</th>
+                <th scope="col">Saved</th>
                 <th scope="col">By</th>
-                <th scope="col">What it changed</th>
+                <th scope="col">Changes</th>
                 {mayWrite ? (
                   <th scope="col">
-                    <span className="hidden">Back to it</span>
+                    <span className="hidden">Restore</span>
                   </th>
                 ) : null}
               </tr>
@@ -116,7 +116,7 @@ export function Versions({ document }: { document: Entity }) {
                   ))}
                   <td>
                     {version.version}
-                    {version.version === document.version ? <span className="quiet"> now</span> : null}
+                    {version.version === document.version ? <span className="quiet"> current</span> : null}
                   </td>
                   <td>
                     <Ago at={version.writtenAt} />
@@ -125,7 +125,7 @@ export function Versions({ document }: { document: Entity }) {
                     {version.actorType}
                     {version.changeSource ? <span className="quiet"> via {version.changeSource}</span> : null}
                   </td>
-                  <td className="wraps">{version.deleted ? 'deleted it' : (version.changeSummary ?? '')}</td>
+                  <td className="wraps">{version.deleted ? 'Deleted' : (version.changeSummary ?? '')}</td>
                   {mayWrite ? (
                     <td>
                       {version.version === document.version || version.deleted ? null : (
@@ -135,7 +135,7 @@ export function Versions({ document }: { document: Entity }) {
                           disabled={restore.isPending}
                           onClick={() => restore.mutate(version)}
                         >
-                          Back to version {version.version}
+                          Restore version {version.version}
                         </button>
                       )}
                     </td>
@@ -148,12 +148,12 @@ export function Versions({ document }: { document: Entity }) {
       ) : null}
       {oldest > 1 ? (
         <p className="note quiet">
-          Older versions are not shown: there {oldest === 2 ? 'is one' : `are ${oldest - 1}`} before version {oldest}.
+          Older versions are not shown. There {oldest === 2 ? 'is one' : `are ${oldest - 1}`} before version {oldest}.
         </p>
       ) : null}
       {after && before ? <Compared before={before} after={after} /> : null}
       {after && !before && oldest === 1 ? (
-        <p className="note quiet">There is one version: nothing to compare it with yet.</p>
+        <p className="note quiet">Only one version exists. There is nothing to compare yet.</p>
       ) : null}
     </article>
   );
@@ -178,7 +178,7 @@ function Compared({ before, after }: { before: Version; after: Version }) {
       )}
       {isSameText ? (
         <p className="note quiet">
-          {before.version === after.version ? 'The same version twice: choose two.' : 'Their texts are the same.'}
+          {before.version === after.version ? 'Select two different versions.' : 'Both versions have the same text.'}
         </p>
       ) : (
         <Changes before={old.content ?? ''} after={now.content ?? ''} label={name} />

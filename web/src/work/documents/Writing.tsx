@@ -1,5 +1,5 @@
-// A document while it is written. It is saved for the version that it was made of; where another one is stored meanwhile, both are shown, and
-// nothing is stored or thrown away until somebody chooses.
+// Edits a document. A save applies to the version that the draft is based on; if a newer version exists, both are shown, and nothing is saved or
+// discarded until the user chooses.
 import { useMutation } from '@tanstack/react-query';
 import { type KeyboardEvent, useState } from 'react';
 import { both, merge } from '../../consoles/merge';
@@ -15,7 +15,7 @@ const Changes = lazyPart(async () => (await import('../../ui/editor')).Changes, 
 interface WritingProps {
   id: string;
   draft: Draft;
-  /** Null: there is nothing to be written any more. */
+  /** Null: the draft is saved or discarded. */
   write: (draft: Draft | null) => void;
 }
 
@@ -24,7 +24,7 @@ export function Writing({ id, draft, write }: WritingProps) {
   /** What is stored, where that is not what the draft was made of. */
   const [stored, setStored] = useState<Entity | null>(null);
   const [asksToLeave, askToLeave] = useState(false);
-  /** Each text that comes from elsewhere has an editor of its own. */
+  /** Counts texts that replaced the draft: each gets a new editor. */
   const [count, setCount] = useState(0);
   const save = useMutation({
     mutationFn: async (draft: Draft) => {
@@ -82,12 +82,12 @@ export function Writing({ id, draft, write }: WritingProps) {
         }}
       >
         <div className="title">
-          {/* Somebody asked to write: the focus is expected here. */}
+          {/* The user has just started to edit: the focus is expected here. */}
           <input
             autoFocus
             required
             className="fill"
-            aria-label="Title of the document"
+            aria-label="Document title"
             value={draft.text.title}
             onChange={(event) => write({ ...draft, text: { ...draft.text, title: event.target.value } })}
           />
@@ -95,19 +95,19 @@ export function Writing({ id, draft, write }: WritingProps) {
             Save
           </button>
           <button type="button" onClick={() => (isUnsaved ? askToLeave(true) : write(null))}>
-            Leave
+            Stop editing
           </button>
         </div>
         <p className="quiet" role="status">
           {save.isPending
             ? 'Saving…'
             : isUnsaved
-              ? `Not saved yet; kept in this browser. Made of version ${draft.version}.`
-              : 'As it is stored.'}
+              ? `Not saved yet, kept in this browser. Based on version ${draft.version}.`
+              : 'No unsaved changes.'}
         </p>
         {save.isError ? (
           <p className="note bad" role="alert">
-            It was not saved: {reason(save.error)} What you wrote is kept in this browser.
+            Not saved: {reason(save.error)} Your text is kept in this browser.
           </p>
         ) : null}
         {stored ? <Conflict draft={draft} stored={stored} resolve={(choice) => void resolve(choice, stored)} /> : null}
@@ -119,14 +119,14 @@ export function Writing({ id, draft, write }: WritingProps) {
         />
       </form>
       {asksToLeave ? (
-        <Dialog title="Throw away what you wrote?" onClose={() => askToLeave(false)}>
-          <p>It is not stored, and can’t be brought back.</p>
+        <Dialog title="Discard your changes?" onClose={() => askToLeave(false)}>
+          <p>They are not saved and can’t be recovered.</p>
           <div className="controls">
             <button type="button" onClick={() => write(null)}>
-              Throw it away
+              Discard changes
             </button>
             <button type="button" onClick={() => askToLeave(false)}>
-              Go on writing
+              Keep editing
             </button>
           </div>
         </Dialog>
@@ -151,33 +151,33 @@ function Conflict({ draft, stored, resolve }: { draft: Draft; stored: Entity; re
   return (
     <section className="note bad" aria-label="Conflict">
       <p role="alert">
-        Somebody else has stored version {stored.version} meanwhile. Nothing is lost: what you wrote is below, and kept.
-        Choose what is to become of it.
+        Someone else saved version {stored.version} in the meantime. Nothing is lost: your text is kept below. Choose
+        how to continue.
       </p>
       {theirs.title === draft.text.title ? null : (
         <p>
-          Their title is “{theirs.title}”, yours “{draft.text.title}”.
+          Their title: “{theirs.title}”. Your title: “{draft.text.title}”.
         </p>
       )}
       <div className="beside">
         <div>
-          <h3>What you changed</h3>
-          <Changes before={draft.base.content} after={draft.text.content} label="What you changed" />
+          <h3>Your changes</h3>
+          <Changes before={draft.base.content} after={draft.text.content} label="Your changes" />
         </div>
         <div>
-          <h3>What they changed</h3>
-          <Changes before={draft.base.content} after={theirs.content} label="What they changed" />
+          <h3>Their changes</h3>
+          <Changes before={draft.base.content} after={theirs.content} label="Their changes" />
         </div>
       </div>
       <div className="controls">
         <button type="button" onClick={() => resolve('both')}>
-          Put both together
+          Merge both
         </button>
         <button type="button" onClick={() => resolve('mine')}>
           Save mine
         </button>
         <button type="button" onClick={() => resolve('theirs')}>
-          Take theirs
+          Use theirs
         </button>
       </div>
     </section>

@@ -1,4 +1,4 @@
-// A project's documents, as they are asked for and kept.
+// Reads and changes a project's documents.
 import { useQueryClient } from '@tanstack/react-query';
 import { api, ifMatch, Problem, type Schemas } from '../../api/http';
 import type { Entity } from '../board';
@@ -58,8 +58,8 @@ export function isConflict(error: unknown): boolean {
 
 /** Why a change was not made, in words for people. */
 export function reason(error: Error): string {
-  if (!(error instanceof Problem)) return 'the server did not answer. Try again.';
+  if (!(error instanceof Problem)) return 'the server did not respond. Try again.';
   if (isConflict(error))
-    return 'somebody else has changed it meanwhile. It is shown as it is now; do it again if you still want to.';
-  return error.status === 404 ? 'it has been deleted meanwhile.' : `${error.message} (${error.code}).`;
+    return 'someone else changed it in the meantime. The current version is shown. Try again if needed.';
+  return error.status === 404 ? 'it was deleted in the meantime.' : `${error.message} (${error.code}).`;
 }

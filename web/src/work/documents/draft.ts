@@ -1,5 +1,5 @@
-// What is being written of a document and is not stored yet: kept in this browser, through reloads, until it is stored or thrown away.
-import * as keeping from '../../api/keeping';
+// Stores the unsaved changes of a document in this browser, across reloads, until they are saved or discarded.
+import * as localStore from '../../api/localStore';
 import type { Entity } from '../board';
 
 /** What people write of a document. */
@@ -43,16 +43,16 @@ export function isSame(one: Text, other: Text): boolean {
 
 export function keep(id: string, { version, base, text }: Draft): void {
   if (isSame(base, text)) forget(id);
-  else keeping.write(KEPT + id, { version, base, text });
+  else localStore.write(KEPT + id, { version, base, text });
 }
 
 export function forget(id: string): void {
-  keeping.remove(KEPT + id);
+  localStore.remove(KEPT + id);
 }
 
 /** What was kept of it; null: nothing, or nothing that can be read. */
 export function kept(id: string): Draft | null {
-  const draft = keeping.read(KEPT + id) as Draft | null;
+  const draft = localStore.read(KEPT + id) as Draft | null;
   return draft && Number.isInteger(draft.version) && isText(draft.base) && isText(draft.text) ? draft : null;
 }
 

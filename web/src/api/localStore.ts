@@ -1,7 +1,6 @@
-// What this browser keeps: drafts, what was seen, how things are laid out. It keeps them for who is signed in, in the project that this is in:
-// on a browser that people share, nobody is shown what another one left there.
+// Stores data in this browser (drafts, read markers, layout) per user and project, so that users who share a browser never see each other's data.
 //
-// Invariant: a page is one user's from its sign-in until it is loaded anew. So nothing in its memory is of anybody else either.
+// Invariant: a page belongs to one user from sign-in until it is reloaded, so its memory never holds another user's data.
 import type { Me } from './http';
 
 const ALL = 'rejoin.';
@@ -9,7 +8,7 @@ const THEME = `${ALL}theme`;
 /** Before the ids of user and project. */
 const OF = `${ALL}of.`;
 
-/** Whose page this is; null: nobody's yet. */
+/** The user and project that the page belongs to; null before sign-in. */
 let owner: string | null = null;
 /** The browser's storage; null: it is blocked. */
 const storage = ((): Storage | null => {
@@ -29,12 +28,12 @@ tabs.onmessage = ({ data }) => {
 export function keepFor(me: Me | null): void {
   owner = me && `${me.userId}.${me.projectId}`;
   if (owner !== null) tabs.postMessage(owner);
-  // What older versions kept names nobody: it is nobody's.
-  const isNobodys = (key: string) => key.startsWith(ALL) && key !== THEME && !key.startsWith(OF);
-  for (const key of Object.keys(storage ?? {}).filter(isNobodys)) storage?.removeItem(key);
+  // Older versions stored entries without an owner.
+  const isUnowned = (key: string) => key.startsWith(ALL) && key !== THEME && !key.startsWith(OF);
+  for (const key of Object.keys(storage ?? {}).filter(isUnowned)) storage?.removeItem(key);
 }
 
-/** Nobody is signed in any more: pages that were somebody's begin anew, this one, too. */
+/** Reloads all tabs after the user has signed out. */
 export function leave(): void {
   tabs.postMessage(null);
   location.reload();
@@ -42,7 +41,7 @@ export function leave(): void {
 
 /** The key in the browser's storage; storage events tell it. */
 export function keyOf(name: string): string {
-  if (owner === null) throw new Error('nobody is signed in: nothing is kept');
+  if (owner === null) throw new Error('no user is signed in, so nothing can be stored');
   return `${OF}${owner}.${name}`;
 }
 
@@ -68,7 +67,7 @@ export function names(prefix: string): string[] {
     .map((key) => prefix + key.slice(start.length));
 }
 
-/** The theme is the browser's, whoever is signed in. */
+/** Returns the theme, which belongs to the browser and not to a user. */
 export function readTheme(): string | null {
   return storage?.getItem(THEME) ?? null;
 }

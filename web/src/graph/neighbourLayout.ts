@@ -1,16 +1,16 @@
-// What is drawn around an object: those it is connected with, and at will those that these are connected with.
+// Lays out an object's neighbours in columns for the drawing, up to two steps away.
 import type { Schemas } from '../api/http';
 
-/** More are not to be told apart. */
+/** Maximum number of objects in the drawing; more are illegible. */
 export const NODES_MAX = 40;
-/** How many stand below each other. */
+/** Maximum number of objects in one column. */
 const COLUMN_MAX = 16;
 
 export interface Node {
   id: string;
   name: string;
   type: string;
-  /** Steps along relationships from the object: below 0 what leads to it, above 0 what it leads to. */
+  /** Steps along relationships from the object: negative for incoming, positive for outgoing. */
   column: number;
 }
 
@@ -20,18 +20,18 @@ export interface Line {
   types: string[];
 }
 
-export interface Around {
+export interface NeighbourLayout {
   nodes: Node[];
   lines: Line[];
-  /** There is more than is drawn. */
+  /** Some neighbours were left out. */
   isCut: boolean;
 }
 
 type Named = Pick<Node, 'id' | 'name' | 'type'>;
 type Edge = { type: string; from: string; to: string };
 
-/** From the lists of what arrives and what leaves. */
-export function ofEdges(object: Named, edges: Schemas['GraphEdges']): Around {
+/** Lays out the direct neighbours, from the lists of incoming and outgoing edges. */
+export function ofEdges(object: Named, edges: Schemas['GraphEdges']): NeighbourLayout {
   const nodes = new Map<string, Named>([[object.id, object]]);
   const found: Edge[] = [];
   for (const { connected, relationshipType } of edges.outgoing) {
@@ -43,11 +43,11 @@ export function ofEdges(object: Named, edges: Schemas['GraphEdges']): Around {
     found.push({ type: relationshipType, from: connected.id, to: object.id });
   }
   const isCut = edges.outgoingTotal > edges.outgoing.length || edges.incomingTotal > edges.incoming.length;
-  return drawn(object.id, nodes, found, isCut);
+  return layout(object.id, nodes, found, isCut);
 }
 
-/** From a walk of several steps. */
-export function ofWalk(id: string, walked: Schemas['GraphWalked']): Around {
+/** Lays out the result of a graph traversal of several steps. */
+export function ofWalk(id: string, walked: Schemas['GraphWalked']): NeighbourLayout {
   const nodes = new Map(
     walked.nodes.map(({ object }): [string, Named] => [
       object.id,
@@ -55,11 +55,16 @@ export function ofWalk(id: string, walked: Schemas['GraphWalked']): Around {
     ]),
   );
   const found = walked.edges.map((edge): Edge => ({ type: edge.type, from: edge.sourceId, to: edge.targetId }));
-  return drawn(id, nodes, found, walked.truncated);
+  return layout(id, nodes, found, walked.truncated);
 }
 
-/** The nearest first, as many as there is room for, each one column beside where it was reached from. */
-function drawn(start: string, known: ReadonlyMap<string, Named>, edges: readonly Edge[], isCut: boolean): Around {
+/** Places the nearest objects first, as many as fit, each in the column next to the one it was reached from. */
+function layout(
+  start: string,
+  known: ReadonlyMap<string, Named>,
+  edges: readonly Edge[],
+  isCut: boolean,
+): NeighbourLayout {
   const columns = new Map([[start, 0]]);
   const heights = new Map([[0, 1]]);
   let reached = [start];

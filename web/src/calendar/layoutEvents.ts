@@ -1,4 +1,4 @@
-// Occurrences on the days that they touch, by this browser's clock. What takes all day is a matter of days, wherever one is.
+// Places event occurrences on the days they touch, in the browser's time zone. All-day events keep their days in every zone.
 import type { Schemas } from '../api/http';
 import { type Day, daysFrom, HERE, localDay, plusDays, wallAt } from './days';
 
@@ -50,13 +50,13 @@ export function byDay(occurrences: readonly Occurrence[], days: readonly Day[]):
 /** When it is on this day, in words. */
 export function timeOn({ first, last, from, to }: Placed, day: Day): string {
   if (from === undefined || to === undefined)
-    return first === last ? 'all day' : `day ${daysFrom(first, day)} of ${daysFrom(first, last)}`;
+    return first === last ? 'All day' : `Day ${daysFrom(first, day)} of ${daysFrom(first, last)}`;
   if (first === last) return from === to ? from : `${from}–${to}`;
-  if (day === first) return `from ${from}`;
-  return day === last ? `until ${to}` : 'all day';
+  if (day === first) return `From ${from}`;
+  return day === last ? `Until ${to}` : 'All day';
 }
 
-/** When it begins by the clock of its own zone, where that is another one than here; of a day there is nothing to tell. */
+/** Returns the start in the event's own time zone if it differs from the browser's; null for all-day events. */
 export function elsewhere({ allDay, start, timeZone }: Occurrence): string | null {
   return allDay || timeZone === HERE ? null : `${start.slice(11, 16)} in ${timeZone}`;
 }

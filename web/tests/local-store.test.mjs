@@ -64,7 +64,7 @@ test('what one user left unsaved in a browser is shown to nobody else there, and
   const conversation = page.url();
   await page.getByRole('button', { name: /^Consoles/ }).click();
   await button(page, 'New console').click();
-  const text = page.getByLabel('Text of the console');
+  const text = page.getByLabel('Console text');
   await page.route('**/api/consoles/*', (route) =>
     route.request().method() === 'PATCH' ? route.abort() : route.fallback(),
   );
@@ -75,7 +75,7 @@ test('what one user left unsaved in a browser is shown to nobody else there, and
   const letter = `${dev.url}/work/${project.id}/documents/${id}`;
   await page.goto(letter);
   await button(page, 'Edit').click();
-  const written = page.getByLabel('Text of the document');
+  const written = page.getByLabel('Document text');
   await written.click();
   await page.keyboard.press('Control+End');
   await page.keyboard.insertText(', this is Anna’s');

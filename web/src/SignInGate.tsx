@@ -1,16 +1,16 @@
-// Signing in: by a link with a one-time code (`#code=…`, as `rejoin dev` and `rejoin sign-in` print it), by a key in the address
-// (`#key=…`), or by one that is typed. Both are taken out of the address at once. A link never makes somebody another user by itself:
-// where one is signed in, and always for a key, the page asks first.
+// Signs the browser in before it renders the app: by a link with a one-time code (`#code=…`, as `rejoin dev` and `rejoin sign-in` print it), by a
+// key in the address (`#key=…`), or by a key that the user types. Both are removed from the address at once. A link never switches users without
+// consent: if another user is signed in, and always for a key, the page asks first.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, type ReactNode, useState } from 'react';
 import { type Me, Problem, signIn, signInByCode, whoAmI, whoseKey } from './api/http';
-import { keepFor } from './api/keeping';
+import { keepFor } from './api/localStore';
 import { MeContext } from './api/me';
 import { ErrorNote, Waiting } from './ui/parts';
 
 /** A link that would make the browser another user, and what happens if the user agrees. */
 interface Question {
-  /** Who is signed in; null: nobody. */
+  /** The signed-in user; null if there is none. */
   now: string | null;
   instead: string;
   agree: () => Promise<void>;
@@ -49,7 +49,7 @@ async function enter(): Promise<Me | Question | null> {
   return me;
 }
 
-export function Door({ children }: { children: ReactNode }) {
+export function SignInGate({ children }: { children: ReactNode }) {
   const entered = useQuery({ queryKey: ['me'], queryFn: enter, staleTime: Infinity });
   if (entered.isPending) return <Waiting what="your session" />;
   if (entered.data && 'agree' in entered.data) return <Ask question={entered.data} />;
@@ -70,11 +70,11 @@ function Ask({ question: { now, instead, agree } }: { question: Question }) {
     }
   };
   return (
-    <main className="door">
+    <main className="sign-in">
       <h1>{now === null ? `Sign in as ${instead}?` : `Sign in as ${instead} instead?`}</h1>
       <p>
-        {now === null ? 'You are not signed in.' : `You are signed in as ${now}.`} The link that you opened signs this
-        browser in as {instead}: what you write then belongs to {instead}. Go on only if you expected this.
+        {now === null ? 'You are not signed in.' : `You are signed in as ${now}.`} The link you opened signs this
+        browser in as {instead}. Anything you write will belong to {instead}. Continue only if you expected this.
       </p>
       <form
         onSubmit={(event) => {
@@ -106,7 +106,7 @@ function SignIn({ error }: { error: unknown }) {
     }
   };
   return (
-    <main className="door">
+    <main className="sign-in">
       <h1>Rejoin</h1>
       <form onSubmit={(event) => void submit(event)}>
         <label htmlFor="key">API key</label>
@@ -123,7 +123,7 @@ function SignIn({ error }: { error: unknown }) {
       </form>
       {refused ? <ErrorNote error={refused} /> : null}
       <p className="quiet">
-        <code>rejoin sign-in</code> prints an address that signs you in once; <code>rejoin keys create</code> makes a
+        Run <code>rejoin sign-in</code> for a one-time sign-in link, or <code>rejoin keys create</code> for a new API
         key.
       </p>
     </main>
