@@ -96,7 +96,7 @@ pub fn decoded(body: &[u8], content_type: &str) -> String {
 /// # Errors
 /// It is nested too deeply; in words for a model.
 pub fn of_html(html: &str, url: &str, mode: Mode, format: Format) -> Result<Readable, String> {
-    let too_deep = || "the page is nested too deeply to be read".to_owned();
+    let too_deep = || "the page's HTML is nested too deeply".to_owned();
     if open_tags(html) > MAX_OPEN {
         return Err(too_deep());
     }
@@ -126,7 +126,7 @@ pub fn of_html(html: &str, url: &str, mode: Mode, format: Format) -> Result<Read
             .skip_tags(vec!["head", "title"])
             .build()
             .convert(&shown.html())
-            .map_err(|error| format!("the page can't be read: {error}"))?,
+            .map_err(|error| format!("the page cannot be parsed: {error}"))?,
     };
     Ok(Readable {
         title,

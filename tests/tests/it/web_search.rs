@@ -133,14 +133,14 @@ async fn e08_a_provider_that_fails_is_told_in_words_that_hold_no_key() {
     .await;
     let project = searching(Provider::Brave, &site).await;
     for (query, words) in [
-        ("401", "refuses the project's key"),
-        ("403", "refuses the project's key"),
-        ("429", "too often: try again in 7 seconds"),
-        ("500", "answers 500"),
-        ("garbage", "no answer to a search"),
+        ("401", "rejected the project's API key"),
+        ("403", "rejected the project's API key"),
+        ("429", "rate limit was reached; retry in 7 seconds"),
+        ("500", "responded with status 500"),
+        ("garbage", "invalid response"),
         ("huge", "larger than"),
-        ("away", "answers 302"),
-        ("drip", "longer than"),
+        ("away", "responded with status 302"),
+        ("drip", "timed out"),
     ] {
         let told = project.call("web_search", json!({"query": query})).await.unwrap_err();
         assert!(told.contains(words) && !told.contains("the key"), "{query}: {told}");
@@ -150,7 +150,7 @@ async fn e08_a_provider_that_fails_is_told_in_words_that_hold_no_key() {
         (json!({"query": "x".repeat(401)}), "at most 400 characters"),
         (
             json!({"query": "x", "include_domains": ["https://a.b/"]}),
-            "is no domain",
+            "is not a domain",
         ),
         (json!({"query": "x", "search_depth": "deepest"}), "basic or advanced"),
     ] {
