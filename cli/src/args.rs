@@ -12,11 +12,11 @@ use crate::{
 /// Agent runs that you can leave and rejoin.
 ///
 /// A chat message becomes a job in PostgreSQL; any worker of a fleet runs the agent; everything that happens is an
-/// event of one log per conversation, which any number of readers follow from any point. Close the tab, kill the
-/// worker, restart the database: the conversation goes on where it was.
+/// event in one log per conversation, which any number of readers can follow from any point. Close the tab, kill the
+/// worker, restart the database: the conversation continues where it was.
 ///
-/// On a terminal the output is for people. With --json, stdout is for machines: data only, one JSON value a line;
-/// progress and advice are on stderr.
+/// On a terminal the output is for people. With --json, stdout contains only data, one JSON value per line; progress
+/// and advice go to stderr.
 #[derive(Debug, Parser)]
 #[command(
     name = "rejoin",
@@ -25,7 +25,7 @@ use crate::{
     subcommand_required = true,
     arg_required_else_help = true,
     after_long_help = long_help(),
-    after_help = "`rejoin --help` says more: how to begin, exit codes."
+    after_help = "See `rejoin --help` for getting started and exit codes."
 )]
 pub struct Cli {
     #[command(flatten)]
@@ -40,23 +40,23 @@ fn long_help() -> String {
 }
 
 const BEGIN: &str = "\
-To begin:
-  rejoin dev                    everything on this machine, with a demo project
-  rejoin chat \"What is there?\"  in another terminal, with the key that `dev` shows
+Getting started:
+  rejoin dev                    run everything on this machine, with a demo project
+  rejoin chat \"What is there?\"  in another terminal, with the key that `dev` prints
 
-To run a fleet:
-  rejoin migrate up             once for each release, before it starts
-  rejoin api                    one or many, behind any balancer
-  rejoin worker                 one or many, on any machine";
+Running a fleet:
+  rejoin migrate up             once per release, before its processes start
+  rejoin api                    one or more, behind any load balancer
+  rejoin worker                 one or more, on any machine";
 
 /// What every command understands.
 #[derive(Debug, Clone, Args)]
 pub struct Global {
-    /// Print JSON on stdout, one value a line.
+    /// Print JSON on stdout, one value per line.
     #[arg(long, global = true)]
     pub json: bool,
 
-    /// The database, for commands that talk to it: postgres://user:password@host/database
+    /// Database URL, for commands that use the database: postgres://user:password@host/database
     #[arg(
         long,
         global = true,
@@ -66,11 +66,12 @@ pub struct Global {
     )]
     pub database_url: Option<String>,
 
-    /// The API, for commands that talk to it. Without it: the one that `rejoin dev` runs on this machine.
+    /// URL of the API, for commands that use it [default: the API that `rejoin dev` runs on this machine]
     #[arg(long, global = true, env = "REJOIN_URL", value_name = "URL")]
     pub url: Option<String>,
 
-    /// The key for the API. Better in the environment than in the shell's history. Without it: the key of `rejoin dev`.
+    /// API key. Prefer the environment variable, which stays out of the shell's history [default: the key of `rejoin
+    /// dev`]
     #[arg(
         long,
         global = true,
@@ -90,8 +91,8 @@ impl Global {
     /// # Errors
     /// No database was named; the message says how to.
     pub fn need_database_url(&self) -> anyhow::Result<&str> {
-        let missing = "this command needs a database: set DATABASE_URL or give --database-url \
-                       (`rejoin dev --json` prints the URL of its own)";
+        let missing = "this command needs a database: set DATABASE_URL or pass --database-url (`rejoin dev --json` \
+            prints the URL of its database)";
         self.database_url().ok_or_else(|| anyhow::anyhow!(missing))
     }
 

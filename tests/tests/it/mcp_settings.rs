@@ -272,7 +272,7 @@ async fn the_command_line_adds_tests_approves_and_removes_servers() {
     assert_eq!(code, Some(0), "{said}");
     let (code, said) = rejoin(&["mcp", "test", "odd"]).await.unwrap();
     assert!(
-        code == Some(0) && said.contains("held: `rejoin mcp approve odd`"),
+        code == Some(0) && said.contains("held back; `rejoin mcp approve odd`"),
         "{said}"
     );
     let (code, said) = rejoin(&["mcp", "approve", "odd", "where"]).await.unwrap();
