@@ -262,7 +262,7 @@ impl ApiConfig {
 
 /// Scheme and host, and nothing behind them that links of ours would have to know of.
 fn public_url(text: &str) -> Result<String, String> {
-    let wrong = || format!("{text} is not like https://chat.example");
+    let wrong = || format!("{text} is not a valid origin; use e.g. https://chat.example");
     let url = url::Url::parse(text).map_err(|_| wrong())?;
     let is_plain = matches!(url.scheme(), "http" | "https")
         && url.has_host()

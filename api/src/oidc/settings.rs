@@ -107,15 +107,15 @@ pub enum NewUsersArg {
 
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    #[error("--oidc-issuer needs --oidc-audience: a token for somebody else must not open anything here")]
+    #[error("--oidc-issuer requires --oidc-audience, so that tokens for other services are rejected")]
     AudienceMissing,
     #[error("--oidc-issuer must be an https:// URL (http:// on this machine only) without a query: {0}")]
     Issuer(String),
-    #[error("--oidc-algorithms names none")]
+    #[error("--oidc-algorithms must not be empty")]
     NoAlgorithm,
-    #[error("--oidc-default-project must be a project's id: {0}")]
+    #[error("--oidc-default-project must be the id of a project: {0}")]
     Project(String),
-    #[error("no HTTP client can be made to fetch the issuer's keys")]
+    #[error("creating the HTTP client for the issuer's keys failed")]
     Client(#[from] reqwest::Error),
 }
 

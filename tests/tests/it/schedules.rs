@@ -287,7 +287,7 @@ async fn what_makes_no_sense_is_refused_with_what_is_wrong() {
         (json!({"name": "x", "agent": "worker", "input": "go"}), "cron or at"),
         (
             json!({"name": "x", "agent": "worker", "input": "go", "at": "2020-01-01T00:00:00Z"}),
-            "has passed",
+            "must be in the future",
         ),
         (
             json!({"name": "x", "agent": "worker", "input": "go", "cron": "@daily", "timeZone": "Moon/Base"}),
