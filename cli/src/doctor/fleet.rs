@@ -129,7 +129,7 @@ pub(super) async fn worker(url: Option<&str>, host: Option<&str>) -> Finding {
         .await
     };
     let limit = Duration::from_millis(Settings::of(url).heartbeat_ms * MISSED_BEATS);
-    let todo = "check its log; kill a worker that hangs: its runs continue on another one";
+    let todo = "check its log; kill a worker that hangs: its runs continue elsewhere";
     match tokio::time::timeout(ANSWER_LIMIT, asked).await {
         Err(_) => lacking(
             check,

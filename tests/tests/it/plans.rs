@@ -373,7 +373,7 @@ async fn e41_e43_what_cannot_be_planned_is_told_to_the_model_and_calls_are_count
         errors[1].contains("no tool delete_entity that you may use"),
         "{errors:?}"
     );
-    assert!(errors[2].contains("there is no plan"), "{errors:?}");
+    assert!(errors[2].contains("there is no ended plan"), "{errors:?}");
     assert!(plans(&app).await.is_empty());
 
     // 40 calls of tools are a turn's.

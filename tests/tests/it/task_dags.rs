@@ -240,7 +240,7 @@ async fn a_judge_that_can_not_decide_asks_a_person() {
     // No verdict of ours: it is asked again.
     let verdict = |verdict: &str| Reply::text(json!({"verdict": verdict, "feedback": "It may be a joke."}).to_string());
     app.model.on("Judge whether", [verdict("funny")]);
-    app.model.on("Your answer does not fit", [verdict("escalate")]);
+    app.model.on("Your answer does not match", [verdict("escalate")]);
     app.model.always("# Odd", Reply::text("an odd answer"));
     let client = app.client();
     let spec =

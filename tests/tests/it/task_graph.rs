@@ -163,7 +163,8 @@ async fn c12_a_fast_model_is_asked_where_several_agents_fit_alike_and_its_silenc
             Reply::status(400),
         ],
     );
-    app.model.on("Your answer does not fit", [Reply::text("still nobody")]);
+    app.model
+        .on("Your answer does not match", [Reply::text("still nobody")]);
     let chosen = ("cyd".to_owned(), "several fit alike; openai:quick chose it".to_owned());
     assert_eq!(run("asked").await, chosen);
     let asked = app.model.requests()[1].clone();

@@ -64,7 +64,8 @@ impl Processes {
         let started = self.watchdog.get_or_init(|| {
             let started = Watchdog::start();
             if let Err(error) = &started {
-                warn!(%error, "the watchdog can't be started: should this worker be killed, processes of MCP servers may stay");
+                warn!(%error, "starting the watchdog failed; if this worker is killed, processes of MCP servers may \
+                    keep running");
             }
             started.ok()
         });
@@ -170,7 +171,7 @@ impl ClientHandler for Ears {
         debug!(
             server = self.server,
             said = self.hider.text(message.data.to_string()),
-            "an MCP server says"
+            "message from an MCP server"
         );
     }
 }
@@ -216,7 +217,7 @@ impl Connection {
         means.processes.tasks.spawn(async move {
             own(running, &close).await;
             drop(guarded);
-            info!(server = name, "the connection to an MCP server is over");
+            info!(server = name, "the connection to an MCP server was closed");
             over.cancel();
         });
         Ok(connection)
@@ -286,7 +287,7 @@ impl Connection {
                 server = self.server,
                 tool = left.tool,
                 reason = left.reason,
-                "what an MCP server offers is left out"
+                "a tool of an MCP server was omitted"
             );
         }
         Ok(listed)
@@ -316,19 +317,19 @@ impl Connection {
         let result = match answered {
             Err(_) => {
                 return Err(CallError::Failed(format!(
-                    "the MCP server {server} gave no answer within {} s",
+                    "the MCP server {server} did not respond within {} s",
                     limit.as_secs()
                 )));
             }
             Ok(Ok(CallToolResponse::Complete(result))) => result,
             Ok(Ok(CallToolResponse::InputRequired(_))) => {
                 return Err(CallError::Told(format!(
-                    "the tool asks its user for something, which an agent of {server}'s can't be asked"
+                    "the tool requests user input (elicitation), which is not supported for {server}"
                 )));
             }
             Ok(Ok(_)) => {
                 return Err(CallError::Told(
-                    "the tool answers later, in a way that is not followed".to_owned(),
+                    "the tool responds asynchronously, which is not supported".to_owned(),
                 ));
             }
             // Its own word that the call is wrong.
@@ -339,7 +340,7 @@ impl Connection {
             }
             Ok(Err(ServiceError::TransportClosed | ServiceError::Cancelled { .. })) => {
                 return Err(CallError::Failed(format!(
-                    "the MCP server {server} ended in the middle of the call"
+                    "the MCP server {server} ended during the call"
                 )));
             }
             Ok(Err(error)) => {
@@ -358,7 +359,7 @@ impl Connection {
         match bytes <= self.max_result_bytes {
             true => Ok(self.hider.value(value)),
             false => Err(CallError::Told(format!(
-                "the result has {bytes} bytes, and may have {}: ask for less",
+                "the result has {bytes} bytes; the maximum is {}. Request less",
                 self.max_result_bytes
             ))),
         }
@@ -386,7 +387,7 @@ async fn own(running: RunningService<RoleClient, Ears>, close: &CancellationToke
         stop.cancel();
     }
     if timeout(CLOSE_LIMIT, waiting).await.is_err() {
-        warn!("an MCP server did not end in time");
+        warn!("an MCP server did not stop in time");
     }
 }
 
@@ -413,7 +414,7 @@ async fn start(
     let mut command = CommandWrap::from(command);
     command.wrap(ProcessGroup::leader());
     let spawned = TokioChildProcess::builder(command).stderr(Stdio::piped()).spawn();
-    let (process, stderr) = spawned.map_err(|error| format!("its process can't be started: {error}"))?;
+    let (process, stderr) = spawned.map_err(|error| format!("starting its process failed: {error}"))?;
     let guarded = means.processes.guard(process.id());
     if let Some(pipe) = stderr {
         tokio::spawn(stderr::log_lines(pipe, server.settings.name.clone(), filled.hider));
