@@ -18,7 +18,8 @@ const NAMED: usize = 3;
 /// What a database lacks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Lacking {
-    #[error("the server lacks the roles {}, so that row-level security does not hold: a backup was restored here without them", .0.join(", "))]
+    #[error("the server lacks the roles {}, so row-level security is not enforced: a backup was restored here without \
+        them", .0.join(", "))]
     Roles(Vec<String>),
     #[error("the roles {} are superusers or bypass row-level security", .0.join(", "))]
     Mighty(Vec<String>),
@@ -36,8 +37,9 @@ impl Lacking {
             }
             Lacking::Mighty(_) => "alter role … nosuperuser nobypassrls",
             Lacking::Rules { .. } => {
-                "if a backup was restored before the roles were there, restore it once more into an empty database now that they are \
-                 (docs/RECOVERY.md); else find out who dropped them, and make them again as migrations/ has them"
+                "if a backup was restored before the roles existed, restore it again into an empty database now that \
+                they do (docs/RECOVERY.md); otherwise find out who dropped them, and create them again as in \
+                migrations/"
             }
         }
     }

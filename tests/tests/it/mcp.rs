@@ -223,7 +223,7 @@ async fn a_server_that_fails_again_and_again_is_left_alone_for_a_while_and_tried
     let agent = shop.app.agent("user", &["odd_*"]).await;
     for _ in 0..3 {
         let died = shop.call(agent, "odd_die", json!({})).await;
-        assert!(died.error.contains("middle of the call"), "{died:?}");
+        assert!(died.error.contains("ended during the call"), "{died:?}");
     }
     let starts = count(&ledger, "start");
     let refused = shop.call(agent, "odd_where", json!({})).await;
@@ -297,7 +297,7 @@ async fn results_have_a_limit_and_failures_are_told_in_the_servers_words() {
     );
     let read = shop.app.model.requests().last().unwrap().to_string();
     assert!(
-        read.contains("[cut: 60000 of "),
+        read.contains("[truncated: 60000 of "),
         "the model reads the beginning, and that there is more"
     );
     let too_large = shop.call(agent, "odd_big", json!({"bytes": 2_000_000})).await;

@@ -191,7 +191,7 @@ async fn d15_d16_d51_d58_triage_is_told_its_words_hands_over_at_once_asks_once_a
     assert_eq!(prompt.0, "system");
     for hint in [
         "\"Collection\", \"document\" and \"aggregate\" mean MongoDB",
-        "\"SQL\", \"table\" and \"SELECT\" mean a database with tables",
+        "\"SQL\", \"table\" and \"SELECT\" mean a relational database",
     ] {
         assert!(prompt.1.contains(hint), "{}", prompt.1);
     }

@@ -283,7 +283,7 @@ async fn a32_a_tool_that_returns_fifty_megabytes_is_an_error_and_one_of_a_megaby
     );
     let told = sent(&app.model.requests()[2]).last().unwrap().1.clone();
     assert!(
-        told.len() < 70_000 && told.contains("[cut: "),
+        told.len() < 70_000 && told.contains("[truncated: "),
         "the model reads the beginning"
     );
 }

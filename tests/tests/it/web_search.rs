@@ -210,7 +210,7 @@ async fn e08_a_worker_tries_the_provider_and_tells_why_it_does_not_answer() {
     };
     failed("set the secret SEARCH_KEY").await;
     set("wrong-one").await;
-    failed("refuses the project's key").await;
+    failed("rejected the project's API key").await;
     set("s3cret").await;
     let (status, tested) = test().await;
     assert_eq!((status, &tested["ok"]), (StatusCode::OK, &json!(true)), "{tested}");

@@ -337,9 +337,9 @@ async fn e57_agents_have_the_web_where_an_admin_has_switched_it_on_and_do_not_ob
     let (status, nothing) = client.get(&path).await;
     assert_eq!((status, &nothing["visit"]), (StatusCode::OK, &json!(false)));
     for (body, words) in [
-        (json!({}), "switch something on"),
+        (json!({}), "set a `provider` or `visit`"),
         (json!({"provider": "altavista"}), "tavily, brave or searxng"),
-        (json!({"provider": "tavily"}), "takes a key"),
+        (json!({"provider": "tavily"}), "requires an API key"),
         (json!({"provider": "searxng"}), "baseUrl"),
     ] {
         let (status, problem) = client.put(&path, body).await;
