@@ -32,8 +32,8 @@ impl Lacking {
     pub fn advice(&self) -> &'static str {
         match self {
             Lacking::Roles(_) => {
-                "create role rejoin_app; create role rejoin_gate; create role rejoin_worker; then restore the backup once more into an \
-                 empty database: policies and grants were left out with the roles (docs/RECOVERY.md)"
+                "create role rejoin_app; create role rejoin_gate; create role rejoin_worker; then restore the backup again into an \
+                 empty database: without the roles, its policies and grants were skipped (docs/RECOVERY.md)"
             }
             Lacking::Mighty(_) => "alter role … nosuperuser nobypassrls",
             Lacking::Rules { .. } => {

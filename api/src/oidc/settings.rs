@@ -80,7 +80,7 @@ impl Default for OidcArgs {
     }
 }
 
-/// Asymmetric ones only: nobody who can check a token can make one.
+/// Asymmetric algorithms only, so that a key that verifies tokens cannot create them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AlgorithmArg {
     #[value(name = "RS256")]

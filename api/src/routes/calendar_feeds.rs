@@ -38,7 +38,7 @@ pub fn routes() -> OpenApiRouter<AppState> {
 /// A new feed
 #[derive(Debug, Serialize, ToSchema)]
 pub struct FeedBody {
-    /// The secret URL: whoever has it can read the calendar. It is shown only this once
+    /// The secret URL: anyone who has it can read the calendar. It is shown only this once
     pub url: String,
 }
 

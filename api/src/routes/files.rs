@@ -122,7 +122,7 @@ async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<File, Pr
     files::get(&mut *db, caller.project_id, id).await?.ok_or_else(not_found)
 }
 
-/// Delete a file. Messages keep its name; models are told that it was deleted
+/// Delete a file. Messages keep its name; models see a note that it was deleted
 #[utoipa::path(delete, path = "/api/files/{id}", tag = "files", params(("id" = Uuid, Path, description = "The file")),
     responses((status = 204, description = "Deleted"), Refused))]
 async fn delete(

@@ -217,7 +217,7 @@ async fn make(
 #[utoipa::path(delete, path = "/api/admin/projects/{p}/keys/{key}", tag = "keys",
     params(("p" = Uuid, Path, description = "The project"), ("key" = Uuid, Path, description = "The key's id")),
     responses((status = 204, description = "Revoked"),
-        (status = 409, description = "It is your current key, and nobody else can administer the project", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "It is your current key, and no other key administers the project", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn revoke(
     State(state): State<AppState>,

@@ -46,7 +46,7 @@ fn read(path: impl AsRef<Path>) -> String {
 }
 
 /// All Rust files below a folder of the workspace: path from the root, text.
-fn sources(folder: &str) -> Vec<(String, String)> {
+pub fn sources(folder: &str) -> Vec<(String, String)> {
     let mut folders = vec![root().join(folder)];
     let mut found = Vec::new();
     while let Some(folder) = folders.pop() {
