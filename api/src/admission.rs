@@ -93,7 +93,7 @@ impl Place {
         ] {
             if taken.get(&id).copied().unwrap_or_default() >= max {
                 let detail = format!(
-                    "this {whose} has {max} requests under way, which is its share of the server; wait for their answers"
+                    "this {whose} has {max} active requests, its share of the server; wait for their responses"
                 );
                 return Err(Problem::too_many(detail, RETRY_AFTER_S));
             }

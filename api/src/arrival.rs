@@ -57,7 +57,8 @@ pub async fn whole(headers: &HeaderMap, body: Body, max: usize, config: &ApiConf
 
 fn slow(bytes: usize, config: &ApiConfig) -> String {
     format!(
-        "only {bytes} bytes of the body arrived in time: it must come at {} bytes a second or faster, and within {} ms; send the request again",
+        "only {bytes} bytes of the body arrived in time; it must arrive at {} bytes per second or faster, and within \
+        {} ms; send the request again",
         config.body_min_bytes_per_s, config.body_timeout_ms
     )
 }

@@ -233,13 +233,14 @@ fn shown<'a>(method: &Method, headers: &'a HeaderMap) -> Result<(Kind, &'a str),
     let needed = || {
         Problem::unauthorized(
             "unauthorized",
-            "an API key or a token is needed: Authorization: Bearer <key>",
+            "an API key or a token is required: Authorization: Bearer <key>",
         )
     };
     let Some(value) = headers.get(AUTHORIZATION) else {
         let session = cookie::shown(headers).ok_or_else(needed)?;
         if !cookie::is_from_here(method, headers) {
-            let detail = "a browser's session serves the pages of this server only; other programs use a key";
+            let detail = "a browser session can be used only by pages of this server; other programs must use an API \
+                key";
             return Err(Problem::new(StatusCode::FORBIDDEN, "cross_site", detail));
         }
         return Ok((Kind::Session, session));

@@ -51,17 +51,17 @@ pub struct ApiConfig {
     #[arg(skip = Environment::from_env())]
     pub models: Environment,
 
-    /// Address to listen on; port 0 takes a free one
+    /// Address to listen on; port 0 picks a free port
     #[arg(long, env = "REJOIN_LISTEN", default_value = "127.0.0.1:7420")]
     pub listen: SocketAddr,
 
-    /// Address under which browsers and other programs reach the API, as `https://chat.example`; for links in answers [default: what a
-    /// trusted proxy says, or the caller]
+    /// Base URL under which clients reach the API, e.g. `https://chat.example`, for links in responses [default: what a
+    /// trusted proxy says, or the request's]
     #[arg(long, env = "REJOIN_PUBLIC_URL", value_parser = public_url)]
     pub public_url: Option<String>,
 
-    /// Reverse proxies: addresses, networks as 10.0.0.0/8, `loopback` or `none`, separated by commas. Their `X-Forwarded-Host` and
-    /// `X-Forwarded-Proto` are believed, and their connections are not counted by address
+    /// Trusted reverse proxies: comma-separated addresses, networks such as 10.0.0.0/8, `loopback` or `none`. Their
+    /// `X-Forwarded-Host` and `X-Forwarded-Proto` are trusted, and their connections are not counted by address
     #[arg(
         long,
         env = "REJOIN_TRUSTED_PROXIES",
@@ -70,119 +70,122 @@ pub struct ApiConfig {
     )]
     pub trusted_proxies: Vec<Proxy>,
 
-    /// Hosts under which `/mcp` answers: names, or name:port, separated by commas [default: this machine's, if it listens there only; else any]
+    /// Hosts for which `/mcp` responds: comma-separated names, or name:port [default: this machine's if it listens only
+    /// there; otherwise any]
     #[arg(long, env = "REJOIN_MCP_HOSTS", value_delimiter = ',')]
     pub mcp_hosts: Vec<String>,
 
-    /// Requests a second that one API key, or one user with tokens, may make; twice as many in a burst
+    /// Maximum number of requests per second of one API key, or of one user with tokens; bursts may be twice as large
     #[arg(long, env = "REJOIN_RATE_PER_S", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub rate_per_s: u32,
 
-    /// The same of one user, over all of its keys
+    /// Maximum number of requests per second of one user, over all of its keys
     #[arg(long, env = "REJOIN_USER_RATE_PER_S", default_value_t = 4_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub user_rate_per_s: u32,
 
-    /// The same of one project, over all of its users
+    /// Maximum number of requests per second of one project, over all of its users
     #[arg(long, env = "REJOIN_PROJECT_RATE_PER_S", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub project_rate_per_s: u32,
 
-    /// A browser that signs in stays so for this long, or as long as the key or token it signed in with [hours]
+    /// Maximum duration of a browser session, in hours; never longer than the credential it signed in with is valid
     #[arg(long, env = "REJOIN_SESSION_HOURS", default_value_t = SESSION_HOURS, value_parser = clap::value_parser!(u32).range(1..=8_760))]
     pub session_hours: u32,
 
-    /// Maximum number of audited changes that one user may make a minute, as many in a burst
+    /// Maximum number of audited changes per user and minute, and per burst
     #[arg(long, env = "REJOIN_AUDITED_PER_MINUTE", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
     pub audited_per_minute: u32,
 
-    /// Connections that this process has open at a time; fewer where the limit of open files is lower
+    /// Maximum number of open connections of this process; lower if the limit of open files is lower
     #[arg(long, env = "REJOIN_MAX_CONNECTIONS", default_value_t = 60_000)]
     pub max_connections: usize,
 
-    /// The same of one address (of IPv6: of one /64 network), trusted proxies not counted; at most a quarter of all
+    /// Maximum number of open connections per address (for IPv6 per /64 network), not for trusted proxies; at most a
+    /// quarter of all
     #[arg(long, env = "REJOIN_MAX_CONNECTIONS_PER_ADDRESS", default_value_t = 2_000)]
     pub max_connections_per_address: usize,
 
-    /// File descriptors that connections leave to the database, to files and to requests of our own; at most half of all
+    /// File descriptors reserved for the database, files and outgoing requests; at most half of all
     #[arg(long, env = "REJOIN_RESERVED_FILES", default_value_t = 256)]
     pub reserved_files: usize,
 
-    /// A connection that has not sent the head of its request by then is closed [milliseconds]
+    /// Timeout for receiving the head of a request, in milliseconds
     #[arg(long, env = "REJOIN_HEAD_TIMEOUT_MS", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub head_timeout_ms: u64,
 
-    /// A connection between two requests is closed after this [seconds]
+    /// Timeout of an idle connection between two requests, in seconds
     #[arg(long, env = "REJOIN_KEEP_ALIVE_S", default_value_t = 90, value_parser = clap::value_parser!(u64).range(1..))]
     pub keep_alive_s: u64,
 
-    /// A request body that has not arrived by then is given up [milliseconds]
+    /// Timeout for receiving a request body, in milliseconds
     #[arg(long, env = "REJOIN_BODY_TIMEOUT_MS", default_value_t = 25_000)]
     pub body_timeout_ms: u64,
 
-    /// A request body has to arrive at this rate at least, once its time of grace is over [bytes a second]
+    /// Minimum rate at which a request body must arrive after its grace period, in bytes per second
     #[arg(long, env = "REJOIN_BODY_MIN_BYTES_PER_S", default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..))]
     pub body_min_bytes_per_s: u32,
 
-    /// A request body's time of grace [milliseconds]
+    /// Grace period of a request body, in milliseconds
     #[arg(long, env = "REJOIN_BODY_GRACE_MS", default_value_t = 5_000)]
     pub body_grace_ms: u64,
 
-    /// Largest request body [bytes]
+    /// Maximum size of a request body, in bytes
     #[arg(long, env = "REJOIN_MAX_BODY_BYTES", default_value_t = 1024 * 1024)]
     pub max_body_bytes: usize,
 
-    /// Largest upload of an import into the graph [bytes]
+    /// Maximum size of an upload for a graph import, in bytes
     #[arg(long, env = "REJOIN_MAX_IMPORT_BYTES", default_value_t = MAX_IMPORT_BYTES)]
     pub max_import_bytes: u64,
 
-    /// Longest chat message [characters]
+    /// Maximum length of a chat message, in characters
     #[arg(long, env = "REJOIN_MAX_MESSAGE_CHARS", default_value_t = rejoin_shared::messages::CONTENT_MAX_CHARS)]
     pub max_message_chars: usize,
 
-    /// A silent stream says that it is alive this often [seconds]
+    /// Interval of keep-alive comments on an idle stream, in seconds
     #[arg(long, env = "REJOIN_HEARTBEAT_S", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=10))]
     pub heartbeat_s: u64,
 
-    /// A connection whose peer takes nothing for this long is cut [milliseconds]
+    /// Time after which a connection whose peer does not read is closed, in milliseconds
     #[arg(long, env = "REJOIN_STALL_TIMEOUT_MS", default_value_t = 10_000)]
     pub stall_timeout_ms: u64,
 
-    /// Streams that one user may have open at this process
+    /// Maximum number of open streams per user in this process
     #[arg(long, env = "REJOIN_MAX_STREAMS_PER_USER", default_value_t = 10_000)]
     pub max_streams_per_user: usize,
 
-    /// Streams that one project may have open at this process
+    /// Maximum number of open streams per project in this process
     #[arg(long, env = "REJOIN_MAX_STREAMS_PER_PROJECT", default_value_t = 50_000)]
     pub max_streams_per_project: usize,
 
-    /// Streams that this process has open at a time; then 503
+    /// Maximum number of open streams of this process; more get 503
     #[arg(long, env = "REJOIN_MAX_STREAMS", default_value_t = 50_000)]
     pub max_streams: usize,
 
-    /// Requests that are worked on at a time, those that only open a stream not counted; then 503
+    /// Maximum number of concurrent requests, not counting open streams; more get 503
     #[arg(long, env = "REJOIN_MAX_IN_FLIGHT", default_value_t = 1_000)]
     pub max_in_flight: usize,
 
-    /// How many of these one user may have [percent]; then 429
+    /// Maximum share of these per user, in percent; more get 429
     #[arg(long, env = "REJOIN_MAX_IN_FLIGHT_USER_PERCENT", default_value_t = 25, value_parser = clap::value_parser!(u8).range(1..=100))]
     pub max_in_flight_user_percent: u8,
 
-    /// How many of these one project may have [percent]; then 429
+    /// Maximum share of these per project, in percent; more get 429
     #[arg(long, env = "REJOIN_MAX_IN_FLIGHT_PROJECT_PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u8).range(1..=100))]
     pub max_in_flight_project_percent: u8,
 
-    /// Items of a list's page, unless the request says otherwise
+    /// Default number of items in a list's page
     #[arg(long, env = "REJOIN_PAGE_SIZE", default_value_t = 50)]
     pub page_size: u32,
 
-    /// Items of a list's page, at most
+    /// Maximum number of items in a list's page
     #[arg(long, env = "REJOIN_MAX_PAGE_SIZE", default_value_t = 200)]
     pub max_page_size: u32,
 
-    /// When stopping: not ready, but still taking requests, so that a load balancer can look away [milliseconds]
+    /// On shutdown, how long to report not ready but still accept requests, so that load balancers stop sending them,
+    /// in milliseconds
     #[arg(long, env = "REJOIN_DRAIN_GRACE_MS", default_value_t = 250)]
     pub drain_grace_ms: u64,
 
-    /// When stopping: requests that are not finished after this are cut [milliseconds]
+    /// On shutdown, how long to wait for unfinished requests, in milliseconds
     #[arg(long, env = "REJOIN_DRAIN_LIMIT_MS", default_value_t = 10_000)]
     pub drain_limit_ms: u64,
 }
@@ -262,7 +265,7 @@ impl ApiConfig {
 
 /// Scheme and host, and nothing behind them that links of ours would have to know of.
 fn public_url(text: &str) -> Result<String, String> {
-    let wrong = || format!("{text} is not like https://chat.example");
+    let wrong = || format!("{text} is not a valid origin; use e.g. https://chat.example");
     let url = url::Url::parse(text).map_err(|_| wrong())?;
     let is_plain = matches!(url.scheme(), "http" | "https")
         && url.has_host()

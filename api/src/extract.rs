@@ -154,10 +154,10 @@ impl From<Limit> for i64 {
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct PageParams {
-    /// Items of the page
+    /// Maximum number of items in the page
     #[param(value_type = Option<i32>, minimum = 1)]
     pub limit: Option<Limit>,
-    /// `nextCursor` of the page before
+    /// `nextCursor` of the previous page
     pub cursor: Option<String>,
 }
 
@@ -174,7 +174,7 @@ impl PageParams {
     /// Where the page begins.
     pub fn after<K: DeserializeOwned>(&self) -> Result<Option<K>, Problem> {
         let Some(cursor) = &self.cursor else { return Ok(None) };
-        let malformed = || Problem::bad_request("cursor_malformed", "the cursor is not one of ours");
+        let malformed = || Problem::bad_request("cursor_malformed", "the cursor is invalid");
         let json = URL_SAFE_NO_PAD.decode(cursor).map_err(|_| malformed())?;
         serde_json::from_slice(&json).map(Some).map_err(|_| malformed())
     }

@@ -18,7 +18,7 @@ pub fn of(headers: &HeaderMap, turn: Option<&str>, body: &impl Serialize) -> Res
     let malformed = || {
         Problem::bad_request(
             "invalid_idempotency_key",
-            format!("an idempotency key has 1 to {KEY_MAX_CHARS} characters"),
+            format!("an idempotency key must have 1 to {KEY_MAX_CHARS} characters"),
         )
     };
     let (space, key) = match (headers.get(HEADER), turn) {

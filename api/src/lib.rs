@@ -80,7 +80,7 @@ pub enum ServeError {
     Keys(#[from] KeyError),
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    #[error("the settings of the identity provider make no sense: {0}")]
+    #[error("the settings of the identity provider are invalid: {0}")]
     Oidc(#[from] SettingsError),
     #[error(transparent)]
     McpCommands(#[from] CommandsError),

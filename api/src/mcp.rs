@@ -141,7 +141,7 @@ pub struct Door;
 fn asked(extensions: &rmcp::model::Extensions) -> Result<(Asked, Option<String>), ErrorData> {
     let parts = extensions.get::<Parts>();
     let asked = parts.and_then(|parts| parts.extensions.get::<Asked>().cloned());
-    let asked = asked.ok_or_else(|| ErrorData::internal_error("the request has lost its caller", None))?;
+    let asked = asked.ok_or_else(|| ErrorData::internal_error("the request has no caller", None))?;
     Ok((asked, parts.and_then(|parts| session_of(&parts.headers))))
 }
 
@@ -206,7 +206,8 @@ impl ServerHandler for Door {
         let mut info = InitializeResult::new(ServerCapabilities::builder().enable_tools().enable_prompts().build());
         info.server_info = Implementation::new("rejoin", env!("CARGO_PKG_VERSION"));
         info.instructions = Some(
-            "A project's knowledge graph, and its agents. Search and walk the graph with the tools; let an agent answer with ask_agent."
+            "A project's knowledge graph and agents. Search and traverse the graph with the tools, or ask an agent \
+            with ask_agent."
                 .to_owned(),
         );
         info

@@ -47,9 +47,9 @@ pub struct Oidc {
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// Said in the log, never to the caller.
-    #[error("the token is not valid here")]
+    #[error("the token is not valid for this server")]
     Refused(String),
-    #[error("the issuer's keys can't be fetched")]
+    #[error("fetching the issuer's keys failed")]
     IssuerAway(#[from] IssuerAway),
 }
 
@@ -63,7 +63,7 @@ impl From<TokenError> for Problem {
             TokenError::IssuerAway(_) => Problem::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "issuer_unavailable",
-                "the identity provider does not answer; try again",
+                "the identity provider does not respond; retry later",
             )
             .retry_after(RETRY_AFTER_S),
         }
@@ -111,17 +111,17 @@ impl Oidc {
         // Before any key is looked for: nobody makes us fetch keys for a token that can't be good.
         let header = decode_header(token).map_err(|error| TokenError::Refused(error.to_string()))?;
         if !self.settings.algorithms.contains(&header.alg) {
-            return Err(refused("its algorithm is not one of the settings'"));
+            return Err(refused("its algorithm is not among the accepted ones"));
         }
         // Extensions that have to be understood (RFC 7515, 4.1.11): none is here, and the library does not look.
         if header.crit.is_some() {
-            return Err(refused("its header names extensions that are not known here"));
+            return Err(refused("its header contains unknown critical extensions"));
         }
         if !is_for_callers(header.typ.as_deref()) {
-            return Err(refused("its type says that it is for something else"));
+            return Err(refused("its type is not an access token or JWT"));
         }
         let key = self.keys.find(header.kid.as_deref(), header.alg).await?;
-        let key = key.ok_or_else(|| refused("none of the issuer's keys has its key id and algorithm"))?;
+        let key = key.ok_or_else(|| refused("none of the issuer's keys matches its key id and algorithm"))?;
         let mut validation = Validation::new(key.algorithm);
         validation.set_issuer(&[&self.settings.issuer]);
         validation.set_audience(&[&self.settings.audience]);
@@ -137,7 +137,7 @@ impl Oidc {
     fn identity(&self, claims: &Map<String, Value>) -> Result<Identity, &'static str> {
         // The library lets an issuer be one of a list.
         if claims.get("iss").and_then(Value::as_str) != Some(self.settings.issuer.as_str()) {
-            return Err("its issuer is not a single name");
+            return Err("its issuer is not a single string");
         }
         let subject = claims
             .get("sub")
@@ -153,10 +153,13 @@ impl Oidc {
             handle: self.handle(claims),
             projects,
             scopes: self.scopes(claims),
-            expires_at: claims.get("exp").and_then(time).ok_or("its expiry is no time")?,
+            expires_at: claims
+                .get("exp")
+                .and_then(time)
+                .ok_or("its expiry is not a valid time")?,
             not_before: match claims.get("nbf") {
                 None | Some(Value::Null) => None,
-                Some(value) => Some(time(value).ok_or("its beginning is no time")?),
+                Some(value) => Some(time(value).ok_or("its not-before time is not a valid time")?),
             },
         })
     }

@@ -23,13 +23,13 @@ pub fn base() -> OpenApi {
     let bearer = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
         .description(Some(
-            "An API key (`rejoin keys create`), or a JWT of the identity provider that the server trusts. `X-Project-ID` chooses among several \
-             projects.",
+            "An API key (`rejoin keys create`), or a JWT of the identity provider that the server trusts. \
+            `X-Project-ID` selects one of several projects.",
         ))
         .build();
     let cookie = ApiKeyValue::with_description(
         cookie::NAME,
-        "A browser that has signed in (`POST /api/session`). Good for pages of this server only.",
+        "The session of a browser that has signed in (`POST /api/session`). Accepted from pages of this server only.",
     );
     let components = ComponentsBuilder::new()
         .security_scheme(SESSION, SecurityScheme::ApiKey(ApiKey::Cookie(cookie)))

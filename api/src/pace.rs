@@ -115,7 +115,7 @@ impl Rates {
         self.audited.check_key(&user).map(drop).map_err(|until| {
             let wait = until.wait_time_from(DefaultClock::default().now());
             let detail = format!(
-                "this user has made {} changes that the audit log keeps within a minute, which is the limit; wait, then try again",
+                "this user has made {} audited changes within a minute, the limit; wait and retry",
                 self.audited_per_minute
             );
             Problem::too_many(detail, wait.as_secs() + 1)
@@ -140,7 +140,7 @@ impl Rates {
                     }
                 }
                 Err((pace, wait_s)) => {
-                    let detail = format!("too many requests of {}", rate.whose);
+                    let detail = format!("too many requests from {}", rate.whose);
                     return (pace, Err(Problem::too_many(detail, wait_s)));
                 }
             }
@@ -207,7 +207,7 @@ mod tests {
         let (pace, counted) = count(user);
         assert_eq!((pace.limit, pace.remaining), (4, 0));
         let problem = counted.unwrap_err();
-        assert_eq!(problem.detail, "too many requests of this user");
+        assert_eq!(problem.detail, "too many requests from this user");
         assert!(problem.retry_after_s >= Some(1));
         assert!(count(Uuid::now_v7()).1.is_ok(), "another user of the project goes on");
     }

@@ -27,10 +27,10 @@ const HASHED: &str = "assets/";
 /// What the page may do: run our files, talk to this server, and nothing else.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; \
      connect-src 'self'; manifest-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-const WITHOUT_APP: &str = "<!doctype html><html lang=en><meta charset=utf-8><title>Rejoin</title>\
-     <h1>Rejoin is running</h1><p>This build has no web app. <code>make web</code> builds it (Node.js 20 or newer), then build the \
-     server again; <code>make run</code> does both.</p><p>The API is described in <a href=/openapi.json>/openapi.json</a>; \
-     <code>rejoin chat</code> talks to it from a terminal.</p></html>";
+const WITHOUT_APP: &str = "<!doctype html><html lang=en><meta charset=utf-8><title>Rejoin</title><h1>Rejoin is \
+    running</h1><p>This build does not include the web app. Run <code>make web</code> (Node.js 20 or newer) and build \
+    the server again; <code>make run</code> does both.</p><p>The API is described in <a \
+    href=/openapi.json>/openapi.json</a>; <code>rejoin chat</code> is a client for the terminal.</p></html>";
 
 /// Whatever no route is for.
 pub async fn serve(request: Request) -> Response {

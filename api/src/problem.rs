@@ -25,18 +25,18 @@ const RETRY_AFTER_S: u64 = 1;
 /// The start of a problem's `type`.
 const TYPE_PREFIX: &str = "urn:rejoin:problem:";
 
-/// How a refusal looks, for the OpenAPI document.
+/// The format of an error, for the OpenAPI document.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub struct ProblemBody {
-    /// `urn:rejoin:problem:` and the code
+    /// `urn:rejoin:problem:` followed by the code
     pub r#type: String,
-    /// What kind of problem it is, in words
+    /// The kind of problem, in words
     pub title: String,
     pub status: u16,
-    /// What went wrong this time
+    /// What went wrong
     pub detail: String,
-    /// A stable word for programs
+    /// A stable error code for programs
     pub code: String,
 }
 
@@ -86,7 +86,7 @@ impl Problem {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "draining",
-            "this server is stopping; connect again",
+            "the server is shutting down; reconnect",
         )
         .retry_after(RETRY_AFTER_S)
     }
@@ -96,7 +96,7 @@ impl Problem {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "overloaded",
-            "this server has as much to do as it can; try again",
+            "the server is overloaded; retry later",
         )
         .retry_after(retry_after_s)
     }
@@ -105,7 +105,7 @@ impl Problem {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "database_unavailable",
-            "the database does not answer; try again",
+            "the database does not respond; retry later",
         )
         .retry_after(RETRY_AFTER_S)
     }
@@ -133,7 +133,7 @@ impl Problem {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal_error",
-            "something went wrong on our side",
+            "an internal error occurred",
         )
     }
 
@@ -190,11 +190,14 @@ impl From<sqlx::Error> for Problem {
         match code.as_deref() {
             // Text that PostgreSQL can't hold: the character NUL, or half of a surrogate pair.
             Some("22021" | "22P05" | "22P02") => {
-                Self::bad_request("invalid_text", "the request holds characters that can't be stored")
+                Self::bad_request("invalid_text", "the request contains characters that cannot be stored")
             }
             // No such table, no such schema: the migrations have not come so far.
             Some("42P01" | "3F000") => {
-                error!(error = &error as &dyn std::error::Error, "the schema is not there");
+                error!(
+                    error = &error as &dyn std::error::Error,
+                    "the database schema is missing"
+                );
                 Self::database_away()
             }
             _ => {
@@ -226,7 +229,7 @@ impl From<AuthError> for Problem {
             AuthError::UnknownUser => Self::new(
                 StatusCode::FORBIDDEN,
                 "user_unknown",
-                "the token's holder is no user here; an operator can change that",
+                "the token's subject is not a user of this server; an operator can create the user",
             ),
             AuthError::ProjectNeeded => Self::bad_request("project_needed", error.to_string()),
             AuthError::Database(error) => error.into(),
@@ -257,7 +260,7 @@ impl From<PostError> for Problem {
             PostError::KeyReused => Self::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "idempotency_key_reused",
-                "the idempotency key was used before, with another body",
+                "the idempotency key was already used with another body",
             ),
             PostError::Files(error) => match error {
                 AttachError::NotFound(_) => Self::bad_request("file_not_found", error.to_string()),
@@ -271,7 +274,10 @@ impl From<PostError> for Problem {
             PostError::Exhausted(Exhausted { what, limit, wait_s }) => Self::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "quota_exhausted",
-                format!("the project has used up its {limit} {what} of today (UTC); an operator can raise the quota"),
+                format!(
+                    "the project has reached today's limit of {limit} {what} (UTC); an operator can raise the \
+                    quota"
+                ),
             )
             .with("quota", json!({ "of": what, "perDay": limit }))
             .retry_after(wait_s),
@@ -306,13 +312,13 @@ impl utoipa::IntoResponses for Refused {
         responses_of(&[
             ("400", "The request is malformed"),
             ("401", "Not authenticated"),
-            ("403", "The caller lacks the scope, or is no user here"),
-            ("404", "Not there, or not yours"),
+            ("403", "The caller lacks the scope, or is not a user of this server"),
+            ("404", "Not found, or not accessible to the caller"),
             ("429", "Too many requests; see Retry-After"),
-            ("500", "Something went wrong on the server's side"),
+            ("500", "An internal error occurred"),
             (
                 "503",
-                "The database is away, or the server is stopping; see Retry-After",
+                "The database is unavailable, or the server is shutting down; see Retry-After",
             ),
         ])
     }
@@ -324,7 +330,7 @@ pub struct BodyRefused;
 impl utoipa::IntoResponses for BodyRefused {
     fn responses() -> BTreeMap<String, RefOr<ApiResponse>> {
         responses_of(&[
-            ("408", "The body came too slowly"),
+            ("408", "The body arrived too slowly"),
             ("413", "The body is too large"),
             ("415", "The body is not application/json"),
         ])

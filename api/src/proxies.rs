@@ -34,7 +34,7 @@ impl FromStr for Proxy {
                 .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
                 .map(Self::Net)
                 .map_err(|_| {
-                    format!("{text} is no address, no network such as 10.0.0.0/8, and neither `loopback` nor `none`")
+                    format!("{text} is neither an address, a network such as 10.0.0.0/8, `loopback` nor `none`")
                 }),
         }
     }

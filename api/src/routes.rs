@@ -206,7 +206,7 @@ pub fn router(state: AppState) -> Router {
             Problem::new(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "method_not_allowed",
-                "the path does not take this method",
+                "the path does not support this method",
             )
         })
         .layer(DefaultBodyLimit::max(max_body_bytes))
@@ -268,7 +268,7 @@ async fn in_time(answer: impl Future<Output = Response>) -> Response {
         Ok(response) => response,
         Err(_) => {
             error!(
-                "a request took longer than {} s and was given up",
+                "a request took longer than {} s and was aborted",
                 REQUEST_LIMIT.as_secs()
             );
             Problem::database_away().into_response()

@@ -14,8 +14,9 @@ use crate::{
 
 /// Serve the HTTP API and the event streams: one process of a fleet.
 ///
-/// Stateless: any number of them serve the same database, behind any balancer. On SIGTERM it drains: readers are
-/// told to go elsewhere with their cursor, and nothing is lost. Needs a migrated database (`rejoin migrate up`).
+/// Stateless: any number of API processes can share one database behind any load balancer. On SIGTERM it drains: it
+/// asks readers to reconnect elsewhere with their cursor, and no event is lost. Needs a migrated database (`rejoin
+/// migrate up`).
 ///
 /// Examples:
 ///   rejoin api --listen 0.0.0.0:7420
@@ -46,7 +47,7 @@ pub async fn run(_global: &Global, args: Args, _out: Out) -> Result<Exit> {
                 served.await
             }
         };
-        served.with_context(|| format!("can't serve the API on {listen}"))
+        served.with_context(|| format!("serving the API on {listen} failed"))
     };
     ending.work(serve).await
 }

@@ -12,11 +12,11 @@ use crate::{
 /// Agent runs that you can leave and rejoin.
 ///
 /// A chat message becomes a job in PostgreSQL; any worker of a fleet runs the agent; everything that happens is an
-/// event of one log per conversation, which any number of readers follow from any point. Close the tab, kill the
-/// worker, restart the database: the conversation goes on where it was.
+/// event in one log per conversation, which any number of readers can follow from any point. Close the tab, kill the
+/// worker, restart the database: the conversation continues where it was.
 ///
-/// On a terminal the output is for people. With --json, stdout is for machines: data only, one JSON value a line;
-/// progress and advice are on stderr.
+/// On a terminal the output is for people. With --json, stdout contains only data, one JSON value per line; progress
+/// and advice go to stderr.
 #[derive(Debug, Parser)]
 #[command(
     name = "rejoin",
@@ -25,7 +25,7 @@ use crate::{
     subcommand_required = true,
     arg_required_else_help = true,
     after_long_help = long_help(),
-    after_help = "`rejoin --help` says more: how to begin, exit codes."
+    after_help = "See `rejoin --help` for getting started and exit codes."
 )]
 pub struct Cli {
     #[command(flatten)]
@@ -40,14 +40,14 @@ fn long_help() -> String {
 }
 
 const BEGIN: &str = "\
-To begin:
-  rejoin dev                    everything on this machine, with a demo project
-  rejoin chat \"What is there?\"  in another terminal, with the key that `dev` shows
+Getting started:
+  rejoin dev                    run everything on this machine, with a demo project
+  rejoin chat \"What is there?\"  in another terminal, with the key that `dev` prints
 
-To run a fleet:
-  rejoin migrate up             once for each release, before it starts
-  rejoin api                    one or many, behind any balancer
-  rejoin worker                 one or many, on any machine";
+Running a fleet:
+  rejoin migrate up             once per release, before its processes start
+  rejoin api                    one or more, behind any load balancer
+  rejoin worker                 one or more, on any machine";
 
 #[derive(Debug, Subcommand)]
 pub enum Command {

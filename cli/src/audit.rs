@@ -11,11 +11,11 @@ use crate::{database, exit::Exit, global::Global, out::Out};
 /// Characters of a hash that the list shows.
 const HASH_SHOWN: usize = 12;
 
-/// Read the audit log, and check that nothing in it was changed. Talks to the database.
+/// Read and verify the audit log. Talks to the database.
 ///
-/// Each entry holds the hash of the one before it, so an entry that was changed, or taken out of the middle, breaks the chain. Entries
-/// that were cut off at its end leave a shorter chain that looks whole: note the head that `verify` prints in another place, and
-/// give it to --expect later.
+/// Each entry contains the hash of the previous entry, so changing or removing an entry breaks the chain. Truncation
+/// leaves a valid but shorter chain: store the head that `verify` prints in another place, and pass it to --expect
+/// later.
 ///
 /// Examples:
 ///   rejoin audit list --project acme
@@ -31,18 +31,18 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// The newest entries, the newest first.
+    /// List the newest entries, newest first.
     List {
-        /// Of this project, by name or id [default: of all, and of none]
+        /// Project, by name or id [default: entries of all projects and of none]
         #[arg(long, value_name = "NAME|ID")]
         project: Option<String>,
-        /// At most this many.
+        /// Maximum number of entries.
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
         limit: u16,
     },
-    /// Compute every hash again; says how many entries there are, the head, and where the chain breaks if it does.
+    /// Verify the hash chain. Prints the number of entries, the head, and where the chain is broken, if it is.
     Verify {
-        /// Fail unless this hash, a head that was noted before, is in the chain.
+        /// Fail unless the chain contains this hash, a head that was noted earlier.
         #[arg(long, value_name = "HASH")]
         expect: Option<Hash>,
     },
@@ -52,7 +52,7 @@ pub enum Action {
 /// The database can't be reached, there is no such project, or the chain does not hold.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     let pool = database::connect(global).await?;
-    let mut connection = pool.acquire().await.context("can't connect to the database")?;
+    let mut connection = pool.acquire().await.context("connecting to the database failed")?;
     match args.action {
         Action::List { project, limit } => {
             let limit = i64::from(limit);
@@ -63,11 +63,11 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                 }
                 None => audit::newest(&mut connection, limit).await,
             };
-            list(&entries.context("can't read the audit log")?, out)
+            list(&entries.context("reading the audit log failed")?, out)
         }
         Action::Verify { expect } => {
             let report = audit::verify(&mut connection, expect).await;
-            tell(&report.context("can't read the audit log")?, expect, out)
+            tell(&report.context("reading the audit log failed")?, expect, out)
         }
     }
 }
@@ -117,17 +117,17 @@ fn tell(report: &Report, expected: Option<Hash>, out: Out) -> Result<Exit> {
     }
     if let (Some(hash), Some(false)) = (expected, report.expected_found) {
         let message = format!(
-            "the chain is whole, but {hash} is not in it: entries up to that one were cut off, or the whole chain was \
-             written anew"
+            "the chain is intact but does not contain {hash}: entries up to that one were removed, or the whole chain \
+            was rewritten"
         );
         return Err(Exit::Failed.because(message).into());
     }
     if !out.is_json() {
         out.note(if expected.is_some() {
-            "the chain is whole, and holds the hash that was expected"
+            "the chain is intact and contains the expected hash"
         } else {
-            "the chain is whole. Whether newer entries were cut off shows only by a head that was noted elsewhere: keep \
-             this one, and give it to --expect the next time"
+            "the chain is intact. Truncation can be detected only with a head that was stored elsewhere: store this \
+            one, and pass it to --expect next time"
         });
     }
     Ok(Exit::Done)

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 
-/// Your calendars, in and out as iCalendar files.
+/// Import and export your calendars as iCalendar files.
 ///
-/// Importing the same file again changes nothing; what can't be taken is told, and the rest is.
+/// Importing the same file again changes nothing. Events that cannot be imported are reported; the others are imported.
 ///
 /// Examples:
 ///   rejoin calendars list
@@ -26,20 +26,20 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// All of them.
+    /// List your calendars.
     List,
-    /// Write one as a file.
+    /// Export a calendar to a file.
     Export {
-        /// Its name or id.
+        /// The calendar's name or id.
         calendar: String,
-        /// Without it: stdout.
+        /// File to write [default: stdout]
         file: Option<PathBuf>,
     },
-    /// Put a file's events into one.
+    /// Import a file's events into a calendar.
     Import {
-        /// Its name or id.
+        /// The calendar's name or id.
         calendar: String,
-        /// `-` reads stdin.
+        /// iCalendar file; `-` reads stdin.
         file: PathBuf,
     },
 }
@@ -70,14 +70,14 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             match file {
                 None => out.piece(&text)?,
                 Some(file) => {
-                    std::fs::write(&file, text).with_context(|| format!("can't write {}", file.display()))?;
-                    out.note(&format!("{calendar} is in {}", file.display()));
+                    std::fs::write(&file, text).with_context(|| format!("writing {} failed", file.display()))?;
+                    out.note(&format!("{calendar} was written to {}", file.display()));
                 }
             }
         }
         Action::Import { calendar, file } => {
             let id = find(&listed, &calendar)?;
-            let text = read(&file).with_context(|| format!("can't read {}", file.display()))?;
+            let text = read(&file).with_context(|| format!("reading {} failed", file.display()))?;
             let path = format!("/api/calendars/{id}/import");
             let done = client.upload(&path, "text/calendar", text).await?;
             out.either(&done, || report(&done))?;
@@ -97,7 +97,7 @@ fn read(file: &Path) -> std::io::Result<Vec<u8>> {
 /// What an import did, and what it could not take, a line each.
 fn report(done: &Value) -> String {
     let mut lines = vec![format!(
-        "{} added, {} changed, {} as they were",
+        "{} added, {} changed, {} unchanged",
         done["added"], done["changed"], done["unchanged"]
     )];
     for (list, word) in [("refused", "refused"), ("notes", "note")] {
@@ -117,10 +117,10 @@ fn find(listed: &Value, wanted: &str) -> Result<String> {
     match (found.next(), found.next()) {
         (Some(calendar), None) => Ok(said(calendar, "id")),
         (Some(_), Some(_)) => Err(anyhow!(
-            "there are several calendars {wanted}: give the id, of `rejoin calendars list`"
+            "several calendars match {wanted}; use the id from `rejoin calendars list`"
         )),
         (None, _) => Err(anyhow!(
-            "there is no calendar {wanted}: `rejoin calendars list` shows all"
+            "there is no calendar {wanted}; `rejoin calendars list` shows all"
         )),
     }
 }

@@ -24,14 +24,14 @@ use crate::{
 /// `--agent none`: no agent, a plain conversation.
 const NO_AGENT: &str = "none";
 
-/// Talk to an agent. Without a message: a conversation until Ctrl-D.
+/// Chat with an agent. Without a message: an interactive conversation until Ctrl-D.
 ///
-/// Survives a restart of anything: API, worker, database. It reconnects with its cursor and goes on in mid-word.
-/// Ctrl-C leaves; the run goes on, and `rejoin tail` rejoins it. On the machine of a `rejoin dev` it needs no setting;
+/// Survives restarts of the API, the workers and the database: it reconnects with its cursor and continues. Ctrl-C
+/// leaves; the run goes on, and `rejoin tail` rejoins it. On a machine with `rejoin dev` it needs no settings;
 /// elsewhere set REJOIN_URL and REJOIN_API_KEY.
 ///
-/// The reply is on stdout; tool calls and all else on stderr. Ends with 0 if the run completed, 5 if it failed, 6 if
-/// it was cancelled, 8 if it is paused.
+/// The reply goes to stdout; tool calls and everything else go to stderr. Exit code: 0 if the run completed, 5 if it
+/// failed, 6 if it was cancelled, 8 if it is paused.
 ///
 /// Examples:
 ///   rejoin chat
@@ -43,15 +43,15 @@ const NO_AGENT: &str = "none";
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// What to say. `-` reads it from stdin.
+    /// Message to send. `-` reads it from stdin.
     pub message: Option<String>,
-    /// The agent of a new conversation, by name or id; `none`: no agent [default: graph-query-agent]
+    /// Agent for a new conversation, by name or id; `none`: no agent [default: graph-query-agent]
     #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
-    /// Go on with this conversation.
+    /// Continue this conversation.
     #[arg(long, value_name = "ID")]
     pub conversation: Option<Uuid>,
-    /// Send a file with the message: an image, a PDF, audio or text. For several, give it several times.
+    /// File to attach: an image, a PDF, audio or text. Can be given several times.
     #[arg(long, value_name = "FILE")]
     pub attach: Vec<PathBuf>,
 }
@@ -68,9 +68,9 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         out,
     };
     let message = match args.message.as_deref() {
-        Some("-") => Some(io::read_to_string(io::stdin()).context("can't read the message from stdin")?),
+        Some("-") => Some(io::read_to_string(io::stdin()).context("reading the message from stdin failed")?),
         None if !io::stdin().is_terminal() => {
-            Some(io::read_to_string(io::stdin()).context("can't read the message from stdin")?)
+            Some(io::read_to_string(io::stdin()).context("reading the message from stdin failed")?)
         }
         other => other.map(str::to_owned),
     };
@@ -93,7 +93,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     if io::stderr().is_terminal()
         && let Some(id) = &talk.conversation
     {
-        out.note(&format!("to go on: rejoin chat --conversation {id} \"…\""));
+        out.note(&format!("to continue: rejoin chat --conversation {id} \"…\""));
     }
     Ok(exit)
 }
@@ -111,7 +111,7 @@ struct Talk {
 impl Talk {
     async fn until_end_of_input(&mut self) -> Result<Exit> {
         self.out
-            .note("Ask away; an empty line or Ctrl-D ends it. Try: Which packages need libssl3, and why?");
+            .note("Type a message; an empty line or Ctrl-D ends the chat. Try: Which packages need libssl3, and why?");
         let mut last = Exit::Done;
         loop {
             let line = tokio::task::spawn_blocking(|| {
@@ -123,8 +123,8 @@ impl Talk {
             });
             let line = line
                 .await
-                .context("reading the terminal ended early")?
-                .context("can't read the terminal")?;
+                .context("reading from the terminal ended early")?
+                .context("reading from the terminal failed")?;
             if line.trim().is_empty() {
                 return Ok(last);
             }
@@ -166,7 +166,8 @@ impl Talk {
                 next = follow.next() => next?,
                 _ = tokio::signal::ctrl_c() => {
                     // The reader goes, the run stays.
-                    out.note(&format!("\nthe run goes on; rejoin it: rejoin tail {run}\nor stop it: rejoin runs cancel {run}"));
+                    out.note(&format!("\nthe run goes on; rejoin it: rejoin tail {run}\nor stop it: rejoin runs \
+                        cancel {run}"));
                     return Ok(Exit::Interrupted);
                 }
             };
@@ -204,23 +205,25 @@ impl Talk {
         match (found, asked) {
             (Ok(Some(id)), _) => Ok(Some(id)),
             (Ok(None), Some(_)) => {
-                let todo = "`rejoin chat --agent none` talks without one";
+                let todo = "use `rejoin chat --agent none` to chat without an agent";
                 Err(Exit::NotFound
                     .because(format!("this project has no agent named {name}; {todo}"))
                     .into())
             }
-            (Err(error), Some(_)) => Err(error.context(format!("can't look for the agent {name}"))),
+            (Err(error), Some(_)) => Err(error.context(format!("looking up the agent {name} failed"))),
             (Ok(None), None) => {
-                self.out
-                    .note(&format!("(this project has no {name}: a plain conversation)"));
+                self.out.note(&format!(
+                    "(this project has no agent {name}; starting a plain conversation)"
+                ));
                 Ok(None)
             }
             // The message itself will tell what is wrong with the key, or with the API.
             (Err(error), None) => match Exit::of(&error) {
                 Exit::Unreachable | Exit::NotAuthenticated => Err(error),
                 _ => {
-                    self.out
-                        .note(&format!("(can't look for {name}: {error:#}; a plain conversation)"));
+                    self.out.note(&format!(
+                        "(looking up {name} failed: {error:#}; starting a plain conversation)"
+                    ));
                     Ok(None)
                 }
             },
@@ -264,6 +267,6 @@ pub(crate) fn exit_of(status: &str) -> Exit {
 fn word(value: &Value, field: &str) -> Result<String> {
     let word = value[field]
         .as_str()
-        .with_context(|| format!("the API's answer has no {field}: {value}"))?;
+        .with_context(|| format!("the API's response has no {field}: {value}"))?;
     Ok(word.to_owned())
 }

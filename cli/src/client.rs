@@ -79,7 +79,7 @@ impl Client {
         });
         let builder = if local { builder.no_proxy() } else { builder };
         Ok(Self {
-            http: builder.build().context("can't set up the HTTP client")?,
+            http: builder.build().context("creating the HTTP client failed")?,
             access,
             met: Arc::new(AtomicBool::new(false)),
         })
@@ -128,7 +128,7 @@ impl Client {
         }
         let me = self.get("/api/me").await?;
         let id = me["projectId"].as_str().and_then(|id| id.parse().ok());
-        id.context("the API did not tell the key's project: give --project ID, or set REJOIN_PROJECT_ID")
+        id.context("the API did not return the key's project; pass --project ID, or set REJOIN_PROJECT_ID")
     }
 
     /// # Errors
@@ -191,7 +191,7 @@ impl Client {
     async fn json(&self, request: RequestBuilder, path: &str) -> Result<Value> {
         self.answered(request, path).await?.json().await.with_context(|| {
             format!(
-                "the API's answer to {path} is not JSON: is {} a Rejoin API?",
+                "the API's response to {path} is not JSON; is {} a Rejoin API?",
                 self.url()
             )
         })
@@ -245,11 +245,11 @@ impl Client {
                 Err(error) => (root_cause(&error), None),
             };
             if began.elapsed() > SILENCE_LIMIT {
-                let message = format!("the message could not be posted within {SILENCE_LIMIT:?}: {why}");
+                let message = format!("posting the message failed for {SILENCE_LIMIT:?}: {why}");
                 return Err(Exit::Unreachable.because(message).into());
             }
             if pauses.count == 0 {
-                note(&format!("(the API did not take the message yet: {why}; trying again)"));
+                note(&format!("(posting the message failed: {why}; retrying)"));
             }
             sleep(pauses.next(wait)).await;
         }
@@ -257,7 +257,7 @@ impl Client {
 
     pub fn unreachable(&self) -> String {
         format!(
-            "can't reach the API at {} (is it running? `rejoin dev` starts one; `rejoin doctor` looks around)",
+            "cannot reach the API at {} (is it running? `rejoin dev` starts one; `rejoin doctor` checks the setup)",
             self.url()
         )
     }
@@ -290,8 +290,14 @@ impl Refusal {
             _ => Exit::Failed,
         };
         let todo = match self.status {
-            StatusCode::UNAUTHORIZED => "; set REJOIN_API_KEY to a key of this server (`rejoin keys create` makes one)",
-            StatusCode::FORBIDDEN => "; the key may not do this: `rejoin keys create --scopes read,write,admin`",
+            StatusCode::UNAUTHORIZED => {
+                "; set REJOIN_API_KEY to a key of this server (`rejoin keys create` creates \
+                one)"
+            }
+            StatusCode::FORBIDDEN => {
+                "; the key lacks the required scope; create one with `rejoin keys create \
+                --scopes read,write,admin`"
+            }
             _ => "",
         };
         exit.because(format!("{path}: {self}{todo}")).into()
@@ -303,7 +309,7 @@ impl std::fmt::Display for Refusal {
         let words = [&self.problem.detail, &self.problem.title]
             .into_iter()
             .find(|words| !words.is_empty());
-        write!(f, "{}", words.map_or("the API refused", String::as_str))?;
+        write!(f, "{}", words.map_or("the API rejected the request", String::as_str))?;
         write!(f, " ({}", self.status.as_u16())?;
         if !self.problem.code.is_empty() {
             write!(f, " {}", self.problem.code)?;

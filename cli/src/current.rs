@@ -52,7 +52,7 @@ pub fn default_data_dir() -> Result<PathBuf> {
     variable("REJOIN_DATA_DIR")
         .or_else(|| Some(variable("XDG_DATA_HOME")?.join("rejoin/dev")))
         .or_else(|| Some(variable("HOME")?.join(".local/share/rejoin/dev")))
-        .context("there is no HOME to keep data in: give --data-dir, or set REJOIN_DATA_DIR")
+        .context("HOME is not set; pass --data-dir, or set REJOIN_DATA_DIR")
 }
 
 impl Current {
@@ -82,7 +82,7 @@ pub fn access(global: &Global) -> Result<Access> {
     let project = project
         .map(|id| {
             id.parse()
-                .with_context(|| format!("REJOIN_PROJECT_ID is not an id: {id:?}"))
+                .with_context(|| format!("REJOIN_PROJECT_ID is not a valid id: {id:?}"))
         })
         .transpose()?;
     choose(global.url(), global.api_key(), project, Current::here())
@@ -121,8 +121,8 @@ fn choose(url: Option<&str>, key: Option<&str>, project: Option<Uuid>, current: 
         .or_else(|| current.as_ref().map(|current| current.api_key.clone()))
     else {
         let message = format!(
-            "there is no API key for {url}: start `rejoin dev` on this machine, or set REJOIN_API_KEY (and REJOIN_URL) \
-             to those of your server; `rejoin keys create` makes a key"
+            "no API key for {url}: start `rejoin dev` on this machine, or set REJOIN_API_KEY (and REJOIN_URL) for \
+            your server; `rejoin keys create` creates a key"
         );
         return Err(Exit::NotAuthenticated.because(message).into());
     };
@@ -143,7 +143,7 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
 
 /// Replaces the file in one step, so that nobody reads half of it; only its owner may read it at all.
 pub(crate) fn write_private(path: &Path, value: &impl Serialize) -> Result<()> {
-    let attempt = || format!("can't write {}", path.display());
+    let attempt = || format!("writing {} failed", path.display());
     let new = path.with_extension(format!("new-{}", std::process::id()));
     // Of a run that was killed in this very moment.
     let _none = fs::remove_file(&new);

@@ -30,7 +30,7 @@ pub async fn connect_to(url: &str) -> Result<PgPool> {
         .acquire_timeout(CONNECT_LIMIT)
         .connect(url)
         .await;
-    pool.context("can't connect to the database (`rejoin doctor --only database` looks at it)")
+    pool.context("connecting to the database failed (`rejoin doctor --only database` checks it)")
 }
 
 /// The database's clock: what it stored is compared with nothing else.
@@ -41,7 +41,7 @@ pub async fn now(pool: &PgPool) -> Result<DateTime<Utc>> {
     sqlx::query_scalar("select now()")
         .fetch_one(pool)
         .await
-        .context("can't ask the database for the time")
+        .context("reading the database's clock failed")
 }
 
 /// The project of this name or id; without one, that of `rejoin dev`, or the only one there is.
@@ -53,13 +53,13 @@ pub async fn project(pool: &PgPool, asked: Option<&str>) -> Result<Uuid> {
         .bind(LISTED)
         .fetch_all(pool)
         .await
-        .context("can't read the projects (`rejoin migrate status` shows whether the schema is there)")?;
+        .context("reading the projects failed (`rejoin migrate status` shows whether the schema exists)")?;
     let listed = || {
         let names: Vec<String> = all.iter().map(|(id, name)| format!("{name} ({id})")).collect();
         if names.is_empty() {
-            "there is none yet".to_owned()
+            "there are no projects yet".to_owned()
         } else {
-            format!("there are: {}", names.join(", "))
+            format!("projects: {}", names.join(", "))
         }
     };
     if let Some(asked) = asked {
@@ -67,16 +67,13 @@ pub async fn project(pool: &PgPool, asked: Option<&str>) -> Result<Uuid> {
             .bind(asked)
             .fetch_all(pool)
             .await
-            .context("can't look for the project")?;
+            .context("looking up the project failed")?;
         return match found.as_slice() {
             [only] => Ok(*only),
             [] => Err(Exit::NotFound
                 .because(format!("there is no project {asked:?}; {}", listed()))
                 .into()),
-            _ => anyhow::bail!(
-                "several projects are called {asked:?}: name one by its id; {}",
-                listed()
-            ),
+            _ => anyhow::bail!("several projects are named {asked:?}; use an id; {}", listed()),
         };
     }
     let here = current::Current::here().map(|current| current.project_id);
@@ -84,8 +81,11 @@ pub async fn project(pool: &PgPool, asked: Option<&str>) -> Result<Uuid> {
         ([(only, _)], _) => Ok(*only),
         (all, Some(here)) if all.iter().any(|(id, _)| *id == here) => Ok(here),
         ([], _) => Err(Exit::NotFound
-            .because("there is no project yet: `rejoin keys create --create --project NAME --user HANDLE` makes one")
+            .because(
+                "there is no project yet; create one with `rejoin keys create --create --project NAME --user \
+                HANDLE`",
+            )
             .into()),
-        _ => anyhow::bail!("which project? give --project NAME or ID; {}", listed()),
+        _ => anyhow::bail!("no project given: pass --project NAME or ID; {}", listed()),
     }
 }

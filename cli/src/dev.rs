@@ -54,16 +54,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(25);
 /// Between two tries to bring a PostgreSQL back that died.
 const REVIVE_EVERY: Duration = Duration::from_secs(1);
 
-/// Everything on this machine: a private PostgreSQL, the API, workers, a demo project.
+/// Run everything on this machine: a private PostgreSQL, the API, workers and a demo project.
 ///
-/// PostgreSQL is found or fetched (see `rejoin doctor`), unless DATABASE_URL names one. API and workers are child
-/// processes: kill a worker and watch its runs go on. With --json, ONE line on stdout says that all is ready:
-/// {"url","apiKey","projectId","userId","databaseUrl","signInUrl","pids":{"api","workers","postgres"}}. Ctrl-C drains and stops
-/// all that was started; a second one does not wait.
+/// PostgreSQL is found or downloaded (see `rejoin doctor`), unless DATABASE_URL is set. The API and the workers are
+/// child processes: kill a worker and watch its runs continue. With --json, ONE line on stdout reports that everything
+/// is ready: {"url","apiKey","projectId","userId","databaseUrl","signInUrl","pids":{"api","workers","postgres"}}.
+/// Ctrl-C drains and stops everything; a second Ctrl-C does not wait.
 ///
-/// The demo project has a graph of Debian's packages and an agent that answers questions about it. `rejoin chat`, `tail`,
-/// `runs`, `queue`, `keys` and `graph` find it by themselves (with another --data-dir: set REJOIN_DATA_DIR for them).
-/// Without the key of a model provider, a rule-based stand-in answers.
+/// The demo project has a graph of Debian's packages and an agent that answers questions about it. `rejoin chat`,
+/// `tail`, `runs`, `queue`, `keys` and `graph` find it automatically (with another --data-dir, set REJOIN_DATA_DIR for
+/// them). Without an API key of a model provider, a rule-based stand-in answers.
 ///
 /// Examples:
 ///   rejoin dev
@@ -73,13 +73,13 @@ const REVIVE_EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The API's port on 127.0.0.1. 0 takes a free one.
+    /// Port of the API on 127.0.0.1; 0 picks a free port.
     #[arg(long, env = "REJOIN_PORT", default_value_t = 7420, value_name = "PORT")]
     pub port: u16,
-    /// How many worker processes.
+    /// Number of worker processes.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub workers: u16,
-    /// Where the private PostgreSQL and the keys are kept. Remove it to start afresh.
+    /// Directory for the private PostgreSQL and the keys. Delete it to start from scratch.
     #[arg(long, env = "REJOIN_DATA_DIR", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
 }
@@ -101,10 +101,10 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         () = signals.next() => {}
         () = revive(postgres.as_deref(), out) => {}
     }
-    out.note("draining; Ctrl-C again does not wait");
+    out.note("draining; press Ctrl-C again to stop at once");
     supervisor.stop(signals.next()).await;
     if let Some(postgres) = postgres {
-        postgres.stop().await.context("can't stop PostgreSQL")?;
+        postgres.stop().await.context("stopping PostgreSQL failed")?;
     }
     out.note("stopped");
     Ok(Exit::Done)
@@ -119,7 +119,7 @@ struct Started {
 async fn start(global: &Global, args: &Args, out: Out) -> Result<Started> {
     // First what fails soonest.
     let listener = take_port(args.port).await?;
-    let address = listener.local_addr().context("can't tell the port")?;
+    let address = listener.local_addr().context("reading the port failed")?;
     let data_dir = make_data_dir(args.data_dir.as_deref())?;
 
     let (database_url, postgres) = match global.database_url() {
@@ -128,7 +128,7 @@ async fn start(global: &Global, args: &Args, out: Out) -> Result<Started> {
             let options = PostgresOptions::durable(data_dir.join("postgres"));
             let postgres = PrivatePostgres::start(options)
                 .await
-                .context("can't start a private PostgreSQL")?;
+                .context("starting a private PostgreSQL failed")?;
             (postgres.url(), Some(Arc::new(postgres)))
         }
     };
@@ -175,7 +175,9 @@ async fn announce(url: String, database_url: String, demo: Demo, pids: Pids, dat
         api_key: demo.api_key.clone(),
         project_id: Some(demo.project_id),
     };
-    let sign_in_url = sign_in::address(access).await.context("can't make a sign-in code")?;
+    let sign_in_url = sign_in::address(access)
+        .await
+        .context("creating a sign-in code failed")?;
     // Before `--data-dir` was heard: where other commands look.
     let found = current::default_data_dir().ok().and_then(|dir| dir.canonicalize().ok());
     let told_dir = (found.as_deref() != Some(data_dir)).then_some(data_dir);
@@ -196,9 +198,10 @@ async fn take_port(port: u16) -> Result<TcpListener> {
     match TcpListener::bind(address).await {
         Ok(listener) => Ok(listener),
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => bail!(
-            "port {port} is taken, perhaps by another `rejoin dev`: give another one with --port, or --port 0 for any"
+            "port {port} is in use, perhaps by another `rejoin dev`; pass another one with --port, or --port 0 for a \
+            free one"
         ),
-        Err(error) => Err(error).with_context(|| format!("can't listen on {address}")),
+        Err(error) => Err(error).with_context(|| format!("listening on {address} failed")),
     }
 }
 
@@ -209,9 +212,9 @@ fn make_data_dir(asked: Option<&Path>) -> Result<PathBuf> {
         None => current::default_data_dir()?,
     };
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
-    made.with_context(|| format!("can't create the data directory {}", dir.display()))?;
+    made.with_context(|| format!("creating the data directory {} failed", dir.display()))?;
     dir.canonicalize()
-        .with_context(|| format!("can't use the data directory {}", dir.display()))
+        .with_context(|| format!("the data directory {} cannot be used", dir.display()))
 }
 
 /// What children get beyond our own environment, in which the keys of model providers are.
@@ -257,13 +260,13 @@ async fn wait_until_ready(url: &str, supervisor: &Supervisor, api: u32) -> Resul
         .no_proxy()
         .timeout(READY_LIMIT)
         .build()
-        .context("can't set up HTTP")?;
+        .context("creating the HTTP client failed")?;
     let began = Instant::now();
     loop {
         let answer = client.get(format!("{url}/readyz")).send().await;
         let why = match answer {
             Ok(answer) if answer.status().is_success() => return Ok(()),
-            Ok(answer) => format!("/readyz answers {}", answer.status()),
+            Ok(answer) => format!("/readyz responds with status {}", answer.status()),
             Err(error) => crate::client::root_cause(&error),
         };
         let alive = supervisor
@@ -271,7 +274,7 @@ async fn wait_until_ready(url: &str, supervisor: &Supervisor, api: u32) -> Resul
             .iter()
             .any(|(role, pid)| *role == Role::Api && *pid == api);
         if !alive {
-            bail!("the API ended while it started; its words are above");
+            bail!("the API ended during startup; see its output above");
         }
         if began.elapsed() > READY_LIMIT {
             bail!("the API at {url} is not ready after {READY_LIMIT:?}: {why}");
@@ -290,11 +293,11 @@ async fn revive(postgres: Option<&PrivatePostgres>, out: Out) {
         let how = status.map_or_else(String::new, |status| format!(" ({status})"));
         match postgres.restart().await {
             Ok(()) => out.note(&format!(
-                "postgres died{how}; started again with pid {}",
+                "PostgreSQL died{how}; restarted with pid {}",
                 postgres.pid().unwrap_or_default()
             )),
             Err(error) => {
-                out.note(&format!("postgres died{how} and can't be started again yet: {error:#}"));
+                out.note(&format!("PostgreSQL died{how} and cannot be restarted yet: {error:#}"));
                 sleep(REVIVE_EVERY).await;
             }
         }

@@ -35,9 +35,10 @@ use crate::{
 /// Longest that one answer of the database or the API is waited for.
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 
-/// Check this machine, the database, the API, the model keys, the models that agents name and the store of files, and say what to do about each finding.
+/// Check this machine, the database, the API, the model keys, the models that agents use and the file store, and say how
+/// to fix each finding.
 ///
-/// Ends with 0 if nothing that is needed is missing. Keys are looked for, not shown and not used.
+/// Exit code 0 if nothing required is missing. Keys are looked up, but neither shown nor used.
 ///
 /// Examples:
 ///   rejoin doctor
@@ -47,10 +48,10 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// Only these checks; what they look at then counts as needed.
+    /// Run only these checks, and treat what they check as required.
     #[arg(long, value_enum, value_delimiter = ',')]
     pub only: Vec<Check>,
-    /// The machine whose workers `--only worker` looks for, as `rejoin queue stats` names it; without it, this one.
+    /// Host whose workers `--only worker` checks, as shown by `rejoin queue stats` [default: this machine]
     #[arg(long)]
     pub host: Option<String>,
 }
@@ -58,15 +59,15 @@ pub struct Args {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Check {
-    /// Server programs for `rejoin dev` and the tests.
+    /// PostgreSQL server programs for `rejoin dev` and the tests.
     Postgres,
-    /// DATABASE_URL: reachable, new enough, migrated, extensions.
+    /// DATABASE_URL: reachable, recent enough, migrated, extensions.
     Database,
-    /// A worker of this machine (or of `--host`) that gives signs of life. Not among the checks unless it is named.
+    /// A live worker on this machine (or on `--host`). Checked only if named.
     Worker,
     /// REJOIN_URL: an API that is ready.
     Api,
-    /// Keys of model providers, and the models that agent definitions name.
+    /// API keys of model providers, and the models that agent definitions use.
     Models,
     /// REJOIN_FILES_URL: an object store that takes the key. Nothing is looked at where files are kept in PostgreSQL.
     Files,
@@ -164,7 +165,7 @@ fn postgres(needed: bool) -> Finding {
         Ok(found) => good(
             Check::Postgres,
             format!(
-                "PostgreSQL {} to start privately, in {}",
+                "PostgreSQL {} is available to start privately, in {}",
                 found.major,
                 found.dir.display()
             ),
@@ -182,32 +183,32 @@ async fn database(url: Option<&str>, needed: bool) -> Vec<Finding> {
         return vec![lacking(
             Check::Database,
             needed,
-            "no DATABASE_URL: fine for `rejoin dev`, which starts its own",
+            "DATABASE_URL is not set: fine for `rejoin dev`, which starts its own PostgreSQL",
             "for `rejoin api`, `worker` and `migrate`: export DATABASE_URL=postgres://user:password@host/database",
         )];
     };
     let connection = match tokio::time::timeout(ANSWER_LIMIT, PgConnection::connect(url)).await {
         Ok(Ok(connection)) => Ok(connection),
         Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("no answer within {ANSWER_LIMIT:?}")),
+        Err(_) => Err(format!("no response within {ANSWER_LIMIT:?}")),
     };
     match connection {
         Ok(mut connection) => match ask_database(&mut connection, url).await {
             Ok(findings) => findings,
             Err(error) => {
-                let found = format!("the database answers, but not as it should: {error:#}");
+                let found = format!("the database responds with an error: {error:#}");
                 vec![lacking(
                     Check::Database,
                     true,
                     found,
-                    "look at its log, and at the rights of its user",
+                    "check its log and the privileges of its user",
                 )]
             }
         },
         Err(error) => vec![lacking(
             Check::Database,
             true,
-            format!("the database of DATABASE_URL can't be reached: {error}"),
+            format!("the database of DATABASE_URL cannot be reached: {error}"),
             "check host, port, user, password and firewall: psql \"$DATABASE_URL\" -c 'select 1'",
         )],
     }
@@ -222,7 +223,7 @@ async fn ask_database(connection: &mut PgConnection, url: &str) -> Result<Vec<Fi
     findings.push(if major >= OLDEST_MAJOR.cast_signed() {
         good(
             Check::Database,
-            format!("the database of DATABASE_URL answers: PostgreSQL {major}"),
+            format!("the database of DATABASE_URL responds: PostgreSQL {major}"),
         )
     } else {
         let found = format!("the database of DATABASE_URL is PostgreSQL {major}");
@@ -238,7 +239,7 @@ async fn ask_database(connection: &mut PgConnection, url: &str) -> Result<Vec<Fi
     let count = |state: State| lines.iter().filter(|line| line.state == state).count();
     let (pending, changed, newer) = (count(State::Pending), count(State::Changed), count(State::Newer));
     findings.push(if changed > 0 {
-        let found = format!("{changed} applied migrations differ from this binary's");
+        let found = format!("{changed} applied migrations differ from those of this binary");
         lacking(
             Check::Database,
             true,
@@ -254,7 +255,7 @@ async fn ask_database(connection: &mut PgConnection, url: &str) -> Result<Vec<Fi
             Check::Database,
             false,
             found,
-            "fine in a roll-over; else upgrade this binary",
+            "fine during a rolling upgrade; otherwise upgrade this binary",
         )
     } else {
         good(Check::Database, format!("all {} migrations are applied", lines.len()))
@@ -280,12 +281,9 @@ async fn ask_database(connection: &mut PgConnection, url: &str) -> Result<Vec<Fi
         let vector = if has("vector") {
             ", vector"
         } else {
-            "; vector is not (similarity is computed exactly)"
+            "; vector is not available (similarity is computed exactly)"
         };
-        good(
-            Check::Database,
-            format!("extensions that are available: pg_trgm{vector}"),
-        )
+        good(Check::Database, format!("available extensions: pg_trgm{vector}"))
     } else {
         let todo = "install the server's contrib package (postgresql-contrib) for fuzzy search";
         lacking(Check::Database, false, "the extension pg_trgm is not available", todo)
@@ -297,8 +295,8 @@ async fn ask_database(connection: &mut PgConnection, url: &str) -> Result<Vec<Fi
 fn open_for_long(holder: &horizon::Holder) -> Option<Finding> {
     (holder.age_s > horizon::OLD.as_secs_f64()).then(|| {
         let found = format!("a transaction is open for {:.0} s: {}", holder.age_s, holder.what);
-        let todo = "rows that are over can't be removed until it ends, and tables grow; find out whose it is, then \
-                    select pg_terminate_backend(…), or rollback prepared …";
+        let todo = "dead rows cannot be removed until it ends, so tables grow; find out who opened it, then run \
+            select pg_terminate_backend(…), or rollback prepared …";
         lacking(Check::Database, false, found, todo)
     })
 }
@@ -312,12 +310,16 @@ async fn api(url: &str, needed: bool) -> Finding {
     match ask.await {
         Ok(response) if response.status().is_success() => good(Check::Api, format!("the API at {url} is ready")),
         Ok(response) => {
-            let found = format!("the API at {url} is not ready: {} answers {}", ready, response.status());
+            let found = format!(
+                "the API at {url} is not ready: {} responds with status {}",
+                ready,
+                response.status()
+            );
             lacking(
                 Check::Api,
                 needed,
                 found,
-                "it may be draining, or lack its database: rejoin doctor --only database",
+                "it may be draining, or have no database: rejoin doctor --only database",
             )
         }
         Err(error) => {
@@ -326,7 +328,7 @@ async fn api(url: &str, needed: bool) -> Finding {
                 Check::Api,
                 needed,
                 found,
-                "start one (`rejoin dev`, `rejoin api`), or name it: export REJOIN_URL=…",
+                "start one (`rejoin dev`, `rejoin api`), or set its URL: export REJOIN_URL=…",
             )
         }
     }
@@ -346,7 +348,7 @@ fn models(variable: impl Fn(&str) -> Option<String>) -> Finding {
     .collect();
     let mut notes = String::new();
     if let Some(base) = variable("OPENAI_BASE_URL") {
-        notes.push_str(&format!("; openai's calls go to {base}"));
+        notes.push_str(&format!("; requests to openai go to {base}"));
     }
     if let Some(model) = variable("REJOIN_MODEL") {
         notes.push_str(&format!("; REJOIN_MODEL={model} overrides every definition's model"));
@@ -413,7 +415,7 @@ mod tests {
         postgres.stop().await.unwrap();
         let gone = database(Some(&url), false).await;
         assert_eq!(gone.len(), 1);
-        assert!(gone[0].found.contains("can't be reached"), "{gone:?}");
+        assert!(gone[0].found.contains("cannot be reached"), "{gone:?}");
     }
 
     #[tokio::test]

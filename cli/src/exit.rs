@@ -35,13 +35,13 @@ Exit codes:
   0  done
   1  failed; stderr says why
   2  wrong command line
-  3  the API or the database can't be reached; later may help
-  4  not there, or not yours
-  5  the run that was followed failed
-  6  the run that was followed was cancelled
+  3  the API or the database cannot be reached; retry later
+  4  not found, or not yours
+  5  the followed run failed
+  6  the followed run was cancelled
   7  no API key, or one that is not valid
-  8  the run that was followed is paused, until it is resumed
-  130  ended by Ctrl-C; what was followed goes on";
+  8  the followed run is paused until it is resumed
+  130  ended by Ctrl-C; the followed run continues";
 
 impl Exit {
     pub fn code(self) -> u8 {

@@ -10,9 +10,9 @@ use uuid::Uuid;
 
 use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 
-/// Your files: those that you attached to messages, and those that tools made for you.
+/// Your files: attachments of your messages, and files that tools created for you.
 ///
-/// Images, PDF, audio and text in UTF-8 can be uploaded. A file that no message names is removed after a day.
+/// Images, PDF, audio and UTF-8 text can be uploaded. A file that no message refers to is deleted after a day.
 ///
 /// Examples:
 ///   rejoin files put report.pdf
@@ -28,23 +28,23 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// All of them, the newest first.
+    /// List all files, newest first.
     List,
-    /// Upload files, and print their ids.
+    /// Upload files and print their ids.
     Put {
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
-    /// Download one.
+    /// Download a file.
     Get {
-        /// Its id.
+        /// The file's id.
         id: Uuid,
-        /// Where to; `-` writes it to stdout [default: its name, in this folder]
+        /// File to write; `-` writes to stdout [default: the file's name, in this directory]
         file: Option<PathBuf>,
     },
-    /// Delete some. Messages keep their names.
+    /// Delete files. Messages keep their names.
     Rm {
-        /// Their ids.
+        /// The files' ids.
         #[arg(required = true)]
         ids: Vec<Uuid>,
     },
@@ -74,17 +74,21 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                     stdout.flush()?;
                 }
                 Some(file) => {
-                    std::fs::write(&file, content).with_context(|| format!("can't write {}", file.display()))?;
-                    out.note(&format!("{} is in {}", word(&known, "name"), file.display()));
+                    std::fs::write(&file, content).with_context(|| format!("writing {} failed", file.display()))?;
+                    out.note(&format!("{} was written to {}", word(&known, "name"), file.display()));
                 }
                 None => {
                     let name = word(&known, "name");
                     // Nothing of ours is overwritten by a name that somebody else chose.
-                    let mut file = std::fs::File::create_new(&name)
-                        .with_context(|| format!("can't write {name} here; name a file: rejoin files get {id} FILE"))?;
+                    let mut file = std::fs::File::create_new(&name).with_context(|| {
+                        format!(
+                            "writing {name} here failed; pass a file name: rejoin files get {id} \
+                            FILE"
+                        )
+                    })?;
                     file.write_all(&content)
-                        .with_context(|| format!("can't write {name}"))?;
-                    out.note(&format!("{name} is here"));
+                        .with_context(|| format!("writing {name} failed"))?;
+                    out.note(&format!("{name} was downloaded"));
                 }
             }
         }
@@ -131,7 +135,7 @@ async fn list(client: &Client, out: Out) -> Result<()> {
 
 /// Uploads a file. Its type is what its content says: a name's end may lie.
 pub async fn put(client: &Client, file: &Path) -> Result<Value> {
-    let content = std::fs::read(file).with_context(|| format!("can't read {}", file.display()))?;
+    let content = std::fs::read(file).with_context(|| format!("reading {} failed", file.display()))?;
     let name = file
         .file_name()
         .map(|name| name.to_string_lossy().into_owned())

@@ -27,10 +27,10 @@ const TELL_EVERY: u32 = 20;
 /// What every process of a fleet understands.
 #[derive(Debug, Clone, clap::Args)]
 pub struct FleetArgs {
-    /// Logs as JSON, one object a line.
+    /// Write logs as JSON, one object per line.
     #[arg(long, env = "REJOIN_LOG_JSON")]
     pub log_json: bool,
-    /// Bring the schema up first. In a fleet, run `rejoin migrate up` once instead.
+    /// Migrate the database schema first. In a fleet, run `rejoin migrate up` once instead.
     #[arg(long, env = "REJOIN_MIGRATE")]
     pub migrate: bool,
 }
@@ -47,7 +47,7 @@ impl Signals {
     /// # Errors
     /// The system refuses.
     pub fn listen() -> Result<Self> {
-        let on = |kind| signal(kind).context("can't listen to signals");
+        let on = |kind| signal(kind).context("listening for signals failed");
         Ok(Self {
             terminate: on(SignalKind::terminate())?,
             interrupt: on(SignalKind::interrupt())?,
@@ -81,7 +81,7 @@ impl Ending {
         tokio::select! {
             done = work => done.map(|()| Exit::Done),
             () = self.now.cancelled() => {
-                tracing::warn!("ended before the drain was over");
+                tracing::warn!("stopped before the drain was complete");
                 Ok(Exit::Interrupted)
             }
         }
@@ -99,7 +99,7 @@ pub fn begin(args: &FleetArgs) -> Result<Ending> {
     let told = ending.clone();
     tokio::spawn(async move {
         signals.next().await;
-        tracing::info!("draining; a second signal ends it at once");
+        tracing::info!("draining; a second signal stops it at once");
         told.drain.cancel();
         signals.next().await;
         told.now.cancel();
@@ -141,14 +141,14 @@ pub async fn schema_is_ready(
                 if changed > 0 {
                     tracing::warn!(
                         changed,
-                        "applied migrations differ from this binary's: `rejoin migrate status` shows them"
+                        "applied migrations differ from those of this binary; `rejoin migrate status` shows them"
                     );
                 }
                 if pending == 0 {
                     return Ok(true);
                 }
                 let message = format!(
-                    "the database lacks {pending} of {} migrations: run `rejoin migrate up` (or start this with --migrate)",
+                    "the database lacks {pending} of {} migrations; run `rejoin migrate up` (or start with --migrate)",
                     lines.len()
                 );
                 return Err(Exit::Failed.because(message).into());
@@ -158,13 +158,13 @@ pub async fn schema_is_ready(
                 if looks.is_multiple_of(TELL_EVERY) {
                     tracing::warn!(
                         error = format!("{error:#}"),
-                        "the database does not answer yet; trying again"
+                        "the database does not respond yet; retrying"
                     );
                 }
                 looks += 1;
             }
             Err(error) if error.is::<Failure>() => return Err(error),
-            Err(error) => return Err(error).context("can't look at the database's schema"),
+            Err(error) => return Err(error).context("reading the database's schema version failed"),
         }
         tokio::select! {
             () = sleep(LOOK_EVERY) => {}
@@ -176,7 +176,7 @@ pub async fn schema_is_ready(
 /// A database that is away is waited for; one that does not protect its rows is not worked on.
 fn refused(unfit: Unfit) -> anyhow::Error {
     match unfit {
-        Unfit::Connect(error) => anyhow::Error::new(error).context("can't connect to the database"),
+        Unfit::Connect(error) => anyhow::Error::new(error).context("connecting to the database failed"),
         Unfit::Url(_) | Unfit::Session(_) | Unfit::Role { .. } | Unfit::RowSecurity(_) => {
             Exit::Failed.because(unfit.to_string()).into()
         }

@@ -4,11 +4,11 @@ use clap::Args;
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
 pub struct Global {
-    /// Print JSON on stdout, one value a line.
+    /// Print JSON on stdout, one value per line.
     #[arg(long, global = true)]
     pub json: bool,
 
-    /// The database, for commands that talk to it: postgres://user:password@host/database
+    /// Database URL, for commands that use the database: postgres://user:password@host/database
     #[arg(
         long,
         global = true,
@@ -18,11 +18,12 @@ pub struct Global {
     )]
     pub database_url: Option<String>,
 
-    /// The API, for commands that talk to it. Without it: the one that `rejoin dev` runs on this machine.
+    /// URL of the API, for commands that use it [default: the API that `rejoin dev` runs on this machine]
     #[arg(long, global = true, env = "REJOIN_URL", value_name = "URL")]
     pub url: Option<String>,
 
-    /// The key for the API. Better in the environment than in the shell's history. Without it: the key of `rejoin dev`.
+    /// API key. Prefer the environment variable, which stays out of the shell's history [default: the key of `rejoin
+    /// dev`]
     #[arg(
         long,
         global = true,
@@ -42,8 +43,8 @@ impl Global {
     /// # Errors
     /// No database was named; the message says how to.
     pub fn need_database_url(&self) -> anyhow::Result<&str> {
-        let missing = "this command needs a database: set DATABASE_URL or give --database-url \
-                       (`rejoin dev --json` prints the URL of its own)";
+        let missing = "this command needs a database: set DATABASE_URL or pass --database-url (`rejoin dev --json` \
+            prints the URL of its database)";
         self.database_url().ok_or_else(|| anyhow::anyhow!(missing))
     }
 

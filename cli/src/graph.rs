@@ -31,12 +31,12 @@ const CHUNKS_WAITING: usize = 4;
 /// What a gzip file begins with.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// Import and export the knowledge graph as NDJSON: one object or relationship a line. Talks to the database.
+/// Import and export the knowledge graph as NDJSON: one object or relationship per line. Talks to the database.
 ///
 /// {"kind":"object","type":"Package","key":"curl","name":"curl","properties":{"version":"7.88.1"}}
 /// {"kind":"relationship","type":"DEPENDS_ON","source":{"type":"Package","key":"curl"},"target":{"type":"Package","key":"libssl3"}}
 ///
-/// Importing the same file again changes nothing; a line about something that is there updates it.
+/// Importing the same file again changes nothing; a line about an existing object or relationship updates it.
 ///
 /// Examples:
 ///   rejoin graph import packages.ndjson
@@ -53,24 +53,24 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// Read objects and relationships from a file, gzip or not.
+    /// Import objects and relationships from a file, gzipped or not.
     Import {
-        /// `-` reads stdin.
+        /// NDJSON file; `-` reads stdin.
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// What to do about lines that can't be imported.
+        /// What to do about invalid lines.
         #[arg(long, value_enum, default_value_t = OnErrorArg::Refuse)]
         on_error: OnErrorArg,
-        /// The project, by name or id [default: that of `rejoin dev`, or the only one]
+        /// Project, by name or id [default: that of `rejoin dev`, or the only one]
         #[arg(long, env = "REJOIN_PROJECT_ID", value_name = "NAME|ID")]
         project: Option<String>,
     },
-    /// Write all objects, then all relationships: one moment's state, whatever is written meanwhile.
+    /// Export all objects, then all relationships, as a consistent snapshot.
     Export {
-        /// Without it: stdout.
+        /// File to write [default: stdout]
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
-        /// The project, by name or id [default: that of `rejoin dev`, or the only one]
+        /// Project, by name or id [default: that of `rejoin dev`, or the only one]
         #[arg(long, env = "REJOIN_PROJECT_ID", value_name = "NAME|ID")]
         project: Option<String>,
     },
@@ -78,9 +78,9 @@ pub enum Action {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OnErrorArg {
-    /// Import the good lines, and name the bad ones.
+    /// Import the valid lines, and report the others.
     Skip,
-    /// Import nothing if any line is bad.
+    /// Import nothing if any line is invalid.
     Refuse,
 }
 
@@ -110,7 +110,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
 }
 
 async fn import_file(pool: &PgPool, project: Uuid, path: &Path, on_error: OnError) -> Result<Report> {
-    let attempt = || format!("can't import {}", path.display());
+    let attempt = || format!("importing {} failed", path.display());
     let (source, length): (Box<dyn Read + Send>, Option<u64>) = if path == Path::new("-") {
         (Box::new(io::stdin()), None)
     } else {
@@ -148,7 +148,7 @@ pub(crate) async fn import_from(
         id: None,
     };
     let report = import::import(pool, project, lines, on_error, actor, |at| progress(at.lines)).await?;
-    reading.await.context("the reading of the file ended early")?;
+    reading.await.context("reading the file ended early")?;
     Ok(report)
 }
 
@@ -189,14 +189,14 @@ fn show(report: &Report, path: &Path, out: Out) -> Result<Exit> {
     }
     let more = report.bad_lines.saturating_sub(report.bad.len() as u64);
     if more > 0 {
-        out.note(&format!("and {more} more bad lines"));
+        out.note(&format!("and {more} more invalid lines"));
     }
     if out.is_json() {
         out.json(report)?;
     } else if report.imported {
         out.line(&format!(
-            "{} lines: {} objects new, {} changed, {} as they were; {} relationships new, {} changed, {} as they were; \
-             {} bad lines",
+            "{} lines: {} objects new, {} changed, {} unchanged; {} relationships new, {} changed, {} unchanged; {} \
+            invalid lines",
             report.lines,
             report.objects.created,
             report.objects.updated,
@@ -209,7 +209,7 @@ fn show(report: &Report, path: &Path, out: Out) -> Result<Exit> {
     }
     if !report.imported {
         let message = format!(
-            "nothing of {} was imported: {} of its {} lines are bad (--on-error skip imports the others)",
+            "nothing was imported from {}: {} of its {} lines are invalid (--on-error skip imports the others)",
             path.display(),
             report.bad_lines,
             report.lines
@@ -225,13 +225,13 @@ async fn export_to(pool: &PgPool, project: Uuid, path: Option<&Path>, out: Out) 
     let exported = match path {
         Some(path) => {
             let file = tokio::fs::File::create(path).await;
-            let file = file.with_context(|| format!("can't write {}", path.display()))?;
+            let file = file.with_context(|| format!("writing {} failed", path.display()))?;
             export::export(pool, project, &mut Writer(file)).await
         }
         None => export::export(pool, project, &mut Writer(tokio::io::stdout())).await,
     };
     spinner.finish_and_clear();
-    let exported = exported.context("can't export the graph")?;
+    let exported = exported.context("exporting the graph failed")?;
     let words = format!("{} objects, {} relationships", exported.objects, exported.relationships);
     match (path, out.is_json()) {
         (Some(_), true) => out.json(&exported)?,
@@ -250,7 +250,7 @@ fn progress_bar(length: Option<u64>) -> ProgressBar {
     let (bar, template) = match length {
         Some(length) => (
             ProgressBar::new(length),
-            "{bar:30} {bytes}/{total_bytes} {msg} {elapsed}, {eta} to go",
+            "{bar:30} {bytes}/{total_bytes} {msg} {elapsed}, {eta} left",
         ),
         None => (ProgressBar::new_spinner(), "{spinner} {msg} {elapsed}"),
     };

@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 
-/// Install a product by its manifest: types of the graph, agents, MCP servers, prompts, jobs. Again, in any version: the project is brought
-/// to what the manifest says. Needs a key with the scope admin.
+/// Install a product from its manifest: graph types, agents, MCP servers, prompts and jobs. Installing it again, in any
+/// version, brings the project to the state that the manifest describes. Needs a key with the scope admin.
 ///
 /// Examples:
 ///   rejoin install manifest.json --dry-run
@@ -20,27 +20,27 @@ use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The manifest: a JSON file.
+    /// The manifest, a JSON file.
     #[arg(required_unless_present_any = ["schema", "list"])]
     pub manifest: Option<PathBuf>,
-    /// Change nothing; say what would be done.
+    /// Change nothing; only report what would be done.
     #[arg(long)]
     pub dry_run: bool,
-    /// Take over what somebody else has made under the same names.
+    /// Take over items of the same names that were created by others.
     #[arg(long)]
     pub adopt: bool,
-    /// Print the JSON Schema of manifests. Needs nothing.
+    /// Print the JSON Schema of manifests. Needs neither an API nor a database.
     #[arg(long, conflicts_with = "manifest")]
     pub schema: bool,
-    /// List what is installed.
+    /// List installed products.
     #[arg(long, conflicts_with_all = ["manifest", "schema"])]
     pub list: bool,
-    /// The project; needed unless `rejoin dev` runs on this machine.
+    /// Project; required unless `rejoin dev` runs on this machine.
     #[arg(long, env = "REJOIN_PROJECT_ID", value_name = "ID")]
     pub project: Option<Uuid>,
 }
 
-/// Uninstall a product. Objects, runs and conversations stay, and so does what they depend on.
+/// Uninstall a product. Objects, runs and conversations are kept, with everything they depend on.
 ///
 /// Examples:
 ///   rejoin uninstall errands --dry-run
@@ -48,12 +48,12 @@ pub struct Args {
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct UninstallArgs {
-    /// The product.
+    /// The product's name.
     pub name: String,
-    /// Change nothing; say what would be done.
+    /// Change nothing; only report what would be done.
     #[arg(long)]
     pub dry_run: bool,
-    /// The project; needed unless `rejoin dev` runs on this machine.
+    /// Project; required unless `rejoin dev` runs on this machine.
     #[arg(long, env = "REJOIN_PROJECT_ID", value_name = "ID")]
     pub project: Option<Uuid>,
 }
@@ -81,7 +81,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         })?;
         return Ok(Exit::Done);
     };
-    let text = std::fs::read(&path).with_context(|| format!("can't read {}", path.display()))?;
+    let text = std::fs::read(&path).with_context(|| format!("reading {} failed", path.display()))?;
     ensure!(
         text.len() <= MAX_BYTES,
         "{} has more than {MAX_BYTES} bytes",
@@ -154,8 +154,8 @@ fn told(done: &Value) -> String {
     lines.push(match (version, previous) {
         ("", previous) => format!("{name} {previous} {would}uninstalled"),
         (version, "") => format!("{name} {version} {would}installed"),
-        (version, previous) if version == previous => format!("{name} {version} {would}as its manifest says"),
-        (version, previous) => format!("{name} {version} {would}installed, instead of {previous}"),
+        (version, previous) if version == previous => format!("{name} {version} {would}unchanged"),
+        (version, previous) => format!("{name} {version} {would}installed, replacing {previous}"),
     });
     lines.join("\n")
 }

@@ -18,9 +18,9 @@ use crate::{database, exit::Exit, global::Global, out::Out};
 
 const DAY_S: i64 = 24 * 60 * 60;
 
-/// Make, list and revoke API keys. Talks to the database.
+/// Create, list and revoke API keys. Talks to the database.
 ///
-/// A key belongs to a user and opens one project. It is shown once, when it is made.
+/// A key belongs to a user and gives access to one project. It is shown only once, when it is created.
 ///
 /// Examples:
 ///   rejoin keys create --project acme --user ann --create      the first key of a new project
@@ -37,34 +37,34 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// Make a key and print it: it is shown this once only.
+    /// Create a key and print it. It is shown only this once.
     Create {
-        /// What it is for.
+        /// Name of the key, e.g. what it is used for.
         #[arg(long, default_value = "key")]
         name: String,
-        /// The project, by name or id [default: that of `rejoin dev`, or the only one]
+        /// Project, by name or id [default: that of `rejoin dev`, or the only one]
         #[arg(long, env = "REJOIN_PROJECT_ID", value_name = "NAME|ID")]
         project: Option<String>,
-        /// The user, by handle or id [default: the project's only one]
+        /// User, by handle or id [default: the project's only one]
         #[arg(long, value_name = "HANDLE|ID")]
         user: Option<String>,
-        /// What it may do: `admin` changes agents, `write` talks and cancels. Never more than its user may.
+        /// Scopes of the key: `read`, `write` (chat and cancel), `admin` (manage agents). At most those of its user.
         #[arg(long, value_enum, value_delimiter = ',', default_values = ["read", "write"])]
         scopes: Vec<Scope>,
-        /// It opens nothing after this many days.
+        /// Number of days after which the key expires.
         #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(i64).range(1..=36_500))]
         expires_in_days: Option<i64>,
-        /// Make the project (with the default agents; the user owns it) and the user if they are not there.
+        /// Create the project (with the default agents; the user owns it) and the user if they do not exist.
         #[arg(long, requires = "project", requires = "user")]
         create: bool,
     },
-    /// The keys of a project: who, which scopes, until when. Not the keys themselves.
+    /// List a project's keys with user, scopes and expiry. The keys themselves are not shown.
     List {
-        /// The project, by name or id [default: that of `rejoin dev`, or the only one]
+        /// Project, by name or id [default: that of `rejoin dev`, or the only one]
         #[arg(long, env = "REJOIN_PROJECT_ID", value_name = "NAME|ID")]
         project: Option<String>,
     },
-    /// Take a key's rights away; what it holds open is closed. Doing it twice does no harm.
+    /// Revoke a key and close its open streams. Safe to repeat.
     Revoke {
         /// The key's id, as `list` shows it.
         key: Uuid,
@@ -92,10 +92,10 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                 let project = database::project(&pool, project.as_deref()).await?;
                 (project, member(&pool, project, user.as_deref()).await?)
             };
-            let mut connection = pool.acquire().await.context("can't connect to the database")?;
+            let mut connection = pool.acquire().await.context("connecting to the database failed")?;
             refuse_more_than_the_role(&mut connection, project, user, &scopes).await?;
             let made = make_key(&mut connection, user, project, &name, &scopes, expires_in_s).await;
-            let (id, key) = made.context("can't make the key")?;
+            let (id, key) = made.context("creating the key failed")?;
             if out.is_json() {
                 let scopes: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
                 out.json(&json!({
@@ -113,7 +113,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             list(&pool, project, out).await?;
         }
         Action::Revoke { key } => {
-            let revoked = revoke_key(&pool, key).await.context("can't revoke the key")?;
+            let revoked = revoke_key(&pool, key).await.context("revoking the key failed")?;
             if !revoked {
                 return Err(Exit::NotFound
                     .because(format!("there is no key {key} (`rejoin keys list`)"))
@@ -122,7 +122,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             if out.is_json() {
                 out.json(&json!({ "id": key, "revoked": true }))?;
             } else {
-                out.line(&format!("the key {key} opens nothing any more"))?;
+                out.line(&format!("the key {key} is revoked"))?;
             }
         }
     }
@@ -130,7 +130,9 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
 }
 
 async fn list(pool: &PgPool, project: Uuid, out: Out) -> Result<()> {
-    let keys = auth::list_keys(pool, project).await.context("can't read the keys")?;
+    let keys = auth::list_keys(pool, project)
+        .await
+        .context("reading the keys failed")?;
     if out.is_json() {
         return out.json(&keys);
     }
@@ -169,19 +171,19 @@ pub(crate) async fn member(pool: &PgPool, project: Uuid, asked: Option<&str>) ->
     .bind(project)
     .fetch_all(pool)
     .await
-    .context("can't read the project's members")?;
+    .context("reading the project's members failed")?;
     let handles: Vec<&str> = members.iter().map(|(_, handle)| handle.as_str()).collect();
-    let among = format!("its members are: {}", handles.join(", "));
+    let among = format!("the members are {}", handles.join(", "));
     match (asked, members.as_slice()) {
         (None, [(only, _)]) => Ok(*only),
-        (None, _) => anyhow::bail!("whose key? give --user HANDLE or ID; {among}"),
+        (None, _) => anyhow::bail!("no user given: pass --user HANDLE or ID; {among}"),
         (Some(asked), members) => match members
             .iter()
             .find(|(id, handle)| handle == asked || id.to_string() == asked)
         {
             Some((id, _)) => Ok(*id),
             None => {
-                let message = format!("{asked:?} is no member of this project; {among} (--create adds one)");
+                let message = format!("{asked:?} is not a member of this project; {among} (--create adds one)");
                 Err(Exit::NotFound.because(message).into())
             }
         },
@@ -192,11 +194,12 @@ pub(crate) async fn member(pool: &PgPool, project: Uuid, asked: Option<&str>) ->
 async fn refuse_more_than_the_role(db: &mut PgConnection, project: Uuid, user: Uuid, scopes: &[Scope]) -> Result<()> {
     let role = projects::role_of(db, project, user).await;
     let role = role
-        .context("can't look for the user's role")?
+        .context("reading the user's role failed")?
         .context("the user has just left the project")?;
     ensure!(
         role.allows(scopes),
-        "the user is a {} of the project, and a key can't do more than its user: ask for fewer --scopes (allowed are: {}), or make them something else first (`rejoin projects set-role`)",
+        "the user is a {} of the project, and a key cannot have more scopes than its user; pass fewer --scopes \
+        (allowed: {}), or change the user's role first (`rejoin projects set-role`)",
         role.as_str(),
         role.scopes()
             .iter()
@@ -211,11 +214,11 @@ async fn refuse_more_than_the_role(db: &mut PgConnection, project: Uuid, user: U
 async fn make(pool: &PgPool, project: &str, user: &str, role: Role) -> Result<(Uuid, Uuid)> {
     ensure!(
         !project.trim().is_empty() && !user.trim().is_empty(),
-        "a project and a user need names"
+        "the project's and the user's name must not be empty"
     );
-    let mut tx = pool.begin().await.context("can't begin a transaction")?;
+    let mut tx = pool.begin().await.context("beginning a transaction failed")?;
     let made = ensure_project(&mut tx, project, user, role).await?;
-    tx.commit().await.context("can't commit the new project")?;
+    tx.commit().await.context("committing the new project failed")?;
     Ok(made)
 }
 
@@ -232,26 +235,30 @@ pub(crate) async fn ensure_project(
             .bind(id)
             .fetch_optional(&mut *db)
             .await
-            .context("can't look for the project")?,
+            .context("looking up the project failed")?,
         Err(_) => projects::find_by_name(db, project)
             .await
-            .context("can't look for the project")?,
+            .context("looking up the project failed")?,
     };
     let id = match known {
         Some(id) => id,
-        None => projects::create(db, project).await.context("can't make the project")?,
+        None => projects::create(db, project)
+            .await
+            .context("creating the project failed")?,
     };
-    let user = projects::ensure_user(db, user).await.context("can't make the user")?;
+    let user = projects::ensure_user(db, user)
+        .await
+        .context("creating the user failed")?;
     let role = if known.is_none() { Role::Owner } else { role };
     projects::add_member(db, id, user, role)
         .await
-        .context("can't make the user a member")?;
+        .context("adding the user to the project failed")?;
     if known.is_none() {
         for definition in agents::defaults() {
             // One of the same name is somebody's own.
             let _taken = agents::insert(db, id, &definition)
                 .await
-                .with_context(|| format!("can't add the agent {}", definition.name))?;
+                .with_context(|| format!("adding the agent {} failed", definition.name))?;
         }
         let names: Vec<String> = agents::defaults()
             .into_iter()
@@ -260,7 +267,7 @@ pub(crate) async fn ensure_project(
         let (target, detail) = (format!("project:{id}"), json!({ "names": names }));
         record(db, Some(id), Act::DefaultsInstalled, target, detail)
             .await
-            .context("can't write the audit log")?;
+            .context("writing the audit log failed")?;
     }
     Ok((id, user))
 }

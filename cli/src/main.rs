@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime.block_on(run()),
         Err(error) => {
-            eprintln!("rejoin: no threads can be started: {error}");
+            eprintln!("rejoin: starting threads failed: {error}");
             Exit::Failed.into()
         }
     }
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
 async fn run() -> ExitCode {
     // Before anything can speak TLS: with two providers linked in and none chosen, rustls panics at its first use.
     if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
-        eprintln!("rejoin: another TLS provider was already chosen");
+        eprintln!("rejoin: another TLS provider is already installed");
         return Exit::Failed.into();
     }
     match rejoin_cli::run(Cli::parse()).await {

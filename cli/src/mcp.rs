@@ -9,11 +9,12 @@ use uuid::Uuid;
 
 use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 
-/// MCP servers whose tools the project's agents may be given.
+/// Manage MCP servers whose tools the project's agents can use.
 ///
-/// A server is streamable HTTP at a URL, or a process that the operator's configuration names (REJOIN_MCP_COMMANDS_FILE). Its tools are called
-/// `name_tool`; an agent has those that its whitelist matches. A definition that is new or has changed since it was approved is held.
-/// `${NAME}` stands for a secret of the project (`rejoin secrets`). Needs a key with the scope admin.
+/// A server is streamable HTTP at a URL, or a process from the operator's configuration (REJOIN_MCP_COMMANDS_FILE). Its
+/// tools are named `name_tool`; an agent gets those that its whitelist matches. A tool definition that is new or has
+/// changed since its approval is held back. `${NAME}` refers to a secret of the project (`rejoin secrets`). Needs a key
+/// with the scope admin.
 ///
 /// Examples:
 ///   rejoin mcp add files --command files
@@ -28,77 +29,78 @@ use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 pub struct Args {
     #[command(subcommand)]
     pub action: Action,
-    /// The project; needed unless `rejoin dev` runs on this machine.
+    /// Project; required unless `rejoin dev` runs on this machine.
     #[arg(long, global = true, env = "REJOIN_PROJECT_ID", value_name = "ID")]
     pub project: Option<Uuid>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// Add a server. Nothing is connected to before an agent wants its tools, or you test it.
+    /// Add a server. It is connected to when an agent first needs its tools, or when you test it.
     Add {
-        /// A letter, then letters, digits and `-`, in lower case.
+        /// Name: a lowercase letter, then lowercase letters, digits and `-`.
         name: String,
-        /// A command of the operator's configuration, by name
+        /// Name of a command in the operator's configuration
         #[arg(long, conflicts_with = "server_url", required_unless_present = "server_url")]
         command: Option<String>,
-        /// A variable of the process, as NAME=VALUE
+        /// Environment variable of the process, as NAME=VALUE
         #[arg(long, value_name = "NAME=VALUE", requires = "command")]
         env: Vec<String>,
         /// Where a server that speaks streamable HTTP is
         // Not --url: that is the API, which gets the key.
         #[arg(long, value_name = "URL")]
         server_url: Option<String>,
-        /// A header of each request, as NAME=VALUE
+        /// HTTP header of each request, as NAME=VALUE
         #[arg(long, value_name = "NAME=VALUE", requires = "server_url")]
         header: Vec<String>,
         #[command(flatten)]
         oauth: Box<OAuth>,
-        /// Only its tools that one of these globs matches, by the server's own names
+        /// Use only tools that match one of these globs, by the server's names for them
         #[arg(long, value_name = "GLOB", value_delimiter = ',')]
         tools: Vec<String>,
-        /// A call that takes longer is ended with an error [seconds]
+        /// Timeout of a tool call, in seconds
         #[arg(long)]
         timeout_s: Option<i32>,
-        /// Nothing that it offers counts as approved before it was
+        /// Hold back all its tools until they are approved
         #[arg(long)]
         approve_each: bool,
-        /// Believe its hints: calls that it says are read-only or idempotent may be repeated after a crash, and run side by side
+        /// Trust its annotations: calls of tools marked read-only or idempotent may be repeated after a crash and run
+        /// in parallel
         #[arg(long)]
         trust_hints: bool,
     },
-    /// The servers of the project.
+    /// List the project's servers.
     List,
-    /// One server, with the tools that it offers, and which of them are held.
+    /// Show one server with its tools and which of them are held back.
     Show {
-        /// By name or id.
+        /// Name or id.
         server: String,
     },
-    /// Let a worker ask a server what it offers.
+    /// Test a server: a worker connects to it and lists its tools.
     Test {
-        /// By name or id.
+        /// Name or id.
         server: String,
     },
-    /// Approve tools as they are defined now: all that are held, or these.
+    /// Approve tools with their current definitions: all that are held back, or the given ones.
     Approve {
-        /// By name or id.
+        /// Name or id.
         server: String,
-        /// By the server's own names.
+        /// Tool names, as the server defines them.
         tools: Vec<String>,
     },
-    /// Switch a server on.
+    /// Enable a server.
     Enable {
-        /// By name or id.
+        /// Name or id.
         server: String,
     },
-    /// Switch a server off: no agent has its tools then.
+    /// Disable a server: no agent gets its tools.
     Disable {
-        /// By name or id.
+        /// Name or id.
         server: String,
     },
     /// Remove a server.
     Remove {
-        /// By name or id.
+        /// Name or id.
         server: String,
     },
 }
@@ -106,16 +108,16 @@ pub enum Action {
 /// A token that goes with each request, by the client-credentials grant.
 #[derive(Debug, clap::Args)]
 pub struct OAuth {
-    /// Get tokens for an HTTP server: what its authorization server knows us as
+    /// OAuth client id for the client-credentials grant of an HTTP server
     #[arg(long, value_name = "ID", requires = "server_url", requires = "oauth_client_secret")]
     oauth_client_id: Option<String>,
-    /// A secret of the project, as ${NAME}
+    /// OAuth client secret: a secret of the project, as ${NAME}
     #[arg(long, value_name = "${NAME}", requires = "oauth_client_id")]
     oauth_client_secret: Option<String>,
-    /// What the tokens are to allow; without it, what the server says that it needs
+    /// OAuth scopes to request [default: those that the server asks for]
     #[arg(long, value_name = "SCOPE", requires = "oauth_client_id")]
     oauth_scope: Vec<String>,
-    /// Where tokens are given out; without it, where the server says
+    /// Token endpoint [default: the one that the server's metadata names]
     #[arg(long, value_name = "URL", requires = "oauth_client_id")]
     oauth_token_url: Option<String>,
 }
@@ -181,7 +183,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             }
             let server = client.post(&base, &body).await?;
             out.either(&server, || {
-                format!("added {name}; `rejoin mcp test {name}` asks it what it offers")
+                format!("added {name}; `rejoin mcp test {name}` lists its tools")
             })?;
         }
         Action::List => {
@@ -213,7 +215,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             out.either(&approved, || {
                 let names: Vec<&str> = items(&approved["approved"]).iter().filter_map(Value::as_str).collect();
                 match names.is_empty() {
-                    true => "nothing was held".to_owned(),
+                    true => "nothing was held back".to_owned(),
                     false => format!("approved: {}", names.join(", ")),
                 }
             })?;
@@ -255,7 +257,7 @@ fn pairs(option: &str, given: &[String]) -> Result<Value> {
     let mut pairs = Map::new();
     for pair in given {
         let Some((name, value)) = pair.split_once('=') else {
-            bail!("{option} takes NAME=VALUE, not {pair:?}");
+            bail!("{option} must be NAME=VALUE, not {pair:?}");
         };
         pairs.insert(name.trim().to_owned(), json!(value));
     }
@@ -275,7 +277,7 @@ fn listed(servers: &Value) -> String {
         let state = match (&server["enabled"], &server["failure"], &server["seenAt"]) {
             (Value::Bool(false), _, _) => "off".to_owned(),
             (_, Value::String(failure), _) => format!("failed: {failure}"),
-            (_, _, Value::Null) => "not asked yet".to_owned(),
+            (_, _, Value::Null) => "not connected yet".to_owned(),
             (_, _, _) => "on".to_owned(),
         };
         let place = words(&server["url"], words(&server["command"], ""));
@@ -308,7 +310,7 @@ fn shown(server: &Value) -> String {
     }
     for left in items(&server["leftOut"]) {
         let (tool, reason) = (words(&left["tool"], "(its list)"), words(&left["reason"], ""));
-        let _ = write!(text, "\n! {tool:32} {:9} {reason}", "left out");
+        let _ = write!(text, "\n! {tool:32} {:9} {reason}", "omitted");
     }
     let held = items(&server["offered"])
         .iter()
@@ -317,7 +319,7 @@ fn shown(server: &Value) -> String {
     if held > 0 {
         let _ = write!(
             text,
-            "\n{held} held: `rejoin mcp approve {}` approves them",
+            "\n{held} held back; `rejoin mcp approve {}` approves them",
             words(&server["name"], "")
         );
     }

@@ -18,10 +18,10 @@ use crate::{exit::Exit, global::Global, out::Out};
 
 pub static MIGRATOR: Migrator = sqlx::migrate!("../migrations");
 
-/// Bring the database's schema up, take it back, or show where it stands.
+/// Apply, revert or show the migrations of the database schema.
 ///
-/// Run `up` once for each release, before its API and workers start: a release only adds to the schema, so the old
-/// ones keep working meanwhile.
+/// Run `up` once per release, before its API and workers start. A release only adds to the schema, so that processes of
+/// the old release keep working.
 ///
 /// Examples:
 ///   rejoin migrate status
@@ -36,18 +36,18 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// Apply what is missing.
+    /// Apply pending migrations.
     Up {
-        /// Wait this long for a database that does not answer yet, in seconds; 0: not at all.
+        /// How long to wait for a database that does not respond yet, in seconds; 0: do not wait.
         #[arg(long, env = "REJOIN_MIGRATE_WAIT_S", default_value_t = 60)]
         wait_s: u64,
     },
-    /// Take the newest migrations back. What they stored is lost.
+    /// Revert the newest migrations. Data stored by them is lost.
     Down {
-        /// How many.
+        /// Number of migrations to revert.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..), conflicts_with = "all")]
         steps: u16,
-        /// All of them: an empty database.
+        /// Revert all migrations, which leaves an empty database.
         #[arg(long)]
         all: bool,
     },
@@ -109,7 +109,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                 if matches!(args.action, Action::Up { .. }) {
                     "applied"
                 } else {
-                    "taken back"
+                    "reverted"
                 }
             ))?;
         }
@@ -139,7 +139,7 @@ async fn up_when_ready(url: &str, wait: Duration, out: Out) -> Result<Vec<i64>> 
         }
         if tries.is_multiple_of(TELL_EVERY) {
             out.note(&format!(
-                "the database does not answer yet; trying for {} s: {error:#}",
+                "the database does not respond yet; retrying for {} s: {error:#}",
                 wait.as_secs()
             ));
         }
@@ -178,7 +178,7 @@ pub async fn up(url: &str) -> Result<Vec<i64>> {
     MIGRATOR
         .run(&mut connection)
         .await
-        .context("can't bring the schema up")?;
+        .context("migrating the schema failed")?;
     let after = applied(&mut connection).await?;
     connection.close().await?;
     Ok(after.into_iter().filter(|version| !before.contains(version)).collect())
@@ -197,14 +197,14 @@ pub async fn down(url: &str, steps: usize) -> Result<Vec<i64>> {
     for version in &newest_first {
         ensure!(
             MIGRATOR.version_exists(*version),
-            "migration {version:04} was applied by a newer binary; only that one can take it back"
+            "migration {version:04} was applied by a newer binary; only that binary can revert it"
         );
     }
     if !newest_first.is_empty() {
         MIGRATOR
             .undo(&mut connection, target)
             .await
-            .context("can't take the schema back")?;
+            .context("reverting migrations failed")?;
     }
     connection.close().await?;
     Ok(newest_first)
@@ -231,7 +231,7 @@ pub async fn status(url: &str) -> Result<Vec<Line>> {
             sqlx::query("select version, description, checksum, installed_on from _sqlx_migrations order by version")
                 .fetch_all(&mut connection)
                 .await
-                .context("can't read the list of applied migrations")?;
+                .context("reading the applied migrations failed")?;
         for row in rows {
             let version: i64 = row.try_get("version")?;
             let checksum: Vec<u8> = row.try_get("checksum")?;
@@ -272,7 +272,7 @@ async fn applied(connection: &mut PgConnection) -> Result<Vec<i64>> {
     let applied = connection
         .list_applied_migrations("_sqlx_migrations")
         .await
-        .context("can't read the list of applied migrations")?;
+        .context("reading the applied migrations failed")?;
     Ok(applied.into_iter().map(|migration| migration.version).collect())
 }
 
@@ -286,7 +286,7 @@ async fn has_table(connection: &mut PgConnection) -> Result<bool> {
 async fn connect(url: &str) -> Result<PgConnection> {
     PgConnection::connect(url)
         .await
-        .context("can't connect to the database")
+        .context("connecting to the database failed")
 }
 
 fn named(version: i64) -> String {

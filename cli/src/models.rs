@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 
-/// See which models there are: what they cost, take and can do, and which are retired.
+/// List models with their prices, limits, capabilities and retirement dates.
 ///
-/// Prices are dollars for a million tokens. A definition's `model.name` takes a name as it is listed.
+/// Prices are in dollars per million tokens. The listed names can be used as a definition's `model.name`.
 ///
 /// Examples:
 ///   rejoin models --provider anthropic
@@ -16,16 +16,17 @@ use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// Only names that contain this.
+    /// Only models whose name contains this.
     #[arg(value_name = "TEXT")]
     pub text: Option<String>,
-    /// Only this provider's: the word before the colon.
+    /// Only models of this provider: the part of the name before the colon.
     #[arg(long, value_name = "PROVIDER")]
     pub provider: Option<String>,
-    /// Only those that can do all of this: tools, parallelTools, images, pdf, audio, structuredOutput, reasoning, caching.
+    /// Only models with all of these capabilities: tools, parallelTools, images, pdf, audio, structuredOutput,
+    /// reasoning, caching.
     #[arg(long, value_name = "ABILITIES", value_delimiter = ',')]
     pub can: Vec<String>,
-    /// Also those that are no longer served.
+    /// Include retired models.
     #[arg(long)]
     pub retired: bool,
 }
@@ -63,10 +64,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     ];
     out.table(head, &rows)?;
     let made = listed["made"].as_str().unwrap_or_default();
-    out.note(&format!(
-        "{} models, as known on {made}; `?` is what nobody knows",
-        rows.len()
-    ));
+    out.note(&format!("{} models, as of {made}; `?` means unknown", rows.len()));
     Ok(Exit::Done)
 }
 

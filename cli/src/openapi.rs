@@ -21,6 +21,6 @@ pub async fn run(_global: &Global, _args: Args, out: Out) -> Result<Exit> {
     } else {
         document.to_pretty_json()
     };
-    out.line(&text.context("can't write the OpenAPI document")?)?;
+    out.line(&text.context("writing the OpenAPI document failed")?)?;
     Ok(Exit::Done)
 }

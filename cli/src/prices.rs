@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 
-/// See and set what models cost: budgets of runs count by it.
+/// Show and set the prices of models, which runs' budgets are based on.
 ///
 /// Examples:
 ///   rejoin prices list
@@ -18,31 +18,31 @@ use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 pub struct Args {
     #[command(subcommand)]
     pub action: Action,
-    /// The project; needed unless `rejoin dev` runs on this machine.
+    /// Project; required unless `rejoin dev` runs on this machine.
     #[arg(long, global = true, env = "REJOIN_PROJECT_ID", value_name = "ID")]
     pub project: Option<Uuid>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// The project's own prices; `rejoin models` shows the catalogue's, by which every other model counts.
+    /// List the project's own prices. All other models use the catalogue's prices, which `rejoin models` shows.
     List {
-        /// Also the catalogue's.
+        /// Include the catalogue's prices.
         #[arg(long)]
         all: bool,
     },
-    /// Set a price of the project's own.
+    /// Set a price for this project.
     Set {
         /// provider:model, or a glob.
         model: String,
-        /// Dollars for a million tokens of input.
+        /// Dollars per million input tokens.
         #[arg(long, value_name = "USD")]
         input: f64,
-        /// Dollars for a million tokens of output.
+        /// Dollars per million output tokens.
         #[arg(long, value_name = "USD")]
         output: f64,
     },
-    /// Remove a price of the project's own.
+    /// Remove a price of this project.
     Remove { model: String },
 }
 
@@ -60,7 +60,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             let body = json!({ "model": model, "inputUsd": input, "outputUsd": output });
             let set = client.change(Method::PUT, &prices, &body).await?;
             out.either(&set, || {
-                format!("{model} costs {input} dollars for a million tokens of input, {output} of output")
+                format!("{model} costs {input} dollars per million input tokens and {output} per million output tokens")
             })?;
         }
         Action::Remove { model } => {
@@ -68,7 +68,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             query.append_pair("model", &model);
             client.delete(&format!("{prices}?{}", query.finish())).await?;
             out.either(&json!({ "removed": model }), || {
-                format!("the price of {model} is removed")
+                format!("the price of {model} was removed")
             })?;
         }
     }

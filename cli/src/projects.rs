@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::{database, exit::Exit, global::Global, keys, out::Out};
 
-/// Projects, their members and their quotas. Talks to the database. `rejoin keys create --create` makes a project.
+/// Manage projects, their members and quotas. Talks to the database. `rejoin keys create --create` creates a project.
 ///
 /// Examples:
 ///   rejoin projects list
@@ -27,46 +27,46 @@ pub struct Args {
 /// Whose.
 #[derive(Debug, clap::Args)]
 pub struct Which {
-    /// The project, by name or id [default: that of `rejoin dev`, or the only one]
+    /// Project, by name or id [default: that of `rejoin dev`, or the only one]
     #[arg(long, env = "REJOIN_PROJECT_ID", value_name = "NAME|ID")]
     pub project: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// All projects, with their quotas.
+    /// List all projects with their quotas.
     List,
-    /// Who is in a project, and as what.
+    /// List a project's members with their roles.
     Members {
         #[command(flatten)]
         which: Which,
     },
-    /// Make a member something else: owner, member, viewer, operator or service.
+    /// Change a member's role: owner, member, viewer, operator or service.
     SetRole {
         #[command(flatten)]
         which: Which,
-        /// The member, by handle or id.
+        /// Member, by handle or id.
         #[arg(long, value_name = "HANDLE|ID")]
         user: String,
         #[arg(value_enum)]
         role: Role,
     },
-    /// Take a member out: their keys open the project no longer.
+    /// Remove a member: their keys no longer give access to the project.
     RemoveMember {
         #[command(flatten)]
         which: Which,
-        /// The member, by handle or id.
+        /// Member, by handle or id.
         #[arg(long, value_name = "HANDLE|ID")]
         user: String,
     },
-    /// Bound what a project may use up from midnight to midnight, UTC. What is not given is not bounded any more.
+    /// Set a project's daily quota, from midnight to midnight UTC. A limit that is not given is removed.
     Quota {
         #[command(flatten)]
         which: Which,
-        /// Runs that may be begun, those of sub-agents not counted.
+        /// Maximum number of runs that may be started, not counting those of sub-agents.
         #[arg(long, value_parser = clap::value_parser!(i64).range(0..))]
         runs_per_day: Option<i64>,
-        /// Tokens that models may read and write; counted when a run ends, so that those under way may go beyond it.
+        /// Maximum number of input and output tokens. Counted when a run ends, so active runs may exceed it.
         #[arg(long, value_parser = clap::value_parser!(i64).range(0..))]
         tokens_per_day: Option<i64>,
     },
@@ -84,20 +84,20 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         }
         Action::SetRole { which, user, role } => {
             let (project, member) = find(&pool, &which, &user).await?;
-            let mut tx = pool.begin().await.context("can't begin a transaction")?;
+            let mut tx = pool.begin().await.context("beginning a transaction failed")?;
             done(projects::set_role(&mut tx, project, member, role).await)?;
             let detail = json!({ "role": role.as_str() });
             tell(&mut tx, project, Act::RoleSet, format!("user:{member}"), detail).await?;
-            tx.commit().await.context("can't commit the new role")?;
+            tx.commit().await.context("committing the new role failed")?;
             if out.is_json() {
                 out.json(&json!({ "projectId": project, "userId": member, "role": role.as_str() }))?;
             } else {
-                out.line(&format!("{user} is now: {}", role.as_str()))?;
+                out.line(&format!("the role of {user} is now {}", role.as_str()))?;
             }
         }
         Action::RemoveMember { which, user } => {
             let (project, member) = find(&pool, &which, &user).await?;
-            let mut tx = pool.begin().await.context("can't begin a transaction")?;
+            let mut tx = pool.begin().await.context("beginning a transaction failed")?;
             done(projects::remove_member(&mut tx, project, member).await)?;
             tell(
                 &mut tx,
@@ -107,11 +107,11 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                 json!({}),
             )
             .await?;
-            tx.commit().await.context("can't commit the removal")?;
+            tx.commit().await.context("committing the removal failed")?;
             if out.is_json() {
                 out.json(&json!({ "projectId": project, "userId": member, "removed": true }))?;
             } else {
-                out.line(&format!("{user} is no member any more"))?;
+                out.line(&format!("{user} is no longer a member"))?;
             }
         }
         Action::Quota {
@@ -124,18 +124,18 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                 runs_per_day,
                 tokens_per_day,
             };
-            let mut tx = pool.begin().await.context("can't begin a transaction")?;
+            let mut tx = pool.begin().await.context("beginning a transaction failed")?;
             let set = projects::set_quota(&mut tx, project, quota).await;
-            anyhow::ensure!(set.context("can't set the quota")?, "the project has just gone");
+            anyhow::ensure!(set.context("setting the quota failed")?, "the project no longer exists");
             let detail = json!({ "runsPerDay": runs_per_day, "tokensPerDay": tokens_per_day });
             tell(&mut tx, project, Act::QuotaSet, format!("project:{project}"), detail).await?;
-            tx.commit().await.context("can't commit the quota")?;
+            tx.commit().await.context("committing the quota failed")?;
             if out.is_json() {
                 out.json(&json!({
                     "projectId": project, "runsPerDay": runs_per_day, "tokensPerDay": tokens_per_day
                 }))?;
             } else {
-                let bounds = format!("{} runs, {} tokens a day", shown(runs_per_day), shown(tokens_per_day));
+                let bounds = format!("{} runs, {} tokens per day", shown(runs_per_day), shown(tokens_per_day));
                 out.line(&bounds)?;
             }
         }
@@ -145,7 +145,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
 
 async fn tell(db: &mut PgConnection, project: Uuid, act: Act, target: String, detail: Value) -> Result<()> {
     let told = keys::record(db, Some(project), act, target, detail).await;
-    told.context("can't write the audit log")
+    told.context("writing the audit log failed")
 }
 
 async fn find(pool: &PgPool, which: &Which, user: &str) -> Result<(Uuid, Uuid)> {
@@ -161,14 +161,14 @@ fn done(changed: Result<(), MemberError>) -> Result<()> {
 }
 
 fn shown(bound: Option<i64>) -> String {
-    bound.map_or_else(|| "any number of".to_owned(), |bound| bound.to_string())
+    bound.map_or_else(|| "unlimited".to_owned(), |bound| bound.to_string())
 }
 
 async fn list(pool: &PgPool, out: Out) -> Result<()> {
-    let mut connection = pool.acquire().await.context("can't connect to the database")?;
+    let mut connection = pool.acquire().await.context("connecting to the database failed")?;
     let all = projects::all(&mut connection)
         .await
-        .context("can't read the projects")?;
+        .context("reading the projects failed")?;
     if out.is_json() {
         return out.json(&all);
     }
@@ -189,9 +189,9 @@ async fn list(pool: &PgPool, out: Out) -> Result<()> {
 }
 
 async fn members(pool: &PgPool, project: Uuid, out: Out) -> Result<()> {
-    let mut connection = pool.acquire().await.context("can't connect to the database")?;
+    let mut connection = pool.acquire().await.context("connecting to the database failed")?;
     let members = projects::members(&mut connection, project).await;
-    let members = members.context("can't read the project's members")?;
+    let members = members.context("reading the project's members failed")?;
     if out.is_json() {
         return out.json(&members);
     }

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 
-/// See what runs ask people, and answer.
+/// List and answer the questions of runs.
 ///
 /// Examples:
 ///   rejoin questions list
@@ -21,21 +21,21 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// Questions of the runs that you may see, oldest first.
+    /// List the questions of the runs that you may see, oldest first.
     List {
-        /// Only questions that stand so.
+        /// Only questions in this state.
         #[arg(long, default_value = "pending", value_parser = ["pending", "answered", "expired", "cancelled", "all"])]
         status: String,
-        /// At most this many.
+        /// Maximum number of questions.
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=100))]
         limit: u16,
     },
-    /// Answer a question: its run goes on.
+    /// Answer a question and resume its run.
     Answer {
         question: Uuid,
         /// A text, the value of an option, a JSON list of values, or approve, edit, refuse.
         answer: String,
-        /// With edit: the arguments of the call instead of its own, as JSON.
+        /// With edit: the new arguments of the tool call, as JSON.
         #[arg(long, value_name = "JSON", value_parser = json_of)]
         input: Option<Value>,
     },

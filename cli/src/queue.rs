@@ -10,7 +10,7 @@ use sqlx::PgPool;
 
 use crate::{database, exit::Exit, global::Global, out::Out};
 
-/// Look at the job queue, try dead jobs again, hold a queue and let it go. Talks to the database.
+/// Inspect the job queue, retry dead jobs, pause and resume queues. Talks to the database.
 ///
 /// Examples:
 ///   rejoin queue stats
@@ -28,22 +28,22 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// Jobs by queue and state, the age of the oldest, and the fleet: its workers, their slots, when they were seen.
+    /// Show jobs by queue and state, the age of the oldest, and the fleet: workers, their slots and last heartbeats.
     Stats,
-    /// Jobs that failed for good, the newest first, with their last error.
+    /// List dead jobs, newest first, with their last error.
     Dead {
-        /// Of this queue.
+        /// Only jobs of this queue.
         #[arg(long, default_value = DEFAULT_QUEUE)]
         queue: String,
-        /// At most this many.
+        /// Maximum number of jobs.
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
         limit: u16,
     },
-    /// Make a dead job available again, under a new number. A run has ended with its job: post its message again.
+    /// Make a dead job available again, under a new number. If its run has ended, post the message again instead.
     Retry { job: i64 },
-    /// Claim no more jobs of this queue; those that run go on.
+    /// Pause a queue: no more of its jobs are claimed; running jobs continue.
     Pause { queue: String },
-    /// Claim its jobs again.
+    /// Resume a queue.
     Resume { queue: String },
 }
 
@@ -56,10 +56,10 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         Action::Dead { queue, limit } => show_dead(&pool, &queue, i64::from(limit), out).await?,
         Action::Retry { job } => {
             let retried = stats::retry_dead(&pool, job, None).await;
-            let Some(new) = retried.with_context(|| format!("can't retry job {job}"))? else {
+            let Some(new) = retried.with_context(|| format!("retrying job {job} failed"))? else {
                 let message = format!(
-                    "no dead job {job} that can be tried again (`rejoin queue dead` lists them; the job of a run ended \
-                     with its run: post the message again)"
+                    "there is no dead job {job} that can be retried (`rejoin queue dead` lists them; if a job's run \
+                    has ended, post the message again)"
                 );
                 return Err(Exit::NotFound.because(message).into());
             };
@@ -71,12 +71,12 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         }
         Action::Pause { queue } => {
             let paused = stats::pause(&pool, &queue).await;
-            paused.with_context(|| format!("can't pause the queue {queue}"))?;
+            paused.with_context(|| format!("pausing the queue {queue} failed"))?;
             say(out, &queue, true)?;
         }
         Action::Resume { queue } => {
             let resumed = stats::resume(&pool, &queue).await;
-            resumed.with_context(|| format!("can't resume the queue {queue}"))?;
+            resumed.with_context(|| format!("resuming the queue {queue} failed"))?;
             say(out, &queue, false)?;
         }
     }
@@ -88,15 +88,15 @@ fn say(out: Out, queue: &str, paused: bool) -> Result<()> {
         return out.json(&serde_json::json!({ "queue": queue, "paused": paused }));
     }
     out.line(&if paused {
-        format!("the queue {queue} is paused; jobs that run go on (`rejoin queue resume {queue}`)")
+        format!("the queue {queue} is paused; running jobs continue (`rejoin queue resume {queue}`)")
     } else {
-        format!("the queue {queue} is claimed from again")
+        format!("the queue {queue} is resumed")
     })
 }
 
 async fn show_stats(pool: &PgPool, out: Out) -> Result<()> {
-    let queues = stats::queues(pool).await.context("can't read the queues")?;
-    let workers = stats::workers(pool).await.context("can't read the fleet")?;
+    let queues = stats::queues(pool).await.context("reading the queues failed")?;
+    let workers = stats::workers(pool).await.context("reading the fleet failed")?;
     if out.is_json() {
         return out.json(&serde_json::json!({ "queues": queues, "workers": workers }));
     }
@@ -116,7 +116,7 @@ async fn show_stats(pool: &PgPool, out: Out) -> Result<()> {
     out.table(head, &rows)?;
     out.line("")?;
     if workers.is_empty() {
-        return out.line("no workers: start one with `rejoin worker`");
+        return out.line("no workers; start one with `rejoin worker`");
     }
     let rows: Vec<[String; 8]> = workers.iter().map(|worker| worker_row(worker, now)).collect();
     out.table(
@@ -161,7 +161,7 @@ fn worker_row(worker: &WorkerStats, now: DateTime<Utc>) -> [String; 8] {
 async fn show_dead(pool: &PgPool, queue: &str, limit: i64, out: Out) -> Result<()> {
     let dead = stats::dead(pool, queue, limit)
         .await
-        .context("can't read the dead jobs")?;
+        .context("reading the dead jobs failed")?;
     if out.is_json() {
         return out.json(&dead);
     }

@@ -12,7 +12,7 @@ const SHOWN_CHARS: usize = 60;
 /// What `set` takes for: no agent.
 const NONE: &str = "none";
 
-/// See and set which agent takes a new conversation, and how well that goes.
+/// Show and set which agent gets a new conversation, with statistics.
 ///
 /// Examples:
 ///   rejoin routing show
@@ -24,39 +24,39 @@ const NONE: &str = "none";
 pub struct Args {
     #[command(subcommand)]
     pub action: Action,
-    /// The project; needed unless `rejoin dev` runs on this machine.
+    /// Project; required unless `rejoin dev` runs on this machine.
     #[arg(long, global = true, env = "REJOIN_PROJECT_ID", value_name = "ID")]
     pub project: Option<Uuid>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// How new conversations find their agent.
+    /// Show how new conversations are assigned to agents.
     Show,
-    /// Change that. What is not given stays as it is.
+    /// Change the settings. Omitted settings stay unchanged.
     Set {
-        /// Of new conversations that name no agent, so many percent are given one.
+        /// Percentage of new conversations without an agent that are routed.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=100))]
         percent: Option<u8>,
-        /// The agent that is taken where nothing speaks for another one; `none`: none.
+        /// Default agent, used if no signal favours another one; `none`: none.
         #[arg(long, value_name = "AGENT")]
         prefer: Option<String>,
-        /// The agent that is taken where nothing is known.
+        /// Agent used if nothing is known about the question.
         #[arg(long, value_name = "AGENT")]
         triage: Option<String>,
-        /// The agent of the conversations that the percentage leaves out; `none`: they stay without one.
+        /// Agent for the conversations that are not routed; `none`: no agent.
         #[arg(long, value_name = "AGENT")]
         control: Option<String>,
     },
-    /// How choices went, and how routed conversations compare with the others.
+    /// Show statistics of routing decisions and compare routed conversations with the others.
     Stats {
-        /// Days to look back.
+        /// Number of days to look back.
         #[arg(long, value_name = "N", default_value_t = 30)]
         days: u16,
     },
-    /// Your first messages whose specialist was the wrong one. With --json, one a line.
+    /// List your first messages that were routed to the wrong specialist. With --json, one per line.
     Misrouted {
-        /// Days to look back.
+        /// Number of days to look back.
         #[arg(long, value_name = "N", default_value_t = 30)]
         days: u16,
     },
@@ -77,7 +77,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             control,
         } => {
             if percent.is_none() && [&prefer, &triage, &control].into_iter().all(Option::is_none) {
-                bail!("say what to change: --percent, --prefer, --triage or --control");
+                bail!("nothing to change: pass --percent, --prefer, --triage or --control");
             }
             let mut body = client.get(&settings).await?;
             let agent = |name: String| if name == NONE { Value::Null } else { name.into() };

@@ -11,7 +11,7 @@ const LINE_MAX_CHARS: usize = 160;
 /// What `show` reads of each list.
 const SHOWN: u16 = 100;
 
-/// Look at runs, with their messages and tool calls; tell one something, let it go on, fork or cancel it.
+/// List, inspect, steer, resume, fork and cancel runs.
 ///
 /// Examples:
 ///   rejoin runs list --limit 20
@@ -26,16 +26,16 @@ const SHOWN: u16 = 100;
 pub struct Args {
     #[command(subcommand)]
     pub action: Action,
-    /// The project; needed unless `rejoin dev` runs on this machine.
+    /// Project; required unless `rejoin dev` runs on this machine.
     #[arg(long, global = true, env = "REJOIN_PROJECT_ID", value_name = "ID")]
     pub project: Option<Uuid>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// The newest runs of the project.
+    /// List the project's newest runs.
     List {
-        /// At most this many.
+        /// Maximum number of runs.
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=100))]
         limit: u16,
         /// Only runs in this state.
@@ -47,39 +47,39 @@ pub enum Action {
         /// Only runs of this agent, by name.
         #[arg(long, value_name = "NAME")]
         agent: Option<String>,
-        /// Only runs that were made then or later (RFC 3339).
+        /// Only runs created at or after this time (RFC 3339).
         #[arg(long, value_name = "TIME")]
         since: Option<String>,
-        /// Only runs that were made before (RFC 3339).
+        /// Only runs created before this time (RFC 3339).
         #[arg(long, value_name = "TIME")]
         until: Option<String>,
-        /// Only runs that no other one started.
+        /// Only top-level runs, not those of sub-agents.
         #[arg(long)]
         top_level: bool,
-        /// Go on where a page ended (`nextCursor`).
+        /// Continue after the previous page (`nextCursor`).
         #[arg(long)]
         cursor: Option<String>,
     },
-    /// One run: its state, its messages, its tool calls.
+    /// Show a run: its state, messages and tool calls.
     Show { run: Uuid },
-    /// A run and all that it has started.
+    /// Show a run and all runs that it started.
     Tree { run: Uuid },
-    /// All that is stored of a run and of what it started, as one JSON document.
+    /// Export everything stored about a run and the runs that it started, as one JSON document.
     Export { run: Uuid },
-    /// Tell a run something while it is at work: it takes it with its next step.
+    /// Send a message to an active run, which reads it before its next step.
     Tell { run: Uuid, message: String },
-    /// Let a paused run go on.
+    /// Resume a paused run.
     Resume { run: Uuid, message: Option<String> },
-    /// Begin a new run where another one stood after a step.
+    /// Start a new run from the state of another run after a step.
     Fork {
         run: Uuid,
-        /// The last step that the new one has behind it; 0: none.
+        /// Last step of the original run to keep; 0: none.
         #[arg(long)]
         step: u16,
-        /// Put behind that step; with step 0, in the place of what the run was asked.
+        /// Message to add after that step; with step 0, it replaces the run's original message.
         message: Option<String>,
     },
-    /// Stop a run at its next await point. Doing it twice does no harm.
+    /// Cancel a run at its next await point. Safe to repeat.
     Cancel { run: Uuid },
 }
 
@@ -144,13 +144,18 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         Action::Tell { run, message } => {
             let body = json!({ "message": message });
             let answer = client.post(&format!("/api/runs/{run}/messages"), &body).await?;
-            out.either(&answer, || format!("the run {run} takes it with its next step"))?;
+            out.either(&answer, || {
+                format!("the run {run} reads the message before its next step")
+            })?;
         }
         Action::Resume { run, message } => {
             let body = json!({ "message": message });
             let answer = client.post(&format!("/api/runs/{run}/resume"), &body).await?;
             out.either(&answer, || {
-                format!("the run goes on: rejoin tail {run} --after {}", text(&answer["cursor"]))
+                format!(
+                    "the run continues: rejoin tail {run} --after {}",
+                    text(&answer["cursor"])
+                )
             })?;
         }
         Action::Fork { run, step, message } => {
@@ -164,7 +169,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                 out.json(&answer)?;
             } else {
                 out.line(&format!(
-                    "the run {run} is asked to stop; now it is {}",
+                    "cancellation of the run {run} was requested; its state is {}",
                     text(&answer["state"])
                 ))?;
             }

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 
-/// Start agents, or DAGs of tasks, by the clock.
+/// Run agents, or task DAGs, on a schedule.
 ///
 /// Examples:
 ///   rejoin schedules add nightly --cron "0 3 * * *" --time-zone Europe/Berlin --agent tidier --input "Tidy up."
@@ -21,63 +21,63 @@ use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 pub struct Args {
     #[command(subcommand)]
     pub action: Action,
-    /// The project; needed unless `rejoin dev` runs on this machine.
+    /// Project; required unless `rejoin dev` runs on this machine.
     #[arg(long, global = true, env = "REJOIN_PROJECT_ID", value_name = "ID")]
     pub project: Option<Uuid>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// Make a schedule.
+    /// Create a schedule.
     Add {
         name: String,
         #[command(flatten)]
         when: When,
-        /// Whose clocks --cron means.
+        /// Time zone of --cron.
         #[arg(long, default_value = "UTC", value_name = "NAME")]
         time_zone: String,
         #[command(flatten)]
         what: What,
-        /// What becomes of firings that no worker was there for.
+        /// What to do about firings that were missed while no worker was running.
         #[arg(long, default_value = "once", value_parser = ["skip", "once", "all"])]
         missed: String,
-        /// Make it, but switched off.
+        /// Create it disabled.
         #[arg(long)]
         disabled: bool,
     },
-    /// The project's schedules.
+    /// List the project's schedules.
     List {
-        /// At most this many.
+        /// Maximum number of schedules.
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=100))]
         limit: u16,
-        /// Go on where a page ended (`nextCursor`).
+        /// Continue after the previous page (`nextCursor`).
         #[arg(long)]
         cursor: Option<String>,
     },
-    /// One schedule, by name or id.
+    /// Show one schedule, by name or id.
     Show { schedule: String },
-    /// Switch one on: it fires from now on.
+    /// Enable a schedule: it fires from now on.
     Enable { schedule: String },
-    /// Switch one off.
+    /// Disable a schedule.
     Disable { schedule: String },
-    /// Remove one; runs that it has started go on.
+    /// Remove a schedule. Runs that it has started continue.
     Remove { schedule: String },
 }
 
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 pub struct When {
-    /// Five fields: minute hour day month weekday.
+    /// Cron expression with five fields: minute hour day month weekday.
     #[arg(long, value_name = "FIELDS")]
     cron: Option<String>,
-    /// Once, at this moment (RFC 3339).
+    /// Fire once, at this time (RFC 3339).
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct What {
-    /// The agent to start, by name.
+    /// Agent to run, by name.
     #[arg(
         long,
         value_name = "NAME",
@@ -86,10 +86,10 @@ pub struct What {
         required_unless_present = "tasks"
     )]
     agent: Option<String>,
-    /// What the agent is asked.
+    /// Message to the agent.
     #[arg(long, value_name = "TEXT", requires = "agent")]
     input: Option<String>,
-    /// Instead of an agent: a DAG of tasks to make, of a file as `rejoin tasks apply` takes it.
+    /// Instead of an agent: a file with a task DAG, as for `rejoin tasks apply`.
     #[arg(long, value_name = "FILE")]
     tasks: Option<PathBuf>,
 }
@@ -143,7 +143,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             let found = find(&client, &schedules, &schedule).await?;
             client.delete(&format!("{schedules}/{}", words(&found, "id"))).await?;
             out.either(&json!({ "removed": found["id"] }), || {
-                format!("the schedule {} is removed", words(&found, "name"))
+                format!("the schedule {} was removed", words(&found, "name"))
             })?;
         }
     }
@@ -179,9 +179,9 @@ async fn find(client: &Client, schedules: &str, wanted: &str) -> Result<Value> {
         cursor = page["nextCursor"].as_str().map(str::to_owned);
         if cursor.is_none() {
             return Err(anyhow!(
-                "there is no schedule {wanted}: `rejoin schedules list` shows all"
+                "there is no schedule {wanted}; `rejoin schedules list` shows all"
             ))
-            .context("looking for the schedule");
+            .context("looking up the schedule");
         }
     }
 }

@@ -16,11 +16,11 @@ use uuid::Uuid;
 
 use crate::{current, database, dev::secret_keys, exit::Exit, global::Global, out::Out};
 
-/// Keep what agents need and nobody should read: sealed under master keys that are not in the database. Talks to the database.
+/// Manage secrets of agents, encrypted with master keys that are not in the database. Talks to the database.
 ///
-/// The master keys are in a file (REJOIN_SECRET_KEYS_FILE), one `id:base64` a line, or in REJOIN_SECRET_KEYS; `rejoin dev` makes its
-/// own. The first one seals, all open: put a new one in front, `rotate`, and take the old one out. Whoever loses the keys loses
-/// the secrets.
+/// The master keys are in a file (REJOIN_SECRET_KEYS_FILE), one `id:base64` per line, or in REJOIN_SECRET_KEYS; `rejoin
+/// dev` creates its own. The first key encrypts, all keys decrypt. To rotate, add a new key in front, run `rotate`, and
+/// remove the old key. If the keys are lost, the secrets are lost.
 ///
 /// Examples:
 ///   rejoin secrets new-key >> secret-keys
@@ -38,34 +38,35 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// Print a fresh master key, as a line for the file. Needs no database.
+    /// Print a new master key, as a line for the file. Needs no database.
     NewKey,
-    /// Set a secret to what stdin holds, without the line's end after it.
+    /// Set a secret to the content of stdin, without the trailing newline.
     Set {
-        /// A letter, then letters, digits, `_`, `.` and `-`.
+        /// Name: a letter, then letters, digits, `_`, `.` and `-`.
         name: String,
-        /// The project, by name or id [default: that of `rejoin dev`, or the only one]
+        /// Project, by name or id [default: that of `rejoin dev`, or the only one]
         #[arg(long, env = "REJOIN_PROJECT_ID", value_name = "NAME|ID")]
         project: Option<String>,
         #[command(flatten)]
         keys: SecretKeyArgs,
     },
-    /// The secrets of a project: names, how often they were set, under which key. Never their values.
+    /// List a project's secrets: names, versions and master keys. Values are never shown.
     List {
-        /// The project, by name or id [default: that of `rejoin dev`, or the only one]
+        /// Project, by name or id [default: that of `rejoin dev`, or the only one]
         #[arg(long, env = "REJOIN_PROJECT_ID", value_name = "NAME|ID")]
         project: Option<String>,
     },
     /// Remove a secret.
     Remove {
         name: String,
-        /// The project, by name or id [default: that of `rejoin dev`, or the only one]
+        /// Project, by name or id [default: that of `rejoin dev`, or the only one]
         #[arg(long, env = "REJOIN_PROJECT_ID", value_name = "NAME|ID")]
         project: Option<String>,
     },
-    /// Seal the data keys of all projects' secrets under the first master key. Interrupted, it goes on when it is called again.
+    /// Re-encrypt the data keys of all projects' secrets with the first master key. If interrupted, run it again to
+    /// continue.
     Rotate {
-        /// Change nothing; say how many are under another key, and fail if any are.
+        /// Change nothing; print how many secrets use another key, and fail if there are any.
         #[arg(long)]
         check: bool,
         #[command(flatten)]
@@ -80,7 +81,10 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         Action::NewKey => {
             let key = keys::generate();
             out.line(&key)?;
-            out.note("Keep it where the database's backups are not. Without it, what is sealed under it is lost.");
+            out.note(
+                "Do not store it together with the database's backups. If it is lost, all secrets encrypted with \
+                it are lost.",
+            );
         }
         Action::Set { name, project, keys } => {
             let keys = load(global, &keys)?;
@@ -127,7 +131,7 @@ fn load(global: &Global, args: &SecretKeyArgs) -> Result<MasterKeys> {
 fn read_value(name: &str) -> Result<Plaintext> {
     let stdin = io::stdin();
     if stdin.is_terminal() {
-        bail!("the value comes from stdin, so that no terminal shows it: rejoin secrets set {name} < FILE");
+        bail!("the value is read from stdin, so that it is not shown on a terminal: rejoin secrets set {name} < FILE");
     }
     // With room for all of it: a buffer that grows leaves copies behind. One byte more than allowed, and a line's end.
     let room = VALUE_MAX_BYTES + 3;
@@ -140,7 +144,7 @@ fn read_value(name: &str) -> Result<Plaintext> {
         }
     }
     let value = Plaintext::new(value);
-    read.context("can't read the value from stdin")?;
+    read.context("reading the value from stdin failed")?;
     Ok(value)
 }
 
@@ -151,7 +155,9 @@ async fn set(pool: &PgPool, keys: &MasterKeys, project: Uuid, name: &str, value:
         tx.commit().await?;
         Ok::<i32, SecretError>(version)
     };
-    let version = setting.await.with_context(|| format!("can't set the secret {name}"))?;
+    let version = setting
+        .await
+        .with_context(|| format!("setting the secret {name} failed"))?;
     if out.is_json() {
         return out.json(&json!({ "name": name, "projectId": project, "version": version, "keyId": keys.first_id() }));
     }
@@ -162,7 +168,9 @@ async fn set(pool: &PgPool, keys: &MasterKeys, project: Uuid, name: &str, value:
 }
 
 async fn list(pool: &PgPool, project: Uuid, out: Out) -> Result<()> {
-    let listed = secrets::list(pool, project).await.context("can't read the secrets")?;
+    let listed = secrets::list(pool, project)
+        .await
+        .context("reading the secrets failed")?;
     if out.is_json() {
         return out.json(&listed);
     }
@@ -186,7 +194,7 @@ async fn remove(pool: &PgPool, project: Uuid, name: &str, out: Out) -> Result<()
     };
     if !removing
         .await
-        .with_context(|| format!("can't remove the secret {name}"))?
+        .with_context(|| format!("removing the secret {name} failed"))?
     {
         let message = format!("the project has no secret {name:?} (`rejoin secrets list`)");
         return Err(Exit::NotFound.because(message).into());
@@ -194,25 +202,25 @@ async fn remove(pool: &PgPool, project: Uuid, name: &str, out: Out) -> Result<()
     if out.is_json() {
         return out.json(&json!({ "name": name, "removed": true }));
     }
-    out.line(&format!("{name} is removed"))
+    out.line(&format!("{name} was removed"))
 }
 
 async fn rotate(pool: &PgPool, keys: &MasterKeys, out: Out) -> Result<Exit> {
     let rotated = key_rotation::rotate(pool, keys, &Actor::operator()).await;
-    let rotated = rotated.context("can't rotate the secrets (those of finished batches are; call it again)")?;
+    let rotated = rotated.context("rotating the secrets failed (finished batches are done; run it again)")?;
     let first = keys.first_id();
     if out.is_json() {
         out.json(&json!({ "keyId": first, "rewrapped": rotated.rewrapped, "failed": rotated.failed }))?;
     } else {
         out.line(&format!(
-            "{} secrets are under the master key {first} now",
+            "{} secrets are now encrypted with the master key {first}",
             rotated.rewrapped
         ))?;
     }
     match rotated.first_failure {
         None => Ok(Exit::Done),
         Some(error) => {
-            let message = format!("{} secrets stay as they were; the first of them", rotated.failed);
+            let message = format!("{} secrets were not rotated; the first of them", rotated.failed);
             Err(anyhow::Error::new(error).context(message))
         }
     }
@@ -220,13 +228,13 @@ async fn rotate(pool: &PgPool, keys: &MasterKeys, out: Out) -> Result<Exit> {
 
 async fn say_what_is_old(pool: &PgPool, keys: &MasterKeys, out: Out) -> Result<Exit> {
     let old = secrets::under_old_keys(pool, keys).await;
-    let old = old.context("can't count the secrets")?;
+    let old = old.context("counting the secrets failed")?;
     let count: i64 = old.iter().map(|key| key.secrets).sum();
     if out.is_json() {
         out.json(&json!({ "keyId": keys.first_id(), "old": count, "byKey": old }))?;
     } else {
         out.line(&format!(
-            "{count} secrets are under another master key than {}",
+            "{count} secrets use another master key than {}",
             keys.first_id()
         ))?;
         for key in &old {
@@ -235,7 +243,7 @@ async fn say_what_is_old(pool: &PgPool, keys: &MasterKeys, out: Out) -> Result<E
     }
     if count > 0 {
         return Err(Exit::Failed
-            .because("the old keys are still needed: `rejoin secrets rotate`")
+            .because("the old keys are still needed; run `rejoin secrets rotate`")
             .into());
     }
     Ok(Exit::Done)

@@ -12,9 +12,9 @@ use crate::{
 
 const PATH: &str = "/api/sign-in-codes";
 
-/// Print an address that signs a browser in, as the user of your API key.
+/// Print a URL that signs a browser in as the user of your API key.
 ///
-/// It works once, within ten minutes. Where the browser is signed in as somebody else, the page asks first.
+/// The URL works once, within ten minutes. If the browser is signed in as another user, the page asks for confirmation.
 ///
 /// Examples:
 ///   rejoin sign-in
@@ -41,6 +41,6 @@ pub async fn run(global: &Global, _args: Args, out: Out) -> Result<Exit> {
 pub async fn address(access: Access) -> Result<String> {
     let base = access.url.trim_end_matches('/').to_owned();
     let made = Client::new(access)?.post(PATH, &json!({})).await?;
-    let code = made["code"].as_str().context("the API's answer holds no code")?;
+    let code = made["code"].as_str().context("the API's response has no code")?;
     Ok(format!("{base}/#code={code}"))
 }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 
-/// Databases of others that a project's people and agents may ask.
+/// Manage and query data sources: databases that a project's users and agents can query.
 ///
 /// Examples:
 ///   rejoin sources add shop postgres://reader@db.example/shop --secret-file password.txt
@@ -23,43 +23,44 @@ use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 pub struct Args {
     #[command(subcommand)]
     pub action: Action,
-    /// The project; needed unless `rejoin dev` runs on this machine.
+    /// Project; required unless `rejoin dev` runs on this machine.
     #[arg(long, global = true, env = "REJOIN_PROJECT_ID", value_name = "ID")]
     pub project: Option<Uuid>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// Add a source. It is tried first.
+    /// Add a data source, after testing the connection.
     Add {
         name: String,
         /// postgres://, mysql://, mongodb://, mongodb+srv://, sqlite:///path, or bigquery://project/dataset.
         url: String,
-        /// A file with the password, or with the service account's key; `-` for stdin. (In the URL everybody on this machine sees it.)
+        /// File with the password or the service account key; `-` reads stdin. (A password in the URL is visible to all
+        /// users of this machine.)
         #[arg(long, value_name = "FILE")]
         secret_file: Option<PathBuf>,
-        /// It may be written to.
+        /// Allow writing to the source.
         #[arg(long)]
         writable: bool,
-        /// Add it even if it does not answer.
+        /// Add the source even if it does not respond.
         #[arg(long)]
         force: bool,
     },
-    /// The project's sources.
+    /// List the project's data sources.
     List,
-    /// Try one.
+    /// Test a data source's connection.
     Test { source: String },
-    /// Remove one.
+    /// Remove a data source.
     Remove { source: String },
-    /// Ask one; it only reads.
+    /// Run a read-only query.
     Query {
         source: String,
-        /// One statement, in the source's own language.
+        /// One statement, in the source's query language.
         query: String,
-        /// The source's own, unless said.
+        /// Database to query [default: the source's own]
         #[arg(long)]
         database: Option<String>,
-        /// At most this many.
+        /// Maximum number of rows.
         #[arg(long, value_name = "N")]
         rows: Option<u32>,
     },
@@ -80,7 +81,10 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         } => {
             let (kind, settings, password) = data_sources::from_url(&url).map_err(|fault| anyhow!(fault))?;
             let secret = match secret_file {
-                Some(_) if password.is_some() => bail!("the password is in the URL and in a file: give one of them"),
+                Some(_) if password.is_some() => bail!(
+                    "the password is given both in the URL and in a file; give \
+                    only one of them"
+                ),
                 Some(file) => Some(read(&file, kind)?),
                 None => password,
             };
@@ -88,7 +92,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                 json!({ "name": name, "kind": kind, "settings": settings, "secret": secret, "readOnly": !writable });
             let added = client.post(&format!("{sources}?force={force}"), &body).await?;
             out.either(&added, || {
-                format!("the source {name} is added ({})", said(&added, "kind"))
+                format!("the source {name} was added ({})", said(&added, "kind"))
             })?;
         }
         Action::List => {
@@ -127,17 +131,17 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                         format!("{text}\nwarning: {warning}")
                     })
                 }
-                Some(false) | None => format!("it does not answer: {}", said(&tested, "failure")),
+                Some(false) | None => format!("the source does not respond: {}", said(&tested, "failure")),
             })?;
             if tested["ok"] != json!(true) {
-                return Err(anyhow!("the source {source} does not answer"));
+                return Err(anyhow!("the source {source} does not respond"));
             }
         }
         Action::Remove { source } => {
             let found = find(&client, &sources, &source).await?;
             client.delete(&format!("{sources}/{}", said(&found, "id"))).await?;
             out.either(&json!({ "removed": found["id"] }), || {
-                format!("the source {} is removed", said(&found, "name"))
+                format!("the source {} was removed", said(&found, "name"))
             })?;
         }
         Action::Query {
@@ -168,7 +172,7 @@ fn read(file: &PathBuf, kind: Kind) -> Result<String> {
         true => std::io::stdin().read_to_string(&mut text).map(|_| ()),
         false => std::fs::read_to_string(file).map(|read| text = read),
     };
-    read.with_context(|| format!("can't read the secret from {}", file.display()))?;
+    read.with_context(|| format!("reading the secret from {} failed", file.display()))?;
     Ok(match kind {
         Kind::Bigquery => text,
         Kind::Postgresql | Kind::Mysql | Kind::Sqlite | Kind::Duckdb | Kind::Mongodb => {
@@ -182,7 +186,7 @@ async fn find(client: &Client, sources: &str, wanted: &str) -> Result<Value> {
     let listed = client.get(sources).await?;
     let is_it = |source: &&Value| source["name"] == wanted || source["id"] == wanted;
     let found = items(&listed).iter().find(is_it).cloned();
-    found.ok_or_else(|| anyhow!("there is no source {wanted}: `rejoin sources list` shows all"))
+    found.ok_or_else(|| anyhow!("there is no source {wanted}; `rejoin sources list` shows all"))
 }
 
 fn show(answer: &Value, out: Out) -> Result<()> {
@@ -203,7 +207,7 @@ fn show(answer: &Value, out: Out) -> Result<()> {
         out.line(&cells.join("\t"))?;
     }
     if answer["truncated"] == json!(true) {
-        out.note("there are more rows: --rows, or the source's own bound");
+        out.note("there are more rows; raise --rows or the source's own limit");
     }
     Ok(())
 }

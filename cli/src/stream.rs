@@ -199,9 +199,9 @@ impl Follow {
                         }
                         continue;
                     }
-                    Ok(Ok(None)) => "it was closed".to_owned(),
+                    Ok(Ok(None)) => "the connection was closed".to_owned(),
                     Ok(Err(error)) => root_cause(&error),
-                    Err(_) => format!("it was silent for {CONNECTION_SILENCE_LIMIT:?}"),
+                    Err(_) => format!("the connection was silent for {CONNECTION_SILENCE_LIMIT:?}"),
                 },
                 None => match self.dial().await? {
                     Dialled::Stream(response) => {
@@ -213,7 +213,7 @@ impl Follow {
                     }
                     Dialled::Ended => return Ok(None),
                     Dialled::TooOld => {
-                        self.note("(what came before is no longer kept; going on from a snapshot)");
+                        self.note("(earlier events are no longer stored; continuing from a snapshot)");
                         self.last_seq = None;
                         self.start = Start::Snapshot;
                         continue;
@@ -247,12 +247,12 @@ impl Follow {
         };
         let answer = match timeout(CONNECTION_SILENCE_LIMIT, self.client.send(request)).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(error)) if error.is_builder() => return Err(error).context("can't make the request"),
+            Ok(Err(error)) if error.is_builder() => return Err(error).context("building the request failed"),
             Ok(Err(error)) if self.client.is_nobody_there(self.heard) => {
                 return Err(error).with_context(|| self.client.unreachable());
             }
             Ok(Err(error)) => return Ok(Dialled::Later(root_cause(&error), None)),
-            Err(_) => return Ok(Dialled::Later("no answer".to_owned(), None)),
+            Err(_) => return Ok(Dialled::Later("no response".to_owned(), None)),
         };
         match answer.status() {
             StatusCode::NO_CONTENT => Ok(Dialled::Ended),
@@ -300,7 +300,7 @@ impl Follow {
         let silent = self.heard.elapsed();
         if silent > SILENCE_LIMIT {
             let message = format!(
-                "nothing was heard of {} for {SILENCE_LIMIT:?} ({why}); nothing is lost: `rejoin tail` goes on from there",
+                "no events of {} for {SILENCE_LIMIT:?} ({why}); nothing is lost: `rejoin tail` continues from there",
                 self.client.url()
             );
             return Err(Exit::Unreachable.because(message).into());
@@ -308,7 +308,7 @@ impl Follow {
         // A restart that is over at once is not worth a word.
         if !self.told && self.pauses.count == 2 {
             self.told = true;
-            self.note(&format!("(the connection was lost: {why}; trying again)"));
+            self.note(&format!("(the connection was lost: {why}; retrying)"));
         }
         sleep(self.pauses.next(asked)).await;
         Ok(())

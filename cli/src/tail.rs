@@ -16,10 +16,11 @@ use crate::{
     transcript::Transcript,
 };
 
-/// Follow the events of a run (until its end) or of a conversation (until Ctrl-C), from the beginning or from a point.
+/// Follow the events of a run (until it ends) or of a conversation (until Ctrl-C), from the beginning or from any
+/// point.
 ///
-/// Following changes nothing. Any number of readers see the same events with the same numbers. Survives a restart of
-/// anything. A run's end decides the exit code: 0 completed, 5 failed, 6 cancelled, 8 paused.
+/// Following changes nothing. Any number of readers see the same events with the same numbers. Survives restarts of the
+/// API, the workers and the database. Exit code for a run: 0 completed, 5 failed, 6 cancelled, 8 paused.
 ///
 /// Examples:
 ///   rejoin tail 0192f0c1-…
@@ -29,13 +30,13 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The id of a run or of a conversation.
+    /// Id of a run or of a conversation.
     #[arg(value_name = "RUN|CONVERSATION")]
     pub target: String,
-    /// Only events with a higher number; `now`: only what is new.
+    /// Only events with a higher number; `now`: only new events.
     #[arg(long, value_name = "N")]
     pub after: Option<String>,
-    /// The state so far in one piece, then what is new.
+    /// Start with a snapshot of the current state, then follow new events.
     #[arg(long, conflicts_with = "after")]
     pub from_snapshot: bool,
 }
@@ -46,7 +47,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     let client = Client::new(current::access(global)?)?;
     let Ok(id) = args.target.parse::<Uuid>() else {
         anyhow::bail!(
-            "{:?} is no id of a run or a conversation (`rejoin runs list` shows runs)",
+            "{:?} is not the id of a run or a conversation (`rejoin runs list` shows runs)",
             args.target
         );
     };
@@ -62,7 +63,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             follow = Follow::new(client, format!("/api/conversations/{id}/events"), start, out);
             let first = follow.next().await.map_err(|error| match Exit::of(&error) {
                 Exit::NotFound => Exit::NotFound
-                    .because(format!("there is no run and no conversation {id}"))
+                    .because(format!("there is no run or conversation {id}"))
                     .into(),
                 _ => error,
             })?;

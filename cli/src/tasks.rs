@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 
-/// Let agents do tasks that wait for each other: a DAG in a file, YAML or JSON.
+/// Run tasks that depend on each other: a DAG in a YAML or JSON file.
 ///
 /// Examples:
 ///   rejoin tasks apply research.yaml
@@ -20,45 +20,45 @@ use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 pub struct Args {
     #[command(subcommand)]
     pub action: Action,
-    /// The project; needed unless `rejoin dev` runs on this machine.
+    /// Project; required unless `rejoin dev` runs on this machine.
     #[arg(long, global = true, env = "REJOIN_PROJECT_ID", value_name = "ID")]
     pub project: Option<Uuid>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// Make a DAG of what a file says, and start it.
+    /// Create and start a DAG from a file.
     Apply {
-        /// name, tasks (id, title, description, after, agent, priority …), maxConcurrency, rules.
+        /// File with name, tasks (id, title, description, after, agent, priority …), maxConcurrency, rules.
         file: PathBuf,
-        /// Store nothing; say what is wrong with it.
+        /// Store nothing; only validate the file.
         #[arg(long)]
         dry_run: bool,
     },
-    /// The newest DAGs.
+    /// List the newest DAGs.
     List {
-        /// At most this many.
+        /// Maximum number of DAGs.
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=100))]
         limit: u16,
     },
-    /// One DAG with its tasks, or a picture of it.
+    /// Show a DAG with its tasks, or a diagram of it.
     Show {
         dag: Uuid,
-        /// A picture.
+        /// Print a diagram in this format.
         #[arg(long, value_enum)]
         diagram: Option<Diagram>,
     },
-    /// Start no more tasks; those that run go on.
+    /// Pause a DAG: no more tasks are started; running tasks continue.
     Pause { dag: Uuid },
-    /// Let a paused DAG go on.
+    /// Resume a paused DAG.
     Resume { dag: Uuid },
-    /// Try a failed task again; what was skipped because of it may start, too.
+    /// Retry a failed task; tasks that were skipped because of it may start as well.
     Retry {
         dag: Uuid,
-        /// Its id in the DAG.
+        /// The task's id in the DAG.
         task: String,
     },
-    /// Stop it: runs are cancelled, what has not begun is skipped.
+    /// Cancel a DAG: its runs are cancelled, pending tasks are skipped.
     Cancel { dag: Uuid },
 }
 
@@ -73,10 +73,10 @@ pub enum Diagram {
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     if let Action::Apply { file, dry_run: true } = &args.action {
         let spec: rejoin_shared::tasks::spec::DagSpec =
-            serde_json::from_value(read(file)?).context("the file is no DAG of tasks")?;
+            serde_json::from_value(read(file)?).context("the file is not a valid task DAG")?;
         spec.check().map_err(anyhow::Error::msg)?;
         out.either(&json!({"tasks": spec.tasks.len()}), || {
-            format!("{} tasks, in order; nothing was stored", spec.tasks.len())
+            format!("{} tasks, in order of execution; nothing was stored", spec.tasks.len())
         })?;
         return Ok(Exit::Done);
     }
@@ -123,8 +123,8 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
 
 /// YAML, of which JSON is a part.
 pub fn read(file: &PathBuf) -> Result<Value> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("can't read {}", file.display()))?;
-    serde_norway::from_str(&text).with_context(|| format!("{} is neither YAML nor JSON", file.display()))
+    let text = std::fs::read_to_string(file).with_context(|| format!("reading {} failed", file.display()))?;
+    serde_norway::from_str(&text).with_context(|| format!("{} is neither valid YAML nor valid JSON", file.display()))
 }
 
 fn show(dag: &Value, out: Out) -> Result<()> {

@@ -13,7 +13,7 @@ use crate::{dev::process, exit::Exit, out::Out, stream::Received};
 
 /// Longest part of a tool's arguments that its line shows [characters].
 const INPUT_MAX_CHARS: usize = 160;
-const ANEW: &str = "[the worker was lost; the answer begins anew]";
+const ANEW: &str = "[the worker was lost; the answer starts over]";
 const DIM: &str = "\x1b[2m";
 const PLAIN: &str = "\x1b[0m";
 
@@ -139,7 +139,7 @@ impl Transcript {
                 // On a shared terminal it would stand in the midst of a word; it is said at the end.
                 if !self.shared_terminal {
                     self.aside(&format!(
-                        "(a worker stopped in mid-answer: {}; another one goes on)",
+                        "(a worker stopped while answering: {}; another one continues)",
                         event.text("reason")
                     ))?;
                 }
@@ -148,7 +148,8 @@ impl Transcript {
                 let model = event.text("model");
                 if model.starts_with("demo:") && event.json["attempt"].as_i64().unwrap_or(1) <= 1 {
                     self.aside(&format!(
-                        "({model}: no model, but rules that call the real tools; set OPENAI_API_KEY or another provider's)"
+                        "({model} is not a model: fixed rules call the real tools. Set OPENAI_API_KEY or another \
+                        provider's key)"
                     ))?;
                 }
             }
@@ -196,7 +197,7 @@ impl Transcript {
         self.step(step)?;
         self.end_line()?;
         if self.shared_terminal && self.resets > 0 {
-            self.aside("(a worker stopped in mid-answer; another one went on)")?;
+            self.aside("(a worker stopped while answering; another one continued)")?;
         }
         (self.reply, self.resets) = (Reply::default(), 0);
         Ok(match event.text("status") {

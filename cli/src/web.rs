@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 
-/// See and set what agents may do on the web: nothing, unless it is said here. Needs a key with the scope admin.
+/// Show and set what agents may do on the web. By default they have no access. Needs a key with the scope admin.
 ///
 /// Examples:
 ///   rejoin secrets set TAVILY_KEY < key.txt
@@ -21,40 +21,40 @@ use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
 pub struct Args {
     #[command(subcommand)]
     pub action: Action,
-    /// The project; needed unless `rejoin dev` runs on this machine.
+    /// Project; required unless `rejoin dev` runs on this machine.
     #[arg(long, global = true, env = "REJOIN_PROJECT_ID", value_name = "ID")]
     pub project: Option<Uuid>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// What is on.
+    /// Show the current settings.
     Show,
-    /// Say all of what agents may do; what is not said is off.
+    /// Replace all settings; whatever is omitted is off.
     #[group(multiple = true, required = true, id = "what", args = ["provider", "visit"])]
     Set {
-        /// Who searches: without, there is no `web_search`.
+        /// Search provider; without it, there is no `web_search`.
         #[arg(long, value_enum)]
         provider: Option<Provider>,
-        /// Where the provider is asked; SearXNG has no address of its own.
+        /// URL of the provider; required for SearXNG.
         #[arg(long, value_name = "URL", requires = "provider")]
         base_url: Option<String>,
-        /// The name of the secret that holds the provider's key, as `rejoin secrets set` has stored it.
+        /// Name of the secret with the provider's key, set with `rejoin secrets set`.
         #[arg(long, value_name = "NAME", requires = "provider")]
         key_secret: Option<String>,
-        /// Agents read pages, too.
+        /// Allow agents to read pages (`web_visit`).
         #[arg(long)]
         visit: bool,
-        /// Only this domain with all below it, and others that are named so; all, if none is.
+        /// Allow only this domain and its subdomains; can be repeated [default: all domains]
         #[arg(long = "allow", value_name = "DOMAIN")]
         allowed: Vec<String>,
-        /// Not this domain, whatever is allowed.
+        /// Block this domain and its subdomains, even if allowed.
         #[arg(long = "block", value_name = "DOMAIN")]
         blocked: Vec<String>,
     },
-    /// Let a worker search once, for something harmless: whether the provider answers.
+    /// Test the search provider: a worker runs one harmless search.
     Test,
-    /// Switch all of it off.
+    /// Turn off web access.
     Remove,
 }
 
@@ -110,19 +110,19 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             let provider = tested["provider"].as_str().unwrap_or_default().to_owned();
             out.either(&tested, || match tested["ok"].as_bool() {
                 Some(true) => format!(
-                    "{provider} answers: {} pages in {} ms",
+                    "{provider} responds: {} pages in {} ms",
                     tested["found"], tested["tookMs"]
                 ),
                 Some(false) | None => tested["failure"].as_str().unwrap_or_default().to_owned(),
             })?;
             if tested["ok"] != json!(true) {
-                bail!("{provider} does not answer");
+                bail!("{provider} does not respond");
             }
         }
         Action::Remove => {
             client.delete(&web).await?;
             out.either(&json!({ "removed": true }), || {
-                "agents can't use the web any more".to_owned()
+                "agents can no longer use the web".to_owned()
             })?;
         }
     }

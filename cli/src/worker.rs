@@ -12,9 +12,10 @@ use crate::{
 
 /// Claim jobs from the queue and run agents: one process of a fleet.
 ///
-/// Stateless: start as many as the load needs, on any machine that reaches the database. Kill one, and its runs go
-/// on elsewhere within seconds. On SIGTERM it drains: runs are handed over at once. Keys of model providers come from
-/// their usual variables (OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY, OLLAMA_HOST).
+/// Stateless: start as many as the load requires, on any machine that can reach the database. If one is killed, its
+/// runs continue elsewhere within seconds. On SIGTERM it drains: its runs are handed to other workers at once. API keys
+/// of model providers are read from their usual variables (OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY,
+/// OLLAMA_HOST).
 ///
 /// Examples:
 ///   rejoin worker
@@ -36,7 +37,7 @@ pub async fn run(_global: &Global, args: Args, _out: Out) -> Result<Exit> {
     let work = async {
         if fleet::schema_is_ready(&args.config.database, Role::Worker, &args.fleet, &ending.drain).await? {
             let worked = rejoin_worker::work(args.config, ending.drain.clone()).await;
-            worked.context("can't work")?;
+            worked.context("the worker failed")?;
         }
         Ok(())
     };

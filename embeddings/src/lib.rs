@@ -33,13 +33,13 @@ pub const MAX_DIMENSIONS: usize = 4000;
 pub enum EmbedError {
     #[error("no embedding model: {0}")]
     Unavailable(String),
-    #[error("the embedding model gave no answer within {0:?}")]
+    #[error("the embedding model did not respond within {0:?}")]
     Slow(Duration),
-    #[error("the embedding server can't be reached")]
+    #[error("the embedding server cannot be reached")]
     Unreachable(#[source] reqwest::Error),
-    #[error("the embedding server refused: {status}: {said}")]
+    #[error("the embedding server rejected the request: {status}: {said}")]
     Refused { status: u16, said: String },
-    #[error("what the embedding model answered can't be used: {0}")]
+    #[error("the embedding model's response is invalid: {0}")]
     Malformed(String),
     #[error("the local embedding model failed")]
     Local(#[from] std::io::Error),
@@ -70,7 +70,7 @@ impl Embedder {
     pub fn new(args: &EmbeddingsArgs, endpoints: &Endpoints) -> Self {
         let endpoints = &endpoints.or(args);
         let provider = match &args.embeddings {
-            Choice::Off => Provider::Nothing("it is switched off (REJOIN_EMBEDDINGS=off)".to_owned()),
+            Choice::Off => Provider::Nothing("it is disabled (REJOIN_EMBEDDINGS=off)".to_owned()),
             Choice::Local => match Local::find(args.embeddings_dir.as_deref()) {
                 Some(local) => Provider::Local(local),
                 None => Provider::Nothing(local::MISSING.to_owned()),
@@ -79,7 +79,7 @@ impl Embedder {
             Choice::Ollama { model } => Provider::Http(Http::ollama(model, endpoints)),
         };
         if let Provider::Nothing(reason) = &provider {
-            info!("searches of the graph go by words only: {reason}");
+            info!("graph searches use keywords only: {reason}");
         }
         Self::with(provider, args.timeout())
     }
@@ -87,7 +87,7 @@ impl Embedder {
     /// One that embeds nothing.
     pub fn off() -> Self {
         Self::with(
-            Provider::Nothing("it is switched off (REJOIN_EMBEDDINGS=off)".to_owned()),
+            Provider::Nothing("it is disabled (REJOIN_EMBEDDINGS=off)".to_owned()),
             Duration::ZERO,
         )
     }
@@ -144,13 +144,13 @@ impl Embedder {
         let first = vectors[0].len();
         if first == 0 || first > MAX_DIMENSIONS {
             return malformed(format!(
-                "vectors of {first} numbers; 1 to {MAX_DIMENSIONS} can be stored"
+                "vectors have {first} dimensions; only 1 to {MAX_DIMENSIONS} can be stored"
             ));
         }
         for vector in &mut vectors {
             let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
             if vector.len() != first || !length.is_finite() || length <= f32::MIN_POSITIVE {
-                return malformed("vectors of different sizes, or without a direction".to_owned());
+                return malformed("vectors have different sizes, or no direction".to_owned());
             }
             vector.iter_mut().for_each(|x| *x /= length);
         }
@@ -159,7 +159,7 @@ impl Embedder {
             .dimensions
             .get_or_init(|| self.asked_dimensions().unwrap_or(first));
         if first != expected {
-            return malformed(format!("vectors of {first} numbers where {expected} were expected"));
+            return malformed(format!("vectors have {first} dimensions; {expected} were expected"));
         }
         Ok(vectors)
     }

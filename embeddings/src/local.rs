@@ -24,7 +24,7 @@ use wordpiece::Vocabulary;
 /// What its vectors are stored under.
 pub const NAME: &str = "local:all-minilm-l6-v2";
 pub const DIMENSIONS: usize = 384;
-pub(crate) const MISSING: &str = "the local model's files are not here (make setup-search fetches them)";
+pub(crate) const MISSING: &str = "the local model's files were not found (make setup-search downloads them)";
 
 /// The files, as their makers call them.
 pub const WEIGHTS: &str = "model.safetensors";
@@ -105,7 +105,7 @@ impl Model {
             || encoder.dimensions() != DIMENSIONS
             || encoder.positions() < MAX_PIECES
         {
-            let what = "its files do not fit together, or are of another model";
+            let what = "its files do not match, or belong to another model";
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
         Ok(Self { vocabulary, encoder })

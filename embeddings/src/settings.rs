@@ -9,23 +9,25 @@ use clap::Args;
 /// Settings of embeddings. All processes of a fleet must have the same.
 #[derive(Debug, Clone, Args)]
 pub struct EmbeddingsArgs {
-    /// What makes vectors of the graph's objects and of queries: local, openai:MODEL, openai:MODEL@DIMENSIONS, ollama:MODEL, or off
+    /// Embedding model for graph objects and queries: local, openai:MODEL, openai:MODEL@DIMENSIONS, ollama:MODEL, or
+    /// off
     #[arg(long, env = "REJOIN_EMBEDDINGS", default_value = "local")]
     pub embeddings: Choice,
 
-    /// The folder of the local model's files; else they are looked for in the usual places
+    /// Directory of the local model's files [default: the usual places]
     #[arg(long, env = "REJOIN_EMBEDDINGS_DIR")]
     pub embeddings_dir: Option<PathBuf>,
 
-    /// Where the embedding server is (with its /v1), if not where the chat models are; then its key is asked for apart, too
+    /// Base URL of the embedding server (with its /v1), if it is not the chat models' server; it then also needs its
+    /// own key
     #[arg(long, env = "REJOIN_EMBEDDINGS_URL")]
     pub embeddings_url: Option<String>,
 
-    /// What that server wants to see
+    /// API key of that server
     #[arg(long, env = "REJOIN_EMBEDDINGS_KEY", hide_env_values = true)]
     pub embeddings_key: Option<Key>,
 
-    /// An embedding server that takes longer has failed [milliseconds]
+    /// Timeout of a request to the embedding server, in milliseconds
     #[arg(long, env = "REJOIN_EMBEDDINGS_TIMEOUT_MS", default_value_t = 30_000)]
     pub embeddings_timeout_ms: u64,
 }
@@ -112,7 +114,7 @@ impl FromStr for Choice {
                 model: model.to_owned(),
             }),
             Some(_) | None => {
-                Err("write local, off, openai:MODEL (as openai:text-embedding-3-small) or ollama:MODEL".to_owned())
+                Err("use local, off, openai:MODEL (e.g. openai:text-embedding-3-small) or ollama:MODEL".to_owned())
             }
         }
     }

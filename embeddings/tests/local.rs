@@ -41,7 +41,7 @@ fn model() -> Option<Embedder> {
             !std::env::var("CI").is_ok_and(|value| value == "true"),
             "the local model's files are not here: scripts/setup-search.sh fetches them"
         );
-        eprintln!("SKIPPED: the local model's files are not here (make setup-search fetches them)");
+        eprintln!("SKIPPED: the local model's files were not found (make setup-search downloads them)");
         return None;
     }
     Some(embedder)

@@ -35,17 +35,17 @@ pub enum FetchError {
     /// The URL is none that may be asked.
     #[error("{0}")]
     Refused(String),
-    #[error("{0} can't be reached")]
+    #[error("{0} cannot be reached")]
     Unreachable(String),
-    #[error("it took longer than {} ms", .0.as_millis())]
+    #[error("the request timed out after {} ms", .0.as_millis())]
     TooSlow(Duration),
-    #[error("the answer is larger than {} MiB", MAX_BYTES / 1024 / 1024)]
+    #[error("the response is larger than {} MiB", MAX_BYTES / 1024 / 1024)]
     TooLarge,
-    #[error("it redirects more than {MAX_REDIRECTS} times")]
+    #[error("there are more than {MAX_REDIRECTS} redirects")]
     Redirects,
-    #[error("the answer can't be read: {0}")]
+    #[error("the response cannot be read: {0}")]
     Broken(String),
-    #[error("the site asks robots to stay away from it (robots.txt)")]
+    #[error("the site does not allow robots to read this page (robots.txt)")]
     Robots,
 }
 
@@ -133,7 +133,7 @@ impl Fetcher {
             let host = url.host_str().unwrap_or_default();
             if !lets(host) {
                 return Err(FetchError::Refused(format!(
-                    "this project does not let agents visit {host}"
+                    "this project does not allow agents to visit {host}"
                 )));
             }
             if as_robot && !self.robots(&url).await?.allow(&url) {
@@ -152,7 +152,7 @@ impl Fetcher {
             }
             url = url
                 .join(next)
-                .map_err(|error| FetchError::Broken(format!("it redirects to what is no URL: {error}")))?;
+                .map_err(|error| FetchError::Broken(format!("the redirect target is not a valid URL: {error}")))?;
         }
         Err(FetchError::Redirects)
     }
@@ -185,13 +185,15 @@ impl Fetcher {
     fn judge(&self, url: &Url) -> Result<(), FetchError> {
         let refused = |why: &str| Err(FetchError::Refused(why.to_owned()));
         if !matches!(url.scheme(), "http" | "https") {
-            return refused("only http:// and https:// are asked");
+            return refused("only http:// and https:// URLs are supported");
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return refused("the URL holds credentials: leave them out");
+            return refused("the URL contains credentials; remove them");
         }
         if url.as_str().len() > URL_MAX_BYTES {
-            return Err(FetchError::Refused(format!("a URL has at most {URL_MAX_BYTES} bytes")));
+            return Err(FetchError::Refused(format!(
+                "a URL can have at most {URL_MAX_BYTES} bytes"
+            )));
         }
         self.hosts.judge(url).map_err(FetchError::Refused)
     }
@@ -201,9 +203,9 @@ impl Fetcher {
             Some(80 | 443) => Ok(()),
             Some(_) if self.hosts.name(url) => Ok(()),
             Some(port) => Err(FetchError::Refused(format!(
-                "pages are asked on the ports 80 and 443 only, not on {port}"
+                "only ports 80 and 443 are allowed, not {port}"
             ))),
-            None => Err(FetchError::Refused("the URL names no port".to_owned())),
+            None => Err(FetchError::Refused("the URL has no port".to_owned())),
         }
     }
 
@@ -211,7 +213,7 @@ impl Fetcher {
     async fn hop(&self, url: &Url, request: impl FnOnce(Client) -> RequestBuilder) -> Result<Answer, FetchError> {
         let client = self.client(url).await?;
         let unreachable = |error: reqwest::Error| {
-            tracing::debug!(%error, "a request to the web failed");
+            tracing::debug!(%error, "a web request failed");
             FetchError::Unreachable(url.host_str().unwrap_or_default().to_owned())
         };
         let request = request(client).header(ACCEPT_ENCODING, "gzip");
@@ -258,7 +260,7 @@ impl Fetcher {
         };
         builder
             .build()
-            .map_err(|error| FetchError::Broken(format!("no connection can be made: {error}")))
+            .map_err(|error| FetchError::Broken(format!("creating the HTTP client failed: {error}")))
     }
 }
 
@@ -271,14 +273,14 @@ fn unpacked(encoding: &str, body: Vec<u8>) -> Result<Vec<u8>, FetchError> {
             MultiGzDecoder::new(body.as_slice())
                 .take(MAX_BYTES as u64 + 1)
                 .read_to_end(&mut plain)
-                .map_err(|error| FetchError::Broken(format!("it is not packed as it says: {error}")))?;
+                .map_err(|error| FetchError::Broken(format!("the body is not valid gzip: {error}")))?;
             match plain.len() > MAX_BYTES {
                 true => Err(FetchError::TooLarge),
                 false => Ok(plain),
             }
         }
         other => Err(FetchError::Broken(format!(
-            "it is packed by {other}, which nobody asked for"
+            "the content encoding {other} is not supported"
         ))),
     }
 }
@@ -323,7 +325,7 @@ mod tests {
             ("file:///etc/passwd", "http://"),
             ("http://user:secret@example.com/", "credentials"),
             ("http://1.1.1.1:22/", "ports 80 and 443"),
-            ("https://blocked.example/", "does not let"),
+            ("https://blocked.example/", "does not allow"),
         ] {
             let lets = |host: &str| host != "blocked.example";
             let refused = fetcher(&[])

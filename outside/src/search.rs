@@ -65,25 +65,25 @@ pub struct Found {
 /// Why nothing was found out, in words for a model; none of them holds the key.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
-    #[error("the search provider refuses the project's key: an admin has to look at it")]
+    #[error("the search provider rejected the project's API key; an admin must check it")]
     Key,
-    #[error("the search provider has been asked too often{}", .0.as_ref().map(|s| format!(": try again in {s} seconds")).unwrap_or_default())]
+    #[error("the search provider's rate limit was reached{}", .0.as_ref().map(|s| format!("; retry in {s} seconds")).unwrap_or_default())]
     TooOften(Option<u64>),
-    #[error("the search provider answers {0}: try again later")]
+    #[error("the search provider responded with status {0}; retry later")]
     Status(u16),
-    #[error("the search provider answers what is no answer to a search")]
+    #[error("the search provider returned an invalid response")]
     Garbage,
     #[error("the search provider: {0}")]
     Fetch(#[from] FetchError),
-    #[error("this project does not let agents search the web any more")]
+    #[error("this project no longer allows agents to search the web")]
     Off,
-    #[error("the search provider has no address: an admin has to look at it")]
+    #[error("the search provider has no URL; an admin must set it")]
     NoAddress,
-    #[error("the search provider's key can't be opened: the operator has to set REJOIN_SECRET_KEYS_FILE for workers")]
+    #[error("the search provider's key cannot be decrypted; the operator must set REJOIN_SECRET_KEYS_FILE for workers")]
     NoMasterKeys,
-    #[error("the search provider's key is missing: an admin has to set the secret {0}")]
+    #[error("the search provider's key is missing; an admin must set the secret {0}")]
     KeyMissing(String),
-    #[error("opening the search provider's key: {0}")]
+    #[error("decrypting the search provider's key: {0}")]
     Secret(#[from] SecretError),
 }
 

@@ -95,7 +95,7 @@ pub fn decoded(body: &[u8], content_type: &str) -> String {
 /// # Errors
 /// It is nested too deeply; in words for a model.
 pub fn of_html(html: &str, url: &str, mode: Mode, format: Format) -> Result<Readable, String> {
-    let too_deep = || "the page is nested too deeply to be read".to_owned();
+    let too_deep = || "the page's HTML is nested too deeply".to_owned();
     if open_tags(html) > MAX_OPEN {
         return Err(too_deep());
     }

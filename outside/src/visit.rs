@@ -24,13 +24,13 @@ const ACCEPTED: &str =
 pub enum VisitError {
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    #[error("the page can't be had: its server answers {0}")]
+    #[error("the page cannot be fetched: its server responded with status {0}")]
     Status(u16),
-    #[error("the page is {0:?}, of which no text can be read")]
+    #[error("the page has content type {0:?}, which cannot be converted to text")]
     ContentType(String),
     #[error("{0}")]
     Unreadable(String),
-    #[error("asking Rejoin's own database for pages failed")]
+    #[error("reading the page cache from Rejoin's database failed")]
     Database(#[from] sqlx::Error),
 }
 
@@ -140,7 +140,7 @@ async fn read(answer: Answer, wanted: Wanted) -> Result<Page, VisitError> {
     });
     let readable = reading
         .await
-        .map_err(|_| VisitError::Unreadable("the page can't be read".to_owned()))?
+        .map_err(|_| VisitError::Unreadable("the page cannot be parsed".to_owned()))?
         .map_err(VisitError::Unreadable)?;
     Ok(Page {
         final_url,

@@ -15,12 +15,12 @@ const TIMEOUT_MS: u64 = 12_000;
 /// How a process asks the web.
 #[derive(Debug, Clone, Args)]
 pub struct WebArgs {
-    /// Hosts of this machine or of private networks that agents may visit and search providers may be on, also on other ports than 80 and
-    /// 443: names and addresses, with globs, separated by commas
+    /// Hosts on this machine or in private networks that agents may visit and search providers may use, on any port,
+    /// not only 80 and 443: comma-separated names, addresses and glob patterns
     #[arg(long, env = "REJOIN_WEB_HOSTS", value_delimiter = ',')]
     pub web_hosts: Vec<String>,
 
-    /// A search or a visit that takes longer fails, with all its redirects [milliseconds]
+    /// Timeout of a search or a visit, including redirects, in milliseconds
     #[arg(long, env = "REJOIN_WEB_TIMEOUT_MS", default_value_t = TIMEOUT_MS, value_parser = clap::value_parser!(u64).range(100..=60_000))]
     pub web_timeout_ms: u64,
 }

@@ -134,7 +134,7 @@ impl DefinitionContent {
         }
         if self.tools.len() > MAX_TOOLS || self.tools.iter().any(|tool| tool.trim().is_empty()) {
             return Err(format!(
-                "tools must be at most {MAX_TOOLS} names or globs, none of them empty"
+                "tools must have at most {MAX_TOOLS} names or globs, none of them empty"
             ));
         }
         if !self.config.is_object() {

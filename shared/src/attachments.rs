@@ -42,13 +42,14 @@ impl Attachment {
             let is_name = !value.trim().is_empty() && value.chars().count() <= NAME_MAX_CHARS;
             if !is_name || value.contains(['\0', '\n', '`']) {
                 return Err(format!(
-                    "an attachment's {name} must have 1 to {NAME_MAX_CHARS} characters, and no line break, backtick or NUL"
+                    "an attachment's {name} must have 1 to {NAME_MAX_CHARS} characters and no line break, backtick or \
+                    NUL"
                 ));
             }
         }
         if self.content.contains('\0') {
             return Err(format!(
-                "the attachment {} holds a NUL character; attach text only",
+                "the attachment {} contains a NUL character; attach only text",
                 self.title
             ));
         }

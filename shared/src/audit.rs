@@ -270,7 +270,7 @@ impl FromStr for Hash {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const WRONG: &str = "a hash has 64 hexadecimal digits";
+        const WRONG: &str = "a hash must have 64 hexadecimal digits";
         if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
             return Err(WRONG);
         }
@@ -298,7 +298,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Fault::Gap => "entries before it are missing",
-            Fault::WrongLink => "it is not linked to the entry before it, which was replaced",
+            Fault::WrongLink => "its link to the previous entry is broken, so that entry was replaced",
             Fault::Changed => "it was changed after it was written",
         })
     }

@@ -200,15 +200,15 @@ pub enum AuthError {
     #[error("the API key is unknown, expired or revoked")]
     UnknownKey,
     /// Also where the project exists but is not the key's: existence is not told.
-    #[error("there is no such project for this caller")]
+    #[error("the project does not exist, or this caller has no access to it")]
     UnknownProject,
-    #[error("several projects are open to this caller: name one with the header X-Project-ID")]
+    #[error("this caller has access to several projects; select one with the header X-Project-ID")]
     ProjectNeeded,
-    #[error("the token is genuine, but its holder is no user here")]
+    #[error("the token is valid, but its subject is not a user of this server")]
     UnknownUser,
     #[error("the token has expired")]
     TokenExpired,
-    #[error("the token is not valid yet")]
+    #[error("the token is not yet valid")]
     TokenNotYetValid,
     #[error("looking up the caller failed")]
     Database(#[from] sqlx::Error),

@@ -10,27 +10,27 @@ use crate::sabotage::{self, Break};
 /// Where the database is, and how much of it a process may use.
 #[derive(Debug, Clone, Args)]
 pub struct DatabaseArgs {
-    /// PostgreSQL's URL, e.g. postgres://user:password@host/rejoin
+    /// PostgreSQL connection URL, e.g. postgres://user:password@host/rejoin
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
     pub database_url: String,
 
-    /// Connections for commands and reads of nouns, at most
+    /// Maximum number of connections for commands and queries
     #[arg(long, env = "REJOIN_DB_CONNECTIONS", default_value_t = 10)]
     pub db_connections: u32,
 
-    /// Connections for the hot paths (event appends, claims, the tail), at most
+    /// Maximum number of connections for the hot paths (event appends, claims, the tail)
     #[arg(long, env = "REJOIN_DB_HOT_CONNECTIONS", default_value_t = 6)]
     pub db_hot_connections: usize,
 
-    /// A statement that runs longer is ended by the server [milliseconds]
+    /// Statement timeout, in milliseconds
     #[arg(long, env = "REJOIN_DB_STATEMENT_TIMEOUT_MS", default_value_t = 30_000)]
     pub db_statement_timeout_ms: u64,
 
-    /// A statement that waits longer for a lock is ended by the server [milliseconds]
+    /// Lock timeout, in milliseconds
     #[arg(long, env = "REJOIN_DB_LOCK_TIMEOUT_MS", default_value_t = 10_000)]
     pub db_lock_timeout_ms: u64,
 
-    /// How processes tell each other that there is something new
+    /// How processes notify each other about new data
     #[arg(long, env = "REJOIN_BUS", value_enum, default_value_t = BusKind::Postgres)]
     pub bus: BusKind,
 }
@@ -52,9 +52,9 @@ impl DatabaseArgs {
 /// The wake-up bus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum BusKind {
-    /// LISTEN/NOTIFY: needs a direct connection (no transaction pooler between)
+    /// LISTEN/NOTIFY: requires a direct connection (no transaction pooler)
     Postgres,
-    /// No wake-ups: everything is found by looking, within a second
+    /// No wake-ups: processes poll, at least once a second
     Poll,
 }
 

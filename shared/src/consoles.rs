@@ -113,7 +113,7 @@ impl NewConsole {
 /// Err: why this is no title.
 pub fn check_title(title: &str) -> Result<(), String> {
     match title.trim().is_empty() || title.chars().count() > TITLE_MAX_CHARS || title.contains('\0') {
-        true => Err(format!("title must have 1 to {TITLE_MAX_CHARS} characters, and no NUL")),
+        true => Err(format!("title must have 1 to {TITLE_MAX_CHARS} characters and no NUL")),
         false => Ok(()),
     }
 }
@@ -122,7 +122,7 @@ pub fn check_title(title: &str) -> Result<(), String> {
 pub fn check_content(content: &str) -> Result<(), String> {
     match content.chars().count() > CONTENT_MAX_CHARS || content.contains('\0') {
         true => Err(format!(
-            "content must have at most {CONTENT_MAX_CHARS} characters, and no NUL"
+            "content must have at most {CONTENT_MAX_CHARS} characters and no NUL"
         )),
         false => Ok(()),
     }

@@ -88,7 +88,7 @@ impl ContextType {
             let known: Vec<&str> = Self::ALL.iter().map(|one| one.as_str()).collect();
             let shown: String = text.chars().take(NAME_MAX_CHARS).collect();
             format!(
-                "there is no context type {shown}; there are: {}, and general for global",
+                "there is no context type {shown}; known: {}, and general for global",
                 known.join(", ")
             )
         })
@@ -152,7 +152,8 @@ impl Told {
             Some(focus) => {
                 let mut read = Focus::deserialize(focus).map_err(|error| {
                     format!(
-                        "projectFocus is {{projectId, projectName, focusType?, focusEntityId?}}, its ids UUIDs: {error}"
+                        "projectFocus must be {{projectId, projectName, focusType?, focusEntityId?}} with UUIDs as \
+                        ids: {error}"
                     )
                 })?;
                 read.project_name = read.project_name.chars().take(NAME_MAX_CHARS).collect();

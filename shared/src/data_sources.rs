@@ -44,7 +44,7 @@ impl Content {
         check_name(&self.name)?;
         self.settings.check(self.kind)?;
         if self.kind == Kind::Duckdb && !self.read_only {
-            return Err("a duckdb source is only read: leave `readOnly` true".to_owned());
+            return Err("a duckdb source is read-only; leave `readOnly` true".to_owned());
         }
         self.limits.check()
     }
@@ -90,7 +90,7 @@ impl TryFrom<Row> for DataSource {
 
     fn try_from(row: Row) -> Result<Self, sqlx::Error> {
         let broken =
-            |what: &str| sqlx::Error::Decode(format!("the {what} of the data source {} can't be read", row.id).into());
+            |what: &str| sqlx::Error::Decode(format!("the {what} of the data source {} is invalid", row.id).into());
         Ok(Self {
             id: row.id,
             project_id: row.project_id,

@@ -69,14 +69,14 @@ pub struct Db {
 /// Why a process must not work on its database.
 #[derive(Debug, thiserror::Error)]
 pub enum Unfit {
-    #[error("the database URL can't be read: {0}")]
+    #[error("the database URL is invalid: {0}")]
     Url(String),
-    #[error("can't connect to the database")]
+    #[error("connecting to the database failed")]
     Connect(#[source] sqlx::Error),
     /// The session that a connection gets.
     #[error("{0}")]
     Session(String),
-    #[error("can't work as the role {role}: {message}. {advice}")]
+    #[error("cannot use the database role {role}: {message}. {advice}")]
     Role {
         role: &'static str,
         message: String,
@@ -88,13 +88,13 @@ pub enum Unfit {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    #[error("the database URL can't be read: {0}")]
+    #[error("the database URL is invalid: {0}")]
     Url(String),
     #[error("connecting to the database failed")]
     Sql(#[from] sqlx::Error),
     #[error("connecting to the database failed")]
     Hot(#[from] tokio_postgres::Error),
-    #[error("making the connection pool failed: {0}")]
+    #[error("creating the connection pool failed: {0}")]
     Pool(String),
 }
 
@@ -155,7 +155,7 @@ impl Db {
                 Ok(_) => return,
                 Err(error) => {
                     if tries.is_multiple_of(10) {
-                        warn!(error = %Causes(&error), "the database does not answer yet; trying again");
+                        warn!(error = %Causes(&error), "the database does not respond yet; retrying");
                     }
                     tries += 1;
                     tokio::time::sleep(CONNECT_RETRY).await;
@@ -202,7 +202,8 @@ async fn without_role(args: &DatabaseArgs, role: Role, error: sqlx::Error) -> Un
             message: error
                 .as_database_error()
                 .map_or_else(|| error.to_string(), |refusal| refusal.message().to_owned()),
-            advice: "Let its login have the role: grant rejoin_app, rejoin_gate to LOGIN (the API), grant rejoin_worker to LOGIN (workers)",
+            advice: "Grant the role to its login: grant rejoin_app, rejoin_gate to LOGIN (the API), grant \
+                rejoin_worker to LOGIN (workers)",
         },
     }
 }

@@ -149,7 +149,7 @@ async fn tasks_of_run(db: &mut PgConnection, run_id: Uuid) -> Result<Vec<Uuid>, 
     )
     .fetch_all(db)
     .await
-    .map_err(Error::database("look for a discussion's task"))
+    .map_err(Error::database("read a discussion's task"))
 }
 
 fn new(object_type: &str, status: &str, properties: Value) -> NewObject {

@@ -40,19 +40,19 @@ const MIB: u64 = 1024 * 1024;
 /// How large and how many files may be, and where their content is kept.
 #[derive(Debug, Clone, Args)]
 pub struct FilesArgs {
-    /// Largest file, uploaded or produced by a tool [bytes]
+    /// Maximum size of a file, uploaded or created by a tool, in bytes
     #[arg(long, env = "REJOIN_MAX_FILE_BYTES", default_value_t = 25 * MIB, value_parser = clap::value_parser!(u64).range(1..=1024 * MIB))]
     pub max_file_bytes: u64,
 
-    /// Files of one message
+    /// Maximum number of files per message
     #[arg(long, env = "REJOIN_MAX_MESSAGE_FILES", default_value_t = 10)]
     pub max_message_files: usize,
 
-    /// Files of one message together [bytes]
+    /// Maximum total size of a message's files, in bytes
     #[arg(long, env = "REJOIN_MAX_MESSAGE_FILES_BYTES", default_value_t = 50 * MIB, value_parser = clap::value_parser!(u64).range(1..))]
     pub max_message_files_bytes: u64,
 
-    /// All files of a project together [bytes]
+    /// Maximum total size of a project's files, in bytes
     #[arg(long, env = "REJOIN_MAX_PROJECT_FILES_BYTES", default_value_t = 10 * 1024 * MIB, value_parser = clap::value_parser!(u64).range(1..))]
     pub max_project_files_bytes: u64,
 
@@ -148,7 +148,7 @@ pub struct NewFile<'a> {
 
 #[derive(Debug, thiserror::Error)]
 pub enum BeginError {
-    #[error("the project's files may have {limit} bytes together, and have {used}: delete some")]
+    #[error("the project's files can have {limit} bytes in total, and have {used}; delete some files")]
     Full { used: i64, limit: u64 },
     #[error("storing a file failed")]
     Database(#[from] sqlx::Error),
@@ -330,7 +330,7 @@ pub async fn delete(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<boo
 pub enum AttachError {
     #[error("there is no file {0}; upload it, then attach it")]
     NotFound(Uuid),
-    #[error("the message's files have {bytes} bytes together, and may have {limit}: attach fewer, or smaller ones")]
+    #[error("the message's files have {bytes} bytes in total; the maximum is {limit}. Attach fewer or smaller files")]
     TooLarge { bytes: i64, limit: u64 },
     #[error("reading the message's files failed")]
     Database(#[from] sqlx::Error),

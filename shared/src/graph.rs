@@ -109,7 +109,7 @@ pub enum Direction {
 pub enum Error {
     #[error("there is no {what} in this project")]
     NotFound { what: String },
-    #[error("version {expected} was expected, but the latest is {actual}: read it again and repeat the change")]
+    #[error("version {expected} was expected, but the latest is {actual}; read it again and repeat the change")]
     VersionConflict { expected: i32, actual: i32 },
     #[error("{0}")]
     Conflict(String),
@@ -174,7 +174,7 @@ pub(crate) fn checked_properties(properties: &Map<String, Value>) -> Result<(), 
     let bytes = bytes.saturating_add(properties.values().map(digits_beyond).sum());
     if bytes > MAX_PROPERTIES_BYTES {
         return Err(format!(
-            "the properties take {bytes} bytes; the limit is {MAX_PROPERTIES_BYTES}"
+            "the properties have {bytes} bytes; the limit is {MAX_PROPERTIES_BYTES}"
         ));
     }
     Ok(())
@@ -221,7 +221,7 @@ fn digits_beyond(value: &Value) -> usize {
 pub(crate) fn checked_time(what: &str, time: Option<DateTime<Utc>>) -> Result<(), String> {
     match time.map(|time| time.year()) {
         Some(year) if !YEARS.contains(&year) => Err(format!(
-            "{what} is in the year {year}; years from {} to {} are taken",
+            "{what} is in the year {year}; only years from {} to {} are allowed",
             YEARS.start(),
             YEARS.end()
         )),

@@ -49,21 +49,22 @@ pub struct NewKey<'a> {
 /// Why a key was not made or revoked.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    #[error("a key's name has 1 to {MAX_NAME} characters, and none that control")]
+    #[error("a key's name must have 1 to {MAX_NAME} characters and no control characters")]
     Name,
-    #[error("a key needs at least one scope: read, write or admin")]
+    #[error("a key must have at least one scope: read, write or admin")]
     NoScopes,
-    #[error("you lack the scope `{}`, and a key can't do more than whoever makes it", .0.as_str())]
+    #[error("you lack the scope `{}`, and a key cannot have more scopes than its creator", .0.as_str())]
     MoreThanMaker(Scope),
-    #[error("a project has at most {MAX_KEYS} keys that are good: revoke some")]
+    #[error("a project can have at most {MAX_KEYS} valid keys; revoke some")]
     TooMany,
     #[error("there is no such key in the project")]
     NotFound,
     #[error(
-        "you came with this key, and nobody else's administers the project: make another key with the scope `admin` first"
+        "this is the key you are using, and no other key administers the project; create another key with the scope \
+        `admin` first"
     )]
     LastAdmin,
-    #[error("asking for the keys failed")]
+    #[error("reading the keys failed")]
     Database(#[from] sqlx::Error),
 }
 

@@ -24,7 +24,8 @@ pub enum Withdrawn {
     #[error("the user who started this is no longer a member of the project; ask a member to start it again")]
     Left,
     #[error(
-        "the user who started this may no longer write in the project (role: {}); ask a member who may write to start it again",
+        "the user who started this may no longer write in the project (role: {}); ask a member with write access to \
+        start it again",
         .0.as_str()
     )]
     MayNotWrite(Role),

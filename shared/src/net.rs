@@ -50,7 +50,7 @@ impl Hosts {
                     set.add(glob);
                 }
                 Err(error) => {
-                    tracing::warn!(pattern, %error, "a pattern of allowed hosts is broken and allows nothing")
+                    tracing::warn!(pattern, %error, "a pattern of allowed hosts is invalid and allows nothing")
                 }
             }
         }
@@ -85,7 +85,7 @@ impl Hosts {
             Some(Host::Ipv4(address)) => IpAddr::V4(address),
             Some(Host::Ipv6(address)) => IpAddr::V6(address),
             Some(Host::Domain(_)) => return Ok(()),
-            None => return Err("the URL names no host".to_owned()),
+            None => return Err("the URL has no host".to_owned()),
         };
         match is_public(address) || self.allow(&address.to_string()) {
             true => Ok(()),
@@ -114,7 +114,8 @@ impl Hosts {
 
     fn refusal(&self, host: &str) -> String {
         format!(
-            "{host} is an address of this machine or of a private network, which projects may not ask unless the operator names it in {}",
+            "{host} is an address of this machine or of a private network, which projects may use only if the \
+            operator lists it in {}",
             self.setting
         )
     }

@@ -51,7 +51,7 @@ impl Outage {
             return;
         }
         self.since = Some(Instant::now());
-        warn!(error = %cause, "{what} failed; trying again until it works");
+        warn!(error = %cause, "{what} failed; retrying until it succeeds");
     }
 
     /// The work succeeded.

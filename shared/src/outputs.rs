@@ -20,12 +20,12 @@ pub fn check(schema: &Value) -> Result<(), String> {
     let bytes = schema.to_string().len();
     if bytes > SCHEMA_MAX_BYTES {
         return Err(format!(
-            "outputSchema has {bytes} bytes, and may have {SCHEMA_MAX_BYTES}"
+            "outputSchema has {bytes} bytes; the maximum is {SCHEMA_MAX_BYTES}"
         ));
     }
     schemas::compiled(schema)
         .map(|_| ())
-        .map_err(|why| format!("outputSchema is no JSON Schema: {why}"))
+        .map_err(|why| format!("outputSchema is not a valid JSON Schema: {why}"))
 }
 
 /// The schema of an object with these fields, a schema each. Providers that insist on all of them are told so; an answer fits with the required ones.

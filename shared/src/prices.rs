@@ -31,11 +31,11 @@ impl ModelPrice {
         if model.trim().is_empty() || model.len() > MODEL_MAX_BYTES || model.contains('\0') {
             return Err(format!("model must have 1 to {MODEL_MAX_BYTES} bytes"));
         }
-        Glob::new(model).map_err(|error| format!("model is no glob: {error}"))?;
+        Glob::new(model).map_err(|error| format!("model is not a valid glob: {error}"))?;
         for (name, usd) in [("inputUsd", self.input_usd), ("outputUsd", self.output_usd)] {
             if !(0.0..=MAX_USD).contains(&usd) {
                 return Err(format!(
-                    "{name} must be between 0 and {MAX_USD} dollars for a million tokens"
+                    "{name} must be between 0 and {MAX_USD} dollars per million tokens"
                 ));
             }
         }

@@ -271,7 +271,7 @@ impl<'a> Work<'a> {
         }
         let is_ours = listed(self.before.as_ref(), path).contains_key(name);
         if !is_ours && !self.adopts {
-            let detail = "it is there already, and not by this product: rename it, or adopt it".to_owned();
+            let detail = "it already exists and is not part of this product; rename it, or adopt it".to_owned();
             self.note(kind, name, Action::Conflict, vec![detail]);
         }
         is_ours || self.adopts
@@ -394,7 +394,7 @@ impl<'a> Work<'a> {
             let lost = packs::lost_by(&mut *self.db, self.project_id, earlier.pack_id, pack.id).await?;
             if !lost.is_empty() {
                 let detail = format!(
-                    "version {} has no {}, of which there are objects: keep the type, or delete them first",
+                    "version {} has no {}, but objects of this type exist; keep the type, or delete them first",
                     wanted.version(),
                     lost.join(", ")
                 );
@@ -461,7 +461,7 @@ impl<'a> Work<'a> {
                 }
                 Err(sqlx::Error::Database(error)) if error.is_foreign_key_violation() => {
                     savepoint.rollback().await?;
-                    let detail = "conversations are bound to it".to_owned();
+                    let detail = "conversations use it".to_owned();
                     self.note(AGENTS.0, &name, Action::Release, vec![detail]);
                 }
                 Err(error) => return Err(error.into()),
@@ -482,13 +482,13 @@ impl<'a> Work<'a> {
             let installed = packs::installed(&mut *self.db, self.project_id).await?;
             for there in installed.into_iter().filter(|one| one.name == name) {
                 let detail = match (shared, there.objects) {
-                    (true, _) => "another product has it, too".to_owned(),
+                    (true, _) => "another product uses it".to_owned(),
                     (false, 0) => {
                         packs::uninstall(&mut *self.db, self.project_id, there.id).await?;
                         self.note(PACKS.0, &name, Action::Remove, vec![]);
                         continue;
                     }
-                    (false, objects) => format!("{objects} objects are of its types"),
+                    (false, objects) => format!("{objects} objects use its types"),
                 };
                 self.note(PACKS.0, &name, Action::Release, vec![detail]);
             }

@@ -99,7 +99,7 @@ pub enum MemberError {
     #[error("there is no such user in the project")]
     NotFound,
     /// Nobody could let anybody in any more.
-    #[error("the project's last owner stays its owner: make somebody else one first")]
+    #[error("the project's last owner cannot be changed; make another member an owner first")]
     LastOwner,
     #[error("changing the members failed")]
     Database(#[from] sqlx::Error),

@@ -160,8 +160,8 @@ pub fn to_prompt(similar: &[Similar]) -> String {
     if similar.is_empty() {
         return String::new();
     }
-    let mut prompt = "\n\nQueries that answered earlier questions here. They are examples, not instructions: tables may have changed, and the \
-                      question of now may be another one."
+    let mut prompt = "\n\nQueries that answered earlier questions here. They are examples, not instructions: tables \
+        may have changed, and the current question may be different."
         .to_owned();
     for one in similar {
         let place = match one.database.as_str() {
@@ -170,7 +170,7 @@ pub fn to_prompt(similar: &[Similar]) -> String {
         };
         let asked = match &one.asked {
             Some(asked) => format!("asked \"{}\"", asked.split_whitespace().collect::<Vec<_>>().join(" ")),
-            None => "asked by others; ? stands for values".to_owned(),
+            None => "from other users; ? stands for values".to_owned(),
         };
         prompt.push_str(&format!(
             "\n- {place} ({}), {asked}:\n```\n{}\n```",

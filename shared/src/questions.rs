@@ -107,9 +107,9 @@ impl Question {
                 let decision = decision.ok_or_else(|| format!("answer must be one of {}", DECISIONS.join(", ")))?;
                 match (decision, input) {
                     ("edit", Some(input @ Value::Object(_))) => Ok(json!({"decision": decision, "input": input})),
-                    ("edit", _) => Err("an edited call needs its arguments: input, an object".to_owned()),
+                    ("edit", _) => Err("an edited call requires its arguments: input, an object".to_owned()),
                     (_, None) => Ok(json!({"decision": decision})),
-                    (_, Some(_)) => Err("input goes with the answer edit only".to_owned()),
+                    (_, Some(_)) => Err("input can be used only with the answer edit".to_owned()),
                 }
             }
             "multi_select" => {
@@ -129,7 +129,7 @@ impl Question {
                 Some(_) | None => Err(one_of()),
             },
             _ => {
-                let text = answer.as_str().ok_or("answer must be a text")?;
+                let text = answer.as_str().ok_or("answer must be text")?;
                 let max = self
                     .max_length
                     .and_then(|max| usize::try_from(max).ok())

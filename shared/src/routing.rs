@@ -192,7 +192,7 @@ pub fn choose(specialists: &[Specialist<'_>], clues: &Clues<'_>) -> Choice {
             agent: None,
             reason: Reason::Triage,
             score: 0.0,
-            because: "Nothing says which kind of database this is about.".to_owned(),
+            because: "Nothing indicates which kind of database this is about.".to_owned(),
         })
 }
 
@@ -215,7 +215,7 @@ impl Choosing<'_> {
             reason: Reason::ConsoleDatabase,
             score: 0.95,
             because: format!(
-                "The attached console is a {} one, which {} is for.",
+                "The attached console uses {}, the specialty of {}.",
                 names(database),
                 agent.name
             ),
@@ -283,7 +283,7 @@ impl Choosing<'_> {
             agent: Some(leader.id),
             reason,
             score: lead / (lead + LEAD),
-            because: format!("{place} speaks of what {} is for (“{term}”).", leader.name),
+            because: format!("{place} matches the specialty of {} (“{term}”).", leader.name),
         })
     }
 
@@ -322,10 +322,10 @@ impl Choosing<'_> {
         };
         let agent = self.first_for(only, |agent| self.is_plausible(agent, evidence))?;
         let because = if databases == only {
-            format!("The project has {} only, which {} is for.", names(only), agent.name)
+            format!("The project has only {}, the specialty of {}.", names(only), agent.name)
         } else {
             format!(
-                "Of what the project has, only {} fits, which {} is for.",
+                "Of the project's databases only {} fits, the specialty of {}.",
                 names(only),
                 agent.name
             )
@@ -372,7 +372,7 @@ impl Choosing<'_> {
             agent: Some(agent.id),
             reason: Reason::History,
             score: share * 0.4,
-            because: format!("{} took most of this user's conversations.", agent.name),
+            because: format!("{} answered most of this user's conversations.", agent.name),
         })
     }
 

@@ -18,7 +18,8 @@ const NAMED: usize = 3;
 /// What a database lacks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Lacking {
-    #[error("the server lacks the roles {}, so that row-level security does not hold: a backup was restored here without them", .0.join(", "))]
+    #[error("the server lacks the roles {}, so row-level security is not enforced: a backup was restored here without \
+        them", .0.join(", "))]
     Roles(Vec<String>),
     #[error("the roles {} are superusers or bypass row-level security", .0.join(", "))]
     Mighty(Vec<String>),
@@ -31,13 +32,14 @@ impl Lacking {
     pub fn advice(&self) -> &'static str {
         match self {
             Lacking::Roles(_) => {
-                "create role rejoin_app; create role rejoin_gate; create role rejoin_worker; then restore the backup once more into an \
-                 empty database: policies and grants were left out with the roles (docs/operations/recovery.md)"
+                "create role rejoin_app; create role rejoin_gate; create role rejoin_worker; then restore the backup again into an \
+                 empty database: without the roles, its policies and grants were skipped (docs/operations/recovery.md)"
             }
             Lacking::Mighty(_) => "alter role … nosuperuser nobypassrls",
             Lacking::Rules { .. } => {
-                "if a backup was restored before the roles were there, restore it once more into an empty database now that they are \
-                 (docs/operations/recovery.md); else find out who dropped them, and make them again as migrations/ has them"
+                "if a backup was restored before the roles existed, restore it again into an empty database now that \
+                they do (docs/operations/recovery.md); otherwise find out who dropped them, and create them again as in \
+                migrations/"
             }
         }
     }

@@ -73,7 +73,7 @@ pub fn faults(validator: &Validator, value: &Value) -> Vec<String> {
         return Vec::new();
     }
     if checks > TOLD_CHECKS {
-        return vec!["it breaks the schema, and is too large to say where".to_owned()];
+        return vec!["it violates the schema, and is too large to say where".to_owned()];
     }
     validator
         .compiled

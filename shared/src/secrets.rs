@@ -76,20 +76,21 @@ pub struct SecretInfo {
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     #[error(
-        "a secret's name is a letter, then letters, digits, `_`, `.` and `-`, at most {NAME_MAX_CHARS} in all: {0:?}"
+        "a secret's name must be a letter followed by letters, digits, `_`, `.` and `-`, at most {NAME_MAX_CHARS} \
+        characters: {0:?}"
     )]
     Name(String),
-    #[error("a secret's value has 1 to {VALUE_MAX_BYTES} bytes")]
+    #[error("a secret's value must have 1 to {VALUE_MAX_BYTES} bytes")]
     Size,
-    #[error("the secret {name} is sealed under the master key {key_id}, which is not among those that are configured")]
+    #[error("the secret {name} is encrypted with the master key {key_id}, which is not configured")]
     UnknownKey { name: String, key_id: String },
     #[error(
-        "the secret {0} can't be opened: it was changed in the database, or is another project's or another secret's"
+        "the secret {0} cannot be decrypted: it was changed in the database, or belongs to another project or secret"
     )]
     Tampered(String),
-    #[error("sealing failed: the system gives no random numbers")]
+    #[error("encryption failed: the system provides no random numbers")]
     Sealing,
-    #[error("asking the database for secrets failed")]
+    #[error("accessing secrets in the database failed")]
     Database(#[from] sqlx::Error),
 }
 

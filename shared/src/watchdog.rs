@@ -38,7 +38,10 @@ impl Watchdog {
         command.arg(child::VERB);
         Self::of(command).map_err(|error| {
             let program = program.display();
-            io::Error::new(error.kind(), format!("{program} does not start as a watchdog: {error}"))
+            io::Error::new(
+                error.kind(),
+                format!("starting {program} as a watchdog failed: {error}"),
+            )
         })
     }
 
@@ -68,7 +71,7 @@ impl Watchdog {
                 return Ok(self);
             }
         }
-        Err(io::Error::other("it is no `rejoin` of this version"))
+        Err(io::Error::other("it is not a `rejoin` of this version"))
     }
 
     /// From now on the process ends with us: by the signal `first` (`INT`, `QUIT`, `TERM` or `KILL`), and if it does not obey, by `last`.
@@ -113,7 +116,7 @@ impl Watchdog {
         if let Some(pipe) = pipe.as_mut()
             && let Err(error) = pipe.write_all(format!("{line}\n").as_bytes())
         {
-            tracing::warn!(%error, "the watchdog is gone: should this process be killed, its children stay");
+            tracing::warn!(%error, "the watchdog has ended; if this process is killed, its children keep running");
         }
     }
 }
@@ -123,7 +126,7 @@ impl Drop for Watchdog {
         self.release();
         // Ends at once if nothing is guarded, and within its grace otherwise.
         if let Err(error) = self.child.wait() {
-            tracing::warn!(%error, "could not wait for the watchdog");
+            tracing::warn!(%error, "waiting for the watchdog failed");
         }
     }
 }
@@ -145,7 +148,7 @@ fn program() -> io::Result<PathBuf> {
         let this = this.display();
         io::Error::new(
             io::ErrorKind::NotFound,
-            format!("there is no `rejoin` beside {this}, which the watchdog is (cargo build -p rejoin --bins)"),
+            format!("there is no `rejoin` next to {this} to run as watchdog (cargo build -p rejoin --bins)"),
         )
     })
 }

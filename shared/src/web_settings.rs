@@ -85,10 +85,10 @@ impl WebSettings {
     pub fn check(&self) -> Result<(), String> {
         match self.provider {
             None if !self.visit => {
-                return Err("switch something on: a `provider`, or `visit`; DELETE switches all off".to_owned());
+                return Err("set a `provider` or `visit`; use DELETE to turn everything off".to_owned());
             }
             None if self.base_url.is_some() || self.key_secret.is_some() => {
-                return Err("`baseUrl` and `keySecret` are a provider's: name the `provider`".to_owned());
+                return Err("`baseUrl` and `keySecret` require a `provider`".to_owned());
             }
             None => {}
             Some(provider) => self.check_provider(provider)?,
@@ -98,11 +98,11 @@ impl WebSettings {
             ("blockedDomains", &self.blocked_domains),
         ] {
             if domains.len() > MAX_DOMAINS {
-                return Err(format!("`{field}` has at most {MAX_DOMAINS} domains"));
+                return Err(format!("`{field}` can have at most {MAX_DOMAINS} domains"));
             }
             if let Some(wrong) = domains.iter().find(|domain| !is_domain(domain)) {
                 return Err(format!(
-                    "`{field}`: {wrong:?} is no domain: write example.com, without https:// and path"
+                    "`{field}`: {wrong:?} is not a domain; use e.g. example.com, without https:// and path"
                 ));
             }
         }
@@ -112,15 +112,15 @@ impl WebSettings {
     fn check_provider(&self, provider: Provider) -> Result<(), String> {
         let name = provider.as_str();
         match (&self.base_url, provider.own_url()) {
-            (None, None) => return Err(format!("{name} has no address of its own: say `baseUrl`")),
+            (None, None) => return Err(format!("{name} has no default URL; set `baseUrl`")),
             (None, Some(_)) => {}
             (Some(url), _) => {
-                let parsed = Url::parse(url).map_err(|error| format!("`baseUrl` is no URL: {error}"))?;
+                let parsed = Url::parse(url).map_err(|error| format!("`baseUrl` is not a valid URL: {error}"))?;
                 let plain = parsed.username().is_empty() && parsed.password().is_none();
                 let bare = parsed.query().is_none() && parsed.fragment().is_none();
                 if !matches!(parsed.scheme(), "http" | "https") || !plain || !bare || url.len() > URL_MAX_BYTES {
                     return Err(
-                        "`baseUrl` begins with http:// or https:// and holds neither credentials nor a query"
+                        "`baseUrl` must start with http:// or https:// and contain neither credentials nor a query"
                             .to_owned(),
                     );
                 }
@@ -128,10 +128,11 @@ impl WebSettings {
         }
         match &self.key_secret {
             None if provider.takes_key() => Err(format!(
-                "{name} takes a key: put it into a secret (`rejoin secrets set`), and name that in `keySecret`"
+                "{name} requires an API key; store it as a secret (`rejoin secrets set`), and name the secret in \
+                `keySecret`"
             )),
             Some(secret) if secret.is_empty() || secret.chars().count() > NAME_MAX_CHARS => Err(format!(
-                "`keySecret` is the name of a secret, at most {NAME_MAX_CHARS} characters"
+                "`keySecret` must be the name of a secret, at most {NAME_MAX_CHARS} characters"
             )),
             None | Some(_) => Ok(()),
         }
@@ -290,9 +291,9 @@ mod tests {
             ..WebSettings::default()
         };
         for (settings, word) in [
-            (WebSettings::default(), "switch something on"),
-            (on(None, Some("http://a"), None), "switch something on"),
-            (on(Some(Provider::Tavily), None, None), "takes a key"),
+            (WebSettings::default(), "set a `provider` or `visit`"),
+            (on(None, Some("http://a"), None), "set a `provider` or `visit`"),
+            (on(Some(Provider::Tavily), None, None), "requires an API key"),
             (on(Some(Provider::Searxng), None, None), "baseUrl"),
             (on(Some(Provider::Searxng), Some("ftp://a"), None), "http://"),
             (on(Some(Provider::Searxng), Some("http://u:p@a"), None), "credentials"),
@@ -302,7 +303,7 @@ mod tests {
                     blocked_domains: vec!["https://a.b/".to_owned()],
                     ..WebSettings::default()
                 },
-                "is no domain",
+                "is not a domain",
             ),
         ] {
             let error = settings.check().unwrap_err();

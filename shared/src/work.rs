@@ -59,7 +59,7 @@ pub fn checked_source(source: &str) -> Result<String, String> {
     let allowed = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.' | ':');
     if source.is_empty() || source.len() > MAX_SOURCE_BYTES || !source.chars().all(allowed) {
         return Err(format!(
-            "the source of a change is one word of at most {MAX_SOURCE_BYTES} letters, digits and - _ . :"
+            "the source of a change must be one word of at most {MAX_SOURCE_BYTES} letters, digits and - _ . :"
         ));
     }
     Ok(source.to_owned())

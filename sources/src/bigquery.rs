@@ -107,7 +107,7 @@ impl Bigquery {
             }
             builder
                 .build()
-                .map_err(|error| SourceError::Unconfigured(format!("no HTTP client can be made: {error}")))
+                .map_err(|error| SourceError::Unconfigured(format!("creating the HTTP client failed: {error}")))
         };
         self.http.get_or_try_init(connecting).await
     }
@@ -122,7 +122,7 @@ impl Bigquery {
         }
         let wrong = || {
             SourceError::Refused(
-                "its secret is no service account's key: give the JSON file that BigQuery made".to_owned(),
+                "the secret is not a service account key; use the JSON key file that Google Cloud created".to_owned(),
             )
         };
         let account: ServiceAccount = serde_json::from_slice(key.expose()).map_err(|_| wrong())?;
@@ -168,7 +168,7 @@ impl Bigquery {
         let endpoint = self.settings.endpoint.as_deref().unwrap_or(ENDPOINT);
         let mut url = Url::parse(endpoint).map_err(|error| SourceError::Refused(error.to_string()))?;
         url.path_segments_mut()
-            .map_err(|()| SourceError::Refused("`endpoint` is no address of an API".to_owned()))?
+            .map_err(|()| SourceError::Refused("`endpoint` is not a valid API address".to_owned()))?
             .pop_if_empty()
             .extend(["bigquery", "v2", "projects", self.cloud_project()])
             .extend(parts);
@@ -235,17 +235,18 @@ impl Bigquery {
         let statistics = &tried["statistics"];
         let kind = statistics["query"]["statementType"]
             .as_str()
-            .unwrap_or("something unknown");
+            .unwrap_or("an unknown kind of statement");
         if question.access == Access::Reads && kind != "SELECT" {
             return Err(SourceError::Refused(format!(
-                "BigQuery reads it as {kind}: this source is read-only, only SELECT passes"
+                "BigQuery classifies the statement as {kind}; this source is read-only, so only SELECT is allowed"
             )));
         }
         let bytes = whole(&statistics["totalBytesProcessed"]).or(whole(&statistics["query"]["totalBytesProcessed"]));
         let bytes = bytes.unwrap_or(0);
         if bytes > question.bounds.max_bytes_billed {
             return Err(SourceError::TooLarge(format!(
-                "the query would read {bytes} bytes; the source's bound is {} (`maxBytesBilled`). Choose fewer columns, or a partition",
+                "the query would read {bytes} bytes; this source allows at most {} (`maxBytesBilled`). Select fewer \
+                columns, or filter by partition",
                 question.bounds.max_bytes_billed
             )));
         }
@@ -322,7 +323,7 @@ impl Source for Bigquery {
         self.get(&["datasets"], &[("maxResults", "1")]).await?;
         let mut warnings = Vec::new();
         if self.key.is_none() {
-            warnings.push("it is asked without a service account's key".to_owned());
+            warnings.push("connected without a service account key".to_owned());
         }
         Ok(Tested {
             server: format!("BigQuery, {}", self.cloud_project()),
@@ -457,8 +458,8 @@ impl Source for Bigquery {
 
 impl Bigquery {
     fn dataset<'a>(&'a self, database: Option<&'a str>) -> Result<&'a str, SourceError> {
-        database
-            .or(self.settings.database.as_deref())
-            .ok_or_else(|| SourceError::Failed("which dataset? The source has none of its own: name one".to_owned()))
+        database.or(self.settings.database.as_deref()).ok_or_else(|| {
+            SourceError::Failed("no dataset given: the source has no default dataset, so name one".to_owned())
+        })
     }
 }

@@ -86,7 +86,8 @@ impl Duckdb {
     async fn process(&self, query: &str, wanted: Wanted, bounds: Bounds) -> Result<Rows, SourceError> {
         let program = self.program.path.as_deref().ok_or_else(|| {
             SourceError::Unconfigured(
-                "DuckDB sources are asked by DuckDB's program: let the operator install it and set REJOIN_DUCKDB for API and workers"
+                "DuckDB sources need the DuckDB program; the operator must install it and set REJOIN_DUCKDB for the \
+                API and workers"
                     .to_owned(),
             )
         })?;
@@ -94,7 +95,10 @@ impl Duckdb {
         // The semaphore is never closed.
         let _place = self.program.places.acquire().await;
         let unstarted = |error: std::io::Error| {
-            SourceError::Unconfigured(format!("DuckDB's program {} can't be run: {error}", program.display()))
+            SourceError::Unconfigured(format!(
+                "running the DuckDB program {} failed: {error}",
+                program.display()
+            ))
         };
         let mut child = Command::new(program)
             .args(["-readonly", "-jsonlines", "-no-init", "-batch", "-bail"])
@@ -111,7 +115,9 @@ impl Duckdb {
         let (Some(mut stdin), Some(stdout), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
-            return Err(SourceError::Failed("DuckDB's program can't be talked to".to_owned()));
+            return Err(SourceError::Failed(
+                "the pipes to the DuckDB process are not available".to_owned(),
+            ));
         };
         // On a line of its own: a comment may end it.
         let query = query.trim().trim_end_matches(';');
@@ -173,7 +179,7 @@ impl Duckdb {
 }
 
 fn silent() -> SourceError {
-    SourceError::Failed("DuckDB's program ended without a word".to_owned())
+    SourceError::Failed("the DuckDB process ended without output".to_owned())
 }
 
 /// What is wrong, as the program says it. None: it says nothing.
@@ -216,7 +222,7 @@ async fn columns(lines: &mut (impl AsyncBufRead + Unpin)) -> Result<Vec<Column>,
         column_name: String,
         column_type: String,
     }
-    let unread = || SourceError::Failed("one statement that reads, with columns: nothing else is answered".to_owned());
+    let unread = || SourceError::Failed("only a single statement that reads and returns columns is allowed".to_owned());
     let mut columns = Vec::new();
     while let Some(line) = line(lines, COLUMN_MAX_BYTES).await? {
         match line.as_slice() {
@@ -235,7 +241,7 @@ async fn columns(lines: &mut (impl AsyncBufRead + Unpin)) -> Result<Vec<Column>,
         }
         if columns.len() > COLUMNS_MAX {
             return Err(SourceError::TooLarge(format!(
-                "the answer has more than {COLUMNS_MAX} columns: name those that are needed"
+                "the result has more than {COLUMNS_MAX} columns; select only the ones you need"
             )));
         }
     }
@@ -258,12 +264,13 @@ async fn rows(
         }
         let Cells(row) = serde_json::from_slice(&line).map_err(|_| {
             SourceError::Failed(
-                "a row has a value that JSON doesn't know, such as Infinity or NaN: cast it to text".to_owned(),
+                "a row contains a value that JSON cannot represent, such as Infinity or NaN; cast it to text"
+                    .to_owned(),
             )
         })?;
         if row.len() != width {
             return Err(SourceError::Failed(
-                "one statement at a time: send them one after the other".to_owned(),
+                "only one statement at a time is allowed; send the statements one after the other".to_owned(),
             ));
         }
         if !collected.take(row) {
@@ -380,7 +387,7 @@ impl Source for Duckdb {
 
     async fn execute(&self, question: &Question<'_>) -> Result<Rows, SourceError> {
         if question.access == Access::Writes {
-            return Err(SourceError::Refused("a DuckDB source is only read".to_owned()));
+            return Err(SourceError::Refused("a DuckDB source is read-only".to_owned()));
         }
         self.ask(question.query, Wanted::Rows, question.bounds).await
     }

@@ -28,14 +28,15 @@ impl Folder {
     pub fn file(&self, path: &str) -> Result<PathBuf, SourceError> {
         if self.all.is_empty() {
             return Err(SourceError::Unconfigured(
-                "files may be sources only in folders that the operator names in REJOIN_SOURCE_FOLDERS".to_owned(),
+                "files can be data sources only in folders that the operator lists in REJOIN_SOURCE_FOLDERS".to_owned(),
             ));
         }
         let real = Path::new(path).canonicalize().ok();
         let found = real.filter(|real| real.is_file() && self.own().any(|own| real.starts_with(own)));
         found.ok_or_else(|| {
             SourceError::Refused(format!(
-                "{path} is no file of this project: its files are in <folder>/{}/, for a folder that the operator names in REJOIN_SOURCE_FOLDERS",
+                "{path} is not a file of this project; its files are in <folder>/{}/, where <folder> is listed in \
+                REJOIN_SOURCE_FOLDERS",
                 self.project_id
             ))
         })

@@ -32,7 +32,7 @@ pub fn check_in(kind: Kind, database: Option<&str>, sql: &str) -> Result<(), Str
         Kind::Postgresql => postgresql::check(sql),
         Kind::Mysql | Kind::Sqlite | Kind::Duckdb | Kind::Bigquery => sql::check(kind, database, sql),
         // Never asked in SQL.
-        Kind::Mongodb => Err("MongoDB is not asked in SQL".to_owned()),
+        Kind::Mongodb => Err("MongoDB does not use SQL".to_owned()),
     })
 }
 
@@ -50,7 +50,7 @@ pub fn check_single(kind: Kind, sql: &str) -> Result<bool, String> {
     on_large_stack(|| match kind {
         Kind::Postgresql => postgresql::check_single(sql),
         Kind::Mysql | Kind::Sqlite | Kind::Duckdb | Kind::Bigquery => sql::check_single(kind, sql),
-        Kind::Mongodb => Err("MongoDB is not asked in SQL".to_owned()),
+        Kind::Mongodb => Err("MongoDB does not use SQL".to_owned()),
     })
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn hides_sqlite(table: &str) -> bool {
 /// Parsers descend, and trees are dropped, as deep as a query is: `- - - … 1` is as deep as it is long. What of the stack is not used costs
 /// nothing.
 fn on_large_stack<T: Send>(check: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
-    let failed = || "the query can't be read: it is too deep".to_owned();
+    let failed = || "the query cannot be parsed: it is nested too deeply".to_owned();
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new()
             .name("guard".to_owned())
@@ -85,7 +85,7 @@ fn check_size(sql: &str) -> Result<(), String> {
         return Err(format!("the query is longer than {QUERY_MAX_BYTES} bytes"));
     }
     if sql.contains('\0') {
-        return Err("the query has a NUL character in it".to_owned());
+        return Err("the query contains a NUL character".to_owned());
     }
     // Those in literals count, too: nobody needs as many.
     let mut depth = 0_usize;
@@ -97,7 +97,7 @@ fn check_size(sql: &str) -> Result<(), String> {
         }
         if depth > MAX_DEPTH {
             return Err(format!(
-                "the query nests brackets more than {MAX_DEPTH} deep: simplify it"
+                "brackets are nested more than {MAX_DEPTH} deep; simplify the query"
             ));
         }
     }
@@ -106,11 +106,11 @@ fn check_size(sql: &str) -> Result<(), String> {
 
 /// What is said of a function that is not on the list.
 fn refused_function(name: &str) -> String {
-    format!("the function {name} is not among those that a read-only source may call")
+    format!("the function {name} is not allowed on a read-only source")
 }
 
-const ONE_STATEMENT: &str = "one statement at a time: send them one after the other";
-const READS_ONLY: &str = "this source is read-only: only SELECT, VALUES, SHOW and EXPLAIN without ANALYZE pass";
+const ONE_STATEMENT: &str = "only one statement at a time is allowed; send the statements one after the other";
+const READS_ONLY: &str = "this source is read-only: only SELECT, VALUES, SHOW and EXPLAIN without ANALYZE are allowed";
 
 #[cfg(test)]
 mod tests {
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(told(&long(QUERY_MAX_BYTES)), "");
         assert_eq!(told(&long(QUERY_MAX_BYTES + 1)), "the query is longer than 32768 bytes");
         assert_eq!(told(&long(QUERY_MAX_BYTES * 2)), "the query is longer than 32768 bytes");
-        assert_eq!(told("select 1\0"), "the query has a NUL character in it");
+        assert_eq!(told("select 1\0"), "the query contains a NUL character");
         // In a literal, where no parser counts them.
         for (open, close) in [("(", ")"), ("[", "]"), ("{", "}")] {
             let deep = |levels: usize| format!("select '{}'", open.repeat(levels));
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_function_and_the_database() {
-        let refused = "the function sleep is not among those that a read-only source may call";
+        let refused = "the function sleep is not allowed on a read-only source";
         assert_eq!(check(Kind::Mysql, "select sleep(5)"), Err(refused.to_owned()));
         assert!(check_database(Kind::Mysql, Some("mysql")).is_err());
         assert_eq!(check_database(Kind::Mysql, Some("shop")), Ok(()));

@@ -28,6 +28,6 @@ pub(crate) async fn learn(
         query,
     };
     if let Err(error) = query_patterns::learn(&context.db, succeeded, sources.patterns()).await {
-        warn!(%error, "a query that succeeded could not be remembered");
+        warn!(%error, "storing a query that succeeded failed");
     }
 }

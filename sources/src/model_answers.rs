@@ -11,7 +11,7 @@ pub(crate) const ANSWER_MAX_BYTES: usize = 128 * 1024;
 
 pub(crate) fn internal(error: sqlx::Error) -> ToolError {
     ToolError::Internal {
-        attempted: "looking for the project's data sources".to_owned(),
+        attempted: "reading the project's data sources".to_owned(),
         source: error.into(),
     }
 }

@@ -74,7 +74,7 @@ impl Mongodb {
         let mut options = if self.settings.srv == Some(true) {
             if !tls {
                 return Err(SourceError::Refused(
-                    "`srv` leads to other hosts, which takes TLS".to_owned(),
+                    "`srv` can resolve to other hosts and therefore requires TLS".to_owned(),
                 ));
             }
             let options = ClientOptions::parse(format!("mongodb+srv://{host}/"))
@@ -127,8 +127,8 @@ impl Mongodb {
             && let Some(fault) = self.rights(&client).await?.fault()
         {
             return Err(SourceError::Refused(format!(
-                "{fault}: give a user with the role `read`. (`acceptsWriter` in its settings asks it all the same, with nothing but the list of \
-                 what passes between a query and the data)"
+                "{fault}; use a user that has only the role `read`. (With `acceptsWriter` in its settings the source \
+                is used anyway, protected only by the list of allowed operations.)"
             )));
         }
         Ok(client)
@@ -162,9 +162,9 @@ impl Mongodb {
     }
 
     fn database<'a>(&'a self, database: Option<&'a str>) -> Result<&'a str, SourceError> {
-        database
-            .or(self.settings.database.as_deref())
-            .ok_or_else(|| SourceError::Failed("which database? The source has none of its own: name one".to_owned()))
+        database.or(self.settings.database.as_deref()).ok_or_else(|| {
+            SourceError::Failed("no database given: the source has no default database, so name one".to_owned())
+        })
     }
 
     /// Runs a command in a session, and hands on documents of its cursor as long as they are taken.
@@ -300,7 +300,7 @@ impl Source for Mongodb {
         let list = doc! { "listCollections": 1, "nameOnly": true, "authorizedCollections": true };
         self.command(database, list, &self.look).await?;
         let rights = self.rights(self.client().await?).await?;
-        let advice = |fault: String| format!("{fault}: use one with the role `read`");
+        let advice = |fault: String| format!("{fault}; use a user that has only the role `read`");
         let warnings = rights.fault().map(advice).into_iter().collect();
         Ok(Tested {
             server: format!("MongoDB {version}"),
@@ -427,7 +427,7 @@ impl Source for Mongodb {
                     answer.get_array("writeErrors").ok().and_then(|errors| errors.first())
                 {
                     return Err(SourceError::Failed(
-                        fault.get_str("errmsg").unwrap_or("it was not written").to_owned(),
+                        fault.get_str("errmsg").unwrap_or("the write was rejected").to_owned(),
                     ));
                 }
                 let count = answer.get("n").and_then(|n| match n {
@@ -440,7 +440,7 @@ impl Source for Mongodb {
                     ..Rows::default()
                 })
             }
-            verb => Err(SourceError::Refused(format!("{verb} writes: this source is read-only"))),
+            verb => Err(SourceError::Refused(format!("{verb} writes; this source is read-only"))),
         }
     }
 

@@ -91,7 +91,7 @@ impl Mysql {
         };
         timeout(reach::CONNECT_TIMEOUT, connecting)
             .await
-            .map_err(|_| SourceError::Unreachable("it does not answer".to_owned()))?
+            .map_err(|_| SourceError::Unreachable("the server does not respond".to_owned()))?
             .map_err(|error: mysql_async::Error| SourceError::Unreachable(said(&error)))
     }
 
@@ -149,12 +149,12 @@ async fn asked(
     let statement = conn.prep(query).await.map_err(failed)?;
     if usize::from(statement.num_params()) != arguments.len() {
         return Err(SourceError::Failed(
-            "the query has parameters (?): write the values into it".to_owned(),
+            "the query has parameters (?); write the values into the query".to_owned(),
         ));
     }
     if access == Access::Reads && statement.columns().is_empty() && !is_told(query) {
         return Err(SourceError::Refused(
-            "a statement without rows is none that reads: this source is read-only".to_owned(),
+            "the statement returns no rows, so it does not only read; this source is read-only".to_owned(),
         ));
     }
     let mut result = conn.exec_iter(&statement, arguments).await.map_err(failed)?;
@@ -348,9 +348,13 @@ impl Source for Mysql {
         let has = |words: &[&str]| grants.iter().any(|grant| words.iter().any(|word| grant.contains(word)));
         let mut warnings = Vec::new();
         if has(&["FILE", "SUPER", "ALL PRIVILEGES ON *.*"]) {
-            warnings.push("its user may read the server's files, or more: use one that may only SELECT".to_owned());
+            warnings.push(
+                "its user has global privileges, such as reading the server's files; use a user that has \
+                only SELECT"
+                    .to_owned(),
+            );
         } else if has(&["ALL PRIVILEGES", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP"]) {
-            warnings.push("its user may write: use one that may only SELECT".to_owned());
+            warnings.push("its user has write privileges; use a user that has only SELECT".to_owned());
         }
         Ok(Tested {
             server: texts(&about, 0).next().unwrap_or_default().to_owned(),

@@ -98,7 +98,7 @@ impl Postgresql {
                 Some(mut tls) => {
                     let connector =
                         MakeTlsConnect::<Metered>::make_tls_connect(&mut tls, self.host()).map_err(|error| {
-                            SourceError::Unreachable(format!("{} is no name for TLS: {error}", self.host()))
+                            SourceError::Unreachable(format!("{} is not a valid TLS server name: {error}", self.host()))
                         })?;
                     signed_in(&config, wire, connector).await
                 }
@@ -107,7 +107,7 @@ impl Postgresql {
         };
         let client = timeout(reach::CONNECT_TIMEOUT, connecting)
             .await
-            .map_err(|_| SourceError::Unreachable("it does not answer".to_owned()))??;
+            .map_err(|_| SourceError::Unreachable("the server does not respond".to_owned()))??;
         Ok(Connection { client, allowance })
     }
 
@@ -211,7 +211,7 @@ impl Postgresql {
         let described = client.prepare(question.query).await.map_err(failed)?;
         if !described.params().is_empty() {
             return Err(SourceError::Failed(
-                "the query has parameters ($1 …): write the values into it".to_owned(),
+                "the query has parameters ($1 …); write the values into the query".to_owned(),
             ));
         }
         let columns: Vec<Column> = described
@@ -393,9 +393,13 @@ impl Source for Postgresql {
         let mut warnings = Vec::new();
         let is = |at: usize| row.try_get::<_, Option<bool>>(at).ok().flatten().unwrap_or(false);
         if is(1) {
-            warnings.push("its user is a superuser, who may read files and run programs on the server: use one that may only read".to_owned());
+            warnings.push(
+                "its user is a superuser and can read files and run programs on the server; use a user with \
+                read privileges only"
+                    .to_owned(),
+            );
         } else if is(2) || is(3) {
-            warnings.push("its user may write: use one that may only read".to_owned());
+            warnings.push("its user has write privileges; use a user with read privileges only".to_owned());
         }
         Ok(Tested {
             server: row.try_get(0).unwrap_or_default(),

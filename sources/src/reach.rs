@@ -41,14 +41,14 @@ pub async fn connect(hosts: &Hosts, host: &str, port: u16, socket: &str) -> Resu
     };
     timeout(CONNECT_TIMEOUT, connecting)
         .await
-        .unwrap_or_else(|_| Err(SourceError::Unreachable("it does not answer".to_owned())))
+        .unwrap_or_else(|_| Err(SourceError::Unreachable("the server does not respond".to_owned())))
 }
 
 /// A socket's path: of a file itself, or of a folder where the server names it as it does.
 pub fn socket_path(hosts: &Hosts, host: &str, socket: &str) -> Result<String, SourceError> {
     if !hosts.allow(host) {
         return Err(SourceError::Refused(format!(
-            "{host} is a socket of this machine, which projects may not use unless the operator names it in REJOIN_SOURCE_HOSTS"
+            "{host} is a Unix socket, which projects may use only if the operator lists it in REJOIN_SOURCE_HOSTS"
         )));
     }
     match socket.is_empty() {
@@ -71,7 +71,7 @@ pub fn tls_config() -> Result<rustls::ClientConfig, SourceError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| SourceError::Unconfigured(format!("TLS can't be set up: {error}")))?;
+        .map_err(|error| SourceError::Unconfigured(format!("TLS setup failed: {error}")))?;
     let config = builder.with_root_certificates(roots).with_no_client_auth();
     Ok(READ.get_or_init(|| config).clone())
 }
@@ -120,7 +120,7 @@ impl AsyncRead for Metered {
         if read > 0 {
             self.allowance.0.store(left, Ordering::Relaxed);
             if left == 0 {
-                return Poll::Ready(Err(io::Error::other("the server sends more than is allowed")));
+                return Poll::Ready(Err(io::Error::other("the server sent more data than allowed")));
             }
         }
         polled

@@ -27,15 +27,20 @@ pub fn tool(sources: &Sources) -> SharedTool {
     Arc::new(RunConsole {
         spec: ToolSpec {
             name: "run_console".to_owned(),
-            description: "Runs what stands in a console on its data source, and shows columns and rows. It only reads."
+            description: "Runs the query in a console on the console's data source and returns columns and rows. \
+                Read-only."
                 .to_owned(),
             parameters: schema(&[
                 Parameter::new(
                     "consoleId",
                     OptionalText,
-                    "the console; null: the one that this conversation works on",
+                    "the console's id; null: the console that this conversation works on",
                 ),
-                Parameter::new("maxRows", OptionalInteger, "How many rows to show; default 100."),
+                Parameter::new(
+                    "maxRows",
+                    OptionalInteger,
+                    "Maximum number of rows to return; default 100.",
+                ),
             ]),
             read_only: true,
             idempotent: true,
@@ -62,7 +67,7 @@ impl Tool for RunConsole {
         };
         let source = source.ok_or_else(|| {
             ToolError::RespondToModel(format!(
-                "the console {} has no data source: say where it runs with set_console_connection",
+                "the console {} has no data source; set one with set_console_connection",
                 console.title
             ))
         })?;

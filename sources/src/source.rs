@@ -152,10 +152,11 @@ pub enum SourceError {
     /// There is no such database, table or collection; or the server did not take the question.
     #[error("{0}")]
     Failed(String),
-    #[error("the source can't be reached: {0}")]
+    #[error("the data source cannot be reached: {0}")]
     Unreachable(String),
     #[error(
-        "there is no answer after {0} ms: the query was ended. Ask for less, or let its owner raise the source's `timeoutMs`"
+        "the query timed out after {0} ms and was cancelled. Request less data, or ask the source's owner to raise \
+        its `timeoutMs`"
     )]
     TimedOut(u64),
     #[error("{0}")]
@@ -172,7 +173,7 @@ impl SourceError {
 
     pub(crate) fn too_large(bytes: usize) -> Self {
         Self::TooLarge(format!(
-            "a single row is larger than {bytes} bytes, the source's bound: ask for fewer or shorter columns"
+            "a single row is larger than the source's limit of {bytes} bytes; select fewer or shorter columns"
         ))
     }
 }
@@ -209,6 +210,6 @@ pub(crate) fn table_schema(table: &str, mut columns: Vec<Value>) -> Value {
 /// What is said of a table that is not there.
 pub(crate) fn no_table(table: &str) -> SourceError {
     SourceError::Failed(format!(
-        "there is no table {table}, or this user may not see it: list the tables"
+        "table {table} does not exist, or this user may not see it; list the tables"
     ))
 }

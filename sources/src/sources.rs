@@ -102,7 +102,9 @@ impl Sources {
     pub fn keys(&self) -> Result<&MasterKeys, SourceError> {
         self.means.keys.as_deref().ok_or_else(|| {
             SourceError::Unconfigured(
-                "passwords of data sources take master keys: let the operator set REJOIN_SECRET_KEYS_FILE for API and workers".to_owned(),
+                "decrypting data source passwords needs master keys; the operator must set REJOIN_SECRET_KEYS_FILE \
+                for the API and workers"
+                    .to_owned(),
             )
         })
     }
@@ -239,7 +241,7 @@ impl Sources {
 }
 
 fn database_away(error: &sqlx::Error) -> SourceError {
-    SourceError::Unconfigured(format!("Rejoin's own database can't be asked: {error}"))
+    SourceError::Unconfigured(format!("querying Rejoin's own database failed: {error}"))
 }
 
 /// What a table or a collection looks like.
@@ -395,9 +397,7 @@ impl Opened {
     fn check(&self, ask: &Ask<'_>) -> Result<bool, SourceError> {
         match (ask.access, self.kind) {
             (Access::Reads, _) => self.guarded(ask.database, ask.query).map(|()| false),
-            (Access::Writes, _) if self.read_only => Err(SourceError::Refused(
-                "this source is read-only: nothing is written to it".to_owned(),
-            )),
+            (Access::Writes, _) if self.read_only => Err(SourceError::Refused("this source is read-only".to_owned())),
             (Access::Writes, Kind::Mongodb) => mongodb::mql::parse(ask.query)
                 .map(|_| false)
                 .map_err(SourceError::Refused),

@@ -27,24 +27,29 @@ const LISTED_SOURCES: usize = 20;
 const DATABASE_ID: Parameter = Parameter::new(
     "databaseId",
     Text,
-    "Which database: the name of a data source, or source/database, as in list_databases.",
+    "The database: a data source's name, or source/database, as returned by list_databases.",
 );
 const QUERY: Parameter = Parameter::new(
     "query",
     Text,
-    "One statement that reads. SQL in the source's own dialect; of MongoDB db.collection.find({…}), .aggregate([…]), .countDocuments({…}) or .distinct(\"field\").",
+    "One read-only statement: SQL in the source's dialect, or, for MongoDB, db.collection.find({…}), .aggregate([…]), \
+    .countDocuments({…}) or .distinct(\"field\").",
 );
 /// A query of `join_query_results`.
 const JOINED: &[Parameter] = &[
     Parameter::new(
         "name",
         Text,
-        "What `sql` calls its answer: letters, digits and _, beginning with a letter.",
+        "Table name of this query's result in `sql`: letters, digits and _, starting with a letter.",
     ),
     DATABASE_ID,
     QUERY,
 ];
-const MAX_ROWS: Parameter = Parameter::new("maxRows", OptionalInteger, "How many rows to show; default 100.");
+const MAX_ROWS: Parameter = Parameter::new(
+    "maxRows",
+    OptionalInteger,
+    "Maximum number of rows to return; default 100.",
+);
 
 /// One of the tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,14 +86,14 @@ const WAREHOUSE: &[Kind] = &[Kind::Bigquery];
 const TOOLS: &[Definition] = &[
     Definition {
         name: "list_data_sources",
-        description: "Lists the project's data sources: databases that can be asked, with their kind and whether they may be written to.",
+        description: "Lists the project's data sources (databases) with their kind and whether they are writable.",
         verb: Verb::ListSources,
         kinds: &[],
         parameters: &[],
     },
     Definition {
         name: "list_databases",
-        description: "Lists the databases of all data sources, each with the databaseId by which other tools know it.",
+        description: "Lists the databases of all data sources, each with the databaseId that the other tools take.",
         verb: Verb::ListDatabases,
         kinds: &[],
         parameters: &[],
@@ -109,64 +114,68 @@ const TOOLS: &[Definition] = &[
     },
     Definition {
         name: "inspect_table",
-        description: "Tells the columns of a table, with types, keys and comments.",
+        description: "Returns the columns of a table with their types, keys and comments.",
         verb: Verb::Inspect,
         kinds: SQL,
         parameters: &[
             DATABASE_ID,
-            Parameter::new("tableName", Text, "The table, as in list_tables."),
+            Parameter::new("tableName", Text, "The table's name, as returned by list_tables."),
         ],
     },
     Definition {
         name: "inspect_collection",
-        description: "Tells the fields of a collection, as the documents of a sample have them, and shows up to 25 of those.",
+        description: "Returns the fields of a collection, inferred from a sample of its documents, and up to 25 of \
+            these documents.",
         verb: Verb::Inspect,
         kinds: DOCUMENTS,
         parameters: &[
             DATABASE_ID,
-            Parameter::new("collectionName", Text, "The collection, as in list_collections."),
+            Parameter::new(
+                "collectionName",
+                Text,
+                "The collection's name, as returned by list_collections.",
+            ),
         ],
     },
     Definition {
         name: "execute_query",
-        description: "Asks a database, and shows columns and rows. It only reads. `truncated` says that there was more.",
+        description: "Runs a read-only query on a database and returns columns and rows. `truncated` means that there \
+            are more rows.",
         verb: Verb::Execute,
         kinds: &[],
         parameters: &[DATABASE_ID, QUERY, MAX_ROWS],
     },
     Definition {
         name: "explain_query",
-        description: "Tells how a database would run a query, or what BigQuery would bill for it. It does not run it.",
+        description: "Returns a query's execution plan, or, for BigQuery, the bytes it would be billed for. Does not \
+            run the query.",
         verb: Verb::Explain,
         kinds: &[],
         parameters: &[DATABASE_ID, QUERY],
     },
     Definition {
         name: "join_query_results",
-        description: "Answers a question about several databases: asks each its own query, side by side, and runs one SELECT over what came back. \
-                      Each query's answer is a table by its name; `sql` is SQLite's, whatever the databases are. Truth is 1 and 0 there, times are text \
-                      (compare them with datetime()), documents and lists are JSON (json_extract). Each answer has at most some 1,000 rows: filter and \
-                      aggregate in the queries. `partial` says that one was cut short, and so what is joined.",
+        description: "Answers a question that spans several databases: runs one query per database in parallel and \
+            then one SELECT over the results. Each result is a table with the query's name; `sql` is in SQLite's \
+            dialect, whatever the databases are. In it, booleans are 1 and 0, times are text (compare them with \
+            datetime()), and documents and lists are JSON (json_extract). Each result has at most about 1,000 rows: \
+            filter and aggregate in the queries. `partial` means that a result, and therefore the join, is incomplete.",
         verb: Verb::Join,
         kinds: &[],
         parameters: &[
             Parameter::new("queries", Objects(JOINED), "2 to 5 queries."),
-            Parameter::new(
-                "sql",
-                Text,
-                "One SELECT of SQLite's over the tables that the queries name.",
-            ),
+            Parameter::new("sql", Text, "One SQLite SELECT over the tables named in `queries`."),
             MAX_ROWS,
         ],
     },
     Definition {
         name: "modify_data",
-        description: "Runs one statement that writes, on a data source that may be written to. Ask the user first.",
+        description: "Runs one statement that writes, on a writable data source. Ask the user for confirmation first.",
         verb: Verb::Modify,
         kinds: &[],
         parameters: &[
             DATABASE_ID,
-            Parameter::new("statement", Text, "One statement, in the source's own language."),
+            Parameter::new("statement", Text, "One statement, in the source's query language."),
         ],
     },
     Definition {
@@ -183,23 +192,24 @@ const TOOLS: &[Definition] = &[
         kinds: WAREHOUSE,
         parameters: &[
             DATABASE_ID,
-            Parameter::new("datasetId", Text, "The dataset, as in bq_list_datasets."),
+            Parameter::new("datasetId", Text, "The dataset, as returned by bq_list_datasets."),
         ],
     },
     Definition {
         name: "bq_inspect_table",
-        description: "Tells the columns of a table, how large it is, and by what it is partitioned.",
+        description: "Returns the columns, size and partitioning of a table.",
         verb: Verb::Inspect,
         kinds: WAREHOUSE,
         parameters: &[
             DATABASE_ID,
-            Parameter::new("datasetId", Text, "The dataset, as in bq_list_datasets."),
-            Parameter::new("tableId", Text, "The table, as in bq_list_tables."),
+            Parameter::new("datasetId", Text, "The dataset, as returned by bq_list_datasets."),
+            Parameter::new("tableId", Text, "The table, as returned by bq_list_tables."),
         ],
     },
     Definition {
         name: "bq_execute_query",
-        description: "Asks BigQuery in its standard SQL, and shows columns and rows. What it would bill is looked at first.",
+        description: "Runs a read-only query in BigQuery's GoogleSQL and returns columns and rows. The bytes to be \
+            billed are checked before it runs.",
         verb: Verb::Execute,
         kinds: WAREHOUSE,
         parameters: &[DATABASE_ID, QUERY, MAX_ROWS],
@@ -388,7 +398,7 @@ impl SourceTool {
             .map_err(internal)?;
         let source = found.ok_or_else(|| {
             ToolError::RespondToModel(format!(
-                "there is no data source {name}: list_data_sources tells those that there are"
+                "there is no data source {name}; list_data_sources returns the available ones"
             ))
         })?;
         Ok((source, dataset.or(database)))

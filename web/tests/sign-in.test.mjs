@@ -44,7 +44,7 @@ test('the address that rejoin dev prints signs a browser in once, and holds no k
   assert.equal(new URL(page.url()).hash, '', 'the code is taken out of the address');
   const other = await (await browser.newContext()).newPage();
   await other.goto(dev.signInUrl);
-  await other.getByText('the sign-in code is unknown, used or too old').waitFor();
+  await other.getByText('the sign-in code is unknown, used or expired').waitFor();
   await other.getByLabel('API key').waitFor();
   await other.context().close();
   await context.close();

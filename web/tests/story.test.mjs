@@ -75,7 +75,7 @@ function reply(messages, newsUrl) {
   const system = String(messages[0].content);
   const asked = String(messages.findLast(({ role }) => role === 'user')?.content);
   const result = results(messages);
-  if (system.includes('Judge whether a user has said enough')) {
+  if (system.includes('Decide whether the user has given enough')) {
     return {
       text: JSON.stringify(
         asked.includes('in May') ? { clear: true } : { clear: false, questions: [{ question: 'By when?' }] },

@@ -21,7 +21,7 @@ function reply(messages) {
   const asked = String(messages.findLast((message) => message.role === 'user')?.content);
   const last = messages.at(-1);
   if (asked.includes('dressed')) return { text: MARKDOWN, paceMs: 0 };
-  if (asked.includes('You have used all the steps')) return { text: 'This is as far as it is.' };
+  if (asked.includes('You have reached the maximum number of steps')) return { text: 'This is as far as it is.' };
   if (asked.includes('You were paused')) return { text: 'Now it is done.' };
   if (asked.includes('work on')) return { tools: [{ name: 'schema_version', arguments: {} }] };
   if (asked.includes('for ever')) return { text: 'word '.repeat(600), paceMs: 100 };
@@ -153,7 +153,7 @@ test('a paused answer says why once, and goes on from the chat', { skip }, async
   await page.getByLabel('Agent', { exact: true }).selectOption(id);
   await ask(page, 'work on');
   await answer(page).getByText('paused', { exact: true }).waitFor();
-  assert.equal(await answer(page).getByText('the run was paused at its limit of steps').count(), 1);
+  assert.equal(await answer(page).getByText('the run was paused at its step limit').count(), 1);
   await answer(page).getByRole('button', { name: 'Continue' }).click();
   await answer(page).getByText('Now it is done.').waitFor();
   await finished(page);

@@ -182,7 +182,7 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
 
     info!(
         running = claimer.jobs.with(|jobs| jobs.len()),
-        "draining: handing over what is running"
+        "draining: handing over running jobs"
     );
     let Claimer {
         services,
@@ -194,7 +194,7 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
     let limit = Duration::from_secs(services.config.drain_s);
     if tokio::time::timeout(limit, tasks.wait()).await.is_err() {
         warn!(
-            "some jobs did not let go within {} s; their leases will expire",
+            "some jobs did not stop within {} s; their leases will expire",
             limit.as_secs()
         );
     }
@@ -208,7 +208,7 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
         ..Wake::default()
     });
     if let Err(error) = lease::leave(&services.db.hot, services.worker.id).await {
-        warn!(error = %Causes(&error), "the worker's row could not be removed; it will expire");
+        warn!(error = %Causes(&error), "removing the worker's row failed; it will expire");
     }
     // The hand-over's wake-up leaves through the bus's own task.
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -441,7 +441,7 @@ async fn beat(services: Services, jobs: Jobs, drain: CancellationToken, stop: Ca
                 absence.away();
             }
             Err(_) => {
-                outage.failed("connection silent: no answer in time");
+                outage.failed("no response from the database in time");
                 absence.away();
             }
         }
@@ -453,7 +453,7 @@ async fn watch_cancellations(services: Services, jobs: Jobs, stop: CancellationT
     let mut wakes = services.bus.subscribe();
     let mut poll = interval(poll_interval());
     poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut outage = Outage::of("looking for cancelled runs");
+    let mut outage = Outage::of("looking up cancelled runs");
     loop {
         let look = tokio::select! {
             () = stop.cancelled() => return,

@@ -30,11 +30,11 @@ pub struct WorkerConfig {
     #[command(flatten)]
     pub embeddings: EmbeddingsArgs,
 
-    /// Runs at a time
+    /// Maximum number of concurrent runs
     #[arg(long, env = "REJOIN_SLOTS", default_value_t = 50)]
     pub slots: usize,
 
-    /// Jobs that one claim takes, and one statement settles, at most
+    /// Maximum number of jobs per claim, and per statement that completes jobs
     #[arg(long, env = "REJOIN_CLAIM_BATCH", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
     pub claim_batch: u16,
 
@@ -42,99 +42,99 @@ pub struct WorkerConfig {
     #[arg(long, env = "REJOIN_QUEUES", value_delimiter = ',', default_value = "default")]
     pub queues: Vec<String>,
 
-    /// A worker that gives no sign of life for this long loses its jobs [milliseconds]
+    /// Lease duration: a worker without a heartbeat for this long loses its jobs, in milliseconds
     #[arg(long, env = "REJOIN_LEASE_MS", default_value_t = lease::LEASE.as_millis() as u64)]
     pub lease_ms: u64,
 
-    /// Between two signs of life [milliseconds]
+    /// Interval between heartbeats, in milliseconds
     #[arg(long, env = "REJOIN_HEARTBEAT_MS", default_value_t = lease::HEARTBEAT.as_millis() as u64)]
     pub heartbeat_ms: u64,
 
-    /// Messages of a conversation that the model is given, the new one included
+    /// Maximum number of messages of a conversation in the prompt, including the new one
     #[arg(long, env = "REJOIN_HISTORY_MESSAGES", default_value_t = 10)]
     pub history_messages: i64,
 
-    /// Hits of the graph search that a plain conversation's prompt holds
+    /// Maximum number of graph search results in the prompt of a plain conversation
     #[arg(long, env = "REJOIN_SEARCH_HITS", default_value_t = 8)]
     pub search_hits: i64,
 
-    /// A run whose definition gives no timeout ends after this [seconds]
+    /// Timeout of a run whose definition sets none, in seconds
     #[arg(long, env = "REJOIN_RUN_TIMEOUT_S", default_value_t = 300)]
     pub run_timeout_s: u64,
 
-    /// Model calls of a turn in which agents may hand over, where their definitions give no maxSteps
+    /// Maximum number of model calls in a turn with handovers, if the definitions set no maxSteps
     #[arg(long, env = "REJOIN_HANDOFF_STEPS", default_value_t = 20, value_parser = clap::value_parser!(i32).range(1..))]
     pub handoff_steps: i32,
 
-    /// Times that a run may change hands in one turn
+    /// Maximum number of handovers per turn
     #[arg(long, env = "REJOIN_HANDOFFS", default_value_t = 5)]
     pub handoffs: usize,
 
-    /// From the timeout until the hard stop: time to sum up [seconds]
+    /// Time from the timeout until the hard stop, in which a run sums up, in seconds
     #[arg(long, env = "REJOIN_RUN_GRACE_S", default_value_t = 30)]
     pub run_grace_s: u64,
 
-    /// All runs of a tree of agents together sum up after this, without the time in which a person was asked [seconds]
+    /// Time limit of a whole tree of agents, after which its runs sum up, in seconds; waits for people are not counted
     #[arg(long, env = "REJOIN_TREE_TIMEOUT_S", default_value_t = 3600)]
     pub tree_timeout_s: u64,
 
-    /// Tokens that all runs of a tree may use together, input and output
+    /// Token budget of a whole tree of agents, input and output
     #[arg(long, env = "REJOIN_TREE_TOKENS", default_value_t = 5_000_000)]
     pub tree_tokens: u64,
 
-    /// Dollars that all runs of a tree may cost together, by the prices that are known
+    /// Cost budget of a whole tree of agents, in dollars, based on known prices
     #[arg(long, env = "REJOIN_TREE_COST_USD", default_value_t = TREE_COST_USD)]
     pub tree_cost_usd: f64,
 
-    /// Sub-agents that a tree starts at most, from its beginning to its end
+    /// Maximum number of sub-agents that a tree may start in total
     #[arg(long, env = "REJOIN_TREE_RUNS", default_value_t = 200)]
     pub tree_runs: i32,
 
-    /// Sub-agents of one project that have not ended, at most
+    /// Maximum number of active sub-agents per project
     #[arg(long, env = "REJOIN_PARALLEL_SUB_AGENTS", default_value_t = 1_000)]
     pub parallel_sub_agents: i64,
 
-    /// A question that nobody has answered expires after this [hours]; 0: never
+    /// Time after which an unanswered question expires, in hours; 0: never
     #[arg(long, env = "REJOIN_QUESTION_EXPIRES_H", default_value_t = 24.0 * 30.0, value_parser = hours)]
     pub question_expires_h: f64,
 
-    /// A tool call that takes longer is ended with an error [seconds]
+    /// Timeout of a tool call, in seconds
     #[arg(long, env = "REJOIN_TOOL_TIMEOUT_S", default_value_t = 60)]
     pub tool_timeout_s: u64,
 
-    /// On SIGTERM, tool calls that can't be repeated may go on for this long [seconds]
+    /// On SIGTERM, how long tool calls that cannot be repeated may continue, in seconds
     #[arg(long, env = "REJOIN_DRAIN_S", default_value_t = 25)]
     pub drain_s: u64,
 
-    /// At most one commit of events in this time [milliseconds]
+    /// Minimum interval between two commits of events, in milliseconds
     #[arg(long, env = "REJOIN_FLUSH_MS", default_value_t = 5)]
     pub flush_ms: u64,
 
-    /// Completed and cancelled jobs are kept this long [hours]; 0: completed ones are not kept at all
+    /// Retention of completed and cancelled jobs, in hours; 0: completed jobs are deleted at once
     #[arg(long, env = "REJOIN_KEEP_JOBS_H", default_value_t = 24)]
     pub keep_jobs_h: u64,
 
-    /// Dead jobs are kept this long [hours]
+    /// Retention of dead jobs, in hours
     #[arg(long, env = "REJOIN_KEEP_DEAD_JOBS_H", default_value_t = 24 * 30)]
     pub keep_dead_jobs_h: u64,
 
-    /// Temporary consoles that nobody has touched for this long are removed; 0: never [days]
+    /// Age at which unused temporary consoles are deleted, in days; 0: never
     #[arg(long, env = "REJOIN_KEEP_CONSOLES_D", default_value_t = 30.0, value_parser = hours)]
     pub keep_consoles_d: f64,
 
-    /// Events of runs that have ended are kept this long [hours, also parts of one]; 0: for ever
+    /// Retention of the events of ended runs, in hours, fractions allowed; 0: forever
     #[arg(long, env = "REJOIN_KEEP_EVENTS_H", default_value_t = 0.0, value_parser = hours)]
     pub keep_events_h: f64,
 
-    /// The tokens of runs that ended this long ago are stored together in few rows [seconds]; 0: never
+    /// Age at which the tokens of an ended run are compacted into few rows, in seconds; 0: never
     #[arg(long, env = "REJOIN_COMPACT_EVENTS_AFTER_S", default_value_t = 3600)]
     pub compact_events_after_s: u64,
 
-    /// A transaction of anybody's that is open for longer is told in the log: it keeps dead rows from being removed [seconds]
+    /// Age at which an open transaction is logged because it blocks vacuum, in seconds
     #[arg(long, env = "REJOIN_OLD_TRANSACTION_S", default_value_t = horizon::OLD.as_secs())]
     pub old_transaction_s: u64,
 
-    /// Tell readers how tools were chosen and run, and what the model was given (`telemetry`, `debug_context`): for development
+    /// Send readers details of tool selection, tool runs and prompts (`telemetry`, `debug_context`), for development
     #[arg(long, env = "REJOIN_DEBUG_AGENT_CONTEXT")]
     pub debug_agent_context: bool,
 
@@ -153,15 +153,15 @@ pub struct WorkerConfig {
     #[command(flatten)]
     pub files: FilesArgs,
 
-    /// Files that no message and no run names are removed after this [hours]
+    /// Age at which files that no message or run refers to are deleted, in hours
     #[arg(long, env = "REJOIN_KEEP_FILES_H", default_value_t = 24.0, value_parser = hours)]
     pub keep_files_h: f64,
 
-    /// Files that one model call is given, the newest first [bytes]
+    /// Maximum total size of the files in one model call, newest first, in bytes
     #[arg(long, env = "REJOIN_MODEL_FILES_BYTES", default_value_t = MODEL_FILES_BYTES)]
     pub model_files_bytes: u64,
 
-    /// Serve Prometheus metrics here, e.g. 127.0.0.1:9464
+    /// Address on which to serve Prometheus metrics, e.g. 127.0.0.1:9464
     #[arg(long, env = "REJOIN_WORKER_METRICS")]
     pub metrics: Option<SocketAddr>,
 }
@@ -169,7 +169,7 @@ pub struct WorkerConfig {
 fn hours(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(hours) if hours.is_finite() && hours >= 0.0 => Ok(hours),
-        Ok(_) | Err(_) => Err("a number of hours is needed, as 24 or 0.5".to_owned()),
+        Ok(_) | Err(_) => Err("a number of hours is required, such as 24 or 0.5".to_owned()),
     }
 }
 

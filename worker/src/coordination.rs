@@ -51,53 +51,57 @@ const SPAWN_FIELDS: &[Parameter] = &[
     Parameter::new(
         "agent_name",
         Kind::Text,
-        "the agent, by a name that list_available_agents gives",
+        "name of the agent, as returned by list_available_agents",
     ),
     Parameter::new(
         "task",
         Kind::Text,
-        "what it is to do, with all that it has to know: it sees nothing of this conversation",
+        "the task, with all the information that the agent needs: it does not see this conversation",
     ),
     Parameter::new(
         "timeout",
         Kind::OptionalInteger,
-        "seconds until it has to sum up; null: its own default",
+        "seconds after which it must sum up; null: the agent's default",
     ),
     Parameter::new(
         "resume_run_id",
         Kind::OptionalText,
-        "a paused run of this agent that is to go on, in the place of a new one; null: a new run",
+        "id of a paused run of this agent to resume instead of starting a new one; null: new run",
     ),
 ];
 
 const OPTION_FIELDS: &[Parameter] = &[
-    Parameter::new("label", Kind::Text, "what the person reads"),
-    Parameter::new("value", Kind::Text, "what you get back"),
-    Parameter::new("description", Kind::OptionalText, "more about it; null: nothing"),
-];
-
-const TASK_FIELDS: &[Parameter] = &[
-    Parameter::new("id", Kind::Text, "its name among the tasks"),
-    Parameter::new("title", Kind::Text, "what it is, in a line"),
+    Parameter::new("label", Kind::Text, "label shown to the person"),
+    Parameter::new("value", Kind::Text, "value returned to you"),
     Parameter::new(
         "description",
         Kind::OptionalText,
-        "what is to be done, with all that its agent has to know",
+        "description of the option; null: none",
+    ),
+];
+
+const TASK_FIELDS: &[Parameter] = &[
+    Parameter::new("id", Kind::Text, "id of the task, unique among the tasks"),
+    Parameter::new("title", Kind::Text, "title of the task, in one line"),
+    Parameter::new(
+        "description",
+        Kind::OptionalText,
+        "description of the task, with all the information that its agent needs",
     ),
     Parameter::new(
         "after",
         Kind::OptionalTexts,
-        "ids of the tasks that must be over before it",
+        "ids of the tasks that must end before this one starts",
     ),
     Parameter::new(
         "agent",
         Kind::OptionalText,
-        "the agent that does it; null: whoever fits best",
+        "name of the agent that does it; null: the best match is selected",
     ),
     Parameter::new(
         "priority",
         Kind::OptionalChoice(&["low", "medium", "high", "critical"]),
-        "null: medium",
+        "priority; null: medium",
     ),
 ];
 
@@ -123,58 +127,58 @@ static TOOLS: LazyLock<Vec<SharedTool>> = LazyLock::new(|| {
     vec![
         tool(
             LIST_AVAILABLE_AGENTS,
-            "Lists the agents that you can start with spawn_agents: names, and what each is for.",
+            "Lists the agents that can be started with spawn_agents, with their names and purposes.",
             &[],
             true,
         ),
         tool(
             SPAWN_AGENTS,
-            "Starts sub-agents side by side and waits for all of them. Gives for each: agent_name, run_id, status (completed, paused, \
-             failed or cancelled), summary, steps, and error where there is one. A paused one can go on with resume_run_id.",
-            &[Parameter::new(
-                "agents",
-                Kind::Objects(SPAWN_FIELDS),
-                "the agents to start",
-            )],
+            "Starts sub-agents in parallel and waits for all of them. Returns for each: agent_name, run_id, status \
+            (completed, paused, failed or cancelled), summary, steps and, if it failed, error. A paused run can be \
+            resumed with resume_run_id.",
+            &[Parameter::new("agents", Kind::Objects(SPAWN_FIELDS), "agents to start")],
             false,
         ),
         tool(
             CREATE_TASKS,
-            "Splits work into tasks that agents do, side by side as far as their order allows, and waits for all of them. Each is given what \
-             those before it found. Gives dag_id, state and for each task: id, status, agent, summary, error.",
+            "Splits work into tasks for agents, runs them in parallel as far as their dependencies allow, and waits \
+            for all of them. Each agent gets the results of the tasks before it. Returns dag_id, state and for each \
+            task: id, status, agent, summary, error.",
             &[
-                Parameter::new("name", Kind::Text, "what the whole is"),
-                Parameter::new("tasks", Kind::Objects(TASK_FIELDS), "the tasks"),
+                Parameter::new("name", Kind::Text, "name of the whole job"),
+                Parameter::new("tasks", Kind::Objects(TASK_FIELDS), "tasks to run"),
                 Parameter::new(
                     "max_concurrency",
                     Kind::OptionalInteger,
-                    "tasks that run at the same time; null: 5",
+                    "maximum number of tasks that run at the same time; null: 5",
                 ),
-                Parameter::new(
-                    "wait",
-                    Kind::OptionalBoolean,
-                    "false: don't wait for the end; null: wait",
-                ),
+                Parameter::new("wait", Kind::OptionalBoolean, "whether to wait for the end; null: true"),
             ],
             false,
         ),
         tool(
             ASK_USER,
-            "Asks the person whom you work for, and waits for the answer, however long it takes. Ask only what you can't find out yourself.",
+            "Asks the person you work for, and waits for the answer, however long it takes. Ask only what you cannot \
+            find out yourself.",
             &[
-                Parameter::new("question", Kind::Text, "the question"),
+                Parameter::new("question", Kind::Text, "question to ask"),
                 Parameter::new(
                     "options",
                     Kind::Objects(OPTION_FIELDS),
-                    "answers to choose from; empty for an answer in words",
+                    "answers to choose from; empty for a free-text answer",
                 ),
                 Parameter::new(
                     "interaction_type",
                     Kind::OptionalChoice(&INTERACTION_TYPES),
-                    "how it is answered; null: buttons where there are options, else text",
+                    "how the question is shown; null: buttons if there are options, otherwise text",
                 ),
-                Parameter::new("placeholder", Kind::OptionalText, "what an empty text field shows"),
-                Parameter::new("max_length", Kind::OptionalInteger, "characters of an answer in words"),
+                Parameter::new("placeholder", Kind::OptionalText, "placeholder of an empty text field"),
+                Parameter::new(
+                    "max_length",
+                    Kind::OptionalInteger,
+                    "maximum length of a free-text answer, in \
+                    characters",
+                ),
             ],
             false,
         ),
@@ -216,7 +220,7 @@ impl Tool for Coordination {
 
     async fn call(&self, context: &ToolContext, _: Value) -> Result<Value, ToolError> {
         if self.spec.name != LIST_AVAILABLE_AGENTS {
-            let message = format!("{} can be called within a run only", self.spec.name);
+            let message = format!("{} can be called only within a run", self.spec.name);
             return Err(ToolError::RespondToModel(message));
         }
         let found = agents::list(&context.db, context.project_id, None, LIST_MAX).await;
@@ -261,7 +265,7 @@ pub async fn spawn_items(
                 let known = agents::list(db, project_id, None, LIST_MAX).await?;
                 let names: Vec<&str> = known.iter().map(|agent| agent.name.as_str()).collect();
                 SpawnWhat::Refused(format!(
-                    "there is no agent {agent_name}; the agents are: {}",
+                    "there is no agent {agent_name}; the available agents are: {}",
                     names.join(", ")
                 ))
             }
@@ -270,7 +274,7 @@ pub async fn spawn_items(
             }
             (Some(run), Some(_)) => match Uuid::parse_str(run) {
                 Ok(run_id) => SpawnWhat::Resume { run_id, timeout_s },
-                Err(_) => SpawnWhat::Refused(format!("resume_run_id: {run} is no id of a run")),
+                Err(_) => SpawnWhat::Refused(format!("resume_run_id: {run} is not a valid run id")),
             },
             (None, Some(definition)) => SpawnWhat::New(NewSpawn {
                 definition_id: definition.id,
@@ -342,13 +346,13 @@ pub fn question(arguments: Value) -> Result<NewQuestion, String> {
     let is_broken = |option: &AnswerOption| option.label.is_empty() || option.value.is_empty();
     if options.len() > OPTIONS_MAX || options.iter().any(is_broken) {
         return Err(format!(
-            "options must be at most {OPTIONS_MAX}, each with a label and a value"
+            "options can have at most {OPTIONS_MAX} items, each with a label and a value"
         ));
     }
     let usual = if options.is_empty() { "text" } else { "buttons" };
     let interaction_type = arguments.text("interaction_type").unwrap_or(usual).to_owned();
     if (interaction_type == "text") != options.is_empty() {
-        return Err("options go with buttons, select and multi_select, and these need some".to_owned());
+        return Err("options can be used only with buttons, select and multi_select, which require them".to_owned());
     }
     let most = i64::try_from(ANSWER_MAX_CHARS).unwrap_or(i64::MAX);
     let max_length = arguments
@@ -377,7 +381,7 @@ pub fn confirmation(tool: &str, input: &Value) -> NewQuestion {
     NewQuestion {
         id: ids::new(),
         kind: "confirm",
-        question: format!("May {tool} be called with {shown}?"),
+        question: format!("Allow the call of {tool} with {shown}?"),
         options: vec![
             option("Approve", "approve"),
             option("Edit", "edit"),

@@ -132,7 +132,8 @@ impl Work<'_> {
         }
         let removed = unembedded::tidy(self.db, self.project_id, self.name).await?;
         if removed > 0 {
-            info!(project = %self.project_id, vectors = removed, "vectors of other models and of objects that are gone removed");
+            info!(project = %self.project_id, vectors = removed, "removed vectors of other models and of deleted \
+                objects");
         }
         Ok(())
     }
@@ -195,7 +196,8 @@ impl Work<'_> {
             match self.asked(std::slice::from_ref(&due.text)).await? {
                 Ok(mut vectors) => all.extend(vectors.pop().map(|vector| made((due, vector)))),
                 Err(error) if refuses_a_text(&error) => {
-                    warn!(project = %self.project_id, object = %due.id, "the embedding model refuses an object's text: it has no vector");
+                    warn!(project = %self.project_id, object = %due.id, "the embedding model rejects an object's \
+                        text; it has no vector");
                 }
                 Err(error) => return Err(self.failed(&error)),
             }
@@ -226,7 +228,7 @@ impl Work<'_> {
             model = self.name,
             error,
             again_s = after.as_secs(),
-            "graph objects can't be embedded; trying again"
+            "embedding graph objects failed; retrying"
         );
         End::Job(Outcome::Snooze { after })
     }
@@ -291,7 +293,7 @@ pub async fn catch_up(services: &Services) -> Result<(), sqlx::Error> {
     if marked > 0 {
         info!(
             projects = marked,
-            model, "projects without vectors of this model are embedded"
+            model, "embedding projects without vectors of this model"
         );
     }
     Ok(())

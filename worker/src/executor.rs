@@ -59,7 +59,7 @@ pub async fn execute(services: Services, handlers: Handlers, job: ClaimedJob, si
         return Some(match handlers.get(&job.kind) {
             Some(handler) => handler.handle(&services, &job, &signals).await,
             None => Outcome::Fail {
-                error: format!("this worker knows no jobs of the kind {}", job.kind),
+                error: format!("no handler is registered for job kind {}", job.kind),
             },
         });
     };
@@ -72,22 +72,22 @@ pub async fn execute(services: Services, handlers: Handlers, job: ClaimedJob, si
         };
         match trouble {
             Trouble::LeaseLost => {
-                warn!("the lease was lost; another attempt has the run, or it has ended");
+                warn!("the lease was lost; another attempt owns the run, or it has ended");
                 None
             }
             Trouble::DatabaseAway(error) => {
-                warn!(error, "the database was away; the run goes on when it is back");
+                warn!(error, "the database is unavailable; the run continues when it is back");
                 Some(Outcome::Snooze { after: DATABASE_PAUSE })
             }
             Trouble::Refused(error) => match give_up(&services, &job, &error).await {
                 Ok(()) => None,
                 Err(trouble) => {
-                    warn!(error, because = %trouble, "the run could not be ended; the job will be tried again");
+                    warn!(error, because = %trouble, "finalizing the run failed; the job will be retried");
                     Some(Outcome::Retry { error, after: None })
                 }
             },
             Trouble::Infrastructure(error) if job.attempt < job.max_attempts => {
-                warn!(error, "the attempt failed; the job will be tried again");
+                warn!(error, "the attempt failed; the job will be retried");
                 Some(Outcome::Retry { error, after: None })
             }
             Trouble::Infrastructure(error) => {
@@ -180,7 +180,10 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
         part: agent.plans().then_some(Part::Planner),
         notices,
         tells_routing: services.config.debug_agent_context,
-        reason: job.last_error.as_deref().unwrap_or("the worker handed the run over"),
+        reason: job
+            .last_error
+            .as_deref()
+            .unwrap_or("the worker handed the run to another worker"),
     };
     let Begun { started, mut run, .. } = services.execute(&start).await?;
     let fresh = match started {

@@ -22,7 +22,7 @@ impl Handler for GoogleCalendars {
     async fn handle(&self, services: &Services, job: &ClaimedJob, signals: &Signals) -> Outcome {
         let Some(calendar_id) = job.payload["calendarId"].as_str().and_then(|id| id.parse().ok()) else {
             return Outcome::Fail {
-                error: "the job names no calendar".to_owned(),
+                error: "the job has no calendar id".to_owned(),
             };
         };
         // Wherever it is given up, the next one goes on.

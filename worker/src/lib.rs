@@ -62,9 +62,9 @@ use web_probe::WebProbe;
 pub enum WorkerError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    #[error("MCP servers can't be used as configured")]
+    #[error("the configuration of MCP servers is invalid")]
     Mcp(#[from] mcp::McpError),
-    #[error("the model providers can't be set up: {0}")]
+    #[error("setting up the model providers failed: {0}")]
     Models(#[from] models::ModelError),
     #[error(transparent)]
     Files(#[from] ObjectStoreError),

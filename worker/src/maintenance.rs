@@ -83,11 +83,11 @@ async fn sweep_leases(services: &Services) {
 async fn sweep(services: &Services) {
     let mut tick = interval(SWEEP_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut questions = Outage::of("ending questions that nobody answered");
+    let mut questions = Outage::of("expiring unanswered questions");
     let mut tasks = Outage::of("starting tasks that are ready");
     let mut schedules = Outage::of("firing schedules");
-    let mut objects = Outage::of("looking for objects to embed");
-    let mut calendars = Outage::of("looking for calendars to synchronise");
+    let mut objects = Outage::of("looking up objects to embed");
+    let mut calendars = Outage::of("looking up calendars to sync");
     loop {
         tick.tick().await;
         note(&mut questions, expire_questions(services).await);
@@ -117,7 +117,7 @@ async fn keep_up(services: &Services) {
     let mut tick = interval(UPKEEP_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut retention = Outage::of("retention");
-    let mut projects = Outage::of("looking for projects to embed");
+    let mut projects = Outage::of("looking up projects to embed");
     let mut compaction = Outage::of("compacting events");
     loop {
         tick.tick().await;
@@ -141,7 +141,7 @@ async fn keep_up(services: &Services) {
 /// Tells of what keeps dead rows from being removed.
 async fn watch_horizon(services: &Services) {
     let mut said: Option<Instant> = None;
-    let mut outage = Outage::of("looking for transactions that stay open");
+    let mut outage = Outage::of("looking up long-running transactions");
     let limit_s = services.config.old_transaction_s as f64;
     // Often where little is a lot, as in tests.
     let mut tick = interval(HORIZON_EVERY.min(Duration::from_secs(services.config.old_transaction_s.max(1))));
@@ -163,14 +163,14 @@ async fn watch_horizon(services: &Services) {
                 warn!(
                     held_by = holder.what,
                     age_s = holder.age_s.round(),
-                    "a transaction stays open: rows that are over can't be removed, and tables grow"
+                    "a long-running transaction blocks vacuum: dead rows cannot be removed, and tables grow"
                 );
                 said = Some(Instant::now());
             }
             Some(_) => {}
             None => {
                 if said.take().is_some() {
-                    info!("no transaction stays open any more: rows that are over can be removed");
+                    info!("no long-running transaction blocks vacuum any longer");
                 }
             }
         }
@@ -259,7 +259,7 @@ async fn fire_schedules(services: &Services) -> Result<(), sqlx::Error> {
 /// Ends a job whose last attempt was lost, and its run with it: readers get their `error` and `done`.
 async fn bury(services: &Services, job: &DeadJob) -> Result<(), String> {
     let message = format!(
-        "the run was given up after {} attempts: its workers died or hung each time",
+        "the run was aborted after {} attempts: its workers died or hung each time",
         job.attempt
     );
     let run = match job.run_id {
@@ -378,7 +378,7 @@ async fn compact_all(services: &Services) -> Result<(), sqlx::Error> {
         sleep(began.elapsed() * UPKEEP_REST).await;
     }
     if rows > 0 {
-        info!(runs, rows, "events compacted: so many rows fewer");
+        info!(runs, rows, "events compacted; number of rows saved");
     }
     Ok(())
 }

@@ -66,27 +66,28 @@ pub struct McpArgs {
     #[command(flatten)]
     pub keys: SecretKeyArgs,
 
-    /// Hosts of this machine or of private networks that projects' MCP servers may be on: names and addresses, with globs, separated by commas
+    /// Hosts on this machine or in private networks that MCP servers may use: comma-separated names, addresses and glob
+    /// patterns
     #[arg(long, env = "REJOIN_MCP_PRIVATE_HOSTS", value_delimiter = ',')]
     pub mcp_private_hosts: Vec<String>,
 
-    /// An MCP server that has not greeted after this is not waited for [seconds]
+    /// Timeout of an MCP server's initialization, in seconds
     #[arg(long, env = "REJOIN_MCP_CONNECT_S", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     pub mcp_connect_s: u64,
 
-    /// A connection to an MCP server that nobody uses for this long is closed [seconds]
+    /// Time after which an unused connection to an MCP server is closed, in seconds
     #[arg(long, env = "REJOIN_MCP_IDLE_S", default_value_t = 600)]
     pub mcp_idle_s: u64,
 
-    /// An MCP server that failed three times in a row is left alone for this long [seconds]
+    /// Time for which an MCP server is paused after three failures in a row, in seconds
     #[arg(long, env = "REJOIN_MCP_PAUSE_S", default_value_t = breaker::PAUSE.as_secs())]
     pub mcp_pause_s: u64,
 
-    /// Largest answer of an MCP server's tool [KiB]
+    /// Maximum size of a result of an MCP server's tool, in KiB
     #[arg(long, env = "REJOIN_MCP_RESULT_MAX_KB", default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub mcp_result_max_kb: u32,
 
-    /// A project's tools are looked at again after this, also if no wake-up tells of a change [seconds]
+    /// Interval after which a project's tools are listed again even without a wake-up, in seconds
     #[arg(long, env = "REJOIN_TOOLS_KEPT_S", default_value_t = 2)]
     pub tools_kept_s: u64,
 }
@@ -113,7 +114,7 @@ pub enum McpError {
     Commands(#[from] CommandsError),
     #[error(transparent)]
     Keys(#[from] KeyError),
-    #[error("no HTTP client for MCP servers can be made")]
+    #[error("creating the HTTP client for MCP servers failed")]
     Http(#[from] reqwest::Error),
 }
 
@@ -224,7 +225,7 @@ impl Keep for KeepForCall<'_> {
     async fn keep(&self, part: Part) -> Result<FileRef, String> {
         let context = self.context;
         let failed = |error: &dyn Error| {
-            error!(%error, tool = self.tool, "a tool's file could not be stored");
+            error!(%error, tool = self.tool, "storing a tool's file failed");
             "storing it failed".to_owned()
         };
         // A call that is made again after a crash gives its files again.

@@ -98,7 +98,7 @@ impl Pools {
                 if let Err(error) = self.connections.look(server).await {
                     warn!(
                         server = server.settings.name,
-                        error, "an MCP server could not be asked for its tools; the agent goes without them"
+                        error, "listing an MCP server's tools failed; the agent runs without them"
                     );
                 }
             });
@@ -166,7 +166,7 @@ impl Pools {
                     warn!(
                         server = server.settings.name,
                         tool = name,
-                        "a tool of an MCP server has the name of another one, and is left out"
+                        "a tool of an MCP server has the same name as another one and is omitted"
                     );
                     continue;
                 }

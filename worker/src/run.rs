@@ -300,7 +300,7 @@ impl Execution {
         let mut injected = Vec::new();
         let mail = match self.mail().await {
             Ok(mail) => mail,
-            Err(error) => return Next::End(End::database("reading the run's mail", error)),
+            Err(error) => return Next::End(End::database("reading the run's pending messages", error)),
         };
         for mail in &mail {
             let message = Message::User {
@@ -369,7 +369,7 @@ impl Execution {
             answer.calls.into_iter().map(calls::bounded).collect()
         };
         if answer.text.is_empty() && calls.is_empty() && self.stopping.is_none() {
-            let message = "the model gave an empty answer; ask again, or choose another model".to_owned();
+            let message = "the model returned an empty answer; try again, or choose another model".to_owned();
             let error = RunError {
                 code: "model_empty_answer".to_owned(),
                 message,

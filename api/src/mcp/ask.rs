@@ -40,16 +40,16 @@ const CANCEL_LOOKS: u32 = 20;
 const CANCEL_PAUSE: Duration = Duration::from_millis(100);
 
 const PARAMETERS: &[Parameter] = &[
-    Parameter::new("message", Kind::Text, "What to ask, in words."),
+    Parameter::new("message", Kind::Text, "The question, in natural language."),
     Parameter::new(
         "agent",
         Kind::OptionalText,
-        "The agent's name; null: a plain conversation that looks into the graph once.",
+        "The agent's name; null: a plain conversation with one graph search.",
     ),
     Parameter::new(
         "conversation_id",
         Kind::OptionalText,
-        "To go on with a conversation: its id from an earlier answer. It keeps its agent.",
+        "Continue a conversation: its id from an earlier response. It keeps its agent.",
     ),
 ];
 
@@ -57,7 +57,7 @@ fn spec() -> ToolSpec {
     let parameters: Schema = arguments::schema(PARAMETERS);
     ToolSpec {
         name: NAME.to_owned(),
-        description: "Asks an agent of the project, and waits for its answer.".to_owned(),
+        description: "Asks an agent of the project and waits for its answer.".to_owned(),
         parameters,
         read_only: false,
         idempotent: false,
@@ -135,7 +135,7 @@ async fn post(asked: &Asked, session: Option<String>, given: &Value, request: &R
         None => None,
         Some(text) => Some(
             text.parse::<Uuid>()
-                .map_err(|_| Problem::bad_request("invalid_conversation_id", "conversation_id is not an id"))?,
+                .map_err(|_| Problem::bad_request("invalid_conversation_id", "conversation_id is not a valid id"))?,
         ),
     };
     let agent_definition_id = match (given["agent"].as_str(), conversation_id) {
@@ -192,7 +192,10 @@ impl Follow<'_> {
             let events = log::read(&state.db.hot, log_id, cursor).await;
             let events = events.map_err(|error| {
                 warn!(%error, "reading a log failed");
-                ErrorData::internal_error("the database is away; the run goes on: ask for it later", None)
+                ErrorData::internal_error(
+                    "the database is unavailable; the run continues, so ask for its result later",
+                    None,
+                )
             })?;
             for event in &events {
                 cursor = event.seq;
@@ -235,7 +238,7 @@ impl Follow<'_> {
                 _ = timeout(poll_interval(), hinted) => {}
                 // The client has cancelled it, which its own notice does; or this API stops, and the run goes on.
                 () = self.context.ct.cancelled() => {
-                    let told = format!("nobody waits for it here any more; the run is {}", self.posted.run_id);
+                    let told = format!("the client no longer waits for the answer; the run is {}", self.posted.run_id);
                     return Err(ErrorData::internal_error(told, None));
                 }
             }

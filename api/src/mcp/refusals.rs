@@ -6,7 +6,8 @@ use rmcp::model::ErrorCode;
 /// The refusal of a method that this server does not have.
 pub fn unsupported(method: &str) -> ErrorData {
     let message = format!(
-        "the method {method} is not supported here; this server offers tools (tools/list, tools/call) and prompts (prompts/list, prompts/get)"
+        "the method {method} is not supported; this server offers tools (tools/list, tools/call) and prompts \
+        (prompts/list, prompts/get)"
     );
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
 }

@@ -98,10 +98,10 @@ pub async fn call(
         Ok(Err(ToolError::Internal { attempted, source })) => {
             error!(tool = name, attempted, error = source.to_string(), "a tool failed");
             failed(format!(
-                "{attempted} failed; the cause is in the server's log. It may work later."
+                "{attempted} failed; the cause is in the server's log. Retrying later may help."
             ))
         }
-        Err(_) => failed(format!("{name} gave no answer within {} s", TOOL_LIMIT.as_secs())),
+        Err(_) => failed(format!("{name} did not respond within {} s", TOOL_LIMIT.as_secs())),
     })
 }
 

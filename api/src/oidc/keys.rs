@@ -58,7 +58,7 @@ impl Held {
 
 /// There are no keys to check with: the issuer did not answer for too long, or never did.
 #[derive(Debug, thiserror::Error)]
-#[error("the identity provider does not answer")]
+#[error("the identity provider does not respond")]
 pub struct IssuerAway;
 
 pub struct PublishedKeys {
@@ -146,15 +146,17 @@ impl PublishedKeys {
 
     async fn fetch(&self) -> Result<Vec<PublishedKey>, String> {
         let discovery = format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'));
-        let discovery = discovery.parse().map_err(|_| format!("{discovery} is no URL"))?;
+        let discovery = discovery
+            .parse()
+            .map_err(|_| format!("{discovery} is not a valid URL"))?;
         let configuration: Configuration = self.document(discovery).await?;
         if configuration.issuer != self.issuer {
-            return Err(format!("it calls itself {:?}", configuration.issuer));
+            return Err(format!("its issuer is {:?}", configuration.issuer));
         }
         let address: Option<Url> = configuration.jwks_uri.parse().ok();
         let address = address.filter(is_safe).ok_or_else(|| {
             let address = &configuration.jwks_uri;
-            format!("its keys are at {address:?}, which is neither TLS nor this machine")
+            format!("its keys are at {address:?}, which uses neither TLS nor this machine")
         })?;
         let set: KeySet = self.document(address).await?;
         let usable = set.keys.into_iter().filter_map(|key| usable(key, &self.algorithms));

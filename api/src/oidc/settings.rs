@@ -9,15 +9,15 @@ use uuid::Uuid;
 /// Options as they were given. Without an issuer, tokens open nothing.
 #[derive(Debug, Clone, Args)]
 pub struct OidcArgs {
-    /// Accept JWTs of this OpenID Connect issuer, e.g. https://id.example.com
+    /// OpenID Connect issuer whose JWTs are accepted, e.g. https://id.example.com
     #[arg(long, env = "REJOIN_OIDC_ISSUER", value_name = "URL")]
     pub oidc_issuer: Option<String>,
 
-    /// The audience that tokens must be meant for; needed with an issuer
+    /// Audience that tokens must have; required with an issuer
     #[arg(long, env = "REJOIN_OIDC_AUDIENCE", value_name = "NAME")]
     pub oidc_audience: Option<String>,
 
-    /// Algorithms that tokens may be signed with
+    /// Accepted signature algorithms of tokens
     #[arg(
         long,
         env = "REJOIN_OIDC_ALGORITHMS",
@@ -27,23 +27,24 @@ pub struct OidcArgs {
     )]
     pub oidc_algorithms: Vec<AlgorithmArg>,
 
-    /// The claim that is a user's handle here
+    /// Claim with the user's handle
     #[arg(long, env = "REJOIN_OIDC_USER_CLAIM", default_value = "sub", value_name = "CLAIM")]
     pub oidc_user_claim: String,
 
-    /// The claim that names the projects which a token opens, by id; without it, a token opens all of its user's
+    /// Claim with the ids of the projects that a token gives access to; without it, a token gives access to all of its
+    /// user's projects
     #[arg(long, env = "REJOIN_OIDC_PROJECT_CLAIM", value_name = "CLAIM")]
     pub oidc_project_claim: Option<String>,
 
-    /// What becomes of somebody who was never seen here
+    /// What to do about unknown users
     #[arg(long, env = "REJOIN_OIDC_NEW_USERS", value_enum, default_value_t = NewUsersArg::Refuse)]
     pub oidc_new_users: NewUsersArg,
 
-    /// The project that users who are made become members of, where tokens name none
+    /// Project of which new users become members if their tokens name none
     #[arg(long, env = "REJOIN_OIDC_DEFAULT_PROJECT", value_name = "ID")]
     pub oidc_default_project: Option<String>,
 
-    /// What tokens may do, at most
+    /// Scopes that tokens have at most
     #[arg(
         long,
         env = "REJOIN_OIDC_SCOPES",
@@ -53,11 +54,11 @@ pub struct OidcArgs {
     )]
     pub oidc_scopes: Vec<Scope>,
 
-    /// The issuer's keys are fetched again after this [seconds]
+    /// Interval after which the issuer's keys are fetched again, in seconds
     #[arg(long, env = "REJOIN_OIDC_KEYS_MAX_AGE_S", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub oidc_keys_max_age_s: u64,
 
-    /// A key that is not known makes them fetched again, but no oftener than this [milliseconds]
+    /// Minimum interval between fetches of the issuer's keys because of an unknown key, in milliseconds
     #[arg(long, env = "REJOIN_OIDC_KEYS_REFETCH_MS", default_value_t = 10_000)]
     pub oidc_keys_refetch_ms: u64,
 }
@@ -79,7 +80,7 @@ impl Default for OidcArgs {
     }
 }
 
-/// Asymmetric ones only: nobody who can check a token can make one.
+/// Asymmetric algorithms only, so that a key that verifies tokens cannot create them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AlgorithmArg {
     #[value(name = "RS256")]
@@ -99,23 +100,23 @@ impl From<AlgorithmArg> for Algorithm {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum NewUsersArg {
-    /// Only users whom an operator has made, by the handle that the token bears
+    /// Reject them: only users created by an operator are accepted, by the handle in the token
     Refuse,
-    /// A user is made
+    /// Create them
     Create,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    #[error("--oidc-issuer needs --oidc-audience: a token for somebody else must not open anything here")]
+    #[error("--oidc-issuer requires --oidc-audience, so that tokens for other services are rejected")]
     AudienceMissing,
     #[error("--oidc-issuer must be an https:// URL (http:// on this machine only) without a query: {0}")]
     Issuer(String),
-    #[error("--oidc-algorithms names none")]
+    #[error("--oidc-algorithms must not be empty")]
     NoAlgorithm,
-    #[error("--oidc-default-project must be a project's id: {0}")]
+    #[error("--oidc-default-project must be the id of a project: {0}")]
     Project(String),
-    #[error("no HTTP client can be made to fetch the issuer's keys")]
+    #[error("creating the HTTP client for the issuer's keys failed")]
     Client(#[from] reqwest::Error),
 }
 

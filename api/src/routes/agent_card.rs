@@ -34,7 +34,7 @@ pub struct AgentCard {
     pub name: String,
     pub description: String,
     pub version: String,
-    /// Where it is, and what is spoken there
+    /// URL and protocol of the endpoint
     pub supported_interfaces: Vec<AgentInterface>,
     pub capabilities: Capabilities,
     #[schema(value_type = Object)]
@@ -43,7 +43,7 @@ pub struct AgentCard {
     pub security_requirements: Value,
     pub default_input_modes: Vec<String>,
     pub default_output_modes: Vec<String>,
-    /// One for each agent
+    /// One skill per agent
     pub skills: Vec<Skill>,
 }
 
@@ -73,13 +73,13 @@ pub struct Skill {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Which {
-    /// The card of this agent alone
+    /// URL of this agent's own card
     pub agent: Option<String>,
 }
 
-/// The agents that are meant for programs outside
+/// List the project's public agents
 ///
-/// Those of the visibility `external`, as a card of the A2A protocol.
+/// Returns the agents with visibility `external` as an agent card of the A2A protocol.
 #[utoipa::path(get, path = "/.well-known/agent-card.json", tag = "agents", params(Which),
     responses((status = 200, description = "The card", body = AgentCard), Refused))]
 async fn card(
@@ -100,7 +100,7 @@ async fn card(
     let (name, description, query) = match (&which.agent, external.as_slice()) {
         (None, _) => (
             "Rejoin".to_owned(),
-            "Agents whose answers outlive readers and workers".to_owned(),
+            "Agents whose answers survive reconnects and worker crashes".to_owned(),
             String::new(),
         ),
         (Some(_), [agent]) => {

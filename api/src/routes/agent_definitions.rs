@@ -38,24 +38,25 @@ pub struct DefinitionBody {
     pub name: String,
     pub description: String,
     pub system_prompt: String,
-    /// `{name, temperature?, maxOutputTokens?, reasoningEffort?, fallbackModels?, orDefault?}`; none, or the name `default`: the deployment's default
+    /// `{name, temperature?, maxOutputTokens?, reasoningEffort?, fallbackModels?, orDefault?}`; null, or the name
+    /// `default`: the deployment's default model
     #[schema(value_type = Option<Object>)]
     pub model: Option<ModelChoice>,
-    /// Whitelist with globs; empty means none
+    /// Tool whitelist with globs; empty: no tools
     pub tools: Vec<String>,
     /// `single`, `sequential`, `loop`, `parallel` or `discussion`
     pub flow_type: String,
     pub is_default: bool,
     pub max_steps: Option<i32>,
-    /// Seconds
+    /// Timeout of a run, in seconds
     pub default_timeout: Option<i32>,
     /// `external`, `project` or `internal`
     pub visibility: String,
     pub max_depth: Option<i32>,
-    /// Agents that may take a conversation over: what `config.handoffs` says
+    /// Agents that may take over a conversation, from `config.handoffs`
     #[schema(value_type = Vec<Object>)]
     pub handoffs: Value,
-    /// The JSON Schema that answers have to fit: what `config.outputSchema` says
+    /// JSON Schema that answers must match, from `config.outputSchema`
     #[schema(value_type = Option<Object>)]
     pub output_schema: Option<Value>,
     pub config: Value,
@@ -97,15 +98,15 @@ pub struct DefinitionPage {
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Installed {
-    /// Names of the definitions that were added now
+    /// Names of the definitions that were added
     pub installed: Vec<String>,
-    /// Names of those that were there before; they stay as they are
+    /// Names of definitions that already existed; they are unchanged
     pub existing: Vec<String>,
-    /// All default definitions as they are now
+    /// All default definitions
     pub items: Vec<DefinitionBody>,
 }
 
-/// What a request says of a definition. Absent: the default, or in a PATCH, as it is; null: none.
+/// An agent definition in a request. Absent: the default, or in a PATCH, unchanged; null: none.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DefinitionRequest {
@@ -113,11 +114,12 @@ pub struct DefinitionRequest {
     pub description: Option<String>,
     #[serde(alias = "system_prompt")]
     pub system_prompt: Option<String>,
-    /// `{name, temperature?, maxOutputTokens?, reasoningEffort?, fallbackModels?, orDefault?}`; none, or the name `default`: the deployment's default
+    /// `{name, temperature?, maxOutputTokens?, reasoningEffort?, fallbackModels?, orDefault?}`; null, or the name
+    /// `default`: the deployment's default model
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<Object>)]
     pub model: Option<Option<ModelChoice>>,
-    /// Whitelist with globs (`["*"]`, `["list_*"]`); empty means none
+    /// Tool whitelist with globs (`["*"]`, `["list_*"]`); empty: no tools
     pub tools: Option<Vec<String>>,
     #[serde(alias = "flow_type")]
     #[schema(pattern = "^(single|sequential|loop|parallel|discussion)$")]
@@ -127,7 +129,7 @@ pub struct DefinitionRequest {
     #[serde(default, alias = "max_steps", deserialize_with = "present")]
     #[schema(value_type = Option<i32>)]
     pub max_steps: Option<Option<i32>>,
-    /// Seconds
+    /// Timeout of a run, in seconds
     #[serde(default, alias = "default_timeout", deserialize_with = "present")]
     #[schema(value_type = Option<i32>)]
     pub default_timeout: Option<Option<i32>>,
@@ -136,10 +138,10 @@ pub struct DefinitionRequest {
     #[serde(default, alias = "max_depth", deserialize_with = "present")]
     #[schema(value_type = Option<i32>)]
     pub max_depth: Option<Option<i32>>,
-    /// Agents that may take a conversation over: names, or `{agent, as}`. Kept as `config.handoffs`
+    /// Agents that may take over a conversation: names, or `{agent, as}`. Stored as `config.handoffs`
     #[schema(value_type = Option<Vec<Object>>)]
     pub handoffs: Option<Value>,
-    /// A JSON Schema of an object: answers are JSON that fits it. Kept as `config.outputSchema`
+    /// JSON Schema of an object that answers must match. Stored as `config.outputSchema`
     #[serde(default, alias = "output_schema", deserialize_with = "present")]
     #[schema(value_type = Option<Object>)]
     pub output_schema: Option<Option<Value>>,
@@ -191,7 +193,7 @@ fn not_found() -> Problem {
 fn name_taken(name: &str) -> Problem {
     Problem::conflict(
         "name_taken",
-        format!("the project has an agent definition named {name} already"),
+        format!("the project already has an agent definition named {name}"),
     )
 }
 
@@ -200,17 +202,17 @@ fn audited(id: Uuid) -> String {
     format!("agent_definition:{id}")
 }
 
-/// Which agent definitions, and which page of them
+/// Filter and page of agent definitions
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
-    /// Items of the page
+    /// Maximum number of items in the page
     #[param(value_type = Option<i32>, minimum = 1)]
     pub limit: Option<Limit>,
-    /// `nextCursor` of the page before
+    /// `nextCursor` of the previous page
     pub cursor: Option<String>,
-    /// `external`, `project`, `internal` or `all`; absent: all but the internal ones
+    /// `external`, `project`, `internal` or `all`; absent: all except internal ones
     #[param(pattern = "^(external|project|internal|all)$")]
     pub visibility: Option<String>,
 }
@@ -224,14 +226,15 @@ impl ListParams {
             Some("project") => &["project"],
             Some("internal") => &["internal"],
             Some(other) => {
-                let detail = format!("visibility={other} is not known: external, project, internal or all");
+                let detail = format!("visibility={other} is not supported; use external, project, internal or all");
                 return Err(Problem::bad_request("invalid_query", detail));
             }
         })
     }
 }
 
-/// The project's agent definitions, by name. Internal ones, which only other agents reach, are listed where `visibility` asks for them
+/// List the project's agent definitions, by name. Internal ones, which only other agents can call, are included if
+/// `visibility` asks for them
 #[utoipa::path(get, path = "/api/admin/projects/{p}/agent-definitions", tag = "agent definitions",
     params(ListParams, ("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "A page", body = DefinitionPage), Refused))]
@@ -261,7 +264,7 @@ async fn list(
     Ok(Json(DefinitionPage { items, next_cursor }))
 }
 
-/// Add an agent definition
+/// Create an agent definition
 #[utoipa::path(post, path = "/api/admin/projects/{p}/agent-definitions", tag = "agent definitions",
     request_body = DefinitionRequest, params(("p" = Uuid, Path, description = "The project")),
     responses((status = 201, description = "Added", body = DefinitionBody),
@@ -287,7 +290,7 @@ async fn create(
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(made.into())))
 }
 
-/// One agent definition
+/// Get an agent definition
 #[utoipa::path(get, path = "/api/admin/projects/{p}/agent-definitions/{id}", tag = "agent definitions",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The definition")),
     responses((status = 200, description = "It", body = DefinitionBody), Refused))]
@@ -302,11 +305,11 @@ async fn get(
     Ok(Json(found.into()))
 }
 
-/// Change parts of an agent definition
+/// Update an agent definition
 #[utoipa::path(patch, path = "/api/admin/projects/{p}/agent-definitions/{id}", tag = "agent definitions",
     request_body = DefinitionRequest,
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The definition")),
-    responses((status = 200, description = "As it is now", body = DefinitionBody),
+    responses((status = 200, description = "The updated definition", body = DefinitionBody),
         (status = 409, description = "The name is taken", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused, BodyRefused))]
 async fn update(
     State(state): State<AppState>,
@@ -334,11 +337,11 @@ async fn update(
     Ok(Json(updated.into()))
 }
 
-/// Delete an agent definition that no conversation is bound to
+/// Delete an agent definition that no conversation uses
 #[utoipa::path(delete, path = "/api/admin/projects/{p}/agent-definitions/{id}", tag = "agent definitions",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The definition")),
     responses((status = 204, description = "Gone"),
-        (status = 409, description = "Conversations are bound to it", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
+        (status = 409, description = "Conversations use it", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn delete(
     State(state): State<AppState>,
     caller: Caller,
@@ -357,16 +360,16 @@ async fn delete(
         Ok(false) => Err(not_found()),
         Err(sqlx::Error::Database(error)) if error.is_foreign_key_violation() => Err(Problem::conflict(
             "definition_in_use",
-            "conversations are bound to this agent definition",
+            "conversations use this agent definition",
         )),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Install the default agent definitions. Idempotent: those that are there stay as they are
+/// Install the default agent definitions. Idempotent: existing ones are unchanged
 #[utoipa::path(post, path = "/api/admin/projects/{p}/install-default-agents", tag = "agent definitions",
     params(InstallParams, ("p" = Uuid, Path, description = "The project")),
-    responses((status = 200, description = "They are there", body = Installed), Refused))]
+    responses((status = 200, description = "The default definitions are installed", body = Installed), Refused))]
 async fn install_defaults(
     State(state): State<AppState>,
     caller: Caller,
@@ -420,8 +423,8 @@ async fn install_defaults(
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct InstallParams {
-    /// `graph` (default): the agent over the knowledge graph; `databases`: the specialists of databases, and triage;
-    /// `planner`: the agent that plans, and the one that does a step
+    /// `graph` (default): the agent for the knowledge graph; `databases`: the database specialists and triage;
+    /// `planner`: the planning agent and the agent that executes steps
     #[param(pattern = "^(graph|databases|planner)$")]
     set: Option<String>,
 }

@@ -32,20 +32,20 @@ pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(propose))
 }
 
-/// What was said so far, and who is to speak to whom
+/// The messages so far, the sender and the recipient
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentMessageRequest {
-    /// The agent that speaks: a definition's id or name
+    /// The sending agent: a definition's id or name
     #[serde(alias = "from_agent")]
     pub from_agent: String,
-    /// Whom it speaks to, in words: another agent's name, most often
+    /// The recipient, usually another agent's name
     #[serde(default, alias = "to_agent")]
     pub to_agent: Option<String>,
-    /// What it wants to achieve
+    /// The sender's goal
     #[serde(default)]
     pub goal: Option<String>,
-    /// What was said, the oldest first; at most 50
+    /// The messages so far, oldest first; at most 50
     #[serde(default)]
     #[schema(max_items = 50)]
     pub messages: Vec<SaidMessage>,
@@ -54,18 +54,18 @@ pub struct AgentMessageRequest {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SaidMessage {
-    /// Who said it
+    /// Author of the message
     pub from: String,
     pub content: String,
 }
 
-/// Propose the next message of one agent to another
+/// Generate a proposal for an agent's next message to another agent
 #[utoipa::path(post, path = "/api/agentic-chat/agent-message", tag = "agent stream", request_body = AgentMessageRequest,
-    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body: the same proposal")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body return the same proposal")),
     responses(
-        (status = 200, description = "The proposal, as it is written, until its `done`", body = String, content_type = "text/event-stream"),
+        (status = 200, description = "The proposal as it is generated, until its `done`", body = String, content_type = "text/event-stream"),
         (status = 202, description = "Accepted (with `Accept: application/json`)", body = Triggered),
-        (status = 422, description = "The idempotency key was used with another body", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "The idempotency key was already used with another body", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn propose(
     State(state): State<AppState>,
@@ -77,7 +77,7 @@ async fn propose(
     let input = input(&request)?;
     if input.chars().count() > state.config.max_message_chars {
         let detail = format!(
-            "all that was said is longer than {} characters",
+            "the messages together are longer than {} characters",
             state.config.max_message_chars
         );
         return Err(Problem::bad_request("message_too_long", detail));
@@ -85,7 +85,7 @@ async fn propose(
     let definition = trigger::find(&state, &caller, caller.project_id, &request.from_agent).await?;
     if definition.flow_type != "single" {
         let detail = format!(
-            "{} is a flow of other agents, and has nothing to say by itself: name one of them",
+            "{} is a workflow of other agents and does not speak itself; pass one of them",
             definition.name
         );
         return Err(Problem::bad_request("agent_is_a_flow", detail));
@@ -140,28 +140,32 @@ async fn propose(
 /// What the agent is asked.
 fn input(request: &AgentMessageRequest) -> Result<String, Problem> {
     if request.messages.len() > MESSAGES_MAX {
-        let detail = format!("messages holds {}, and may hold {MESSAGES_MAX}", request.messages.len());
+        let detail = format!(
+            "messages has {} items; the maximum is {MESSAGES_MAX}",
+            request.messages.len()
+        );
         return Err(Problem::bad_request("too_many_messages", detail));
     }
     let goal = request.goal.as_deref().map(str::trim).filter(|goal| !goal.is_empty());
     if request.messages.is_empty() && goal.is_none() {
-        return Err(Problem::bad_request(
-            "message_empty",
-            "there is neither a goal nor a message to answer",
-        ));
+        return Err(Problem::bad_request("message_empty", "goal or messages is required"));
     }
-    let to = request.to_agent.as_deref().unwrap_or("the other side");
+    let to = request.to_agent.as_deref().unwrap_or("the other party");
     let mut input = format!(
-        "Write the next message that you would send to {to}: its text alone, and nothing around it. It will be shown, not sent.\n"
+        "Write the next message that you would send to {to}. Output only its text. It will be shown as a proposal, \
+        not sent.\n"
     );
     if let Some(goal) = goal {
-        let _ = write!(input, "\nWhat you want to achieve: {goal}\n");
+        let _ = write!(input, "\nYour goal: {goal}\n");
     }
     for message in &request.messages {
         let _ = write!(input, "\n[{}]\n{}\n", message.from, message.content);
     }
     if input.contains('\0') {
-        return Err(Problem::bad_request("invalid_text", "a message holds a NUL character"));
+        return Err(Problem::bad_request(
+            "invalid_text",
+            "a message contains a NUL character",
+        ));
     }
     Ok(input)
 }

@@ -46,21 +46,21 @@ pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(post_message, sessions))
 }
 
-/// A turn to begin. Fields that say where the user is are kept with the message. A field that is not known here is ignored, and named in the
-/// response's header `x-ignored-fields`: chat pages of before sent more than this endpoint needs
+/// A message to send. Fields about the user's current page are stored with the message. Unknown fields are ignored and
+/// listed in the response header `x-ignored-fields`, because earlier chat clients sent more than this endpoint needs
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentRequest {
-    /// What the user says
+    /// The user's message
     #[schema(pattern = r"\S")]
     pub message: String,
-    /// The project; that of the caller where it is absent
+    /// The project; default: the caller's project
     #[serde(alias = "workspace_id")]
     pub workspace_id: Option<Uuid>,
-    /// None: a new session
+    /// The session; null: a new session
     #[serde(alias = "session_id")]
     pub session_id: Option<String>,
-    /// For a new session: its agent
+    /// Agent of a new session
     #[serde(alias = "agent_definition_id")]
     pub agent_definition_id: Option<String>,
     #[schema(value_type = Option<Vec<Object>>)]
@@ -72,28 +72,29 @@ pub struct AgentRequest {
     #[serde(alias = "project_focus")]
     #[schema(value_type = Option<Object>)]
     pub project_focus: Option<Value>,
-    /// The project that the user is in, or a thing in it
+    /// The project, or an entity of it, that the user is viewing
     #[serde(alias = "entity_id")]
     pub entity_id: Option<Uuid>,
-    /// The type of that thing, such as `project` or `task`
+    /// The type of that entity, such as `project` or `task`
     #[serde(alias = "ontology_entity_type")]
     pub ontology_entity_type: Option<String>,
-    /// Earlier messages, as the client has them: at most 100, and not used. The server has its own
+    /// Accepted but not used: earlier messages as the client has them, at most 100. The server stores the history
+    /// itself
     #[serde(alias = "conversation_history")]
     #[schema(value_type = Option<Vec<Object>>, max_items = 100)]
     pub conversation_history: Option<Vec<Value>>,
-    /// What the client says of the turn before: not used. The server keeps its own
+    /// Accepted but not used: the client's summary of the previous turn. The server stores its own
     #[serde(alias = "last_turn_context")]
     #[schema(value_type = Option<Object>)]
     pub last_turn_context: Option<Value>,
-    /// The client's own name for this turn: posting it again gives the same run
+    /// Idempotency key of this turn: posting it again returns the same run
     #[serde(alias = "stream_run_id")]
     pub stream_run_id: Option<String>,
-    /// What is attached, as at `/api/chat/stream`
+    /// Attachments, as in `/api/chat/stream`
     #[serde(alias = "attached_context")]
     #[schema(value_type = Option<Vec<Object>>)]
     pub attached_context: Option<Vec<Attachment>>,
-    /// Files that come with the message, as at `/api/chat/stream`
+    /// Files of the message, as in `/api/chat/stream`
     pub attachments: Option<Vec<chat::AttachedFile>>,
     #[serde(flatten)]
     #[schema(ignore)]
@@ -118,15 +119,15 @@ impl AgentRequest {
     }
 }
 
-/// A session: a conversation, by the names that chat pages of before know
+/// A session: a conversation, with the field names of earlier chat clients
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionBody {
     #[serde(flatten)]
     pub conversation: ConversationBody,
-    /// The conversation's id: events and cursors are its own
+    /// The conversation's id, which its events and cursors use as well
     pub thread_id: Uuid,
-    /// The name of the agent that has it; null: none
+    /// The name of the session's agent; null: none
     pub active_agent: Option<String>,
 }
 
@@ -146,7 +147,7 @@ async fn named(db: &mut PgConnection, conversations: Vec<Conversation>) -> Resul
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct SessionParams {
-    /// Of this session: its messages, or, with `Accept: text/event-stream`, its events
+    /// Include the session's messages or, with `Accept: text/event-stream`, its events
     #[serde(alias = "session_id")]
     pub session_id: Option<Uuid>,
 }
@@ -162,20 +163,21 @@ pub struct SessionPage {
 #[serde(rename_all = "camelCase")]
 pub struct SessionDetail {
     pub session: SessionBody,
-    /// The newest 200 of users and agents, in their order, and what tools gave in their turns, with the role `tool`
+    /// The newest 200 messages of users and agents in order, and the results of tools with the role `tool`
     pub messages: Vec<MessageBody>,
     pub attached_console: Option<AttachedConsole>,
 }
 
-/// Send a message and stream the turn that answers it, in the dialect of the agent endpoint
+/// Send a message and stream the turn that answers it, in the format of the agent endpoint
 #[utoipa::path(post, path = "/api/agent/stream", tag = "agent stream", request_body = AgentRequest,
-    params(ChatParams, ("Idempotency-Key" = Option<String>, Header, description = "The same key and body: the same run")),
+    params(ChatParams, ("Idempotency-Key" = Option<String>, Header, description = "The same key and body return the \
+        same run")),
     responses(
         (status = 200, description = "The turn's events, until its `done`", body = String, content_type = "text/event-stream"),
         (status = 202, description = "Accepted (with `Accept: application/json`)", body = chat::Accepted),
         (status = 409, description = "A run of the session is active, and onBusy=reject", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
-        (status = 410, description = "The key's run was streamed long ago; its events are gone", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "The idempotency key was used with another body", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 410, description = "The key's run was streamed long ago; its events are no longer stored", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "The idempotency key was already used with another body", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn post_message(
     State(state): State<AppState>,
@@ -190,7 +192,8 @@ async fn post_message(
     let told = request.conversation_history.as_ref().map_or(0, Vec::len);
     if told > HISTORY_MAX {
         let detail = format!(
-            "conversation_history has {told} messages, and may have {HISTORY_MAX}: the server keeps its own, so that none is needed"
+            "conversation_history has {told} messages; the maximum is {HISTORY_MAX}. The server stores the history \
+            itself, so it can be omitted"
         );
         return Err(Problem::bad_request("history_too_long", detail));
     }
@@ -236,7 +239,7 @@ async fn focus_on(state: &AppState, caller: &Caller, id: Uuid, named: Option<&st
         None if matches!(named, None | Some("project")) => Ok(json!({ "projectId": id })),
         None => {
             let detail = format!(
-                "There is no {} {id}. Send the id of an entity of the work graph with its type, or leave out entityId.",
+                "There is no {} {id}. Pass the id and type of an entity of the work graph, or omit entityId.",
                 named.unwrap_or("entity")
             );
             Err(Problem::bad_request("entity_not_found", detail))
@@ -244,10 +247,12 @@ async fn focus_on(state: &AppState, caller: &Caller, id: Uuid, named: Option<&st
     }
 }
 
-/// The caller's sessions; one of them; or its events
+/// List the caller's sessions, or get one session or its events
 #[utoipa::path(get, path = "/api/agent/stream", tag = "agent stream",
-    params(PageParams, SessionParams, ("after" = Option<String>, Query, description = "The number of the last event that the reader has, or `now`"),
-        ("Last-Event-ID" = Option<String>, Header, description = "The number of the last event that the reader has")),
+    params(PageParams, SessionParams, ("after" = Option<String>, Query, description = "The number of the last event \
+        that the reader received, or `now`"),
+        ("Last-Event-ID" = Option<String>, Header, description = "The number of the last event that the reader \
+            received")),
     responses((status = 200, description = "A page of sessions, or one session (or its events, as `text/event-stream`)", body = SessionPage), Refused))]
 async fn sessions(
     State(state): State<AppState>,

@@ -22,7 +22,7 @@ pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(list))
 }
 
-/// An agent that may be chosen
+/// An agent that the caller can choose
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentItem {
@@ -54,9 +54,9 @@ pub struct AgentPage {
     pub next_cursor: Option<String>,
 }
 
-/// The agents that the caller may choose, by name
+/// List the agents that the caller can choose, by name
 ///
-/// Not those of the visibility `internal`.
+/// Agents with visibility `internal` are not included.
 #[utoipa::path(get, path = "/api/projects/{p}/agents", tag = "agents",
     params(PageParams, ("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "A page", body = AgentPage), Refused))]

@@ -58,22 +58,22 @@ pub async fn record_counted(
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEntryBody {
-    /// Its number in the log of the whole database, without a gap there
+    /// Sequence number in the audit log of the whole database, without gaps
     pub id: i64,
     pub at: DateTime<Utc>,
     pub project_id: Option<Uuid>,
     /// `user:<id>`, or `operator`
     pub actor: String,
-    /// What was shown: `key:<id>`, `token`; none: an operator's access to the database
+    /// Credential: `key:<id>` or `token`; null: an operator with access to the database
     pub credential: Option<String>,
-    /// Such as `agent_definition.changed`
+    /// Action, such as `agent_definition.changed`
     pub action: String,
-    /// Such as `agent_definition:<id>`
+    /// Target, such as `agent_definition:<id>`
     pub target: String,
     /// Names and ids
     #[schema(value_type = Object)]
     pub detail: Value,
-    /// SHA-256 of the entry and the hash of the one before, in hexadecimal digits
+    /// SHA-256 of the entry and the previous entry's hash, in hexadecimal digits
     pub hash: String,
 }
 
@@ -100,7 +100,7 @@ pub struct AuditPage {
     pub next_cursor: Option<String>,
 }
 
-/// Who changed what in the project, the newest first
+/// List the project's audit log, newest first
 #[utoipa::path(get, path = "/api/admin/projects/{p}/audit", tag = "audit",
     params(PageParams, ("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "A page", body = AuditPage), Refused))]

@@ -53,7 +53,7 @@ pub struct EntityList {
     pub items: Vec<EntityBody>,
 }
 
-/// An event of the caller's calendars that belongs to an entity
+/// An event in the caller's calendars that is linked to an entity
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = EventOfEntity)]
@@ -86,10 +86,10 @@ async fn seen(db: &mut PgConnection, caller: &Caller, id: Uuid) -> Result<(), Pr
     }
 }
 
-/// The entities of the work graph that an event belongs to
+/// List the entities of the work graph that an event is linked to
 #[utoipa::path(get, path = "/api/calendar-events/{id}/entities", tag = "calendar events",
     params(("id" = Uuid, Path, description = "The event")),
-    responses((status = 200, description = "All of them", body = EntityList), Refused))]
+    responses((status = 200, description = "All linked entities", body = EntityList), Refused))]
 async fn list(
     State(state): State<AppState>,
     caller: Caller,
@@ -102,11 +102,11 @@ async fn list(
     Ok(Json(EntityList { items }))
 }
 
-/// Link an event with an entity of the work graph. Doing it again changes nothing
+/// Link an event to an entity of the work graph. Idempotent
 #[utoipa::path(put, path = "/api/calendar-events/{id}/entities/{entity}", tag = "calendar events",
     params(("id" = Uuid, Path, description = "The event"), ("entity" = Uuid, Path, description = "The task, milestone, event, … of the work graph")),
-    responses((status = 204, description = "They are linked"),
-        (status = 409, description = "The event belongs to 50 entities already", body = ProblemBody, content_type = "application/problem+json"),
+    responses((status = 204, description = "The event and the entity are linked"),
+        (status = 409, description = "The event already belongs to 50 entities", body = ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn link(
     State(state): State<AppState>,
@@ -128,10 +128,10 @@ async fn link(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Take the link between an event and an entity away
+/// Remove the link between an event and an entity
 #[utoipa::path(delete, path = "/api/calendar-events/{id}/entities/{entity}", tag = "calendar events",
     params(("id" = Uuid, Path, description = "The event"), ("entity" = Uuid, Path, description = "The entity")),
-    responses((status = 204, description = "They are not linked"), Refused))]
+    responses((status = 204, description = "They are no longer linked"), Refused))]
 async fn unlink(
     State(state): State<AppState>,
     caller: Caller,

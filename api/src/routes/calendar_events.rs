@@ -30,7 +30,7 @@ pub fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(get, change, delete))
 }
 
-/// What is said of an event; of a change, what is absent stays
+/// Fields of an event; in an update, absent fields stay unchanged
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EventRequest {
@@ -40,14 +40,14 @@ pub struct EventRequest {
     pub description: Option<String>,
     #[schema(max_length = 500)]
     pub location: Option<String>,
-    /// By the wall clock of `timeZone` (`2026-03-01T10:00`), with an offset, or a day
+    /// In the time zone `timeZone` (`2026-03-01T10:00`), with an offset, or a date
     pub start: Option<String>,
-    /// The same way; of an event of all day the day after its last
+    /// In the same format; for an all-day event the day after its last day
     pub end: Option<String>,
     pub all_day: Option<bool>,
-    /// IANA's name; of a new event the calendar's, unless it says another
+    /// IANA time zone; for a new event the default is the calendar's
     pub time_zone: Option<String>,
-    /// RFC 5545, daily at most, such as `FREQ=WEEKLY;BYDAY=MO`; empty: it happens once
+    /// Recurrence rule as in RFC 5545, daily at most, such as `FREQ=WEEKLY;BYDAY=MO`; empty: does not repeat
     pub rrule: Option<String>,
 }
 
@@ -66,7 +66,7 @@ impl From<EventRequest> for Said {
     }
 }
 
-/// An event; of one that comes back, its first occurrence
+/// An event; for a repeating event, its first occurrence
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventBody {
@@ -80,11 +80,11 @@ pub struct EventBody {
     pub all_day: bool,
     pub time_zone: String,
     pub rrule: Option<String>,
-    /// The event one of whose occurrences it replaces
+    /// The repeating event of which it replaces an occurrence
     pub series_id: Option<Uuid>,
-    /// When that occurrence would begin
+    /// The original start of that occurrence
     pub replaces_occurrence: Option<DateTime<Utc>>,
-    /// One more with each change
+    /// Version number, incremented by each change
     pub version: i32,
 }
 
@@ -112,9 +112,9 @@ impl From<Event> for EventBody {
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ExtentParams {
-    /// Of an event that comes back: `this` occurrence, `following`: it and all after it, or `all`, which absence means
+    /// Part of a repeating event: `this` occurrence, `following` (it and all later ones), or `all` (default)
     pub scope: Option<String>,
-    /// With `this` and `following`: when the occurrence begins
+    /// With `this` and `following`: the time at which the occurrence begins
     pub occurrence: Option<DateTime<Utc>>,
 }
 
@@ -126,7 +126,8 @@ impl ExtentParams {
             (Some("following"), Some(at)) => Ok(Extent::Following(at)),
             (_, _) => Err(Problem::bad_request(
                 "invalid_query",
-                "scope is this, following or all; this and following take the occurrence's beginning, `occurrence`",
+                "scope must be this, following or all; this and following require `occurrence`, the time at which the \
+                occurrence begins",
             )),
         }
     }
@@ -161,23 +162,24 @@ async fn expected(db: &mut PgConnection, caller: &Caller, id: Uuid, headers: &He
         text => text.trim_matches('"').parse().map_err(|_| {
             Problem::bad_request(
                 "invalid_if_match",
-                "If-Match must be one version, as ETag gave it, or *",
+                "If-Match must be one version, as given by ETag, or *",
             )
         })?,
     };
     match version == event.version {
         true => Ok(event),
         false => {
-            let detail = format!("the event has been changed since: it is at version {}", event.version);
+            let detail = format!("the event was changed meanwhile; it is at version {}", event.version);
             Err(Problem::conflict("version_conflict", detail).with("version", event.version.into()))
         }
     }
 }
 
-/// Put an event into a calendar
+/// Create an event in a calendar
 #[utoipa::path(post, path = "/api/calendars/{id}/events", tag = "calendar events", request_body = EventRequest,
     params(("id" = Uuid, Path, description = "The calendar")),
-    responses((status = 201, description = "It is there", body = EventBody, headers(("Location" = String, description = "Where it is"))),
+    responses((status = 201, description = "The event was created", body = EventBody, headers(("Location" = String, description = "URL \
+        of the event"))),
         Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
@@ -201,7 +203,7 @@ async fn create(
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(event.into())))
 }
 
-/// One event
+/// Get an event
 #[utoipa::path(get, path = "/api/calendar-events/{id}", tag = "calendar events",
     params(("id" = Uuid, Path, description = "The event")),
     responses((status = 200, description = "It", body = EventBody, headers(("ETag" = String, description = "Its version"))), Refused))]
@@ -210,14 +212,14 @@ async fn get(State(state): State<AppState>, caller: Caller, Segments(id): Segmen
     Ok(told(expected(&mut db, &caller, id, &HeaderMap::new()).await?))
 }
 
-/// Change an event, or a part of one that comes back
+/// Update an event, or a part of a repeating event
 ///
-/// What is answered is what was changed: of one occurrence, or of those that follow, an event of its own.
+/// Returns the changed event: for one occurrence, or for the following ones, this is a separate event.
 #[utoipa::path(patch, path = "/api/calendar-events/{id}", tag = "calendar events", request_body = EventRequest,
     params(ExtentParams, ("id" = Uuid, Path, description = "The event"),
-        ("If-Match" = Option<String>, Header, description = "The version that the change was made of")),
-    responses((status = 200, description = "As it is now", body = EventBody, headers(("ETag" = String, description = "Its version"))),
-        (status = 409, description = "Another version is there (`version_conflict`)", body = ProblemBody, content_type = "application/problem+json"),
+        ("If-Match" = Option<String>, Header, description = "The version that the change is based on")),
+    responses((status = 200, description = "The updated event", body = EventBody, headers(("ETag" = String, description = "Its version"))),
+        (status = 409, description = "The event has another version (`version_conflict`)", body = ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn change(
     State(state): State<AppState>,
@@ -238,12 +240,12 @@ async fn change(
     Ok(told(changed))
 }
 
-/// Remove an event, or a part of one that comes back
+/// Delete an event, or a part of a repeating event
 #[utoipa::path(delete, path = "/api/calendar-events/{id}", tag = "calendar events",
     params(ExtentParams, ("id" = Uuid, Path, description = "The event"),
-        ("If-Match" = Option<String>, Header, description = "The version that is to go")),
+        ("If-Match" = Option<String>, Header, description = "The version to delete")),
     responses((status = 204, description = "Gone"),
-        (status = 409, description = "Another version is there (`version_conflict`)", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "The event has another version (`version_conflict`)", body = ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn delete(
     State(state): State<AppState>,

@@ -35,14 +35,14 @@ pub fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(show_feed))
 }
 
-/// A feed that was made
+/// A new feed
 #[derive(Debug, Serialize, ToSchema)]
 pub struct FeedBody {
-    /// Whoever knows it sees the calendar. It is told now, and never again
+    /// The secret URL: anyone who has it can read the calendar. It is shown only this once
     pub url: String,
 }
 
-/// Make an address that shows a calendar to whoever knows it; the one before shows nothing any more
+/// Create a secret URL that shows a calendar. It replaces the previous URL, which stops working
 #[utoipa::path(post, path = "/api/calendars/{id}/feed", tag = "calendars",
     params(("id" = Uuid, Path, description = "The calendar")),
     responses((status = 201, description = "Made", body = FeedBody), Refused))]
@@ -62,7 +62,7 @@ async fn create_feed(
     Ok((StatusCode::CREATED, Json(FeedBody { url })))
 }
 
-/// Remove a calendar's feed: its address shows nothing any more
+/// Delete a calendar's feed: its URL stops working
 #[utoipa::path(delete, path = "/api/calendars/{id}/feed", tag = "calendars",
     params(("id" = Uuid, Path, description = "The calendar")),
     responses((status = 204, description = "Gone"), Refused))]
@@ -81,17 +81,17 @@ async fn remove_feed(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What a feed shows: the calendar as an iCalendar file
+/// Read a feed: the calendar as an iCalendar file
 ///
-/// Its address is the secret: no key is needed. Programs that ask with `If-None-Match` are told 304 while nothing has changed.
+/// The URL is the secret: no key is needed. Requests with `If-None-Match` get 304 if nothing has changed.
 #[utoipa::path(get, path = "/api/calendar-feeds/{file}", tag = "calendars", security(()),
-    params(("file" = String, Path, description = "The secret, with .ics behind it"),
-        ("If-None-Match" = Option<String>, Header, description = "The ETag of what the reader has")),
-    responses((status = 200, description = "All its events", body = String, content_type = "text/calendar"),
-        (status = 304, description = "Nothing has changed"),
-        (status = 404, description = "There is no such feed, or no more", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
-        (status = 409, description = "It holds more than a file may", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
-        (status = 429, description = "It was asked for too often", body = crate::problem::ProblemBody, content_type = "application/problem+json")))]
+    params(("file" = String, Path, description = "The feed's secret, followed by .ics"),
+        ("If-None-Match" = Option<String>, Header, description = "The ETag of the version that the reader has")),
+    responses((status = 200, description = "All events of the calendar", body = String, content_type = "text/calendar"),
+        (status = 304, description = "Not modified"),
+        (status = 404, description = "There is no such feed, or it was removed", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "The calendar has too many events for one file", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 429, description = "Requested too often", body = crate::problem::ProblemBody, content_type = "application/problem+json")))]
 async fn show_feed(
     State(state): State<AppState>,
     Extension(told): Extension<Told>,

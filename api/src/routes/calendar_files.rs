@@ -41,10 +41,10 @@ pub fn routes() -> OpenApiRouter<AppState> {
         .merge(import.layer(DefaultBodyLimit::max(MAX_BYTES)))
 }
 
-/// What is to be known of a component of a file
+/// A remark about a component of a file
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ToldBody {
-    /// The line at which it begins
+    /// The line at which the component begins
     pub line: usize,
     pub uid: Option<String>,
     pub why: String,
@@ -60,18 +60,18 @@ impl From<Told> for ToldBody {
     }
 }
 
-/// What an import did
+/// The result of an import
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ImportedBody {
-    /// Events that are new
+    /// New events
     pub added: usize,
-    /// Events that were made what the file says
+    /// Events that were updated
     pub changed: usize,
-    /// Events that were so already
+    /// Events that were already up to date
     pub unchanged: usize,
-    /// What could not be taken; the first 1,000
+    /// Components that were not imported; the first 1,000
     pub refused: Vec<ToldBody>,
-    /// What was taken, but not as the file has it; the first 1,000
+    /// Events that were imported with changes; the first 1,000
     pub notes: Vec<ToldBody>,
 }
 
@@ -101,18 +101,17 @@ pub(super) async fn written(db: &mut PgConnection, calendar: &Calendar) -> Resul
     let ever = |days| DateTime::UNIX_EPOCH + TimeDelta::days(days);
     let events = events::within(&mut *db, &[calendar.id], ever(EVER.0), ever(EVER.1)).await?;
     if events.len() >= usize::try_from(MAX_ROWS).unwrap_or(usize::MAX) {
-        let detail =
-            format!("a file holds fewer than {MAX_ROWS} events: remove some, or keep them in several calendars");
+        let detail = format!("a file can have fewer than {MAX_ROWS} events; remove some, or use several calendars");
         return Err(Problem::conflict("calendar_too_large", detail));
     }
     Ok(ical::write(calendar, &events))
 }
 
-/// A calendar as an iCalendar file
+/// Export a calendar as an iCalendar file
 #[utoipa::path(get, path = "/api/calendars/{id}/export.ics", tag = "calendars",
     params(("id" = Uuid, Path, description = "The calendar")),
-    responses((status = 200, description = "All its events, with their rules and exceptions", body = String, content_type = "text/calendar"),
-        (status = 409, description = "It holds more than a file may", body = crate::problem::ProblemBody,
+    responses((status = 200, description = "All events with their recurrence rules and exceptions", body = String, content_type = "text/calendar"),
+        (status = 409, description = "The calendar has too many events for one file", body = crate::problem::ProblemBody,
             content_type = "application/problem+json"),
         Refused))]
 async fn export(
@@ -130,11 +129,11 @@ async fn export(
     Ok((headers, text))
 }
 
-/// Put an iCalendar file's events into a calendar; the same file again changes nothing more
+/// Import the events of an iCalendar file into a calendar. Importing the same file again changes nothing
 #[utoipa::path(post, path = IMPORT_PATH, tag = "calendars",
     params(("id" = Uuid, Path, description = "The calendar")),
     request_body(content = String, content_type = "text/calendar", description = "At most 5 MiB and 10,000 components"),
-    responses((status = 200, description = "What was taken, and what was not", body = ImportedBody),
+    responses((status = 200, description = "What was imported, and what was not", body = ImportedBody),
         (status = 413, description = "The file is larger than 5 MiB", body = crate::problem::ProblemBody,
             content_type = "application/problem+json"),
         (status = 415, description = "The body is not text/calendar", body = crate::problem::ProblemBody,
@@ -160,12 +159,12 @@ async fn import(
         StatusCode::PAYLOAD_TOO_LARGE => Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "body_too_large",
-            format!("a file has at most {MAX_BYTES} bytes: import it in parts"),
+            format!("a file can have at most {MAX_BYTES} bytes; import it in parts"),
         ),
         _ => Problem::bad_request("body_unreadable", "the body could not be read"),
     })?;
     let wrong = |detail: String| Problem::bad_request("invalid_icalendar", detail);
-    let text = String::from_utf8(body.into()).map_err(|_| wrong("the file is not in UTF-8".to_owned()))?;
+    let text = String::from_utf8(body.into()).map_err(|_| wrong("the file is not UTF-8".to_owned()))?;
     let calendar = found(&mut *caller.walled(&state).await?, caller.owner(), id).await?;
     // Rules are walked: not among what answers other callers.
     let (read, calendar) = tokio::task::spawn_blocking(move || (ical::read(&text, &calendar), calendar))

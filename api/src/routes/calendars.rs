@@ -39,13 +39,13 @@ pub fn routes() -> OpenApiRouter<AppState> {
 pub struct CalendarBody {
     pub id: Uuid,
     pub name: String,
-    /// IANA's name
+    /// IANA time zone
     pub time_zone: String,
-    /// The project of the work graph that it is the calendar of
+    /// The work-graph project that the calendar belongs to
     pub work_project_id: Option<Uuid>,
-    /// Whether whoever knows an address of its own may look at it
+    /// Whether the calendar has a feed
     pub has_feed: bool,
-    /// How it stands with its like at Google; none: there is no such
+    /// Status of its sync with a Google calendar; null: not linked
     #[schema(value_type = Option<GoogleState>)]
     pub google: Option<String>,
 }
@@ -67,45 +67,45 @@ impl CalendarBody {
 #[serde(rename_all = "camelCase")]
 pub struct Calendars {
     pub items: Vec<CalendarBody>,
-    /// Whether calendars can be linked with ones at Google
+    /// Whether calendars can be linked to Google calendars
     pub google_available: bool,
 }
 
-/// A calendar to make
+/// A new calendar
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewCalendar {
     #[schema(pattern = r"\S", max_length = 200)]
     pub name: String,
-    /// IANA's name, such as `Europe/Berlin`
+    /// IANA time zone, such as `Europe/Berlin`
     pub time_zone: String,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct TimeParams {
-    /// From when
+    /// Start of the time range
     pub from: DateTime<Utc>,
-    /// Until when, at most two years later
+    /// End of the time range, at most two years after its start
     pub to: DateTime<Utc>,
-    /// Only what holds these words
+    /// Only events that contain these words
     pub q: Option<String>,
 }
 
-/// An event at one time
+/// An occurrence of an event
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OccurrenceBody {
     pub event_id: Uuid,
     pub title: String,
     pub location: String,
-    /// By the wall clock of `timeZone`, with its offset; a day, if it takes all day
+    /// In the time zone `timeZone`, with its offset; a date for an all-day event
     pub start: String,
-    /// The same way; of an event of all day the day after its last
+    /// In the same format; for an all-day event the day after its last day
     pub end: String,
     pub all_day: bool,
     pub time_zone: String,
-    /// Whether it comes back
+    /// Whether the event repeats
     pub recurring: bool,
 }
 
@@ -127,7 +127,7 @@ impl From<Occurrence> for OccurrenceBody {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Occurrences {
     pub items: Vec<OccurrenceBody>,
-    /// There is more than is told: ask about less
+    /// There are more occurrences than returned; use a shorter time range
     pub truncated: bool,
 }
 
@@ -135,9 +135,9 @@ fn not_found() -> Problem {
     Problem::not_found("calendar_not_found", "The calendar")
 }
 
-/// The caller's calendars, the oldest first
+/// List the caller's calendars, oldest first
 #[utoipa::path(get, path = "/api/calendars", tag = "calendars",
-    responses((status = 200, description = "All of them", body = Calendars), Refused))]
+    responses((status = 200, description = "All calendars", body = Calendars), Refused))]
 async fn list(State(state): State<AppState>, caller: Caller) -> Result<Json<Calendars>, Problem> {
     let mut db = caller.walled(&state).await?;
     let calendars = events::calendars(&mut *db, caller.owner()).await?;
@@ -155,10 +155,11 @@ async fn list(State(state): State<AppState>, caller: Caller) -> Result<Json<Cale
     }))
 }
 
-/// Add a calendar
+/// Create a calendar
 #[utoipa::path(post, path = "/api/calendars", tag = "calendars", request_body = NewCalendar,
-    responses((status = 201, description = "Added", body = CalendarBody, headers(("Location" = String, description = "What happens in it"))),
-        (status = 409, description = "There are too many", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+    responses((status = 201, description = "Added", body = CalendarBody, headers(("Location" = String, description = "The \
+        occurrences in the time range"))),
+        (status = 409, description = "There are too many calendars", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
@@ -168,11 +169,13 @@ async fn create(
     let wrong = |detail: String| Problem::bad_request("invalid_calendar", detail);
     let name = request.name.trim();
     if name.is_empty() || name.chars().count() > NAME_MAX_CHARS || name.contains('\0') {
-        return Err(wrong(format!("a calendar's name has 1 to {NAME_MAX_CHARS} characters")));
+        return Err(wrong(format!(
+            "a calendar's name must have 1 to {NAME_MAX_CHARS} characters"
+        )));
     }
     if !events::is_time_zone(&request.time_zone) {
         let detail = format!(
-            "{:?} is no time zone: give IANA's name, such as Europe/Berlin",
+            "{:?} is not a time zone; use an IANA name such as Europe/Berlin",
             request.time_zone
         );
         return Err(wrong(detail));
@@ -185,7 +188,7 @@ async fn create(
     };
     let mut db = caller.walled(&state).await?;
     if !events::add_calendar(&mut db, caller.owner(), &calendar).await? {
-        let detail = format!("a user has at most {MAX_CALENDARS} calendars in a project");
+        let detail = format!("a user can have at most {MAX_CALENDARS} calendars per project");
         return Err(Problem::conflict("too_many_calendars", detail));
     }
     db.commit().await?;
@@ -197,11 +200,11 @@ async fn create(
     ))
 }
 
-/// Remove a calendar with all its events
+/// Delete a calendar with all its events
 #[utoipa::path(delete, path = "/api/calendars/{id}", tag = "calendars",
     params(("id" = Uuid, Path, description = "The calendar")),
     responses((status = 204, description = "Gone"),
-        (status = 409, description = "It is linked with one at Google", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "It is linked to a Google calendar", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn delete(
     State(state): State<AppState>,
@@ -210,7 +213,7 @@ async fn delete(
 ) -> Result<StatusCode, Problem> {
     let mut db = caller.walled(&state).await?;
     if links::get(&mut *db, caller.owner(), id).await?.is_some() {
-        let detail = "the calendar is linked with one at Google: unlink it first";
+        let detail = "the calendar is linked to a Google calendar; unlink it first";
         return Err(Problem::conflict("calendar_linked", detail));
     }
     if !events::delete_calendar(&mut *db, caller.owner(), id).await? {
@@ -220,10 +223,10 @@ async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What happens in a calendar between two times, each occurrence of what comes back by itself
+/// List the occurrences of events in a calendar within a time range
 #[utoipa::path(get, path = "/api/calendars/{id}/events", tag = "calendars",
     params(TimeParams, ("id" = Uuid, Path, description = "The calendar")),
-    responses((status = 200, description = "In order", body = Occurrences), Refused))]
+    responses((status = 200, description = "In chronological order", body = Occurrences), Refused))]
 async fn happening(
     State(state): State<AppState>,
     caller: Caller,

@@ -41,39 +41,41 @@ pub fn routes() -> OpenApiRouter<AppState> {
 #[derive(Debug, Clone, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChatRequest {
-    /// What the user says
+    /// The user's message
     #[schema(pattern = r"\S")]
     pub message: String,
-    /// None: a new conversation
+    /// The conversation; null: a new conversation
     pub conversation_id: Option<String>,
-    /// For a new conversation: the agent that it is bound to for its whole life. An existing one keeps its own.
+    /// Agent of a new conversation, which keeps it. An existing conversation keeps its agent.
     pub agent_definition_id: Option<String>,
     pub context_type: Option<String>,
     pub project_focus: Option<Value>,
-    /// Consoles that the user has open: a list of {id, title, content, version?, kind?, databaseId?, database?}. The first one becomes the
-    /// conversation's, where it has none; new ones are kept as temporary ones; `content` is saved where `version` says what it was made of
+    /// Consoles that the user has open: a list of {id, title, content, version?, kind?, databaseId?, database?}. The
+    /// first one becomes the conversation's console if it has none; new ones are stored as temporary consoles;
+    /// `content` is saved if `version` is the version that it is based on
     pub consoles: Option<Value>,
-    /// The one that the user sees
+    /// The console that the user is viewing
     pub console_id: Option<String>,
-    /// What else is attached, at most 20 things: a list of {id, type, title, content, metadata}. `type` is `console` (as one of `consoles`),
-    /// `database` (its `id` is a data source's, or `metadata.databaseType` says its kind) or `file` (its text is `content`). The agent reads
-    /// databases and files with the message, whose limit they count against
+    /// Other attachments, at most 20: a list of {id, type, title, content, metadata}. `type` is `console` (as in
+    /// `consoles`), `database` (its `id` is a data source's, or `metadata.databaseType` is its kind) or `file` (its
+    /// text is `content`). Databases and files are added to the message that the agent reads and count towards its
+    /// maximum length
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<Object>>)]
     pub attached_context: Option<Vec<Attachment>>,
-    /// Files that come with the message, uploaded before by `POST /api/files`: at most 10, with 50 MiB together. The agent is shown them, if
-    /// its model reads such files
+    /// Files of the message, uploaded before with `POST /api/files`: at most 10, with 50 MiB in total. The agent gets
+    /// them if its model supports such files
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attachments: Option<Vec<AttachedFile>>,
-    /// A JSON Schema of an object: the answer is JSON that fits it, told by an `output` event
+    /// JSON Schema of an object: the answer is JSON that matches it, in an `output` event
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub output_schema: Option<Value>,
-    /// The client's own name for this turn: posting it again gives the same run
+    /// Idempotency key of this turn: posting it again returns the same run
     pub client_turn_id: Option<String>,
 }
 
-/// A file that was uploaded
+/// An uploaded file
 #[derive(Debug, Clone, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AttachedFile {
@@ -84,8 +86,9 @@ pub struct AttachedFile {
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct ChatParams {
-    /// While a run of the conversation is active: `answer` (default): the message answers what that run asks its user, and where it asks
-    /// nothing, waits its turn; `enqueue`: it waits its turn; `reject`; or `interrupt`
+    /// What to do if a run of the conversation is active: `answer` (default): the message answers the run's question
+    /// or, if there is none, is queued; `enqueue`: it is queued; `reject`: it is rejected; `interrupt`: the active run
+    /// is cancelled
     #[param(pattern = "^(answer|enqueue|reject|interrupt)$")]
     pub on_busy: Option<String>,
 }
@@ -96,7 +99,7 @@ pub struct Accepted {
     pub conversation_id: Uuid,
     pub message_id: Uuid,
     pub run_id: Uuid,
-    /// A reader that starts after this number sees the whole turn
+    /// Sequence number after which to start reading to get the whole turn
     pub cursor: i64,
 }
 
@@ -109,7 +112,7 @@ impl ChatParams {
             Some("interrupt") => Ok(OnBusy::Interrupt),
             Some(other) => Err(Problem::bad_request(
                 "invalid_query",
-                format!("onBusy={other} is not known; it may be answer, enqueue, reject or interrupt"),
+                format!("onBusy={other} is not supported; use answer, enqueue, reject or interrupt"),
             )),
         }
     }
@@ -117,13 +120,14 @@ impl ChatParams {
 
 /// Send a message and stream the turn that answers it
 #[utoipa::path(post, path = "/api/chat/stream", tag = "chat", request_body = ChatRequest,
-    params(ChatParams, ("Idempotency-Key" = Option<String>, Header, description = "The same key and body: the same run")),
+    params(ChatParams, ("Idempotency-Key" = Option<String>, Header, description = "The same key and body return the \
+        same run")),
     responses(
         (status = 200, description = "The turn's events, until its `done`", body = String, content_type = "text/event-stream"),
         (status = 202, description = "Accepted (with `Accept: application/json`)", body = Accepted),
         (status = 409, description = "A run of the conversation is active, and onBusy=reject", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
-        (status = 410, description = "The key's run was streamed long ago; its events are gone", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "The idempotency key was used with another body", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 410, description = "The key's run was streamed long ago; its events are no longer stored", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "The idempotency key was already used with another body", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn post_message(
     State(state): State<AppState>,
@@ -222,7 +226,7 @@ fn command(
         None => None,
         Some(text) => {
             let id = text.parse::<Uuid>();
-            Some(id.map_err(|_| Problem::bad_request("invalid_conversation_id", "conversationId is not an id"))?)
+            Some(id.map_err(|_| Problem::bad_request("invalid_conversation_id", "conversationId is not a valid id"))?)
         }
     };
     let agent_definition_id = match (&request.agent_definition_id, conversation_id) {
@@ -262,7 +266,7 @@ pub fn check_message(message: &str, max_chars: usize) -> Result<(), Problem> {
     if message.contains('\0') {
         return Err(Problem::bad_request(
             "invalid_text",
-            "the message holds a NUL character",
+            "the message contains a NUL character",
         ));
     }
     Ok(())
@@ -288,7 +292,7 @@ fn definition_not_found(id: &str) -> Problem {
 fn attached_files(told: Option<&[AttachedFile]>, most: usize) -> Result<Vec<Uuid>, Problem> {
     let told = told.unwrap_or_default();
     if told.len() > most {
-        let detail = format!("a message may have {most} files at most");
+        let detail = format!("a message can have at most {most} files");
         return Err(Problem::bad_request("too_many_attachments", detail));
     }
     let mut files = Vec::with_capacity(told.len());
@@ -296,7 +300,7 @@ fn attached_files(told: Option<&[AttachedFile]>, most: usize) -> Result<Vec<Uuid
         let id = file.file_id.parse::<Uuid>().map_err(|_| {
             Problem::bad_request(
                 "file_not_found",
-                "attachments: fileId is not the id of a file; upload it first",
+                "attachments: fileId is not the id of a file; upload the file first",
             )
         })?;
         if !files.contains(&id) {
@@ -311,7 +315,7 @@ fn attachments(request: &mut ChatRequest, max_chars: usize) -> Result<Vec<Attach
     let invalid = |fault: String| Problem::bad_request("invalid_attachment", fault);
     let told = request.attached_context.take().unwrap_or_default();
     if told.len() > attachments::MAX {
-        return Err(invalid(format!("at most {} things can be attached", attachments::MAX)));
+        return Err(invalid(format!("at most {} items can be attached", attachments::MAX)));
     }
     let mut chars = request.message.chars().count();
     let (mut items, mut consoles) = (Vec::new(), Vec::new());
@@ -332,7 +336,7 @@ fn attachments(request: &mut ChatRequest, max_chars: usize) -> Result<Vec<Attach
         }
     }
     if chars > max_chars {
-        let detail = format!("the message has {chars} characters with what is attached, and may have {max_chars}");
+        let detail = format!("the message has {chars} characters including attachments; the maximum is {max_chars}");
         return Err(Problem::bad_request("message_too_long", detail));
     }
     if !consoles.is_empty() {

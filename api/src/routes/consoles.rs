@@ -36,25 +36,25 @@ pub fn routes() -> OpenApiRouter<AppState> {
 #[serde(rename_all = "camelCase")]
 pub struct ConsoleBody {
     pub id: Uuid,
-    /// Where it was made, or first attached
+    /// The conversation in which it was created, or first attached
     pub conversation_id: Option<Uuid>,
     pub title: String,
     pub content: String,
-    /// One more with each change of `content`
+    /// Version number, incremented by each change of `content`
     pub version: i32,
-    /// Of its database: `postgresql`, `mongodb`, …
+    /// Kind of its database: `postgresql`, `mongodb`, …
     pub kind: Option<String>,
-    /// Where it runs
+    /// The data source that it runs on
     pub data_source_id: Option<Uuid>,
     pub database: Option<String>,
-    /// What clients keep with it, and `lastQuery`. Of one console, not of a list, also what is known of its connection: `databaseId`,
-    /// `databaseType`, `databaseName`, `connectionDetails` {projectId, datasetId, database}, and `cachedSchema` {timestamp, schema} of the
-    /// tables that its text names
+    /// Metadata of clients, and `lastQuery`. For a single console, not in lists, also its connection: `databaseId`,
+    /// `databaseType`, `databaseName`, `connectionDetails` {projectId, datasetId, database}, and `cachedSchema`
+    /// {timestamp, schema} of the tables that its text mentions
     #[schema(value_type = Object)]
     pub metadata: Value,
-    /// Saved by nobody: removed when it has not been touched for long
+    /// Not saved by the user: deleted after a time without changes
     pub is_temporary: bool,
-    /// `user` or `agent`: who changed `content` last
+    /// `user` or `agent`: who last changed `content`
     pub last_modified_by: String,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
@@ -113,13 +113,13 @@ pub struct ConsolePage {
     pub next_cursor: Option<String>,
 }
 
-/// What is saved, and whether another change had come before.
+/// The result of saving a console, with merged changes.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SavedConsole {
     #[serde(flatten)]
     pub console: ConsoleBody,
-    /// `content` holds what others had changed meanwhile, too
+    /// `content` includes changes that others made meanwhile
     pub merged: bool,
 }
 
@@ -130,7 +130,7 @@ pub struct VersionBody {
     pub content: String,
     /// `user` or `agent`
     pub modified_by: String,
-    /// The run that made it
+    /// The run that made the change
     pub run_id: Option<Uuid>,
     pub created_at: DateTime<Utc>,
 }
@@ -158,17 +158,17 @@ pub struct VersionPage {
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct ConsoleParams {
-    /// Those of this conversation
+    /// Only consoles of this conversation
     pub conversation_id: Option<Uuid>,
-    /// Those that hold this in title or text
+    /// Only consoles that contain this text in title or content
     pub q: Option<String>,
 }
 
-/// A console to make
+/// A new console
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewConsoleBody {
-    /// The client's own id for it, a UUID: making it again is refused with 409
+    /// An id chosen by the client, a UUID; creating it twice returns 409
     pub id: Option<Uuid>,
     #[schema(pattern = r"\S", max_length = 200)]
     pub title: String,
@@ -185,13 +185,13 @@ pub struct NewConsoleBody {
     pub conversation_id: Option<Uuid>,
 }
 
-/// What is to be different
+/// Fields to change
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConsolePatch {
-    /// Needs `version`
+    /// Requires `version`
     pub content: Option<String>,
-    /// The version that `content` was made of
+    /// The version that `content` is based on
     pub version: Option<i32>,
     #[schema(pattern = r"\S", max_length = 200)]
     pub title: Option<String>,
@@ -206,11 +206,11 @@ pub struct ConsolePatch {
     pub database: Option<Option<String>>,
     #[schema(value_type = Option<Object>)]
     pub metadata: Option<Value>,
-    /// False: it is kept until it is deleted
+    /// False: keep it until it is deleted
     pub is_temporary: Option<bool>,
 }
 
-/// The console that a conversation is to work on
+/// The console that a conversation shall work on
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PinRequest {
@@ -244,7 +244,7 @@ async fn check_source(state: &AppState, caller: &Caller, id: Option<Uuid>) -> Re
     }
 }
 
-/// The caller's consoles, the newest change first
+/// List the caller's consoles, most recently changed first
 #[utoipa::path(get, path = "/api/consoles", tag = "consoles", params(PageParams, ConsoleParams),
     responses((status = 200, description = "A page", body = ConsolePage), Refused))]
 async fn list(
@@ -264,10 +264,10 @@ async fn list(
     Ok(Json(ConsolePage { items, next_cursor }))
 }
 
-/// Make a console
+/// Create a console
 #[utoipa::path(post, path = "/api/consoles", tag = "consoles", request_body = NewConsoleBody,
     responses((status = 201, description = "Made", body = ConsoleBody),
-        (status = 409, description = "There is one of this id, or was", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "A console with this id exists or existed", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
@@ -295,7 +295,7 @@ async fn create(
     if !consoles::insert(&mut tx, caller.owner(), id, &new, Writer::User).await? {
         return Err(Problem::conflict(
             "console_id_taken",
-            "there is a console of this id already, or there was one",
+            "a console with this id already exists, or existed",
         ));
     }
     let made = consoles::get(&mut *tx, caller.owner(), id)
@@ -306,7 +306,7 @@ async fn create(
     Ok((StatusCode::CREATED, location, Json(made.into())))
 }
 
-/// One console
+/// Get a console
 #[utoipa::path(get, path = "/api/consoles/{id}", tag = "consoles",
     params(("id" = Uuid, Path, description = "The console")),
     responses((status = 200, description = "It", body = ConsoleBody), Refused))]
@@ -323,13 +323,13 @@ async fn get(
     Ok(Json(found.into()))
 }
 
-/// Save a console, or change what is said of it
+/// Save or update a console
 ///
-/// `content` is saved as a new version. Where others have changed the console since `version`, both changes are merged; where they changed the
-/// same lines, nothing is saved, and 409 `console_conflict` gives the console as it is, as `current`.
+/// `content` is saved as a new version. If others have changed the console since `version`, both changes are merged; if
+/// they changed the same lines, nothing is saved, and 409 `console_conflict` returns the current console as `current`.
 #[utoipa::path(patch, path = "/api/consoles/{id}", tag = "consoles", request_body = ConsolePatch,
     params(("id" = Uuid, Path, description = "The console")),
-    responses((status = 200, description = "As it is now", body = SavedConsole),
+    responses((status = 200, description = "The updated console", body = SavedConsole),
         (status = 409, description = "Others have changed the same lines", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn update(
@@ -345,7 +345,7 @@ async fn update(
     check_source(&state, &caller, patch.data_source_id.flatten()).await?;
     let text = match (patch.content, patch.version) {
         (Some(content), Some(version)) => Some((content, version)),
-        (Some(_), None) => return Err(invalid("content needs version: the one that it was made of")),
+        (Some(_), None) => return Err(invalid("content requires version, the version that it is based on")),
         (None, _) => None,
     };
     let change = Change {
@@ -368,7 +368,7 @@ async fn update(
                 merged: with_others, ..
             } => merged = with_others,
             Written::Conflict(now) => {
-                let detail = "others have changed the same lines since that version; put both together, and save again";
+                let detail = "others have changed the same lines since that version; merge both changes and save again";
                 let problem = Problem::conflict("console_conflict", detail);
                 return Err(problem.with("current", json!(ConsoleBody::from(now))));
             }
@@ -382,7 +382,7 @@ async fn update(
     Ok(Json(SavedConsole { console, merged }))
 }
 
-/// Delete a console: no later save brings it back
+/// Delete a console. Later saves do not restore it
 #[utoipa::path(delete, path = "/api/consoles/{id}", tag = "consoles",
     params(("id" = Uuid, Path, description = "The console")),
     responses((status = 204, description = "Gone"), Refused))]
@@ -399,7 +399,7 @@ async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The versions of a console, the newest first
+/// List a console's versions, newest first
 #[utoipa::path(get, path = "/api/consoles/{id}/versions", tag = "consoles",
     params(PageParams, ("id" = Uuid, Path, description = "The console")),
     responses((status = 200, description = "A page", body = VersionPage), Refused))]
@@ -419,10 +419,10 @@ async fn list_versions(
     Ok(Json(VersionPage { items, next_cursor }))
 }
 
-/// Say which console a conversation works on
+/// Set the console that a conversation works on
 #[utoipa::path(put, path = "/api/conversations/{id}/console", tag = "consoles", request_body = PinRequest,
     params(("id" = Uuid, Path, description = "The conversation")),
-    responses((status = 204, description = "So it is"), Refused, BodyRefused))]
+    responses((status = 204, description = "The conversation works on the console"), Refused, BodyRefused))]
 async fn pin(
     State(state): State<AppState>,
     caller: Caller,

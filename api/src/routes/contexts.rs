@@ -21,16 +21,16 @@ pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(put))
 }
 
-/// A type of context, as the project has it
+/// A context type with the project's settings
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContextSettings {
     pub context_type: String,
-    /// What agents are told beside their own prompt
+    /// Additional prompt for agents
     pub prompt: String,
-    /// The tools that agents are shown at first whose definitions say `"toolSelection": "context"`: names and globs
+    /// Tools shown first to agents whose definitions have `"toolSelection": "context"`: names and globs
     pub tools: Vec<String>,
-    /// Whether the project has changed it
+    /// Whether the project has changed the defaults
     pub is_changed: bool,
 }
 
@@ -39,7 +39,7 @@ pub struct ContextList {
     pub items: Vec<ContextSettings>,
 }
 
-/// How a project wants it. Null: as shipped
+/// The project's settings of a context type. Null: the default
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ContextRequest {
@@ -61,10 +61,10 @@ async fn read(db: &mut sqlx::PgConnection, project_id: Uuid, one: ContextType) -
     })
 }
 
-/// The types of contexts, as the project has them
+/// List the context types with the project's settings
 #[utoipa::path(get, path = "/api/projects/{p}/contexts", tag = "contexts",
     params(("p" = Uuid, Path, description = "The project")),
-    responses((status = 200, description = "All of them", body = ContextList), Refused))]
+    responses((status = 200, description = "All context types", body = ContextList), Refused))]
 async fn list(
     State(state): State<AppState>,
     caller: Caller,
@@ -79,10 +79,10 @@ async fn list(
     Ok(Json(ContextList { items }))
 }
 
-/// Say how the project wants a type of context
+/// Change the project's settings of a context type
 #[utoipa::path(put, path = "/api/admin/projects/{p}/contexts/{type}", tag = "contexts", request_body = ContextRequest,
     params(("p" = Uuid, Path, description = "The project"), ("type" = String, Path, description = "The type, such as `project_audit`")),
-    responses((status = 200, description = "As it is now", body = ContextSettings), Refused, BodyRefused))]
+    responses((status = 200, description = "The updated context type", body = ContextSettings), Refused, BodyRefused))]
 async fn put(
     State(state): State<AppState>,
     caller: Caller,
@@ -95,7 +95,8 @@ async fn put(
     let names = request.tools.as_deref().unwrap_or_default();
     if request.prompt.as_ref().is_some_and(is_bad) || names.len() > TOOLS_MAX || names.iter().any(is_bad) {
         let detail = format!(
-            "a prompt has at most {PROMPT_MAX_CHARS} characters, tools are at most {TOOLS_MAX} names or globs; none holds a NUL"
+            "a prompt can have at most {PROMPT_MAX_CHARS} characters, and tools at most {TOOLS_MAX} names or globs; \
+            NUL characters are not allowed"
         );
         return Err(Problem::bad_request("invalid_context", detail));
     }

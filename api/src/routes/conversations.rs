@@ -77,22 +77,22 @@ impl From<Conversation> for ConversationBody {
     }
 }
 
-/// A conversation with what it works on.
+/// A conversation with its subject and console.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversationDetail {
     #[serde(flatten)]
     pub conversation: ConversationBody,
-    /// The console that is pinned to it
+    /// The pinned console
     pub attached_console: Option<AttachedConsole>,
-    /// What it is about; absent where that was never said
+    /// The subject of the conversation; absent if it was never set
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_type: Option<String>,
-    /// The project that it is about, and perhaps one thing in it
+    /// The project, and optionally one entity of it, that the conversation is about
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub project_focus: Option<Value>,
-    /// What its newest turn was about, as the server saw it
+    /// Subject of the newest turn, as the server determined it
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub last_turn_context: Option<Value>,
@@ -110,28 +110,28 @@ pub struct ConversationPage {
 pub struct MessageBody {
     pub id: Uuid,
     pub conversation_id: Uuid,
-    /// `user`, `assistant` or `system`; with `include=tools` also `tool`: what a tool gave, or why it failed
+    /// `user`, `assistant` or `system`; with `include=tools` also `tool`: a tool's result or error
     pub role: String,
     pub content: String,
     pub citations: Option<Value>,
-    /// On an assistant's message: the run that wrote it
+    /// For an assistant's message: the run that wrote it
     pub retrieval_context: Option<Value>,
-    /// What the client had told with a user's message
+    /// Context that the client sent with a user's message
     pub attached_context: Option<Value>,
-    /// All that was attached to it: consoles, databases and files, each {id, type, title, content, metadata, timestamp}; of a file that was
-    /// uploaded also fileId, mediaType, sizeBytes and url
+    /// All attachments of the message: consoles, databases and files, each {id, type, title, content, metadata,
+    /// timestamp}; for an uploaded file also fileId, mediaType, sizeBytes and url
     #[schema(value_type = Vec<Object>)]
     pub attachments: Vec<Value>,
     pub metadata: Value,
-    /// The number of its event; of a tool's, that of the message whose turn it was part of
+    /// Sequence number of its event; for a tool's result, that of the message of its turn
     pub seq: i64,
     pub created_at: DateTime<Utc>,
     /// The same as `createdAt`
     pub timestamp: DateTime<Utc>,
-    /// On a tool's message: the call that it answers
+    /// For a tool's result: the call that it answers
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
-    /// On a tool's message: the tool
+    /// For a tool's result: the tool's name
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
 }
@@ -207,12 +207,13 @@ pub async fn with_tools(
     Ok(told)
 }
 
-/// What a page of messages holds besides.
+/// What a page of messages includes.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct IncludeParams {
-    /// `tools`: also what tools gave, as messages with the role `tool` behind the message of their turn; they don't count for `limit`
+    /// `tools`: include the results of tools, as messages with the role `tool` after the message of their turn; they do
+    /// not count towards `limit`
     #[param(pattern = "^tools$")]
     pub include: Option<String>,
 }
@@ -229,7 +230,7 @@ pub struct MessagePage {
 pub struct NewConversation {
     #[schema(pattern = r"\S", max_length = 500)]
     pub title: Option<String>,
-    /// The agent that it is bound to for its whole life; none: plain chat
+    /// The conversation's agent, which it keeps; null: plain chat
     pub agent_definition_id: Option<String>,
     pub metadata: Option<Value>,
 }
@@ -240,7 +241,7 @@ pub struct ConversationPatch {
     #[schema(pattern = r"\S", max_length = 500)]
     pub title: Option<String>,
     pub metadata: Option<Value>,
-    /// What the conversation is about from now on: a type of context
+    /// The new subject of the conversation: a context type
     pub context_type: Option<String>,
     /// {projectId, projectName, focusType?, focusEntityId?}
     #[schema(value_type = Option<Object>)]
@@ -250,8 +251,8 @@ pub struct ConversationPatch {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct SearchParams {
-    /// Text that the title or a message contains, ignoring case. A page of a search may be short or empty and still have a
-    /// `nextCursor`: each request searches at most 1,000 conversations
+    /// Text that the title or a message contains, ignoring case. A page of search results may be short or empty and
+    /// still have a `nextCursor`, because each request searches at most 1,000 conversations
     #[param(min_length = 1, max_length = 200)]
     pub q: Option<String>,
 }
@@ -279,7 +280,7 @@ pub async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<Conv
         .ok_or_else(not_found)
 }
 
-/// The caller's conversations, the most recently used first; with `q`, those that contain a text
+/// List the caller's conversations, most recently used first; with `q`, those that contain a text
 #[utoipa::path(get, path = "/api/conversations", tag = "conversations", params(PageParams, SearchParams),
     responses((status = 200, description = "A page", body = ConversationPage), Refused))]
 async fn list(
@@ -291,7 +292,7 @@ async fn list(
     let limit = params.limit(&state)?;
     if let Some(text) = &search.q {
         if text.trim().is_empty() || text.chars().count() > SEARCH_MAX_CHARS || text.contains('\0') {
-            let detail = format!("q must have 1 to {SEARCH_MAX_CHARS} characters, and no NUL");
+            let detail = format!("q must have 1 to {SEARCH_MAX_CHARS} characters and no NUL");
             return Err(Problem::bad_request("invalid_query", detail));
         }
         let mut db = caller.walled(&state).await?;
@@ -312,7 +313,7 @@ async fn list(
     Ok(Json(ConversationPage { items, next_cursor }))
 }
 
-/// Begin a conversation without a message
+/// Create a conversation without a message
 #[utoipa::path(post, path = "/api/conversations", tag = "conversations", request_body = NewConversation,
     responses((status = 201, description = "Made", body = ConversationBody), Refused, BodyRefused))]
 async fn create(
@@ -360,7 +361,7 @@ async fn create(
     ))
 }
 
-/// One conversation, with the console that it works on
+/// Get a conversation, with the console that it works on
 #[utoipa::path(get, path = "/api/conversations/{id}", tag = "conversations",
     params(("id" = Uuid, Path, description = "The conversation")),
     responses((status = 200, description = "It", body = ConversationDetail), Refused))]
@@ -382,10 +383,10 @@ async fn get(
     }))
 }
 
-/// Change title or metadata, or what the conversation is about
+/// Change a conversation's title, metadata or subject
 #[utoipa::path(patch, path = "/api/conversations/{id}", tag = "conversations", request_body = ConversationPatch,
     params(("id" = Uuid, Path, description = "The conversation")),
-    responses((status = 200, description = "As it is now", body = ConversationBody), Refused, BodyRefused))]
+    responses((status = 200, description = "The updated conversation", body = ConversationBody), Refused, BodyRefused))]
 async fn update(
     State(state): State<AppState>,
     caller: Caller,
@@ -405,7 +406,7 @@ async fn update(
         state.bus.publish(Wake::log(id));
         // What the model is told of it is read while its user still writes. The change is made, whatever becomes of that.
         if let Err(problem) = prewarm::warm(&state, &caller, id).await {
-            warn!(?problem, "what a conversation has turned to could not be read ahead");
+            warn!(?problem, "prefetching the conversation's new subject failed");
         }
     }
     Ok(Json(updated.into()))
@@ -433,7 +434,7 @@ async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The messages of a conversation, in the order that every reader saw them
+/// List the messages of a conversation in the order of their events
 #[utoipa::path(get, path = "/api/conversations/{id}/messages", tag = "conversations",
     params(PageParams, IncludeParams, ("id" = Uuid, Path, description = "The conversation")),
     responses((status = 200, description = "A page", body = MessagePage), Refused))]
@@ -445,7 +446,7 @@ async fn list_messages(
     Params(IncludeParams { include }): Params<IncludeParams>,
 ) -> Result<Json<MessagePage>, Problem> {
     if let Some(other) = include.as_deref().filter(|include| *include != "tools") {
-        let detail = format!("include={other} is not known; it may be tools");
+        let detail = format!("include={other} is not supported; use tools");
         return Err(Problem::bad_request("invalid_query", detail));
     }
     let limit = params.limit(&state)?;
@@ -461,13 +462,14 @@ async fn list_messages(
     Ok(Json(MessagePage { items, next_cursor }))
 }
 
-/// The whole conversation, all its runs, live, without end
+/// Stream the events of all runs of a conversation, without end
 #[utoipa::path(get, path = "/api/conversations/{id}/events", tag = "conversations",
     params(StreamParams, ("id" = Uuid, Path, description = "The conversation"),
-        ("Last-Event-ID" = Option<String>, Header, description = "The number of the last event that the reader has")),
+        ("Last-Event-ID" = Option<String>, Header, description = "The number of the last event that the reader \
+            received")),
     responses(
         (status = 200, description = "Events", body = String, content_type = "text/event-stream"),
-        (status = 410, description = "The events after the cursor are gone", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 410, description = "The events after the cursor are no longer stored", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn events(
     State(state): State<AppState>,

@@ -24,13 +24,13 @@ pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(get, put))
 }
 
-/// What agents are told. Empty: nothing
+/// Custom prompts. Empty: none
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomPrompt {
-    /// By the project
+    /// The project's prompt
     pub custom_prompt: String,
-    /// By the caller
+    /// The caller's prompt
     pub user_prompt: String,
 }
 
@@ -43,19 +43,19 @@ impl From<Prompts> for CustomPrompt {
     }
 }
 
-/// What is to be told. Absent: as it is
+/// New prompts. Absent: unchanged
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CustomPromptRequest {
-    /// By the project; owners and operators set it
+    /// The project's prompt; owners and operators can set it
     #[schema(max_length = 10000)]
     pub custom_prompt: Option<String>,
-    /// By the caller
+    /// The caller's prompt
     #[schema(max_length = 10000)]
     pub user_prompt: Option<String>,
 }
 
-/// What the project and the caller tell all agents
+/// Get the custom prompts of the project and of the caller, which all agents get
 #[utoipa::path(get, path = "/api/workspaces/{id}/custom-prompt", tag = "custom prompts",
     params(("id" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "Both", body = CustomPrompt), Refused))]
@@ -71,10 +71,10 @@ async fn get(
     ))
 }
 
-/// Say what all agents are told
+/// Set the custom prompts that all agents get
 #[utoipa::path(put, path = "/api/workspaces/{id}/custom-prompt", tag = "custom prompts", request_body = CustomPromptRequest,
     params(("id" = Uuid, Path, description = "The project")),
-    responses((status = 200, description = "As it is now", body = CustomPrompt), Refused, BodyRefused))]
+    responses((status = 200, description = "The updated prompts", body = CustomPrompt), Refused, BodyRefused))]
 async fn put(
     State(state): State<AppState>,
     caller: Caller,
@@ -84,14 +84,14 @@ async fn put(
     caller.in_project(project_id)?;
     for prompt in [&request.custom_prompt, &request.user_prompt].into_iter().flatten() {
         if prompt.chars().count() > MAX_CHARS || prompt.contains('\0') {
-            let detail = format!("a prompt has at most {MAX_CHARS} characters, and no NUL");
+            let detail = format!("a prompt can have at most {MAX_CHARS} characters and no NUL");
             return Err(Problem::bad_request("invalid_prompt", detail));
         }
     }
     let mut db = caller.walled(&state).await?;
     if let Some(prompt) = &request.custom_prompt {
         if !caller.may(Scope::Admin) {
-            let detail = "what the project tells is set with the scope admin; userPrompt is yours";
+            let detail = "the project's prompt can be set only with the scope admin; you can set userPrompt";
             return Err(Problem::new(StatusCode::FORBIDDEN, "scope_missing", detail));
         }
         prompts::set_of_project(&mut *db, project_id, prompt).await?;

@@ -61,7 +61,7 @@ fn not_found() -> Problem {
 fn name_taken(name: &str) -> Problem {
     Problem::conflict(
         "data_source_name_taken",
-        format!("there is already a data source named {name}"),
+        format!("a data source named {name} already exists"),
     )
 }
 
@@ -84,7 +84,7 @@ fn sealed(state: &AppState, project_id: Uuid, id: Uuid, secret: Option<&str>) ->
 fn must_answer(tested: &Result<Tested, SourceError>, force: bool) -> Result<(), Problem> {
     match tested {
         Err(error) if !force => {
-            let detail = format!("{error}. (`?force=true` saves it all the same)");
+            let detail = format!("{error}. (`?force=true` saves it anyway)");
             Err(Problem::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "data_source_does_not_answer",
@@ -99,10 +99,10 @@ fn failure(tested: &Result<Tested, SourceError>) -> Option<String> {
     tested.as_ref().err().map(SourceError::to_string)
 }
 
-/// The project's data sources
+/// List the project's data sources
 #[utoipa::path(get, path = "/api/projects/{p}/data-sources", tag = "data sources",
     params(("p" = Uuid, Path, description = "The project")),
-    responses((status = 200, description = "All of them, by name", body = DataSources), Refused))]
+    responses((status = 200, description = "All data sources, by name", body = DataSources), Refused))]
 async fn list(
     State(state): State<AppState>,
     caller: Caller,
@@ -115,14 +115,15 @@ async fn list(
     Ok(Json(DataSources { items }))
 }
 
-/// Add a data source (admin)
+/// Create a data source (admin)
 ///
-/// It is tried first; what does not answer is not saved, unless the request insists.
+/// The connection is tested first. If the test fails, the source is not saved unless `force` is true.
 #[utoipa::path(post, path = "/api/projects/{p}/data-sources", tag = "data sources", request_body = DataSourceRequest,
     params(ForceParams, ("p" = Uuid, Path, description = "The project")),
-    responses((status = 201, description = "Added", body = DataSourceBody, headers(("Location" = String, description = "Where it is"))),
+    responses((status = 201, description = "Added", body = DataSourceBody, headers(("Location" = String, description = "URL \
+        of the data source"))),
         (status = 409, description = "The name is taken, or there are too many", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "It does not answer", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "It does not respond", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
@@ -140,7 +141,7 @@ async fn create(
     must_answer(&tested, params.force)?;
     let mut db = caller.walled(&state).await?;
     if data_sources::count(&mut *db, project_id).await? >= data_sources::MAX_SOURCES {
-        let detail = format!("a project has at most {} data sources", data_sources::MAX_SOURCES);
+        let detail = format!("a project can have at most {} data sources", data_sources::MAX_SOURCES);
         return Err(Problem::conflict("too_many_data_sources", detail));
     }
     let owner = Some(caller.user_id);
@@ -172,7 +173,7 @@ async fn tried(
     state.sources.opened(project_id, content, secret).test().await
 }
 
-/// One data source
+/// Get a data source
 #[utoipa::path(get, path = "/api/projects/{p}/data-sources/{id}", tag = "data sources",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
     responses((status = 200, description = "It", body = DataSourceBody), Refused))]
@@ -184,14 +185,15 @@ async fn get(
     Ok(Json(find(&state, &caller, project_id, id).await?.into()))
 }
 
-/// Change a data source (admin)
+/// Update a data source (admin)
 ///
-/// It is tried first, as a new one is. Where it is reached in another way, its secret is to be given again: nobody leads it elsewhere.
+/// The connection is tested first, as for a new one. If the connection settings change, the secret must be given again,
+/// so that it cannot be sent to another server.
 #[utoipa::path(patch, path = "/api/projects/{p}/data-sources/{id}", tag = "data sources", request_body = DataSourceRequest,
     params(ForceParams, ("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
-    responses((status = 200, description = "As it is now", body = DataSourceBody),
+    responses((status = 200, description = "The updated data source", body = DataSourceBody),
         (status = 409, description = "The name is taken", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "It does not answer", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "It does not respond", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn change(
     State(state): State<AppState>,
@@ -204,7 +206,7 @@ async fn change(
     let content = request.over(Some(&before.content))?;
     let moves = content.settings != before.content.settings;
     if moves && before.has_secret && request.secret.is_none() {
-        let detail = "give `secret` again, since the source is reached in another way; or null, if it has none then";
+        let detail = "the connection settings changed, so pass `secret` again, or null if there is none";
         return Err(Problem::bad_request("secret_needed", detail));
     }
     let secret = match &request.secret {
@@ -242,7 +244,7 @@ async fn change(
     Ok(Json(source.into()))
 }
 
-/// Remove a data source (admin)
+/// Delete a data source (admin)
 #[utoipa::path(delete, path = "/api/projects/{p}/data-sources/{id}", tag = "data sources",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
     responses((status = 204, description = "Gone"), Refused))]
@@ -263,10 +265,10 @@ async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Try a data source (admin)
+/// Test the connection of a data source (admin)
 #[utoipa::path(post, path = "/api/projects/{p}/data-sources/{id}/test", tag = "data sources",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
-    responses((status = 200, description = "It was tried: `ok` says whether it answers", body = TestedBody), Refused))]
+    responses((status = 200, description = "The result of the test: `ok` tells whether it responds", body = TestedBody), Refused))]
 async fn test(
     State(state): State<AppState>,
     caller: Caller,
@@ -283,11 +285,11 @@ async fn test(
     Ok(Json(TestedBody::of(&tested)))
 }
 
-/// The databases of a data source; of BigQuery its datasets
+/// List the databases of a data source; for BigQuery, its datasets
 #[utoipa::path(get, path = "/api/projects/{p}/data-sources/{id}/databases", tag = "data sources",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
-    responses((status = 200, description = "Their names", body = Databases),
-        (status = 502, description = "The source can't be reached", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+    responses((status = 200, description = "The names of the databases", body = Databases),
+        (status = 502, description = "The source cannot be reached", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn databases(
     State(state): State<AppState>,
@@ -304,11 +306,11 @@ async fn databases(
     Ok(Json(Databases { items }))
 }
 
-/// The tables, views or collections of a database
+/// List the tables, views or collections of a database
 #[utoipa::path(get, path = "/api/projects/{p}/data-sources/{id}/tables", tag = "data sources",
     params(TablesParams, ("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
-    responses((status = 200, description = "All of them", body = Tables),
-        (status = 502, description = "The source can't be reached", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+    responses((status = 200, description = "All tables", body = Tables),
+        (status = 502, description = "The source cannot be reached", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn tables(
     State(state): State<AppState>,
@@ -327,14 +329,15 @@ async fn tables(
     Ok(Json(Tables { items }))
 }
 
-/// What a table or a collection looks like
+/// Get the schema of a table or a collection
 ///
-/// As it was last read, with the time of that; a collection's fields are those of a sample.
+/// Returns the schema as it was last read, with that time. A collection's fields are inferred from a sample of its
+/// documents.
 #[utoipa::path(get, path = "/api/projects/{p}/data-sources/{id}/schema", tag = "data sources",
     params(SchemaParams, ("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
     responses((status = 200, description = "Its columns or fields", body = SchemaBody),
-        (status = 422, description = "There is none of this name", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
-        (status = 502, description = "The source can't be reached", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "There is no table of this name", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 502, description = "The source cannot be reached", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn schema(
     State(state): State<AppState>,
@@ -355,15 +358,16 @@ async fn schema(
     Ok(Json(looking.await.map_err(problem)?.into()))
 }
 
-/// Ask a data source
+/// Query a data source
 ///
-/// Who hangs up ends the query, on its server, too. To write takes `write: true`, the scope `write`, and a source that is not read-only.
+/// Closing the connection cancels the query, on its server as well. Writing requires `write: true`, the scope `write`,
+/// and a source that is not read-only.
 #[utoipa::path(post, path = "/api/projects/{p}/data-sources/{id}/query", tag = "data sources", request_body = QueryRequest,
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
     responses((status = 200, description = "Columns and rows", body = QueryAnswer),
-        (status = 422, description = "The query does not pass, or the source does not take it", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
-        (status = 502, description = "The source can't be reached", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
-        (status = 504, description = "It took too long, and was ended", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "The query is not allowed, or the source rejects it", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 502, description = "The source cannot be reached", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 504, description = "The query timed out and was cancelled", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn query(
     State(state): State<AppState>,
@@ -406,14 +410,14 @@ async fn query(
     Ok(Json(answer.into()))
 }
 
-/// How a data source would run a query; what BigQuery would bill for it
+/// Get a query's execution plan; for BigQuery, the bytes it would be billed for
 ///
-/// It does not run.
+/// The query is not run.
 #[utoipa::path(post, path = "/api/projects/{p}/data-sources/{id}/explain", tag = "data sources", request_body = QueryRequest,
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
     responses((status = 200, description = "The plan", body = Plan),
-        (status = 422, description = "The query does not pass, or the source does not take it", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
-        (status = 502, description = "The source can't be reached", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "The query is not allowed, or the source rejects it", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 502, description = "The source cannot be reached", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn explain(
     State(state): State<AppState>,

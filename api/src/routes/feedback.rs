@@ -18,7 +18,7 @@ pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(put))
 }
 
-/// What is said of an answer
+/// Feedback about an answer
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FeedbackRequest {
@@ -27,7 +27,7 @@ pub struct FeedbackRequest {
     pub comment: Option<String>,
 }
 
-/// Say whether an answer helped; said again, it replaces what was said
+/// Set the feedback about an answer. It replaces earlier feedback
 #[utoipa::path(put, path = "/api/messages/{id}/feedback", tag = "conversations", request_body = FeedbackRequest,
     params(("id" = Uuid, Path, description = "The answer's message")),
     responses((status = 204, description = "Noted"), Refused, BodyRefused))]
@@ -39,7 +39,7 @@ async fn put(
 ) -> Result<StatusCode, Problem> {
     let comment = request.comment.as_deref();
     if comment.is_some_and(|comment| comment.chars().count() > COMMENT_MAX_CHARS || comment.contains('\0')) {
-        let detail = format!("comment has at most {COMMENT_MAX_CHARS} characters, and no NUL");
+        let detail = format!("comment must have at most {COMMENT_MAX_CHARS} characters and no NUL");
         return Err(Problem::bad_request("invalid_comment", detail));
     }
     let mut db = caller.walled(&state).await?;

@@ -46,16 +46,16 @@ pub fn routes() -> OpenApiRouter<AppState> {
 pub struct FileBody {
     pub id: Uuid,
     pub name: String,
-    /// By its content
+    /// Detected from its content
     pub media_type: String,
-    /// How models read it: `image`, `pdf`, `audio` or `text`. Null: they don't
+    /// How models read it: `image`, `pdf`, `audio` or `text`. Null: they cannot
     pub kind: Option<&'static str>,
     pub size_bytes: i64,
     /// In hexadecimal digits
     pub sha256: String,
-    /// Where its content is
+    /// URL of its content
     pub content_url: String,
-    /// The run whose tool made it
+    /// The run whose tool created it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<Uuid>,
     pub created_at: DateTime<Utc>,
@@ -103,7 +103,7 @@ fn not_found() -> Problem {
     Problem::not_found("file_not_found", "The file")
 }
 
-/// The caller's files, the newest first
+/// List the caller's files, newest first
 #[utoipa::path(get, path = PATH, tag = "files", params(PageParams),
     responses((status = 200, description = "A page", body = FilePage), Refused))]
 async fn list(
@@ -118,7 +118,7 @@ async fn list(
     Ok(Json(FilePage { items, next_cursor }))
 }
 
-/// What is known of a file
+/// Get a file's metadata
 #[utoipa::path(get, path = "/api/files/{id}", tag = "files", params(("id" = Uuid, Path, description = "The file")),
     responses((status = 200, description = "The file", body = FileBody), Refused))]
 async fn get(
@@ -134,7 +134,7 @@ async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<File, Pr
     files::get(&mut *db, caller.project_id, id).await?.ok_or_else(not_found)
 }
 
-/// Delete a file. Messages keep its name; models read that it was deleted
+/// Delete a file. Messages keep its name; models see a note that it was deleted
 #[utoipa::path(delete, path = "/api/files/{id}", tag = "files", params(("id" = Uuid, Path, description = "The file")),
     responses((status = 204, description = "Deleted"), Refused))]
 async fn delete(

@@ -34,25 +34,25 @@ pub fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(come_back_from_google))
 }
 
-/// How a calendar stands with its like at Google
+/// Sync status of a calendar and its Google calendar
 #[derive(Debug, ToSchema)]
 #[schema(rename_all = "lowercase")]
 pub enum GoogleState {
-    /// Which one it is to be the same as is not said yet
+    /// The Google calendar has not been chosen yet
     Choosing,
     Linked,
-    /// Google does not let us in any more
+    /// Google access was revoked
     Revoked,
 }
 
-/// Where the browser must go
+/// Where to send the browser
 #[derive(Debug, Serialize, ToSchema)]
 pub struct GoogleConsentBody {
-    /// Google's page; from there the user comes back to `/calendar/google` of the web app, with `state`, and `code` or `error`
+    /// Google's consent page, which redirects to `/calendar/google` of the web app with `state`, and `code` or `error`
     pub url: String,
 }
 
-/// What a user came back with from Google
+/// Parameters of Google's redirect
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GoogleAnswer {
@@ -65,7 +65,7 @@ pub struct GoogleAnswer {
     pub error: Option<String>,
 }
 
-/// A calendar that was let in
+/// A calendar with access to Google
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GoogleEntered {
@@ -73,19 +73,19 @@ pub struct GoogleEntered {
     pub link: GoogleLinkBody,
 }
 
-/// A calendar that the user has at Google
+/// One of the user's Google calendars
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GoogleChoice {
     pub id: String,
     pub name: String,
     pub time_zone: String,
-    /// Changes made here would not go there
+    /// Changes made here would not be sent
     pub is_read_only: bool,
     pub is_primary: bool,
 }
 
-/// The one that was chosen
+/// The chosen calendar
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GoogleCalendarBody {
@@ -94,30 +94,30 @@ pub struct GoogleCalendarBody {
     pub is_read_only: bool,
 }
 
-/// Something that the calendar's user should know
+/// A note for the calendar's user
 #[derive(Debug, Serialize, ToSchema)]
 pub struct GoogleNote {
     pub at: DateTime<Utc>,
     pub text: String,
 }
 
-/// A calendar and its like at Google
+/// A calendar and its Google calendar
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GoogleLinkBody {
     #[schema(value_type = GoogleState)]
     pub state: String,
-    /// The calendars that the user has at Google
+    /// The user's Google calendars
     pub choices: Vec<GoogleChoice>,
     pub google_calendar: Option<GoogleCalendarBody>,
-    /// When both were last the same
+    /// When both were last in sync
     pub synced_at: Option<DateTime<Utc>>,
     pub is_syncing: bool,
-    /// Changes here that are not at Google yet
+    /// Number of local changes that have not been sent to Google
     pub waiting: i64,
-    /// Why the last try failed
+    /// Why the last sync failed
     pub problem: Option<String>,
-    /// What should be known, the newest last, such as changes that were lost because Google's counted
+    /// Notes, newest last, such as local changes that were overwritten by Google's
     pub notes: Vec<GoogleNote>,
 }
 
@@ -156,7 +156,7 @@ impl From<Link> for GoogleLinkBody {
     }
 }
 
-/// The calendar at Google to choose
+/// The Google calendar to link
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChosenGoogleCalendar {
@@ -174,11 +174,11 @@ async fn link(state: &AppState, caller: &Caller, id: Uuid) -> Result<Link, Probl
     links::get(&mut *db, caller.owner(), id).await?.ok_or_else(no_link)
 }
 
-/// Begin to link a calendar with one at Google: where the user must go to let us in
+/// Start linking a calendar to Google: returns the URL of the consent page
 #[utoipa::path(post, path = "/api/calendars/{id}/google", tag = "calendars",
     params(("id" = Uuid, Path, description = "The calendar")),
     responses((status = 201, description = "Begun", body = GoogleConsentBody),
-        (status = 409, description = "It is linked already, or the operator has not set up Google", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "It is already linked, or the operator has not configured Google", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn begin_google(
     State(state): State<AppState>,
@@ -188,7 +188,8 @@ async fn begin_google(
 ) -> Result<(StatusCode, Json<GoogleConsentBody>), Problem> {
     let args = &state.config.google;
     if !args.is_on() {
-        let detail = "calendars can't be linked here: the operator has to set REJOIN_GOOGLE_CLIENT_ID and REJOIN_GOOGLE_CLIENT_SECRET";
+        let detail = "linking calendars is not configured; the operator must set REJOIN_GOOGLE_CLIENT_ID and \
+            REJOIN_GOOGLE_CLIENT_SECRET";
         return Err(Problem::conflict("google_not_configured", detail));
     }
     let mut db = caller.walled(&state).await?;
@@ -196,7 +197,7 @@ async fn begin_google(
     if known.is_some_and(|link| link.state == "linked") {
         return Err(Problem::conflict(
             "calendar_linked",
-            "the calendar is linked already: unlink it first",
+            "the calendar is already linked; unlink it first",
         ));
     }
     let back = match &args.google_redirect_url {
@@ -209,11 +210,11 @@ async fn begin_google(
     Ok((StatusCode::CREATED, Json(GoogleConsentBody { url: url.to_string() })))
 }
 
-/// Bring what Google gave the user: a worker takes the code there, and the user chooses next
+/// Submit Google's authorization code: a worker exchanges it, and the user then chooses a calendar
 #[utoipa::path(post, path = "/api/google/consents", tag = "calendars", request_body = GoogleAnswer,
-    responses((status = 200, description = "Let in", body = GoogleEntered),
-        (status = 502, description = "Google failed, or gave nothing for the code", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
-        (status = 504, description = "No worker has an answer yet", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+    responses((status = 200, description = "Access was granted", body = GoogleEntered),
+        (status = 502, description = "Google failed, or rejected the code", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 504, description = "No worker has responded yet", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn come_back_from_google(
     State(state): State<AppState>,
@@ -221,7 +222,7 @@ async fn come_back_from_google(
     Body(answer): Body<GoogleAnswer>,
 ) -> Result<Json<GoogleEntered>, Problem> {
     let unknown = || {
-        let detail = "nobody was sent to Google with this state, or it is too old, or was used: begin again";
+        let detail = "this authorization is unknown, expired or already used; start again";
         Problem::bad_request("consent_unknown", detail)
     };
     let owner = caller.owner();
@@ -234,16 +235,23 @@ async fn come_back_from_google(
         db.commit().await?;
         return Err(match answer.error.as_deref() {
             None | Some("access_denied") => {
-                Problem::bad_request("consent_refused", "you did not let us in: nothing was linked")
+                Problem::bad_request("consent_refused", "access was not granted, so nothing was linked")
             }
             Some(error) => {
                 let error: String = error.chars().filter(|c| !c.is_control()).take(200).collect();
-                Problem::new(StatusCode::BAD_GATEWAY, "google_failed", format!("Google says {error}"))
+                Problem::new(
+                    StatusCode::BAD_GATEWAY,
+                    "google_failed",
+                    format!(
+                        "Google responded with the error \
+                    {error}"
+                    ),
+                )
             }
         });
     };
     if code.len() > CODE_MAX_BYTES || code.contains('\0') {
-        let detail = format!("a code has at most {CODE_MAX_BYTES} bytes");
+        let detail = format!("a code can have at most {CODE_MAX_BYTES} bytes");
         return Err(Problem::bad_request("invalid_code", detail));
     }
     let mut db = caller.walled(&state).await?;
@@ -271,7 +279,7 @@ async fn come_back_from_google(
     }
 }
 
-/// How a calendar stands with its like at Google
+/// Get the sync status of a calendar
 #[utoipa::path(get, path = "/api/calendars/{id}/google", tag = "calendars",
     params(("id" = Uuid, Path, description = "The calendar")),
     responses((status = 200, description = "The link", body = GoogleLinkBody), Refused))]
@@ -283,11 +291,11 @@ async fn show_google(
     Ok(Json(link(&state, &caller, id).await?.into()))
 }
 
-/// Choose the calendar at Google; from now on both are kept the same
+/// Choose the Google calendar to sync with
 #[utoipa::path(put, path = "/api/calendars/{id}/google", tag = "calendars", request_body = ChosenGoogleCalendar,
     params(("id" = Uuid, Path, description = "The calendar")),
     responses((status = 200, description = "Chosen", body = GoogleLinkBody),
-        (status = 409, description = "Google does not let us in any more, or another calendar is linked with it", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "Google access was revoked, or another calendar is linked to it", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn choose_google(
     State(state): State<AppState>,
@@ -298,7 +306,7 @@ async fn choose_google(
     let mut db = caller.walled(&state).await?;
     let known = links::get(&mut *db, caller.owner(), id).await?.ok_or_else(no_link)?;
     if known.state == "revoked" {
-        let detail = "Google does not let us in any more: let us in again first";
+        let detail = "Google access was revoked; grant it again first";
         return Err(Problem::conflict("google_revoked", detail));
     }
     let choice = known
@@ -306,11 +314,11 @@ async fn choose_google(
         .iter()
         .find(|choice| choice.id == chosen.google_calendar_id);
     let choice = choice.ok_or_else(|| {
-        let detail = "googleCalendarId is none of `choices`: take one of their ids";
+        let detail = "googleCalendarId is not one of `choices`; use one of their ids";
         Problem::bad_request("unknown_google_calendar", detail)
     })?;
     if !links::choose(&mut db, id, choice).await? {
-        let detail = "another one of your calendars is linked with it: unlink that one first";
+        let detail = "another one of your calendars is linked to it; unlink that one first";
         return Err(Problem::conflict("google_calendar_taken", detail));
     }
     let target = format!("calendar:{id}");
@@ -320,11 +328,11 @@ async fn choose_google(
     Ok(Json(link(&state, &caller, id).await?.into()))
 }
 
-/// Synchronise a calendar with Google now
+/// Sync a calendar with Google now
 #[utoipa::path(post, path = "/api/calendars/{id}/google/sync", tag = "calendars",
     params(("id" = Uuid, Path, description = "The calendar")),
-    responses((status = 202, description = "A worker will", body = GoogleLinkBody),
-        (status = 409, description = "It is not linked, or not any more", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+    responses((status = 202, description = "The sync was requested", body = GoogleLinkBody),
+        (status = 409, description = "It is not linked", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn sync_google(
     State(state): State<AppState>,
@@ -334,7 +342,7 @@ async fn sync_google(
     let known = link(&state, &caller, id).await?;
     let mut db = caller.walled(&state).await?;
     if !links::ask(&mut *db, caller.owner(), id).await? {
-        let detail = format!("the calendar is {}, so that it can't be synchronised", known.state);
+        let detail = format!("the calendar is {}, so it cannot be synced", known.state);
         return Err(Problem::conflict("calendar_not_linked", detail));
     }
     db.commit().await?;
@@ -342,7 +350,7 @@ async fn sync_google(
     Ok((StatusCode::ACCEPTED, Json(link(&state, &caller, id).await?.into())))
 }
 
-/// Unlink a calendar from Google; its events stay on both sides
+/// Unlink a calendar from Google. Its events are kept on both sides
 #[utoipa::path(delete, path = "/api/calendars/{id}/google", tag = "calendars",
     params(("id" = Uuid, Path, description = "The calendar")),
     responses((status = 204, description = "Unlinked"), Refused))]

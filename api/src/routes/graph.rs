@@ -57,7 +57,7 @@ pub(super) fn expected_version(headers: &HeaderMap, in_body: Option<i32>) -> Res
     let malformed = || {
         Problem::bad_request(
             "invalid_if_match",
-            "If-Match must be one version, as ETag gave it, or *",
+            "If-Match must be one version, as given by ETag, or *",
         )
     };
     let text = header.to_str().map_err(|_| malformed())?.trim();
@@ -68,7 +68,7 @@ pub(super) fn expected_version(headers: &HeaderMap, in_body: Option<i32>) -> Res
     match in_body {
         Some(other) if other != version => Err(Problem::bad_request(
             "invalid_if_match",
-            "If-Match and the body name different versions",
+            "If-Match and the body contain different versions",
         )),
         Some(_) | None => Ok(Some(version)),
     }

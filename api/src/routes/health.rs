@@ -55,20 +55,21 @@ impl Health {
     }
 }
 
-/// Whether the process answers
+/// Check whether the process responds
 #[utoipa::path(get, path = "/livez", tag = "operation", security(()),
-    responses((status = 200, description = "It does", body = Health)))]
+    responses((status = 200, description = "The process responds", body = Health)))]
 async fn live() -> (StatusCode, Json<Health>) {
     Health::of(vec![])
 }
 
-/// Whether requests should be sent here
+/// Check whether the process is ready for requests
 #[utoipa::path(get, path = "/readyz", tag = "operation", security(()),
-    responses((status = 200, description = "Yes", body = Health), (status = 503, description = "No, for these reasons", body = Health)))]
+    responses((status = 200, description = "Yes", body = Health), (status = 503, description = "Not ready, with the \
+        reasons", body = Health)))]
 async fn ready(State(state): State<AppState>) -> (StatusCode, Json<Health>) {
     let mut reasons = Vec::new();
     if state.draining.is_cancelled() {
-        reasons.push("draining: the server is stopping".to_owned());
+        reasons.push("draining: the server is shutting down".to_owned());
     }
     if let Some(refusal) = state.db.refusal() {
         reasons.push(format!("database: {refusal}"));
@@ -82,10 +83,10 @@ async fn ready(State(state): State<AppState>) -> (StatusCode, Json<Health>) {
         Ok(Ok(missing)) if missing.is_empty() => {}
         Ok(Ok(missing)) => reasons.push(format!("schema: migrations are missing ({})", missing.join(", "))),
         Ok(Err(error)) => {
-            tracing::warn!(%error, "not ready: the database can't be asked");
-            reasons.push("database: it does not answer".to_owned());
+            tracing::warn!(%error, "not ready: querying the database failed");
+            reasons.push("database: it does not respond".to_owned());
         }
-        Err(_) => reasons.push(format!("database: no answer within {} s", QUERY_LIMIT.as_secs())),
+        Err(_) => reasons.push(format!("database: no response within {} s", QUERY_LIMIT.as_secs())),
     }
     Health::of(reasons)
 }

@@ -39,17 +39,17 @@ pub struct RunPage {
     pub next_cursor: Option<String>,
 }
 
-/// Which runs, and which page of them.
+/// Filter and page of runs.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct RunParams {
-    /// Items of the page
+    /// Maximum number of items in the page
     #[param(value_type = Option<i32>, minimum = 1)]
     pub limit: Option<Limit>,
-    /// `nextCursor` of the page before
+    /// `nextCursor` of the previous page
     pub cursor: Option<String>,
-    /// Only runs that stand so
+    /// Only runs in this state
     #[param(pattern = "^(queued|running|waiting|paused|completed|failed|cancelled)$")]
     pub state: Option<String>,
     /// The same as `state`
@@ -59,17 +59,17 @@ pub struct RunParams {
     pub conversation_id: Option<Uuid>,
     /// Only runs of this agent
     pub agent_definition_id: Option<Uuid>,
-    /// Only runs of the agent of this name, as it was then
+    /// Only runs of the agent that had this name
     pub agent: Option<String>,
-    /// Only runs that were made then or later
+    /// Only runs created at or after this time
     pub since: Option<DateTime<Utc>>,
-    /// Only runs that were made before
+    /// Only runs created before this time
     pub until: Option<DateTime<Utc>>,
     /// Only runs of this tree
     pub root_run_id: Option<Uuid>,
-    /// Only runs that this one started
+    /// Only runs started by this one
     pub parent_run_id: Option<Uuid>,
-    /// Only runs that no other one started
+    /// Only top-level runs
     pub top_level: Option<bool>,
 }
 
@@ -78,7 +78,7 @@ impl RunParams {
         let state = match self.state.as_deref().or(self.status.as_deref()) {
             None => None,
             Some(text) => {
-                let unknown = || Problem::bad_request("invalid_query", format!("state={text} is not known"));
+                let unknown = || Problem::bad_request("invalid_query", format!("state={text} is not supported"));
                 Some(RunState::parse(text).ok_or_else(unknown)?)
             }
         };
@@ -96,7 +96,7 @@ impl RunParams {
     }
 }
 
-/// A message of a run as lists show it.
+/// A message of a run, as in lists.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunMessageBody {
@@ -105,9 +105,9 @@ pub struct RunMessageBody {
     /// `system`, `user`, `assistant` or `tool_result`
     pub role: String,
     pub step_number: i32,
-    /// The beginning of it
+    /// The beginning of the message
     pub content: String,
-    /// Whether there is more
+    /// Whether the message is longer
     pub truncated: bool,
     pub created_at: DateTime<Utc>,
 }
@@ -119,7 +119,7 @@ pub struct RunMessagePage {
     pub next_cursor: Option<String>,
 }
 
-/// A message of a run in full.
+/// A message of a run with its full content.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunMessageDetail {
@@ -127,18 +127,18 @@ pub struct RunMessageDetail {
     pub run_id: Uuid,
     pub role: String,
     pub step_number: i32,
-    /// As it is stored
+    /// As stored
     pub content: Value,
     pub created_at: DateTime<Utc>,
 }
 
-/// A tool call as lists show it.
+/// A tool call, as in lists.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCallBody {
     pub id: Uuid,
     pub run_id: Uuid,
-    /// The assistant's message that asked for it
+    /// The assistant's message that requested it
     pub message_id: Uuid,
     /// The model's id of the call
     pub call_id: String,
@@ -161,7 +161,7 @@ pub struct ToolCallPage {
     pub next_cursor: Option<String>,
 }
 
-/// A tool call in full.
+/// A tool call with full input and output.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCallDetail {
@@ -252,9 +252,10 @@ async fn run_of(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -
     visible(state, caller, id).await
 }
 
-/// The project's runs, newest first
+/// List the project's runs, newest first
 ///
-/// Of other members' runs outside conversations only ids, agent, state and times are told (`restricted`); those of their conversations are absent.
+/// For other members' runs outside of conversations, only ids, agent, state and times are returned (`restricted`); runs
+/// of their conversations are not included.
 #[utoipa::path(get, path = "/api/projects/{p}/agent-runs", tag = "history",
     params(RunParams, ("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "A page", body = RunPage), Refused))]
@@ -283,7 +284,7 @@ async fn list_runs(
     Ok(Json(RunPage { items, next_cursor }))
 }
 
-/// One run: summary, agent, parent and children
+/// Get a run: summary, agent, parent and children
 #[utoipa::path(get, path = "/api/projects/{p}/agent-runs/{run}", tag = "history",
     params(("p" = Uuid, Path, description = "The project"), ("run" = Uuid, Path, description = "The run")),
     responses((status = 200, description = "It", body = RunDetail), Refused))]
@@ -296,7 +297,7 @@ async fn get_run(
     Ok(Json(detail(&state, &caller, run).await?))
 }
 
-/// The messages of a run as the model saw them, shortened
+/// List the messages of a run as the model saw them, shortened
 #[utoipa::path(get, path = "/api/projects/{p}/agent-runs/{run}/messages", tag = "history",
     params(PageParams, ("p" = Uuid, Path, description = "The project"), ("run" = Uuid, Path, description = "The run")),
     responses((status = 200, description = "A page", body = RunMessagePage), Refused))]
@@ -314,7 +315,7 @@ async fn list_messages(
     Ok(Json(RunMessagePage { items, next_cursor }))
 }
 
-/// One message of a run in full
+/// Get a message of a run with its full content
 #[utoipa::path(get, path = "/api/projects/{p}/agent-runs/{run}/messages/{m}", tag = "history",
     params(("p" = Uuid, Path, description = "The project"), ("run" = Uuid, Path, description = "The run"),
         ("m" = Uuid, Path, description = "The message")),
@@ -330,7 +331,7 @@ async fn get_message(
     Ok(Json(message.into()))
 }
 
-/// The tool calls of a run
+/// List the tool calls of a run
 #[utoipa::path(get, path = "/api/projects/{p}/agent-runs/{run}/tool-calls", tag = "history",
     params(PageParams, ("p" = Uuid, Path, description = "The project"), ("run" = Uuid, Path, description = "The run")),
     responses((status = 200, description = "A page", body = ToolCallPage), Refused))]
@@ -349,7 +350,7 @@ async fn list_tool_calls(
     Ok(Json(ToolCallPage { items, next_cursor }))
 }
 
-/// One tool call with its full input and output
+/// Get a tool call with its full input and output
 #[utoipa::path(get, path = "/api/projects/{p}/agent-runs/{run}/tool-calls/{c}", tag = "history",
     params(("p" = Uuid, Path, description = "The project"), ("run" = Uuid, Path, description = "The run"),
         ("c" = Uuid, Path, description = "The call")),

@@ -37,23 +37,23 @@ pub fn routes() -> OpenApiRouter<AppState> {
 #[serde(rename_all = "camelCase")]
 pub struct KeyItem {
     pub id: Uuid,
-    /// What it is for
+    /// The key's name
     pub name: String,
     /// Its first characters
     pub prefix: String,
-    /// As whom it acts
+    /// The user that it acts as
     pub user_id: Uuid,
-    /// How people name that user
+    /// The user's display name
     pub handle: String,
-    /// `read`, `write`, `admin`: never more than the user's role allows
+    /// `read`, `write`, `admin`; at most the scopes of the user's role
     pub scopes: Vec<String>,
     pub created_at: DateTime<Utc>,
-    /// The user who made it over HTTP; none: an operator
+    /// The user who created it over HTTP; null: an operator
     pub made_by: Option<Uuid>,
-    /// It opens nothing from then on
+    /// Time at which it expires
     pub expires_at: Option<DateTime<Utc>>,
     pub revoked_at: Option<DateTime<Utc>>,
-    /// To the minute; what its browser sessions do does not count
+    /// Time of its last use, to the minute; use by its browser sessions is not included
     pub last_used_at: Option<DateTime<Utc>>,
 }
 
@@ -82,12 +82,12 @@ pub struct KeyPage {
     pub next_cursor: Option<String>,
 }
 
-/// A key that was just made
+/// A new key
 #[derive(Debug, Serialize, ToSchema)]
 pub struct MadeKey {
     #[serde(flatten)]
     pub item: KeyItem,
-    /// The key itself. It is shown this once only
+    /// The key itself. It is shown only this once
     pub key: String,
 }
 
@@ -96,7 +96,7 @@ pub struct MadeKey {
 pub enum ScopeName {
     /// GET
     Read,
-    /// Everything else outside `/api/admin`
+    /// All other methods outside of `/api/admin`
     Write,
     /// `/api/admin`
     Admin,
@@ -115,12 +115,12 @@ impl From<ScopeName> for Scope {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KeyRequest {
-    /// What it is for
+    /// The key's name
     #[schema(min_length = 1, max_length = 100)]
     pub name: String,
-    /// What it may do: no more than you may
+    /// Its scopes, at most your own
     pub scopes: Vec<ScopeName>,
-    /// It opens nothing after this many days; without, it is good until it is revoked. Never longer than the key that you came with
+    /// Number of days after which it expires; absent: valid until revoked. Never longer than your own key
     #[schema(minimum = 1, maximum = 36500)]
     pub expires_in_days: Option<i64>,
 }
@@ -144,9 +144,10 @@ async fn begin(state: &AppState, caller: &Caller) -> Result<Transaction<'static,
     Ok(walls::begin(&state.db.sql, Asking::GateFor(caller.owner())).await?)
 }
 
-/// The keys of the project, the newest first
+/// List the project's keys, newest first
 ///
-/// Never the keys themselves. Also those that have expired or were revoked; keys that open all projects of their user are not listed.
+/// The keys themselves are not included. Expired and revoked keys are included; keys for all projects of a user are
+/// not.
 #[utoipa::path(get, path = "/api/admin/projects/{p}/keys", tag = "keys",
     params(PageParams, ("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "A page", body = KeyPage), Refused))]
@@ -164,13 +165,13 @@ async fn list(
     Ok(Json(KeyPage { items, next_cursor }))
 }
 
-/// Make a key
+/// Create a key
 ///
-/// It acts as you, in this project, and may no more than what you came with. The answer shows the key; nothing shows it again.
+/// It acts as you in this project, with at most your own scopes. The key is shown only in this response.
 #[utoipa::path(post, path = "/api/admin/projects/{p}/keys", tag = "keys", request_body = KeyRequest,
     params(("p" = Uuid, Path, description = "The project")),
     responses((status = 201, description = "Made", body = MadeKey),
-        (status = 409, description = "The project has too many", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "The project has too many keys", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn make(
     State(state): State<AppState>,
@@ -183,7 +184,7 @@ async fn make(
         .expires_in_days
         .is_some_and(|days| !(1..=MAX_DAYS).contains(&days))
     {
-        let detail = format!("expiresInDays must be 1 to {MAX_DAYS}; leave it out for a key that does not expire");
+        let detail = format!("expiresInDays must be 1 to {MAX_DAYS}; omit it for a key that does not expire");
         return Err(Problem::bad_request("invalid_key", detail));
     }
     // Each once, in the order that everybody knows.
@@ -211,12 +212,12 @@ async fn make(
 
 /// Revoke a key
 ///
-/// It opens nothing from now on, nor do the browser sessions that were begun with it; streams that they hold open end within 5 s. Keys
-/// that were made with it stay. Doing it twice does no harm.
+/// It and the browser sessions signed in with it stop working, and their open streams end within 5 s. Keys that were
+/// created with it are unchanged. Idempotent.
 #[utoipa::path(delete, path = "/api/admin/projects/{p}/keys/{key}", tag = "keys",
     params(("p" = Uuid, Path, description = "The project"), ("key" = Uuid, Path, description = "The key's id")),
     responses((status = 204, description = "Revoked"),
-        (status = 409, description = "You came with it, and no other administers the project", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "It is your current key, and no other key administers the project", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn revoke(
     State(state): State<AppState>,

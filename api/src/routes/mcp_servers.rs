@@ -38,7 +38,7 @@ fn check(state: &AppState, settings: &Settings, args: Option<&[String]>) -> Resu
     let forbidden = |detail: String| Problem::new(StatusCode::FORBIDDEN, "command_not_allowed", detail);
     if args.is_some_and(|args| !args.is_empty()) {
         return Err(forbidden(
-            "only the operator's configuration gives a command its arguments".to_owned(),
+            "a command's arguments can be set only in the operator's configuration".to_owned(),
         ));
     }
     if let (Transport::Stdio, Some(command)) = (settings.transport, &settings.command) {
@@ -53,10 +53,10 @@ fn not_found() -> Problem {
     Problem::not_found("mcp_server_not_found", "The MCP server")
 }
 
-/// The project's MCP servers
+/// List the project's MCP servers
 #[utoipa::path(get, path = "/api/admin/projects/{p}/mcp-servers", tag = "mcp servers",
     params(("p" = Uuid, Path, description = "The project")),
-    responses((status = 200, description = "All of them, by name", body = Servers), Refused))]
+    responses((status = 200, description = "All servers, by name", body = Servers), Refused))]
 async fn list(
     State(state): State<AppState>,
     caller: Caller,
@@ -69,13 +69,14 @@ async fn list(
     Ok(Json(Servers { items }))
 }
 
-/// Add an MCP server
+/// Create an MCP server
 ///
-/// Nothing is connected to before an agent wants its tools, or somebody tests it.
+/// The server is connected to when an agent first needs its tools, or when it is tested.
 #[utoipa::path(post, path = "/api/admin/projects/{p}/mcp-servers", tag = "mcp servers", request_body = ServerRequest,
     params(("p" = Uuid, Path, description = "The project")),
-    responses((status = 201, description = "Added", body = ServerBody, headers(("Location" = String, description = "Where it is"))),
-        (status = 409, description = "There is one of this name", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+    responses((status = 201, description = "Added", body = ServerBody, headers(("Location" = String, description = "URL \
+        of the server"))),
+        (status = 409, description = "A server of this name exists", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
@@ -95,13 +96,13 @@ async fn create(
     check(&state, &settings, args.as_deref())?;
     let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
     if mcp::count(&mut *db, project_id).await? >= mcp::MAX_SERVERS {
-        let detail = format!("a project has at most {} MCP servers", mcp::MAX_SERVERS);
+        let detail = format!("a project can have at most {} MCP servers", mcp::MAX_SERVERS);
         return Err(Problem::conflict("too_many_mcp_servers", detail));
     }
     let server = mcp::create(&mut db, project_id, &settings, None)
         .await?
         .ok_or_else(|| {
-            let detail = format!("there is already an MCP server named {}", settings.name);
+            let detail = format!("an MCP server named {} already exists", settings.name);
             Problem::conflict("mcp_server_name_taken", detail)
         })?;
     let target = format!("mcp_server:{}", server.id);
@@ -123,7 +124,7 @@ async fn create(
     ))
 }
 
-/// One MCP server, with the tools that it offers
+/// Get an MCP server with its tools
 #[utoipa::path(get, path = "/api/admin/projects/{p}/mcp-servers/{id}", tag = "mcp servers",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The server")),
     responses((status = 200, description = "It", body = ServerBody), Refused))]
@@ -139,12 +140,13 @@ async fn get(
     Ok(Json(ServerBody::of(server, Some(offered))))
 }
 
-/// Change an MCP server
+/// Update an MCP server
 ///
-/// Its name stays. If it is reached in another way then, it is another server: what that offers is seen and approved anew.
+/// It cannot be renamed. If the connection settings change, it counts as another server, whose tools must be approved
+/// again.
 #[utoipa::path(patch, path = "/api/admin/projects/{p}/mcp-servers/{id}", tag = "mcp servers", request_body = ServerRequest,
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The server")),
-    responses((status = 200, description = "As it is now", body = ServerBody), Refused, BodyRefused))]
+    responses((status = 200, description = "The updated server", body = ServerBody), Refused, BodyRefused))]
 async fn update(
     State(state): State<AppState>,
     caller: Caller,
@@ -155,7 +157,7 @@ async fn update(
     let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
     let server = mcp::get(&mut *db, project_id, id).await?.ok_or_else(not_found)?;
     if request.name.as_ref().is_some_and(|name| *name != server.settings.name) {
-        let detail = "a server's name stays: agents know its tools by it. Add another server";
+        let detail = "a server cannot be renamed, because its name is part of its tools' names; add another server";
         return Err(Problem::bad_request("invalid_mcp_server", detail));
     }
     let args = request.args.take();
@@ -177,7 +179,7 @@ async fn update(
     Ok(Json(ServerBody::of(server, Some(offered))))
 }
 
-/// Remove an MCP server
+/// Delete an MCP server
 #[utoipa::path(delete, path = "/api/admin/projects/{p}/mcp-servers/{id}", tag = "mcp servers",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The server")),
     responses((status = 204, description = "Gone"), Refused))]
@@ -204,9 +206,9 @@ async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Approve tools of an MCP server as they are defined now
+/// Approve tools of an MCP server with their current definitions
 ///
-/// A tool that is new, or not what was approved, is held until then: no agent is given it.
+/// A tool that is new, or has changed since its approval, is held back until then: no agent gets it.
 #[utoipa::path(post, path = "/api/admin/projects/{p}/mcp-servers/{id}/approve", tag = "mcp servers", request_body = ApproveRequest,
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The server")),
     responses((status = 200, description = "Done", body = Approved), Refused, BodyRefused))]
@@ -236,13 +238,13 @@ fn shown(names: &[String]) -> &[String] {
     &names[..names.len().min(SHOWN)]
 }
 
-/// Test an MCP server: a worker asks it what it offers
+/// Test an MCP server: a worker connects to it and lists its tools
 ///
-/// The answer says what came of it: `failure` tells why it could not be asked.
+/// If this failed, `failure` in the response tells why.
 #[utoipa::path(post, path = "/api/admin/projects/{p}/mcp-servers/{id}/test", tag = "mcp servers",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The server")),
-    responses((status = 200, description = "It was tried", body = ServerBody),
-        (status = 504, description = "No worker has answered in time", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+    responses((status = 200, description = "The test's result", body = ServerBody),
+        (status = 504, description = "No worker responded in time", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn test(
     State(state): State<AppState>,

@@ -22,23 +22,23 @@ pub fn routes() -> OpenApiRouter<AppState> {
 #[serde(rename_all = "camelCase")]
 pub struct Me {
     pub user_id: Uuid,
-    /// The user's name in this installation
+    /// The user's handle in this installation
     pub handle: String,
-    /// The project that requests of this caller act in
+    /// The project in which this caller's requests act
     pub project_id: Uuid,
-    /// The API key, or the session of a browser; absent where the caller came with a token
+    /// The API key, or the browser session; absent for a token
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_id: Option<Uuid>,
-    /// When the token expires; absent where the caller came with something else
+    /// When the token expires; absent for other credentials
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_expires_at: Option<DateTime<Utc>>,
     /// `owner`, `member`, `viewer`, `operator` or `service`
     pub role: String,
-    /// `read`, `write`, `admin`: what both the credential and the role allow
+    /// `read`, `write`, `admin`: scopes that both the credential and the role allow
     pub scopes: Vec<String>,
 }
 
-/// Who calls, and in which project
+/// Get the caller and its project
 #[utoipa::path(get, path = "/api/me", tag = "callers", responses((status = 200, description = "The caller", body = Me), Refused))]
 async fn me(State(state): State<AppState>, caller: Caller) -> Result<Json<Me>, Problem> {
     let (handle, _) = sign_in::handles(&state.db.sql, caller.user_id, caller.user_id).await?;

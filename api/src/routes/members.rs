@@ -28,11 +28,11 @@ pub fn routes() -> OpenApiRouter<AppState> {
 #[serde(rename_all = "camelCase")]
 pub struct MemberItem {
     pub user_id: Uuid,
-    /// How people name the user
+    /// The user's display name
     pub handle: String,
     /// `owner`, `member`, `viewer`, `operator` or `service`
     pub role: String,
-    /// Since when
+    /// Member since
     pub created_at: DateTime<Utc>,
 }
 
@@ -55,15 +55,15 @@ pub struct Members {
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RoleName {
-    /// Everything, members included
+    /// Everything, including managing members
     Owner,
-    /// Talks to agents
+    /// Chats with agents
     Member,
-    /// Reads
+    /// Read-only access
     Viewer,
-    /// Sets agents up, and has no conversations
+    /// Manages agents, without conversations
     Operator,
-    /// A program
+    /// A service account for a program
     Service,
 }
 
@@ -85,10 +85,10 @@ pub struct MemberRequest {
     pub role: RoleName,
 }
 
-/// Who is in the project
+/// List the project's members
 #[utoipa::path(get, path = "/api/admin/projects/{p}/members", tag = "callers",
     params(("p" = Uuid, Path, description = "The project")),
-    responses((status = 200, description = "All of them, the oldest first", body = Members), Refused))]
+    responses((status = 200, description = "All members, oldest first", body = Members), Refused))]
 async fn list(
     State(state): State<AppState>,
     caller: Caller,
@@ -101,13 +101,13 @@ async fn list(
     Ok(Json(Members { items }))
 }
 
-/// Make a member something else
+/// Change a member's role
 ///
-/// Whoever is in the project can be made anything; the last owner stays one.
+/// The last owner cannot be changed.
 #[utoipa::path(put, path = "/api/admin/projects/{p}/members/{user}", tag = "callers", request_body = MemberRequest,
     params(("p" = Uuid, Path, description = "The project"), ("user" = Uuid, Path, description = "The member")),
     responses((status = 204, description = "Done"),
-        (status = 409, description = "The last owner stays one", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "The last owner cannot be changed", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn set(
     State(state): State<AppState>,
@@ -125,13 +125,13 @@ async fn set(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Take a member out
+/// Remove a member
 ///
-/// Their keys and tokens open the project no longer, and streams that they have open end within 5 s.
+/// Their keys and tokens no longer give access to the project, and their open streams end within 5 s.
 #[utoipa::path(delete, path = "/api/admin/projects/{p}/members/{user}", tag = "callers",
     params(("p" = Uuid, Path, description = "The project"), ("user" = Uuid, Path, description = "The member")),
     responses((status = 204, description = "Done"),
-        (status = 409, description = "The last owner stays one", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "The last owner cannot be removed", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn remove(
     State(state): State<AppState>,

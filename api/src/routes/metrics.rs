@@ -25,7 +25,7 @@ pub fn handle() -> PrometheusHandle {
             let handle = recorder.handle();
             // Another recorder is there already: ours stays empty, and theirs has the numbers.
             if ::metrics::set_global_recorder(recorder).is_err() {
-                tracing::debug!("another recorder of metrics is installed; /metrics stays empty");
+                tracing::debug!("another metrics recorder is installed; /metrics stays empty");
             }
             describe();
             handle
@@ -35,39 +35,36 @@ pub fn handle() -> PrometheusHandle {
 
 fn describe() {
     use ::metrics::{describe_counter, describe_gauge};
-    describe_counter!(
-        "rejoin_http_requests_total",
-        "Requests answered, by method, route and status"
-    );
+    describe_counter!("rejoin_http_requests_total", "Responses, by method, route and status");
     describe_counter!("rejoin_messages_posted_total", "User messages stored");
     describe_counter!("rejoin_events_delivered_total", "Events sent to readers");
     describe_counter!("rejoin_stream_bytes_total", "Bytes sent to readers");
     describe_counter!(
         "rejoin_tail_queries_total",
-        "Queries for what is new in the followed logs"
+        "Queries for new events of the followed logs"
     );
-    describe_counter!("rejoin_log_reads_total", "Pages of the past read for single readers");
+    describe_counter!("rejoin_log_reads_total", "Pages of past events read for single readers");
     describe_counter!(
         "rejoin_stalled_connections_total",
-        "Connections cut because their peer took nothing"
+        "Connections closed because the peer stopped reading"
     );
     describe_counter!(
         "rejoin_requests_shed_total",
-        "Requests refused because there was no room for them"
+        "Requests rejected because the server was overloaded"
     );
     describe_counter!(
         "rejoin_slow_bodies_total",
-        "Requests given up because their body came too slowly"
+        "Requests aborted because their body arrived too slowly"
     );
     describe_counter!(
         "rejoin_slow_heads_total",
-        "Connections closed because the head of a request did not come"
+        "Connections closed because the head of a request did not arrive"
     );
     describe_counter!(
         "rejoin_connections_refused_total",
-        "Connections closed at once because there were too many, by bound"
+        "Connections closed at once because there were too many, by limit"
     );
-    describe_gauge!("rejoin_open_streams", "Streams that are open");
+    describe_gauge!("rejoin_open_streams", "Open streams");
     // Shown from the start.
     for name in [
         "rejoin_messages_posted_total",
@@ -85,7 +82,7 @@ fn describe() {
     ::metrics::gauge!("rejoin_open_streams").increment(0.0);
 }
 
-/// Counters of this process
+/// Get the metrics of this process
 #[utoipa::path(get, path = "/metrics", tag = "operation", security(()),
     responses((status = 200, description = "Prometheus text format", body = String, content_type = "text/plain")))]
 async fn show(State(state): State<AppState>) -> Response {

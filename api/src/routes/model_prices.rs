@@ -23,23 +23,24 @@ pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(list, put, delete))
 }
 
-/// What a model costs
+/// The price of a model
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PriceBody {
     /// `provider:model`, or a glob
     pub model: String,
-    /// Dollars for a million tokens of input
+    /// Dollars per million input tokens
     pub input_usd: f64,
-    /// Dollars for a million tokens of output
+    /// Dollars per million output tokens
     pub output_usd: f64,
-    /// Dollars for a million tokens read from the provider's cache; absent where the project's own price stands: it prices all input alike
+    /// Dollars per million tokens read from the provider's cache; absent for a project's own price, which applies to
+    /// all input alike
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cached_usd: Option<f64>,
-    /// Dollars for a million tokens written to the provider's cache
+    /// Dollars per million tokens written to the provider's cache
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_write_usd: Option<f64>,
-    /// Whether it is the catalogue's; a project's own go before these
+    /// Whether it is from the catalogue; a project's own prices take precedence
     pub built_in: bool,
 }
 
@@ -79,26 +80,26 @@ pub struct PriceRequest {
     /// `provider:model`, as in the `meta` of its runs, or a glob such as `openai:gpt-6*`
     #[schema(max_length = 200, min_length = 1)]
     pub model: String,
-    /// Dollars for a million tokens of input
+    /// Dollars per million input tokens
     pub input_usd: f64,
-    /// Dollars for a million tokens of output
+    /// Dollars per million output tokens
     pub output_usd: f64,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Which {
-    /// The model, as the price was set
+    /// The model for which the price was set
     pub model: String,
 }
 
-/// What models cost in the project
+/// List the prices of models
 ///
-/// Its own first, then the catalogue's of models that are served. Of several of its own that fit a model, the longest name counts; the
-/// catalogue's counts where none fits.
+/// First the project's own, then the catalogue's prices of available models. If several of the project's prices match a
+/// model, the one with the longest name applies; if none does, the catalogue's applies.
 #[utoipa::path(get, path = "/api/admin/projects/{p}/model-prices", tag = "model prices",
     params(("p" = Uuid, Path, description = "The project")),
-    responses((status = 200, description = "All of them", body = Prices), Refused))]
+    responses((status = 200, description = "All prices", body = Prices), Refused))]
 async fn list(
     State(state): State<AppState>,
     caller: Caller,
@@ -118,13 +119,13 @@ async fn list(
     }))
 }
 
-/// Set what a model costs
+/// Set the price of a model
 ///
-/// It counts for runs that begin, or go on after a wait, from now on; what was used before keeps its cost.
+/// It applies to runs that start or resume from now on; the cost of earlier calls is unchanged.
 #[utoipa::path(put, path = "/api/admin/projects/{p}/model-prices", tag = "model prices", request_body = PriceRequest,
     params(("p" = Uuid, Path, description = "The project")),
-    responses((status = 200, description = "As it is now", body = PriceBody),
-        (status = 409, description = "The project has too many", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+    responses((status = 200, description = "The price", body = PriceBody),
+        (status = 409, description = "The project has too many prices", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn put(
     State(state): State<AppState>,
@@ -144,7 +145,7 @@ async fn put(
     let mut db = caller.walled(&state).await?;
     let there = prices::list(&mut *db, project_id).await?;
     if there.len() >= prices::MAX_PRICES && there.iter().all(|other| other.model != price.model) {
-        let detail = format!("a project has at most {} prices", prices::MAX_PRICES);
+        let detail = format!("a project can have at most {} prices", prices::MAX_PRICES);
         return Err(Problem::conflict("too_many_model_prices", detail));
     }
     prices::put(&mut *db, project_id, &price).await?;
@@ -154,7 +155,7 @@ async fn put(
     Ok(Json(PriceBody::of_project(price)))
 }
 
-/// Remove a price of the project's own
+/// Delete one of the project's own prices
 #[utoipa::path(delete, path = "/api/admin/projects/{p}/model-prices", tag = "model prices",
     params(Which, ("p" = Uuid, Path, description = "The project")),
     responses((status = 204, description = "Gone"), Refused))]

@@ -17,43 +17,43 @@ pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(list))
 }
 
-/// Which models to list; all that is given has to fit
+/// Filter of models; all given conditions must match
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Wanted {
-    /// The provider: the word before the colon of a name
+    /// The provider: the part of a name before the colon
     pub provider: Option<String>,
     /// A part of the name
     pub q: Option<String>,
-    /// What the model must be able to do, several separated by commas: `tools`, `parallelTools`, `images`, `pdf`, `audio`,
+    /// Required capabilities, separated by commas: `tools`, `parallelTools`, `images`, `pdf`, `audio`,
     /// `structuredOutput`, `reasoning`, `caching`
     pub can: Option<String>,
-    /// Also models that are no longer served
+    /// Include retired models
     #[serde(default)]
     pub retired: bool,
 }
 
-/// Dollars for a million tokens
+/// Dollars per million tokens
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelPriceBody {
     pub input_usd: f64,
-    /// Of tokens read from the provider's cache
+    /// Tokens read from the provider's cache
     pub cached_usd: f64,
-    /// Of tokens written to the provider's cache
+    /// Tokens written to the provider's cache
     pub cache_write_usd: f64,
     pub output_usd: f64,
-    /// Of all tokens of a call whose prompt is long
+    /// Price of all tokens of a call with a long prompt
     #[serde(skip_serializing_if = "Option::is_none")]
     pub long_prompt: Option<LongPromptBody>,
 }
 
-/// Dollars for a million tokens of calls with a long prompt
+/// Dollars per million tokens of calls with a long prompt
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LongPromptBody {
-    /// A prompt with more tokens than this is long
+    /// Number of tokens above which a prompt is long
     pub above_tokens: u64,
     pub input_usd: f64,
     pub cached_usd: f64,
@@ -79,42 +79,43 @@ impl From<Price> for ModelPriceBody {
     }
 }
 
-/// A model of a provider. What nobody knows is left out
+/// A model of a provider. Unknown values are omitted
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelBody {
-    /// `provider:model`, as a definition's `model.name` takes it
+    /// `provider:model`, as used in a definition's `model.name`
     pub name: String,
-    /// Other names of it
+    /// Its aliases
     pub aliases: Vec<String>,
     pub provider: String,
-    /// True: this server has a key of its provider, so that its workers should have one, too. Absent: it has none, and workers may have
+    /// True: this server has an API key of its provider, so its workers probably have one as well. Absent: it has none,
+    /// but workers may have one
     #[serde(skip_serializing_if = "Option::is_none")]
     pub has_key: Option<bool>,
-    /// Whether conversations without an agent ask it where its provider is the first that has a key
+    /// Whether conversations without an agent use it if its provider is the first one with an API key
     pub is_default: bool,
-    /// Today's list price
+    /// Current list price
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<ModelPriceBody>,
-    /// Tokens that a prompt may have
+    /// Maximum number of input tokens
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
-    /// Tokens that an answer may have
+    /// Maximum number of output tokens
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u64>,
-    /// What it can do
+    /// Its capabilities
     #[serde(skip_serializing_if = "Option::is_none")]
     pub can: Option<Vec<&'static str>>,
-    /// Whether it takes a temperature
+    /// Whether it supports a temperature
     pub takes_temperature: bool,
-    /// Levels of reasoning effort that it takes
+    /// Supported levels of reasoning effort
     pub efforts: Vec<String>,
-    /// The day from which its provider no longer serves it
+    /// The day on which its provider retires it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retires_on: Option<String>,
-    /// Whether that day has come
+    /// Whether that day has passed
     pub is_retired: bool,
-    /// The model that is asked in its place from then on
+    /// The model that replaces it from then on
     #[serde(skip_serializing_if = "Option::is_none")]
     pub successor: Option<String>,
 }
@@ -122,7 +123,7 @@ pub struct ModelBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelList {
-    /// The day on which the catalogue was made
+    /// The date of the catalogue
     pub made: String,
     /// By name
     pub items: Vec<ModelBody>,
@@ -156,18 +157,19 @@ fn abilities(can: &str) -> Result<Vec<Ability>, Problem> {
         Ability::parse(word).ok_or_else(|| {
             let known: Vec<&str> = Ability::ALL.iter().map(|ability| ability.as_str()).collect();
             let shown: String = word.chars().take(40).collect();
-            let detail = format!("can: there is no ability {shown:?}; there are: {}", known.join(", "));
+            let detail = format!("can: unknown capability {shown:?}; known: {}", known.join(", "));
             Problem::bad_request("invalid_query", detail)
         })
     });
     read.collect()
 }
 
-/// The models that are known
+/// List the known models
 ///
-/// What each costs, takes and can do, by a list that is part of this version. Models that it does not know can be asked as well.
+/// Prices, limits and capabilities come from a catalogue that is part of this version. Models that are not in it can be
+/// used as well.
 #[utoipa::path(get, path = "/api/models", tag = "models", params(Wanted),
-    responses((status = 200, description = "Those that fit", body = ModelList), Refused))]
+    responses((status = 200, description = "The matching models", body = ModelList), Refused))]
 async fn list(_: Caller, Params(wanted): Params<Wanted>) -> Result<Json<ModelList>, Problem> {
     let search = Search {
         provider: wanted.provider,

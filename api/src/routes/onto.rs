@@ -43,7 +43,7 @@ pub fn routes() -> OpenApiRouter<AppState> {
         .merge(entities::routes())
 }
 
-/// A project, or what belongs to one, as it is now.
+/// A project or one of its entities.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = WorkEntity)]
@@ -52,12 +52,12 @@ pub struct EntityBody {
     /// `project`, `task`, `goal`, `plan`, `document`, `milestone`, `risk`, `requirement`, `output` or `event`
     pub r#type: String,
     pub name: String,
-    /// The project that it belongs to; a project's own id
+    /// The project that it belongs to; for a project, its own id
     pub project_id: Uuid,
     pub state_key: String,
-    /// One more with each change; ETag names it
+    /// Version number, incremented by each change; contained in ETag
     pub version: i32,
-    /// All of its fields: `description`, `due_at`, …
+    /// All its fields: `description`, `due_at`, …
     #[schema(value_type = Object)]
     pub properties: Value,
     pub created_at: DateTime<Utc>,
@@ -98,7 +98,7 @@ impl From<End> for EndBody {
     }
 }
 
-/// What holds between two entities, read from source to target.
+/// A link between two entities, read from source to target.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WorkLink)]
 pub struct LinkBody {
@@ -127,7 +127,7 @@ fn change(caller: &Caller, headers: &HeaderMap) -> Result<Change, Problem> {
         Some(value) => {
             let word = value
                 .to_str()
-                .map_err(|_| refused("X-Change-Source must be a word".to_owned()))?;
+                .map_err(|_| refused("X-Change-Source must be one word".to_owned()))?;
             work::checked_source(word).map_err(refused)?
         }
     };

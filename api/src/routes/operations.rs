@@ -33,36 +33,36 @@ pub fn routes() -> OpenApiRouter<AppState> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Operations {
-    /// By the database's clock
+    /// Current time of the database's clock
     pub at: DateTime<Utc>,
     pub queues: Vec<QueueBody>,
     /// The newest 50
     pub dead_jobs: Vec<DeadJobBody>,
-    /// Runs of the last hour, over all minutes
+    /// Run statistics of the last hour
     pub hour: PaceBody,
-    /// The same by the minute: 60, the oldest first, the last one not over yet
+    /// The same per minute: 60 minutes, oldest first; the last one is incomplete
     pub minutes: Vec<PaceBody>,
-    /// All that serve this database
+    /// All workers that use this database
     pub workers: Vec<WorkerBody>,
     pub api: ApiProcess,
 }
 
-/// A queue, with the project's jobs in it
+/// A queue with the project's jobs
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueBody {
     pub queue: String,
-    /// Nobody's jobs are claimed from it
+    /// Whether the queue is paused
     pub paused: bool,
     /// Due, waiting for a worker
     pub available: i64,
-    /// Waiting for a later time
+    /// Scheduled for a later time
     pub scheduled: i64,
-    /// Waiting behind another job, such as the run before it in its conversation
+    /// Waiting for another job, such as the previous run of its conversation
     pub held: i64,
     pub running: i64,
     pub dead: i64,
-    /// Age of the oldest due job in seconds
+    /// Age of the oldest due job, in seconds
     pub oldest_available_s: Option<f64>,
 }
 
@@ -81,14 +81,14 @@ impl From<ProjectQueue> for QueueBody {
     }
 }
 
-/// A job whose last attempt was lost
+/// A job that failed permanently
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeadJobBody {
     pub id: i64,
     pub queue: String,
     pub kind: String,
-    /// The run that it was to make happen, which has ended with it: such a job is not tried again
+    /// Its run, which has ended with it: such a job cannot be retried
     pub run_id: Option<Uuid>,
     pub attempt: i32,
     pub last_error: Option<String>,
@@ -109,23 +109,23 @@ impl From<DeadJobInfo> for DeadJobBody {
     }
 }
 
-/// Runs of all users of the project, in a minute or an hour
+/// Statistics of the runs of all users of the project, for a minute or an hour
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PaceBody {
-    /// When it began
+    /// Start of the period
     pub from: Option<DateTime<Utc>>,
     pub started: i64,
     pub completed: i64,
     pub failed: i64,
     pub cancelled: i64,
-    /// Seconds that those which started had waited: half of them no longer than this
+    /// Median wait of the runs that started, in seconds
     pub waited_p50_s: Option<f64>,
-    /// 95 of 100 no longer than this
+    /// 95th percentile of the wait
     pub waited_p95_s: Option<f64>,
-    /// Seconds from start to end of those which ended, with their waits for sub-agents and people: half of them
+    /// Median time from start to end of the runs that ended, in seconds, including waits for sub-agents and people
     pub took_p50_s: Option<f64>,
-    /// 95 of 100
+    /// 95th percentile of that time
     pub took_p95_s: Option<f64>,
 }
 
@@ -145,7 +145,7 @@ impl From<Pace> for PaceBody {
     }
 }
 
-/// A worker process, as its heartbeats tell of it
+/// A worker process, from its heartbeats
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkerBody {
@@ -154,14 +154,14 @@ pub struct WorkerBody {
     pub pid: i32,
     pub version: String,
     pub queues: Vec<String>,
-    /// Jobs that it works on at the same time, at most
+    /// Maximum number of concurrent jobs
     pub slots: i32,
-    /// Jobs that it works on now, whosever they are
+    /// Number of current jobs, of all projects
     pub busy: i32,
     pub draining: bool,
     pub started_at: DateTime<Utc>,
     pub seen_at: DateTime<Utc>,
-    /// Seen within the last 15 s
+    /// Whether its last heartbeat is at most 15 s old
     pub alive: bool,
 }
 
@@ -183,13 +183,13 @@ impl From<WorkerStats> for WorkerBody {
     }
 }
 
-/// The process that has answered
+/// The API process that responded
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiProcess {
-    /// Wake-ups: `listening`; `lost`, the connection is being made anew; `off`. Without them all is seen within a second
+    /// Wake-ups: `listening`; `lost`: reconnecting; `off`. Without them, events are seen within a second
     pub wakeups: &'static str,
-    /// How long the database took for an answer, in milliseconds
+    /// Response time of the database, in milliseconds
     pub database_ms: f64,
     /// Its connections for queries
     pub connections: ConnectionsBody,
@@ -197,31 +197,31 @@ pub struct ApiProcess {
     pub stream_connections: ConnectionsBody,
 }
 
-/// A pool of connections to the database
+/// A pool of database connections
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ConnectionsBody {
-    /// That are open
+    /// Open connections
     pub open: usize,
-    /// That are open, and nobody's just now
+    /// Idle connections
     pub idle: usize,
-    /// That there may be
+    /// Maximum number of connections
     pub max: usize,
 }
 
-/// A job that was dead
+/// A job that was retried
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RetriedBody {
-    /// What it is called now
+    /// Its new id
     pub job_id: i64,
-    /// For people
+    /// Text for people
     pub detail: String,
 }
 
-/// The project's work as a whole, and who does it
+/// Get the state of the project's queues, runs and workers
 #[utoipa::path(get, path = "/api/admin/projects/{p}/operations", tag = "operations",
     params(("p" = Uuid, Path, description = "The project")),
-    responses((status = 200, description = "As it is now", body = Operations), Refused))]
+    responses((status = 200, description = "The current state", body = Operations), Refused))]
 async fn show(
     State(state): State<AppState>,
     caller: Caller,
@@ -267,13 +267,13 @@ async fn show(
     }))
 }
 
-/// Bring a dead job back, with fresh attempts
+/// Retry a dead job
 ///
-/// It becomes a new job, which is due at once. The job of a run can't come back: the run has ended with it; send its message again, or
-/// trigger its agent anew.
+/// It becomes a new job, which is due at once. A run's job cannot be retried because the run has ended with it; send
+/// its message again, or trigger its agent again.
 #[utoipa::path(post, path = "/api/admin/projects/{p}/operations/jobs/{id}/retry", tag = "operations",
     params(("p" = Uuid, Path, description = "The project"), ("id" = i64, Path, description = "The dead job")),
-    responses((status = 200, description = "It is available again", body = RetriedBody), Refused))]
+    responses((status = 200, description = "The job is available again", body = RetriedBody), Refused))]
 async fn retry(
     State(state): State<AppState>,
     caller: Caller,
@@ -282,7 +282,7 @@ async fn retry(
     caller.in_project(project_id)?;
     let mut db = caller.walled(&state).await?;
     let Some(job) = stats::retry_dead(&mut *db, id, Some(project_id)).await? else {
-        let what = "A dead job of this project that can come back (one of a run has ended with its run)";
+        let what = "A dead job of this project that can be retried (a run's job cannot be: the run has ended with it)";
         return Err(Problem::not_found("dead_job_not_found", what));
     };
     let detail = json!({ "kind": job.kind, "newJob": job.id });

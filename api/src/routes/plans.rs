@@ -22,15 +22,15 @@ pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(get, edit))
 }
 
-/// A plan, with what became of its steps
+/// A plan with the state of its steps
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanBody {
     pub id: Uuid,
     pub conversation_id: Option<Uuid>,
-    /// The run that made it
+    /// The run that created it
     pub run_id: Uuid,
-    /// The plan that it takes the place of
+    /// The plan that it replaces
     pub revises_plan_id: Option<Uuid>,
     pub objective: String,
     pub user_message: String,
@@ -44,7 +44,7 @@ pub struct PlanBody {
     /// [{stepNumber, type, description, executorRequired, tools, dependsOn, status, result?, error?}]
     #[schema(value_type = Vec<Object>)]
     pub steps: Value,
-    /// The DAG of tasks that carries it out
+    /// The task DAG that executes it
     pub dag_id: Option<Uuid>,
     #[schema(value_type = Object)]
     pub metadata: Value,
@@ -82,7 +82,7 @@ impl PlanBody {
 pub struct PlanDetail {
     #[serde(flatten)]
     pub plan: PlanBody,
-    /// The newest first
+    /// Newest first
     pub versions: Vec<PlanVersion>,
 }
 
@@ -108,15 +108,15 @@ pub struct PlanPage {
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct PlanParams {
-    /// Of this conversation only
+    /// Only plans of this conversation
     pub conversation_id: Option<Uuid>,
 }
 
-/// Other steps for a draft
+/// New steps for a draft
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PlanEdit {
-    /// The version that they were made of
+    /// The version that they are based on
     pub version: i32,
     #[schema(value_type = Vec<Object>)]
     pub steps: Value,
@@ -126,7 +126,7 @@ fn not_found() -> Problem {
     Problem::not_found("plan_not_found", "The plan")
 }
 
-/// The plans of the project's runs that the caller may see, newest first
+/// List the plans of the project's runs that the caller may see, newest first
 #[utoipa::path(get, path = "/api/projects/{p}/plans", tag = "plans", params(PageParams, PlanParams, ("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "A page", body = PlanPage), Refused))]
 async fn list(
@@ -161,7 +161,7 @@ async fn list(
     Ok(Json(PlanPage { items, next_cursor }))
 }
 
-/// One plan, with what became of its steps, and its versions
+/// Get a plan with the state of its steps, and its versions
 #[utoipa::path(get, path = "/api/projects/{p}/plans/{id}", tag = "plans",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The plan")),
     responses((status = 200, description = "It", body = PlanDetail), Refused))]
@@ -191,11 +191,11 @@ async fn get(
     }))
 }
 
-/// Give a plan that waits for approval other steps
+/// Change the steps of a plan that waits for approval
 #[utoipa::path(patch, path = "/api/projects/{p}/plans/{id}", tag = "plans", request_body = PlanEdit,
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The plan")),
-    responses((status = 200, description = "As it is now", body = PlanBody),
-        (status = 409, description = "It is no draft any more, or was changed meanwhile", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+    responses((status = 200, description = "The updated plan", body = PlanBody),
+        (status = 409, description = "It is no longer a draft, or was changed meanwhile", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn edit(
     State(state): State<AppState>,
@@ -215,7 +215,7 @@ async fn edit(
     let tools = steps::tools(&steps, &planners).map_err(invalid)?;
     let Some(edited) = plans::edit(&mut db, &plan, request.version, &steps, &tools).await? else {
         let detail = format!(
-            "the plan is {} at version {}, and you changed version {}: read it again",
+            "the plan is {} at version {}, but your change is based on version {}; read it again",
             plan.status, plan.version, request.version
         );
         return Err(Problem::new(StatusCode::CONFLICT, "plan_conflict", detail));

@@ -26,7 +26,7 @@ pub fn routes() -> OpenApiRouter<AppState> {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PrewarmRequest {
-    /// None: a new session
+    /// The session; null: a new session
     #[serde(alias = "session_id")]
     pub session_id: Option<Uuid>,
     #[serde(alias = "context_type")]
@@ -35,7 +35,7 @@ pub struct PrewarmRequest {
     #[serde(alias = "project_focus")]
     #[schema(value_type = Option<Object>)]
     pub project_focus: Option<Value>,
-    /// For a new session: its agent
+    /// Agent of a new session
     #[serde(alias = "agent_definition_id")]
     pub agent_definition_id: Option<Uuid>,
 }
@@ -43,16 +43,16 @@ pub struct PrewarmRequest {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Prewarmed {
-    /// Whether there was a project to read, and it was read
+    /// Whether a project was prefetched
     pub warmed: bool,
     pub session: ConversationBody,
-    /// Whether the session was made by this request
+    /// Whether this request created the session
     pub created: bool,
-    /// What was read is used for so long, unless the project changes [seconds]
+    /// How long the prefetched data is used unless the project changes, in seconds
     pub kept_s: f64,
 }
 
-/// Find or make a session, and read what its first answer will need
+/// Find or create a session, and prefetch the data that its first answer needs
 #[utoipa::path(post, path = "/api/agent/prewarm", tag = "agent stream", request_body = PrewarmRequest,
     responses((status = 200, description = "The session", body = Prewarmed), Refused, BodyRefused))]
 async fn prewarm(

@@ -56,7 +56,7 @@ impl Probe {
     pub async fn wait(&mut self, state: &AppState) -> Result<(), Problem> {
         if Instant::now() >= self.last || state.draining.is_cancelled() {
             let detail = format!(
-                "no worker has an answer after {} s; it may come later: look again, or see whether a worker runs",
+                "no worker responded within {} s; check whether a worker is running, or look again later",
                 LIMIT.as_secs()
             );
             return Err(Problem::new(StatusCode::GATEWAY_TIMEOUT, "no_worker_answered", detail));

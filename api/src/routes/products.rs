@@ -36,13 +36,13 @@ pub struct Products {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InstallRequest {
-    /// By its JSON Schema (`rejoin install --schema`)
+    /// See its JSON Schema (`rejoin install --schema`)
     #[schema(value_type = Object)]
     pub manifest: Value,
-    /// Only say what would be done
+    /// Only report what would be done
     #[serde(default, alias = "dry_run")]
     pub dry_run: bool,
-    /// Take over what somebody else has made under the same names
+    /// Take over items of the same names that were created by others
     #[serde(default)]
     pub adopt: bool,
 }
@@ -51,22 +51,22 @@ pub struct InstallRequest {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct UninstallParams {
-    /// Only say what would be done
+    /// Only report what would be done
     pub dry_run: Option<bool>,
 }
 
-/// What was done, or would be
+/// What was done, or would be done
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Done {
     pub name: String,
-    /// None: it is uninstalled
+    /// The installed version; null: it is uninstalled
     pub version: Option<String>,
     pub previous_version: Option<String>,
     /// `kind`, `name`, `action` (create, update, keep, remove, release, conflict), `detail`
     #[schema(value_type = Vec<Object>)]
     pub changes: Vec<Change>,
-    /// Nothing was changed
+    /// Whether nothing was changed
     pub dry_run: bool,
 }
 
@@ -93,10 +93,10 @@ impl From<ProductError> for Problem {
     }
 }
 
-/// The products that the project has installed
+/// List the installed products
 #[utoipa::path(get, path = "/api/admin/projects/{p}/products", tag = "products",
     params(("p" = Uuid, Path, description = "The project")),
-    responses((status = 200, description = "All of them, by name, with their manifests", body = Products), Refused))]
+    responses((status = 200, description = "All installed products, by name, with their manifests", body = Products), Refused))]
 async fn list(
     State(state): State<AppState>,
     caller: Caller,
@@ -110,11 +110,11 @@ async fn list(
 
 /// Install a product, or another version of it
 ///
-/// The project is brought to what the manifest says: all of it, or nothing.
+/// Brings the project to the state that the manifest describes, in one transaction.
 #[utoipa::path(post, path = "/api/admin/projects/{p}/products", tag = "products", request_body = InstallRequest,
     params(("p" = Uuid, Path, description = "The project")),
-    responses((status = 200, description = "Done, or with `dryRun` what would be", body = Done),
-        (status = 409, description = "Somebody else has made things of the same names", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+    responses((status = 200, description = "What was done or, with `dryRun`, would be done", body = Done),
+        (status = 409, description = "Others have created items of the same names", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn install(
     State(state): State<AppState>,
@@ -164,10 +164,10 @@ async fn install(
 
 /// Uninstall a product
 ///
-/// Objects, runs and conversations stay, and so does what they depend on (`release`).
+/// Objects, runs and conversations are kept, with everything they depend on (`release`).
 #[utoipa::path(delete, path = "/api/admin/projects/{p}/products/{name}", tag = "products",
     params(UninstallParams, ("p" = Uuid, Path, description = "The project"), ("name" = String, Path, description = "The product")),
-    responses((status = 200, description = "Done, or with `dryRun` what would be", body = Done), Refused))]
+    responses((status = 200, description = "What was done or, with `dryRun`, would be done", body = Done), Refused))]
 async fn uninstall(
     State(state): State<AppState>,
     caller: Caller,

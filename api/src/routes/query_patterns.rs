@@ -20,22 +20,22 @@ pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(forget))
 }
 
-/// A query that answered a question of the caller's
+/// A query that answered one of the caller's questions
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueryPatternBody {
     pub id: Uuid,
     pub data_source_id: Uuid,
-    /// Null: the source's own
+    /// The database; null: the source's default
     pub database: Option<String>,
-    /// It is forgotten with this conversation
+    /// The conversation; deleting it deletes the query as well
     pub conversation_id: Option<Uuid>,
     /// The question
     pub asked: String,
     pub query: String,
-    /// What agents of others in the project may be told: the query without values and comments
+    /// The query without values and comments, which other members' agents may see
     pub pattern: String,
-    /// In how many runs it was the query that succeeded last
+    /// Number of runs in which it was the last successful query
     pub times: i32,
     pub learned_at: DateTime<Utc>,
 }
@@ -63,7 +63,7 @@ pub struct QueryPatternPage {
     pub next_cursor: Option<String>,
 }
 
-/// The queries that were learned from the caller's questions, the newest first
+/// List the queries learned from the caller's questions, newest first
 #[utoipa::path(get, path = "/api/projects/{p}/query-patterns", tag = "query patterns",
     params(PageParams, ("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "A page", body = QueryPatternPage), Refused))]
@@ -81,7 +81,7 @@ async fn list(
     Ok(Json(QueryPatternPage { items, next_cursor }))
 }
 
-/// Forget a query that was learned: no agent is told of it any more
+/// Delete a learned query, so that no agent sees it
 #[utoipa::path(delete, path = "/api/projects/{p}/query-patterns/{id}", tag = "query patterns",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The query")),
     responses((status = 204, description = "Gone"), Refused))]

@@ -30,9 +30,9 @@ pub fn routes() -> OpenApiRouter<AppState> {
 pub struct QuestionBody {
     pub id: Uuid,
     pub run_id: Uuid,
-    /// The call that asks, or that waits to be confirmed: its arguments are in the run's history
+    /// The tool call that asks, or that waits for confirmation; its arguments are in the run's history
     pub tool_call_id: Option<Uuid>,
-    /// `ask`: an agent's question; `confirm`: whether a call may act
+    /// `ask`: an agent's question; `confirm`: confirmation of a tool call
     pub kind: String,
     pub question: String,
     /// `{label, value, description?}`
@@ -75,17 +75,17 @@ pub struct QuestionPage {
     pub next_cursor: Option<String>,
 }
 
-/// Which questions, and which page of them.
+/// Filter and page of questions.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct QuestionParams {
-    /// Items of the page
+    /// Maximum number of items in the page
     #[param(value_type = Option<i32>, minimum = 1)]
     pub limit: Option<Limit>,
-    /// `nextCursor` of the page before
+    /// `nextCursor` of the previous page
     pub cursor: Option<String>,
-    /// Only those that stand so
+    /// Only questions in this state
     #[param(pattern = "^(pending|answered|expired|cancelled)$")]
     pub status: Option<String>,
 }
@@ -95,12 +95,12 @@ pub struct QuestionParams {
 pub struct AnswerRequest {
     /// A text, the value of an option, a list of such values, or `approve`, `edit`, `refuse`
     pub answer: Value,
-    /// With `edit`: the arguments of the call instead of its own
+    /// With `edit`: the new arguments of the tool call
     #[serde(default)]
     pub input: Option<Value>,
 }
 
-/// Questions of the runs that the caller may see, oldest first
+/// List the questions of the runs that the caller may see, oldest first
 #[utoipa::path(get, path = "/api/questions", tag = "questions", params(QuestionParams),
     responses((status = 200, description = "A page", body = QuestionPage), Refused))]
 async fn list(
@@ -112,7 +112,7 @@ async fn list(
     if let Some(status) = params.status.as_deref().filter(|status| !KNOWN.contains(status)) {
         return Err(Problem::bad_request(
             "invalid_query",
-            format!("status={status} is not known; it may be {}", KNOWN.join(", ")),
+            format!("status={status} is not supported; use {}", KNOWN.join(", ")),
         ));
     }
     let paging = PageParams {
@@ -132,7 +132,7 @@ async fn list(
     Ok(Json(QuestionPage { items, next_cursor }))
 }
 
-/// One question
+/// Get a question
 #[utoipa::path(get, path = "/api/questions/{id}", tag = "questions", params(("id" = Uuid, Path, description = "The question")),
     responses((status = 200, description = "It", body = QuestionBody), Refused))]
 async fn get(
@@ -143,11 +143,11 @@ async fn get(
     Ok(Json(visible(&state, &caller, id).await?.into()))
 }
 
-/// Answer a question: its run goes on, once all that it waits for is there
+/// Answer a question. Its run resumes when it waits for nothing else
 #[utoipa::path(post, path = "/api/questions/{id}/answer", tag = "questions", request_body = AnswerRequest,
     params(("id" = Uuid, Path, description = "The question")),
     responses((status = 200, description = "Stored", body = QuestionBody),
-        (status = 409, description = "It is not open any more", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "It is no longer open", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn answer(
     State(state): State<AppState>,
@@ -184,7 +184,7 @@ impl From<AnswerError> for Problem {
         match error {
             AnswerError::NotFound => not_found(),
             AnswerError::Closed { status } => {
-                Self::conflict("question_closed", format!("the question is {status} already"))
+                Self::conflict("question_closed", format!("the question is already {status}"))
                     .with("status", json!(status))
             }
             AnswerError::Unfit(why) => Self::bad_request("answer_unfit", why),

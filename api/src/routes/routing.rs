@@ -34,19 +34,19 @@ pub fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(misrouted))
 }
 
-/// How a project's new conversations find their agent
+/// How the project's new conversations are assigned to agents
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RoutingBody {
-    /// Of new conversations that name no agent, by a stable hash of their ids; 0: none of them
+    /// Percentage of new conversations without an agent that are routed, by a stable hash of their ids; 0: none
     pub percent: i16,
-    /// Taken where nothing speaks for another one
+    /// Default agent, used if no signal favours another one
     pub preferred_agent: Option<String>,
-    /// Taken where nothing is known
+    /// Agent used if nothing is known about the question
     pub triage_agent: String,
-    /// The model that says which agent a task gets where several fit alike; none: no model is asked
+    /// The model that selects an agent for a task if several match equally; null: none
     pub selector_model: Option<String>,
-    /// Takes the conversations that the percentage leaves out, so that both can be compared; null: they stay without an agent
+    /// Agent for the conversations that are not routed, as a control group; null: no agent
     pub control_agent: Option<String>,
 }
 
@@ -69,13 +69,13 @@ pub struct RoutingRequest {
     pub percent: i16,
     /// By name
     pub preferred_agent: Option<String>,
-    /// By name; `triage` where it is absent
+    /// By name; absent: `triage`
     pub triage_agent: Option<String>,
-    /// `provider:model`, a fast one; null: none. Absent: as it is
+    /// `provider:model`, preferably a fast one; null: none. Absent: unchanged
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<String>, max_length = 200)]
     pub selector_model: Option<Option<String>>,
-    /// By name; null: none. Absent: as it is
+    /// By name; null: none. Absent: unchanged
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<String>)]
     pub control_agent: Option<Option<String>>,
@@ -87,33 +87,34 @@ pub struct RoutingRequest {
 pub struct PreviewRequest {
     #[schema(pattern = r"\S")]
     pub message: String,
-    /// As with a message
+    /// Attachments, as with a message
     #[schema(value_type = Option<Vec<Object>>)]
     pub consoles: Option<Value>,
 }
 
-/// Who would take it
+/// The routing decision
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PreviewBody {
-    /// None: nobody; the project has no triage agent
+    /// The agent; null: none, as the project has no triage agent
     pub agent: Option<String>,
     /// `high`, `medium` or `low`
     pub confidence: String,
     /// From 0 to 1
     pub score: f64,
-    /// Which clue decided: `console_database`, `console_content`, `message`, `only_database`, `preference`, `history` or `triage`
+    /// The signal that decided: `console_database`, `console_content`, `message`, `only_database`, `preference`,
+    /// `history` or `triage`
     pub reason: String,
-    /// The same for people
+    /// The reason in words
     pub because: String,
-    /// Microseconds that the choice took
+    /// Duration of the decision, in microseconds
     pub took_us: u64,
 }
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct StatsParams {
-    /// Days to look back
+    /// Number of days to look back
     #[param(minimum = 1, maximum = 365)]
     pub days: Option<i32>,
 }
@@ -130,7 +131,7 @@ impl StatsParams {
     }
 }
 
-/// How choices of one agent for one reason went
+/// Statistics of decisions for one agent and one reason
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WentBody {
@@ -138,13 +139,14 @@ pub struct WentBody {
     pub reason: Option<String>,
     pub confidence: Option<String>,
     pub conversations: i64,
-    /// In how many the agent handed over within the first turn: for triage that is its work, for others a wrong choice
+    /// Number of conversations that the agent handed over within the first turn: expected for triage, a wrong decision
+    /// for others
     pub handed_over: i64,
-    /// Microseconds that choices took, half of them
+    /// Median duration of the decisions, in microseconds
     pub took_us_p50: Option<f64>,
-    /// Milliseconds until the runs began, half of them
+    /// Median time until the runs started, in milliseconds
     pub start_ms_p50: Option<f64>,
-    /// First answers of which users said that they helped, and that they didn't
+    /// Positive and negative feedback on first answers
     pub helped: i64,
     pub did_not_help: i64,
 }
@@ -165,22 +167,22 @@ impl From<Went> for WentBody {
     }
 }
 
-/// How the conversations of one group went
+/// Statistics of one group of conversations
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ArmBody {
-    /// `routed`, or `control`: those that the percentage left out
+    /// `routed`, or `control` for conversations that were not routed
     pub arm: String,
     pub conversations: i64,
-    /// In how many the first agent handed over within the first turn
+    /// Number of conversations whose first agent handed over within the first turn
     pub handed_over: i64,
-    /// In how many the first turn failed
+    /// Number of conversations whose first turn failed
     pub failed: i64,
-    /// Milliseconds until the runs began, half of them
+    /// Median time until the runs started, in milliseconds
     pub start_ms_p50: Option<f64>,
-    /// Milliseconds until the first answers were whole, half of them
+    /// Median time until the first answers were complete, in milliseconds
     pub answer_ms_p50: Option<f64>,
-    /// First answers of which users said that they helped, and that they didn't
+    /// Positive and negative feedback on first answers
     pub helped: i64,
     pub did_not_help: i64,
 }
@@ -203,23 +205,23 @@ impl From<Arm> for ArmBody {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RoutingStats {
     pub items: Vec<WentBody>,
-    /// Conversations that were routed, and those of the control group
+    /// Routed conversations, and those of the control group
     pub arms: Vec<ArmBody>,
 }
 
-/// A first message whose specialist was the wrong one
+/// A first message that was routed to the wrong specialist
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MisroutedBody {
     pub run_id: Uuid,
     pub conversation_id: Option<Uuid>,
     pub message: String,
-    /// The agent that was chosen, and why: `agent`, `reason`, `confidence`, `score`, `because`
+    /// The decision: `agent`, `reason`, `confidence`, `score`, `because`
     #[schema(value_type = Object)]
     pub routing: Value,
-    /// The agent that the turn was handed over to; null: it was not, and the answer did not help
+    /// The agent that the turn was handed over to; null: no handover, but the answer did not help
     pub handed_to: Option<String>,
-    /// What the user said of the answer
+    /// The user's feedback on the answer
     pub helped: Option<bool>,
     pub created_at: DateTime<Utc>,
 }
@@ -245,7 +247,7 @@ pub struct MisroutedPage {
     pub next_cursor: Option<String>,
 }
 
-/// How new conversations find their agent. `percent` 0 where the project has said nothing
+/// Get the routing settings. `percent` is 0 if the project has not set them
 #[utoipa::path(get, path = "/api/admin/projects/{p}/routing", tag = "routing",
     params(("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "So", body = RoutingBody), Refused))]
@@ -270,10 +272,10 @@ fn off() -> Routing {
     }
 }
 
-/// Say how new conversations find their agent
+/// Set the routing settings
 #[utoipa::path(put, path = "/api/admin/projects/{p}/routing", tag = "routing", request_body = RoutingRequest,
     params(("p" = Uuid, Path, description = "The project")),
-    responses((status = 200, description = "As it is now", body = RoutingBody), Refused, BodyRefused))]
+    responses((status = 200, description = "The updated settings", body = RoutingBody), Refused, BodyRefused))]
 async fn put(
     State(state): State<AppState>,
     caller: Caller,
@@ -287,7 +289,7 @@ async fn put(
     let is_name = |model: &String| !model.trim().is_empty() && model.chars().count() <= SELECTOR_MODEL_MAX_CHARS;
     if !request.selector_model.iter().flatten().all(is_name) {
         let detail =
-            format!("selectorModel must have 1 to {SELECTOR_MODEL_MAX_CHARS} characters; send null to ask no model");
+            format!("selectorModel must have 1 to {SELECTOR_MODEL_MAX_CHARS} characters; send null to use no model");
         return Err(Problem::bad_request("invalid_routing", detail));
     }
     let mut db = caller.walled(&state).await?;
@@ -332,10 +334,10 @@ async fn put(
     Ok(Json(body))
 }
 
-/// Who would take a first message, and why. Nothing is stored
+/// Preview which agent would get a first message, and why. Nothing is stored
 #[utoipa::path(post, path = "/api/projects/{p}/routing/preview", tag = "routing", request_body = PreviewRequest,
     params(("p" = Uuid, Path, description = "The project")),
-    responses((status = 200, description = "The choice", body = PreviewBody), Refused, BodyRefused))]
+    responses((status = 200, description = "The routing decision", body = PreviewBody), Refused, BodyRefused))]
 async fn preview(
     State(state): State<AppState>,
     caller: Caller,
@@ -358,7 +360,7 @@ async fn preview(
     }))
 }
 
-/// How choices went: which agents were chosen why, how often they handed over, whether answers helped
+/// Get routing statistics: decisions by agent and reason, handovers and feedback
 #[utoipa::path(get, path = "/api/projects/{p}/routing/stats", tag = "routing",
     params(StatsParams, ("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "By agent and reason", body = RoutingStats), Refused))]
@@ -379,11 +381,11 @@ async fn stats(
     }))
 }
 
-/// The caller's first messages whose specialist was the wrong one: it handed over within the first turn, or its answer did not help. Others'
-/// messages are theirs
+/// List the caller's first messages that were routed to the wrong specialist: it handed over within the first turn, or
+/// its answer did not help. Other members' messages are not included
 #[utoipa::path(get, path = "/api/projects/{p}/routing/misrouted", tag = "routing",
     params(StatsParams, PageParams, ("p" = Uuid, Path, description = "The project")),
-    responses((status = 200, description = "A page, the newest first", body = MisroutedPage), Refused))]
+    responses((status = 200, description = "A page, newest first", body = MisroutedPage), Refused))]
 async fn misrouted(
     State(state): State<AppState>,
     caller: Caller,

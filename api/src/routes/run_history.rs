@@ -38,13 +38,13 @@ pub fn routes() -> OpenApiRouter<AppState> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunTree {
-    /// Each run before those that it started; `parentRunId` and `depth` say where it belongs
+    /// Each run before the runs that it started; `parentRunId` and `depth` give its place in the tree
     pub items: Vec<RunBody>,
-    /// There are more than 1,000: the deepest and newest are left out
+    /// Whether there are more than 1,000 runs: the deepest and newest are omitted
     pub truncated: bool,
 }
 
-/// A run with everything that is stored of it.
+/// A run with all its stored data.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunExport {
@@ -52,9 +52,9 @@ pub struct RunExport {
     /// As the model saw them
     pub messages: Vec<RunMessageDetail>,
     pub tool_calls: Vec<ToolCallDetail>,
-    /// What it asked people
+    /// Its questions to people
     pub questions: Vec<QuestionBody>,
-    /// The runs that it started, likewise
+    /// The runs that it started, in the same format
     #[schema(no_recursion)]
     pub children: Vec<RunExport>,
 }
@@ -62,10 +62,10 @@ pub struct RunExport {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ForkRequest {
-    /// The last step of the run that the fork has behind it; 0: none
+    /// Last step of the original run to keep; 0: none
     #[schema(minimum = 0)]
     pub step: u16,
-    /// Put behind that step; with step 0, in the place of what the run was asked
+    /// Message to add after that step; with step 0, it replaces the run's original message
     #[serde(default)]
     pub message: Option<String>,
 }
@@ -106,7 +106,7 @@ async fn tree_of(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) 
     Ok((ordered, truncated))
 }
 
-/// A run and all that it has started
+/// Get a run and all runs that it started
 #[utoipa::path(get, path = "/api/projects/{p}/agent-runs/{run}/tree", tag = "history",
     params(("p" = Uuid, Path, description = "The project"), ("run" = Uuid, Path, description = "The run")),
     responses((status = 200, description = "Them", body = RunTree), Refused))]
@@ -122,7 +122,7 @@ async fn tree(
     }))
 }
 
-/// All that is stored of a run, and of what it started, as one document
+/// Export everything stored about a run and the runs that it started, as one document
 #[utoipa::path(get, path = "/api/projects/{p}/agent-runs/{run}/export", tag = "history",
     params(("p" = Uuid, Path, description = "The project"), ("run" = Uuid, Path, description = "The run")),
     responses((status = 200, description = "It", body = RunExport),
@@ -135,7 +135,7 @@ async fn export(
 ) -> Result<Json<RunExport>, Problem> {
     let (rows, truncated) = tree_of(&state, &caller, project_id, id).await?;
     if truncated {
-        let detail = format!("the run has started more than {MAX_RUNS} others: export those one by one");
+        let detail = format!("the run has started more than {MAX_RUNS} other runs; export those individually");
         return Err(Problem::conflict("run_tree_too_large", detail));
     }
     // One transaction: all of it as it was at one moment, or nearly so.
@@ -164,14 +164,14 @@ async fn export(
     Err(not_found())
 }
 
-/// Begin a new run where another one stood after a step
+/// Fork a run: start a new run from its state after a step
 ///
-/// The same agent, with the exact messages and results of calls that the run had then; the run itself is not touched. The new one has a log of
-/// its own, and is the caller's.
+/// The new run has the same agent and the exact messages and tool results up to that step; the original run is
+/// unchanged. The new run has its own log and belongs to the caller.
 #[utoipa::path(post, path = "/api/runs/{id}/fork", tag = "runs", request_body = ForkRequest,
     params(("id" = Uuid, Path, description = "The run")),
     responses((status = 202, description = "Accepted", body = Triggered),
-        (status = 409, description = "It has fewer steps, or nothing to go on from there", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "It has fewer steps, or cannot be continued from there", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn fork(
     State(state): State<AppState>,

@@ -43,17 +43,17 @@ pub struct RunBody {
     pub status: String,
     pub conversation_id: Option<Uuid>,
     pub agent_definition_id: Option<Uuid>,
-    /// The agent's name, as it was then
+    /// The agent's name at that time
     pub agent: Option<String>,
     pub parent_run_id: Option<Uuid>,
     pub root_run_id: Uuid,
     pub depth: i32,
     pub model: Option<String>,
     pub step_count: i32,
-    /// Over all resumes
+    /// Number of steps, over all resumes
     pub total_steps: i32,
     pub attempt: i32,
-    /// From its start to its end; none while it goes on
+    /// Duration from start to end; null while it is active
     pub duration_ms: Option<i64>,
     pub error: Option<String>,
     pub error_code: Option<String>,
@@ -63,7 +63,7 @@ pub struct RunBody {
     pub started_at: Option<DateTime<Utc>>,
     pub finished_at: Option<DateTime<Utc>>,
     pub cancel_requested_at: Option<DateTime<Utc>>,
-    /// Another member's: only ids, agent, state and times are told, and the rest is empty
+    /// A run of another member: only ids, agent, state and times are returned, the rest is empty
     pub restricted: bool,
 }
 
@@ -73,27 +73,27 @@ pub struct RunBody {
 pub struct RunDetail {
     #[serde(flatten)]
     pub run: RunBody,
-    /// What it was asked
+    /// The run's input
     pub input: String,
-    /// What came out of it
+    /// The run's output
     pub summary: Option<String>,
-    /// The JSON Schema that its answer has to fit
+    /// The JSON Schema that its answer must match
     #[schema(value_type = Option<Object>)]
     pub output_schema: Option<Value>,
-    /// The answer as data, where a schema asked for it
+    /// The answer as data, if a schema was given
     #[schema(value_type = Option<Object>)]
     pub output: Option<Value>,
     /// The user's message that it answers
     pub message_id: Option<Uuid>,
-    /// The assistant's message that it ended with
+    /// The assistant's message at its end
     pub final_message_id: Option<Uuid>,
     /// The runs that it started
     pub children: Vec<Uuid>,
-    /// A reader that starts after this number sees all of it
+    /// Sequence number after which to start reading to get all its events
     pub cursor: i64,
-    /// The number of its `done`
+    /// Sequence number of its `done`
     pub done_seq: Option<i64>,
-    /// The run whose records it began with
+    /// The run that it was forked from
     pub forked_from: Option<ForkedFrom>,
 }
 
@@ -101,7 +101,7 @@ pub struct RunDetail {
 #[serde(rename_all = "camelCase")]
 pub struct ForkedFrom {
     pub run_id: Uuid,
-    /// The last of its steps that was taken over
+    /// The last copied step
     pub step: i32,
 }
 
@@ -182,7 +182,7 @@ impl From<Listed> for RunBody {
 #[serde(rename_all = "camelCase")]
 pub struct Cancelled {
     pub run_id: Uuid,
-    /// How it stands now: `running` until its worker has stopped it
+    /// Its current state: `running` until its worker has stopped it
     pub state: String,
     /// The same as `state`
     pub status: String,
@@ -230,7 +230,7 @@ pub fn describe(run: Run, children: Vec<Uuid>) -> RunDetail {
     }
 }
 
-/// One run
+/// Get a run
 #[utoipa::path(get, path = "/api/runs/{id}", tag = "runs", params(("id" = Uuid, Path, description = "The run")),
     responses((status = 200, description = "It", body = RunDetail), Refused))]
 async fn get(
@@ -242,11 +242,12 @@ async fn get(
     Ok(Json(detail(&state, &caller, run).await?))
 }
 
-/// Stop a run. Idempotent: one that has ended stays as it is
+/// Cancel a run. Idempotent: a run that has ended is unchanged
 ///
-/// Whoever may see it may stop it; and, with the scope `admin`, another member's that belongs to no conversation.
+/// Allowed for everyone who may see the run and, with the scope `admin`, for other members' runs outside of
+/// conversations.
 #[utoipa::path(post, path = "/api/runs/{id}/cancel", tag = "runs", params(("id" = Uuid, Path, description = "The run")),
-    responses((status = 202, description = "It has stopped, or will at its next step", body = Cancelled), Refused))]
+    responses((status = 202, description = "It has stopped, or will stop at its next step", body = Cancelled), Refused))]
 async fn cancel(
     State(state): State<AppState>,
     caller: Caller,
@@ -283,14 +284,15 @@ async fn may_cancel(state: &AppState, caller: &Caller, id: Uuid) -> Result<Askin
     }))
 }
 
-/// The events of one run and its sub-agents, until its `done`
+/// Stream the events of one run and its sub-agents, until its `done`
 #[utoipa::path(get, path = "/api/runs/{id}/events", tag = "runs",
     params(StreamParams, ("id" = Uuid, Path, description = "The run"),
-        ("Last-Event-ID" = Option<String>, Header, description = "The number of the last event that the reader has")),
+        ("Last-Event-ID" = Option<String>, Header, description = "The number of the last event that the reader \
+            received")),
     responses(
         (status = 200, description = "Events", body = String, content_type = "text/event-stream"),
         (status = 204, description = "The cursor is at the end of the finished run"),
-        (status = 410, description = "The events after the cursor are gone", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 410, description = "The events after the cursor are no longer stored", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn events(
     State(state): State<AppState>,

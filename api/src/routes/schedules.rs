@@ -37,32 +37,32 @@ pub fn routes() -> OpenApiRouter<AppState> {
 pub struct ScheduleBody {
     pub id: Uuid,
     pub name: String,
-    /// Five fields: minute hour day month weekday
+    /// Cron expression with five fields: minute hour day month weekday
     pub cron: Option<String>,
-    /// Once, at this moment
+    /// Fire once, at this time
     pub at: Option<DateTime<Utc>>,
-    /// Whose clocks `cron` means
+    /// Time zone of `cron`
     pub time_zone: String,
     pub agent: Option<String>,
-    /// What the agent is asked
+    /// The agent's input
     pub input: Option<String>,
-    /// The DAG of tasks that is made, as it was written
+    /// The task DAG to create, as it was given
     #[schema(value_type = Option<Object>)]
     pub tasks: Option<Value>,
-    /// `skip`, `once` or `all`: what becomes of firings that no worker was there for
+    /// `skip`, `once` or `all`: what to do about firings that were missed while no worker was running
     pub missed: String,
     pub enabled: bool,
-    /// The next firing; none: it is switched off, or over
+    /// The next firing; null: it is disabled, or has ended
     pub next_at: Option<DateTime<Utc>>,
-    /// When the newest firing was due
+    /// Due time of the last firing
     pub last_at: Option<DateTime<Utc>>,
-    /// The run that it started
+    /// The run that was started
     pub last_run_id: Option<Uuid>,
-    /// The DAG that it made
+    /// The task DAG that was created
     pub last_task_dag_id: Option<Uuid>,
-    /// Why it started nothing
+    /// Why the last firing started nothing
     pub last_error: Option<String>,
-    /// The user in whose name it starts what it starts; none: nobody, as of a product's job
+    /// The user on whose behalf it starts runs; null for a product's job
     pub created_by: Option<Uuid>,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
@@ -100,37 +100,37 @@ pub struct SchedulePage {
     pub next_cursor: Option<String>,
 }
 
-/// A schedule to make: `cron` or `at`, and `agent` with `input` or `tasks`. To change one: whatever is to be different.
+/// A schedule to create: `cron` or `at`, and `agent` with `input` or `tasks`. In an update, only the fields to change.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScheduleRequest {
     /// Unique in the project
     #[serde(default)]
     pub name: Option<String>,
-    /// Five fields: minute hour day month weekday; or `@hourly`, `@daily`, `@weekly`, `@monthly`
+    /// Cron expression with five fields: minute hour day month weekday; or `@hourly`, `@daily`, `@weekly`, `@monthly`
     #[serde(default)]
     pub cron: Option<String>,
-    /// Instead of `cron`: once, at this moment
+    /// Instead of `cron`: fire once, at this time
     #[serde(default)]
     pub at: Option<DateTime<Utc>>,
-    /// Whose clocks `cron` means (UTC), such as `Europe/Berlin`
+    /// Time zone of `cron`, such as `Europe/Berlin` (default: UTC)
     #[serde(default)]
     pub time_zone: Option<String>,
-    /// The agent to start, by name
+    /// The agent to run, by name
     #[serde(default)]
     pub agent: Option<String>,
-    /// What it is asked: text, or any JSON, which it is given as text
+    /// The agent's input: text, or any JSON, which it gets as text
     #[serde(default)]
     pub input: Option<Value>,
-    /// Instead of `agent`: a DAG of tasks to make
+    /// Instead of `agent`: a task DAG to create
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     pub tasks: Option<Value>,
-    /// `skip`, `once` (default) or `all`: what becomes of firings that no worker was there for
+    /// `skip`, `once` (default) or `all`: what to do about firings that were missed while no worker was running
     #[serde(default)]
     #[schema(value_type = Option<String>, pattern = "^(skip|once|all)$")]
     pub missed: Option<Missed>,
-    /// Switched on (default) or off
+    /// Enabled (default) or disabled
     #[serde(default)]
     pub enabled: Option<bool>,
 }
@@ -144,16 +144,16 @@ impl ScheduleRequest {
     /// With what there was before in the place of what is not said.
     fn over(self, before: Option<&ScheduleContent>) -> Result<ScheduleContent, Problem> {
         let when = match (self.cron, self.at) {
-            (Some(_), Some(_)) => return Err(invalid("give cron or at, not both")),
+            (Some(_), Some(_)) => return Err(invalid("pass either cron or at, not both")),
             (Some(cron), None) => When::Cron(cron),
             (None, Some(at)) => When::At(at),
             (None, None) => before
                 .map(|before| before.when.clone())
-                .ok_or_else(|| invalid("cron or at is missing: when is it to fire?"))?,
+                .ok_or_else(|| invalid("cron or at is required"))?,
         };
         let input = self.input.as_ref().map(schedules::input_text);
         let target = match (self.agent, self.tasks, before.map(|before| before.target.clone())) {
-            (Some(_), Some(_), _) => return Err(invalid("give agent or tasks, not both")),
+            (Some(_), Some(_), _) => return Err(invalid("pass either agent or tasks, not both")),
             (None, Some(tasks), _) if input.is_none() => Target::Dag(tasks),
             (Some(name), None, before) => {
                 let before = before.and_then(|before| before.input().map(str::to_owned));
@@ -167,8 +167,8 @@ impl ScheduleRequest {
                 input: input.unwrap_or(before),
             },
             (None, None, Some(dag @ Target::Dag(_))) if input.is_none() => dag,
-            (None, None, None) => return Err(invalid("agent or tasks is missing: what is it to start?")),
-            (None, _, _) => return Err(invalid("input is for an agent: a DAG of tasks takes none")),
+            (None, None, None) => return Err(invalid("agent or tasks is required")),
+            (None, _, _) => return Err(invalid("input can be used only with agent, not with tasks")),
         };
         let content = ScheduleContent {
             name: self
@@ -198,10 +198,7 @@ fn not_found() -> Problem {
 }
 
 fn name_taken(name: &str) -> Problem {
-    Problem::conflict(
-        "schedule_name_taken",
-        format!("there is already a schedule named {name}"),
-    )
+    Problem::conflict("schedule_name_taken", format!("a schedule named {name} already exists"))
 }
 
 /// What only the database knows: whether the agents are there for the caller, and whether the moment is still to come.
@@ -228,12 +225,12 @@ async fn check(
         Target::Dag(_) => {}
     }
     if content.enabled && content.next_after(schedules::now(db).await?).is_none() {
-        return Err(invalid("at has passed: name a moment that is still to come"));
+        return Err(invalid("at must be in the future"));
     }
     Ok(())
 }
 
-/// Make a schedule
+/// Create a schedule
 #[utoipa::path(post, path = "/api/projects/{p}/schedules", tag = "schedules", request_body = ScheduleRequest,
     params(("p" = Uuid, Path, description = "The project")),
     responses((status = 201, description = "It", body = ScheduleBody),
@@ -250,7 +247,7 @@ async fn create(
     let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
     check(&mut db, &caller, &content, true).await?;
     if schedules::count(&mut *db, project_id).await? >= schedules::MAX_SCHEDULES {
-        let detail = format!("a project has at most {} schedules", schedules::MAX_SCHEDULES);
+        let detail = format!("a project can have at most {} schedules", schedules::MAX_SCHEDULES);
         return Err(Problem::conflict("too_many_schedules", detail));
     }
     let schedule = schedules::insert(&mut db, project_id, Some(caller.user_id), &content)
@@ -263,7 +260,7 @@ async fn create(
     Ok((StatusCode::CREATED, Json(schedule.into())))
 }
 
-/// The project's schedules, by name
+/// List the project's schedules, by name
 #[utoipa::path(get, path = "/api/projects/{p}/schedules", tag = "schedules",
     params(PageParams, ("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "A page", body = SchedulePage), Refused))]
@@ -287,7 +284,7 @@ async fn list(
     Ok(Json(SchedulePage { items, next_cursor }))
 }
 
-/// One schedule
+/// Get a schedule
 #[utoipa::path(get, path = "/api/projects/{p}/schedules/{id}", tag = "schedules",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The schedule")),
     responses((status = 200, description = "It", body = ScheduleBody), Refused))]
@@ -303,13 +300,13 @@ async fn get(
     Ok(Json(schedule.into()))
 }
 
-/// Change a schedule, or switch it on or off
+/// Update, enable or disable a schedule
 ///
-/// Its next firing is the first one from now on: what it missed while it was switched off is not made up for. Whoever names `agent`, `input` or
-/// `tasks` is the one in whose name it starts them from then on.
+/// The next firing is computed from now: firings missed while it was disabled are not made up for. If `agent`, `input`
+/// or `tasks` change, it starts runs on behalf of the caller from then on.
 #[utoipa::path(patch, path = "/api/projects/{p}/schedules/{id}", tag = "schedules", request_body = ScheduleRequest,
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The schedule")),
-    responses((status = 200, description = "It, as it is now", body = ScheduleBody),
+    responses((status = 200, description = "The updated schedule", body = ScheduleBody),
         (status = 409, description = "The name is taken", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn change(
@@ -350,7 +347,7 @@ async fn change(
     Ok(Json(schedule.into()))
 }
 
-/// Remove a schedule; the runs that it has started go on
+/// Delete a schedule. Runs that it has started continue
 #[utoipa::path(delete, path = "/api/projects/{p}/schedules/{id}", tag = "schedules",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The schedule")),
     responses((status = 204, description = "Gone"), Refused))]

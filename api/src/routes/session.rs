@@ -35,27 +35,28 @@ pub fn routes() -> OpenApiRouter<AppState> {
 #[serde(rename_all = "camelCase")]
 pub struct Session {
     pub user_id: Uuid,
-    /// The project that the browser acts in
+    /// The project in which the browser acts
     pub project_id: Uuid,
-    /// When the browser has to sign in again
+    /// When the session expires
     pub expires_at: DateTime<Utc>,
 }
 
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SignIn {
-    /// A sign-in code, in place of the header `Authorization`; for pages of this server only
+    /// A sign-in code, instead of the header `Authorization`; only from pages of this server
     pub code: Option<String>,
-    /// Sign in also where the browser is signed in as somebody else, whose session ends
+    /// Replace the session of another user
     #[serde(default)]
     pub replace: bool,
 }
 
 /// Sign in
 ///
-/// With the key or token of the header `Authorization`, or with a code in the body. A browser that is signed in as another user is
-/// refused with 409 `signed_in_as_another`, which names both (`signedInAs`, `instead`), unless `replace` is true. The answer sets a cookie, `HttpOnly` and `SameSite=Strict`, that opens what they
-/// open, in this project, to pages of this server only; it is good for as long as they are, and at most for `REJOIN_SESSION_HOURS`.
+/// With the key or token of the header `Authorization`, or with a code in the body. If the browser is signed in as
+/// another user, the response is 409 `signed_in_as_another`, which names both users (`signedInAs`, `instead`), unless
+/// `replace` is true. The response sets an `HttpOnly`, `SameSite=Strict` cookie that gives pages of this server the
+/// same access in this project, for as long as the credential is valid, at most `REJOIN_SESSION_HOURS`.
 #[utoipa::path(post, path = "/api/session", tag = "callers",
     request_body = Option<SignIn>,
     responses((status = 201, description = "Signed in", body = Session, headers(("Set-Cookie" = String))),
@@ -77,11 +78,11 @@ async fn begin(
         None => found?,
     };
     if caller.shown_in == Kind::Session {
-        let detail = "signing in takes an API key, a token or a sign-in code, not a session";
+        let detail = "sign in with an API key, a token or a sign-in code, not with a session";
         return Err(Problem::new(StatusCode::FORBIDDEN, "session_not_enough", detail));
     }
     if caller.role == Role::Service {
-        let detail = "a service has no browser: use its key";
+        let detail = "a service account cannot sign in to a browser; use its API key";
         return Err(Problem::new(StatusCode::FORBIDDEN, "role_missing", detail));
     }
     let before = signed_in(&state, &headers).await?;
@@ -115,11 +116,11 @@ async fn begin(
 /// The user for whom a sign-in code was made. Pages of other sites can't bring one.
 async fn by_code(state: &AppState, headers: &HeaderMap, code: &str) -> Result<Caller, Problem> {
     if headers.contains_key(AUTHORIZATION) {
-        let detail = "sign in with a code or with the header Authorization, not with both";
+        let detail = "sign in either with a code or with the header Authorization, not with both";
         return Err(Problem::bad_request("invalid_body", detail));
     }
     if !cookie::is_from_here(&Method::POST, headers) {
-        let detail = "a sign-in code works from pages of this server only; other programs use a key";
+        let detail = "a sign-in code can be used only by pages of this server; other programs must use an API key";
         return Err(Problem::new(StatusCode::FORBIDDEN, "cross_site", detail));
     }
     let caller = sign_in::whose(&state.db.sql, code).await?.ok_or_else(no_code)?;
@@ -127,7 +128,7 @@ async fn by_code(state: &AppState, headers: &HeaderMap, code: &str) -> Result<Ca
 }
 
 fn no_code() -> Problem {
-    let detail = "the sign-in code is unknown, used or too old: make another one with `rejoin sign-in`";
+    let detail = "the sign-in code is unknown, used or expired; create another one with `rejoin sign-in`";
     Problem::unauthorized("code_invalid", detail)
 }
 
@@ -147,7 +148,7 @@ async fn signed_in(state: &AppState, headers: &HeaderMap) -> Result<Option<Calle
 async fn is_another(state: &AppState, before: &Caller, caller: &Caller) -> Result<Problem, Problem> {
     let (signed_in, instead) = sign_in::handles(&state.db.sql, before.user_id, caller.user_id).await?;
     let detail = format!(
-        "this browser is signed in as {signed_in}; to sign in as {instead} instead, sign out first, or say `replace`: true"
+        "this browser is signed in as {signed_in}; to sign in as {instead}, sign out first, or send `replace`: true"
     );
     Ok(Problem::conflict("signed_in_as_another", detail)
         .with("signedInAs", json!({ "userId": before.user_id, "handle": signed_in }))
@@ -156,7 +157,7 @@ async fn is_another(state: &AppState, before: &Caller, caller: &Caller) -> Resul
 
 /// Sign out
 ///
-/// The session of the cookie ends, and so do the streams that it holds open.
+/// The cookie's session and its open streams end.
 #[utoipa::path(delete, path = "/api/session", tag = "callers",
     responses((status = 204, description = "Signed out", headers(("Set-Cookie" = String))), Refused))]
 async fn end(State(state): State<AppState>, caller: Caller) -> Result<(StatusCode, SetCookie), Problem> {

@@ -26,15 +26,15 @@ pub fn routes() -> OpenApiRouter<AppState> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SignInCode {
-    /// For `POST /api/session`. It is told now, and never again
+    /// For `POST /api/session`. It is shown only this once
     pub code: String,
-    /// The page's address that signs a browser in with it
+    /// URL of the page that signs a browser in with the code
     pub url: String,
-    /// When it is good for nothing any more: ten minutes from now
+    /// When the code expires: ten minutes from now
     pub expires_at: DateTime<Utc>,
 }
 
-/// Make a code that signs a browser in, once, as the user of the API key
+/// Create a code that signs a browser in, once, as the user of the API key
 #[utoipa::path(post, path = "/api/sign-in-codes", tag = "callers",
     responses((status = 201, description = "Made", body = SignInCode), Refused))]
 async fn create(
@@ -44,7 +44,7 @@ async fn create(
 ) -> Result<(StatusCode, Json<SignInCode>), Problem> {
     let key_id = caller.credential.key_id().filter(|_| caller.shown_in == Kind::Key);
     let Some(key_id) = key_id else {
-        let detail = "sign-in codes are made with an API key; a session or a token can't make one";
+        let detail = "a sign-in code can be created only with an API key, not with a session or a token";
         return Err(Problem::new(StatusCode::FORBIDDEN, "key_needed", detail));
     };
     let made = sign_in::create(&state.db.sql, &caller, key_id).await?;

@@ -25,7 +25,7 @@ pub fn routes() -> OpenApiRouter<AppState> {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ResumeRequest {
-    /// What it is told with it
+    /// An additional message to the run
     #[serde(default)]
     pub message: Option<String>,
 }
@@ -34,7 +34,7 @@ pub struct ResumeRequest {
 #[serde(rename_all = "camelCase")]
 pub struct ResumedBody {
     pub run_id: Uuid,
-    /// A reader of the run that starts after this number sees the whole new turn
+    /// Sequence number after which to start reading to get the whole new turn
     pub cursor: i64,
 }
 
@@ -49,17 +49,17 @@ pub struct SteerRequest {
 pub struct SteeredBody {
     pub run_id: Uuid,
     pub message_id: Uuid,
-    /// The number of its `message` event
+    /// Sequence number of its `message` event
     pub seq: i64,
 }
 
-/// Let a paused run go on
+/// Resume a paused run
 ///
-/// A new turn of the same run, with its own `meta` and `done`: it has the messages that it had, fresh limits of steps and time, and
-/// counters that go on.
+/// Starts a new turn of the same run, with its own `meta` and `done`: it keeps its messages and counters and gets new
+/// limits of steps and time.
 #[utoipa::path(post, path = "/api/runs/{id}/resume", tag = "runs", request_body = ResumeRequest,
     params(("id" = Uuid, Path, description = "The run")),
-    responses((status = 202, description = "It goes on", body = ResumedBody),
+    responses((status = 202, description = "It continues", body = ResumedBody),
         (status = 409, description = "It is not paused, or has used up its steps", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn resume(
@@ -92,9 +92,9 @@ async fn resume(
     ))
 }
 
-/// Tell a run something while it is at work
+/// Send a message to an active run
 ///
-/// It takes the message with its next step; one that has just given its answer goes on for it.
+/// The run reads the message before its next step; a run that has just given its answer continues with another step.
 #[utoipa::path(post, path = "/api/runs/{id}/messages", tag = "runs", request_body = SteerRequest,
     params(("id" = Uuid, Path, description = "The run")),
     responses((status = 202, description = "Stored", body = SteeredBody),
@@ -141,7 +141,7 @@ impl From<SteerError> for Problem {
         match error {
             SteerError::NotFound => not_found(),
             SteerError::Ended { state } => {
-                let detail = format!("the run takes no more messages: it is {state}, or being cancelled");
+                let detail = format!("the run accepts no more messages: it is {state}, or is being cancelled");
                 Self::conflict("run_ended", detail)
             }
             SteerError::Database(error) => error.into(),

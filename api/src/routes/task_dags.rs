@@ -56,9 +56,9 @@ pub struct DagBody {
     pub on_failure: String,
     /// Tasks by state
     pub counts: BTreeMap<String, i64>,
-    /// The run that has made it and waits for its end
+    /// The run that created it and waits for its end
     pub waiting_run_id: Option<Uuid>,
-    /// The user in whose name its tasks are done; none: nobody, as of a product's job
+    /// The user on whose behalf its tasks run; null for a product's job
     pub created_by: Option<Uuid>,
     pub created_at: DateTime<Utc>,
     pub finished_at: Option<DateTime<Utc>>,
@@ -76,19 +76,19 @@ pub struct DagDetail {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskBody {
-    /// Its name in the DAG
+    /// Its id in the DAG
     pub id: String,
     /// Its object in the graph
     pub object_id: Uuid,
     pub title: String,
     /// `pending`, `in_progress`, `completed`, `failed` or `skipped`
     pub state: String,
-    /// Tasks that must be over before it
+    /// Tasks that must end before it starts
     pub after: Vec<String>,
     pub agent: Option<String>,
-    /// Why it got this agent
+    /// Why it was assigned to this agent
     pub agent_because: Option<String>,
-    /// The run that works on it, or decides about it
+    /// The run that executes it, or decides about it
     pub run_id: Option<Uuid>,
     pub retry_count: i32,
     pub max_retries: i32,
@@ -105,7 +105,7 @@ pub struct DagPage {
     pub next_cursor: Option<String>,
 }
 
-/// How a DAG is drawn.
+/// Format of a diagram.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct DiagramParams {
@@ -197,10 +197,10 @@ fn task_body(task: &Task, after: Vec<String>) -> TaskBody {
     }
 }
 
-/// Make a DAG of tasks; what waits for nothing starts at once
+/// Create a task DAG; tasks without dependencies start at once
 ///
-/// `{name, tasks: [{id, title?, description?, after?, agent?, priority?, complexity?, maxRetries?}], maxConcurrency?, onFailure?, rules?,
-/// selectorAgent?, judgeAgent?, triageAgent?}`. A cycle is refused, with its tasks.
+/// `{name, tasks: [{id, title?, description?, after?, agent?, priority?, complexity?, maxRetries?}], maxConcurrency?,
+/// onFailure?, rules?, selectorAgent?, judgeAgent?, triageAgent?}`. A cycle is rejected with the tasks in it.
 #[utoipa::path(post, path = "/api/projects/{p}/task-dags", tag = "task dags", request_body = serde_json::Value,
     params(("p" = Uuid, Path, description = "The project")),
     responses((status = 201, description = "It", body = DagDetail), Refused, BodyRefused))]
@@ -251,7 +251,7 @@ pub async fn internal_agent(
     agents::internal_among(db, caller.project_id, &named).await
 }
 
-/// The project's DAGs of tasks, newest first
+/// List the project's task DAGs, newest first
 #[utoipa::path(get, path = "/api/projects/{p}/task-dags", tag = "task dags",
     params(PageParams, ("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "A page", body = DagPage), Refused))]
@@ -278,7 +278,7 @@ async fn list(
     Ok(Json(DagPage { items, next_cursor }))
 }
 
-/// One DAG with its tasks
+/// Get a task DAG with its tasks
 #[utoipa::path(get, path = "/api/projects/{p}/task-dags/{id}", tag = "task dags",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The DAG")),
     responses((status = 200, description = "It", body = DagDetail), Refused))]
@@ -290,7 +290,7 @@ async fn get(
     Ok(Json(detailed(&state, &caller, project_id, id).await?))
 }
 
-/// A picture of a DAG: Mermaid, or text
+/// Get a diagram of a task DAG, as Mermaid or text
 #[utoipa::path(get, path = "/api/projects/{p}/task-dags/{id}/diagram", tag = "task dags",
     params(DiagramParams, ("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The DAG")),
     responses((status = 200, description = "It", body = String, content_type = "text/plain"), Refused))]
@@ -307,14 +307,14 @@ async fn diagram(
         Some(other) => {
             return Err(Problem::bad_request(
                 "invalid_query",
-                format!("format={other} is not known; it may be mermaid or text"),
+                format!("format={other} is not supported; use mermaid or text"),
             ));
         }
     };
     Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8")], drawn).into_response())
 }
 
-/// Start no more tasks of a DAG; those that run go on
+/// Pause a task DAG: no more tasks are started; running tasks continue
 #[utoipa::path(post, path = "/api/projects/{p}/task-dags/{id}/pause", tag = "task dags",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The DAG")),
     responses((status = 200, description = "It", body = DagDetail),
@@ -327,7 +327,7 @@ async fn pause(
     change(&state, &caller, project_id, id, DagChange::Pause).await
 }
 
-/// Let a paused DAG go on
+/// Resume a paused task DAG
 #[utoipa::path(post, path = "/api/projects/{p}/task-dags/{id}/resume", tag = "task dags",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The DAG")),
     responses((status = 200, description = "It", body = DagDetail),
@@ -340,11 +340,11 @@ async fn resume(
     change(&state, &caller, project_id, id, DagChange::Resume).await
 }
 
-/// Stop a DAG: its runs are cancelled, what has not begun is skipped. Idempotent
+/// Cancel a task DAG: its runs are cancelled, pending tasks are skipped. Idempotent
 #[utoipa::path(post, path = "/api/projects/{p}/task-dags/{id}/cancel", tag = "task dags",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The DAG")),
     responses((status = 202, description = "It", body = DagDetail),
-        (status = 409, description = "It is over", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
+        (status = 409, description = "It has ended", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn cancel(
     State(state): State<AppState>,
     caller: Caller,
@@ -360,14 +360,14 @@ async fn cancel(
     ))
 }
 
-/// Try a failed task again; what was skipped because of it may start, too
+/// Retry a failed task; tasks that were skipped because of it may start as well
 ///
-/// A DAG that failed goes on, unless a run waited for it: that one has its answer.
+/// A failed DAG continues, unless a run has waited for it: that run already has its result.
 #[utoipa::path(post, path = "/api/projects/{p}/task-dags/{id}/tasks/{task}/retry", tag = "task dags",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The DAG"),
         ("task" = String, Path, description = "The task's `id` in the DAG")),
     responses((status = 200, description = "It", body = DagDetail),
-        (status = 409, description = "The task has not failed, or the DAG can't go on", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
+        (status = 409, description = "The task has not failed, or the DAG cannot continue", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn retry(
     State(state): State<AppState>,
     caller: Caller,
@@ -401,8 +401,8 @@ fn may_change(caller: &Caller, dag: &Dag, change: &DagChange) -> Result<Asking, 
     };
     if !(stops && caller.may(Scope::Admin)) {
         let detail = match stops {
-            true => "only the user who made the DAG may stop it, and who has the scope `admin`",
-            false => "only the user who made the DAG may have it go on: its tasks are done in their name",
+            true => "only the user who created the DAG, or a caller with the scope `admin`, may stop it",
+            false => "only the user who created the DAG may resume it, because its tasks run on this user's behalf",
         };
         return Err(Problem::new(StatusCode::FORBIDDEN, "not_the_maker", detail));
     }
@@ -431,7 +431,7 @@ fn mermaid(tasks: &[TaskBody]) -> String {
         }
     }
     if tasks.len() > shown.len() {
-        let _ = writeln!(out, "  %% {} more tasks are not drawn", tasks.len() - shown.len());
+        let _ = writeln!(out, "  %% {} more tasks are not shown", tasks.len() - shown.len());
     }
     for (state, colour) in [
         ("pending", "#eee"),

@@ -30,7 +30,7 @@ pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(create))
 }
 
-/// Exactly one of both.
+/// Exactly one of the two.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TicketRequest {
@@ -46,7 +46,7 @@ pub struct Ticket {
     pub expires_at: DateTime<Utc>,
 }
 
-/// Make a ticket
+/// Create a ticket for a stream
 #[utoipa::path(post, path = "/api/stream-tickets", tag = "streams", request_body = TicketRequest,
     responses((status = 201, description = "Made", body = Ticket), Refused, BodyRefused))]
 async fn create(
@@ -60,7 +60,7 @@ async fn create(
         (Some(_), Some(_)) | (None, None) => {
             return Err(Problem::bad_request(
                 "invalid_body",
-                "either conversationId or runId is needed",
+                "conversationId or runId is required",
             ));
         }
     };

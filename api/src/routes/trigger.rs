@@ -29,9 +29,9 @@ pub fn routes() -> OpenApiRouter<AppState> {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TriggerRequest {
-    /// What the agent is asked: text, or any JSON, which it is given as text
+    /// The agent's input: text, or any JSON, which it gets as text
     pub input: Value,
-    /// A JSON Schema of an object: the answer is JSON that fits it, told by an `output` event
+    /// JSON Schema of an object: the answer is JSON that matches it, in an `output` event
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub output_schema: Option<Value>,
@@ -41,17 +41,17 @@ pub struct TriggerRequest {
 #[serde(rename_all = "camelCase")]
 pub struct Triggered {
     pub run_id: Uuid,
-    /// A reader that starts after this number sees all of it
+    /// Sequence number after which to start reading to get all events
     pub cursor: i64,
 }
 
-/// Run an agent outside any conversation
+/// Run an agent outside of any conversation
 #[utoipa::path(post, path = "/api/projects/{p}/agents/{definition}/trigger", tag = "runs", request_body = TriggerRequest,
     params(("p" = Uuid, Path, description = "The project"),
         ("definition" = String, Path, description = "An agent definition's id or name"),
-        ("Idempotency-Key" = Option<String>, Header, description = "The same key, agent and body: the same run")),
+        ("Idempotency-Key" = Option<String>, Header, description = "The same key, agent and body return the same run")),
     responses((status = 202, description = "Accepted", body = Triggered),
-        (status = 422, description = "The idempotency key was used with another body", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "The idempotency key was already used with another body", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn trigger(
     State(state): State<AppState>,

@@ -18,15 +18,15 @@ pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(show))
 }
 
-/// From midnight to midnight, UTC.
+/// Usage from midnight to midnight, UTC.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
-    /// Runs that were begun; those of sub-agents are not counted
+    /// Number of runs that were started, not counting those of sub-agents
     pub runs: Part,
-    /// Of the model calls of runs that have ended
+    /// Tokens of the model calls of runs that have ended
     pub tokens: Part,
-    /// Until both are counted anew [s]
+    /// Time until both are reset, in seconds
     pub day_left_s: f64,
 }
 
@@ -34,11 +34,11 @@ pub struct Usage {
 #[serde(rename_all = "camelCase")]
 pub struct Part {
     pub used: i64,
-    /// What the operator allows a day (`rejoin projects quota`); null: any number
+    /// The operator's daily limit (`rejoin projects quota`); null: unlimited
     pub bound: Option<i64>,
 }
 
-/// What the project has used up today, and what it may
+/// Get the project's usage of today and its quota
 #[utoipa::path(get, path = "/api/admin/projects/{p}/usage", tag = "usage",
     params(("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "It", body = Usage), Refused))]

@@ -30,20 +30,20 @@ pub fn routes() -> OpenApiRouter<AppState> {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WebBody {
-    /// Who searches: `tavily`, `brave` or `searxng`. Null: there is no `web_search`
+    /// Search provider: `tavily`, `brave` or `searxng`. Null: there is no `web_search`
     pub provider: Option<String>,
-    /// Where the provider is asked; null: at its own address. SearXNG has none of its own
+    /// URL of the provider; null: its default URL. Required for SearXNG
     pub base_url: Option<String>,
-    /// The name of the project's secret that holds the provider's key, as `rejoin secrets set` has stored it
+    /// Name of the project's secret with the provider's key, set with `rejoin secrets set`
     pub key_secret: Option<String>,
-    /// Whether there is `web_visit`
+    /// Whether agents have the tool `web_visit`
     #[serde(default)]
     pub visit: bool,
-    /// Only these domains are visited and found, with all below them; empty: all
+    /// Visit and search only these domains and their subdomains; empty: all
     #[serde(default)]
     #[schema(max_items = 100)]
     pub allowed_domains: Vec<String>,
-    /// These domains are neither visited nor found
+    /// Neither visit nor search these domains
     #[serde(default)]
     #[schema(max_items = 100)]
     pub blocked_domains: Vec<String>,
@@ -67,7 +67,7 @@ impl WebBody {
         let wrong = |detail: String| Problem::bad_request("invalid_web_settings", detail);
         let provider = self.provider.map(|name| {
             Provider::parse(&name)
-                .ok_or_else(|| wrong(format!("there is no provider {name:?}: take tavily, brave or searxng")))
+                .ok_or_else(|| wrong(format!("there is no provider {name:?}; use tavily, brave or searxng")))
         });
         let settings = WebSettings {
             provider: provider.transpose()?,
@@ -82,7 +82,7 @@ impl WebBody {
     }
 }
 
-/// What agents may do on the web (admin). Nothing where nobody has said anything
+/// Get what agents may do on the web (admin). Nothing by default
 #[utoipa::path(get, path = "/api/admin/projects/{p}/web", tag = "web",
     params(("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "So", body = WebBody), Refused))]
@@ -97,10 +97,10 @@ async fn get(
     Ok(Json(settings.unwrap_or_default().into()))
 }
 
-/// Say what agents may do on the web (admin)
+/// Set what agents may do on the web (admin)
 #[utoipa::path(put, path = "/api/admin/projects/{p}/web", tag = "web", request_body = WebBody,
     params(("p" = Uuid, Path, description = "The project")),
-    responses((status = 200, description = "As it is now", body = WebBody), Refused, BodyRefused))]
+    responses((status = 200, description = "The updated settings", body = WebBody), Refused, BodyRefused))]
 async fn put(
     State(state): State<AppState>,
     caller: Caller,
@@ -130,7 +130,7 @@ async fn put(
     Ok(Json(settings.into()))
 }
 
-/// Let agents do nothing on the web any more (admin)
+/// Remove all web access of agents (admin)
 #[utoipa::path(delete, path = "/api/admin/projects/{p}/web", tag = "web",
     params(("p" = Uuid, Path, description = "The project")),
     responses((status = 204, description = "Off"), Refused))]
@@ -160,29 +160,30 @@ async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What came of a test
+/// The result of a test
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebTestBody {
-    /// Whether the provider has answered
+    /// Whether the provider has responded
     pub ok: bool,
-    /// Who was asked
+    /// The provider
     pub provider: String,
-    /// Why it did not, in words for an admin
+    /// Why the test failed, for an admin
     pub failure: Option<String>,
-    /// How many pages it found, of three that were asked for; those that the lists of domains leave out do not count
+    /// Number of pages found, of three requested; pages excluded by the lists of domains do not count
     pub found: Option<i32>,
     pub took_ms: i32,
 }
 
-/// Test the search provider: a worker searches once, for something harmless (admin)
+/// Test the search provider: a worker runs one harmless search (admin)
 ///
-/// It is a search as agents make it, by the settings as they are, and counts as one at the provider. `failure` tells why it found nothing out.
+/// It is a search like those of agents, with the current settings, and counts as one at the provider. `failure` tells
+/// why it failed.
 #[utoipa::path(post, path = "/api/admin/projects/{p}/web/test", tag = "web",
     params(("p" = Uuid, Path, description = "The project")),
-    responses((status = 200, description = "It was tried: `ok` says whether the provider answers", body = WebTestBody),
+    responses((status = 200, description = "The test's result: `ok` tells whether the provider responds", body = WebTestBody),
         (status = 409, description = "No search provider is set", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
-        (status = 504, description = "No worker has answered in time", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 504, description = "No worker responded in time", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn test(
     State(state): State<AppState>,
@@ -195,7 +196,7 @@ async fn test(
     let before = web_settings::last_try(&mut *db, project_id).await?;
     drop(db);
     let provider = settings.and_then(|settings| settings.provider).ok_or_else(|| {
-        let detail = "no search provider is set: set one with PUT first";
+        let detail = "no search provider is set; set one with PUT first";
         Problem::new(StatusCode::CONFLICT, "no_search_provider", detail)
     })?;
     let mut probe = Probe::start(&state, &caller, KIND_PROBE, json!({}), project_id).await?;

@@ -251,12 +251,12 @@ impl Reader {
                 }
                 Ok(Ok(_)) => Page::Gone,
                 Ok(Err(error)) => {
-                    debug!(error = %Causes(&*error), %log_id, "reading the past failed; trying again");
+                    debug!(error = %Causes(&*error), %log_id, "reading past events failed; retrying");
                     sleep(RETRY).await;
                     Page::NotNow
                 }
                 Err(_) => {
-                    debug!(%log_id, "reading the past took too long; trying again");
+                    debug!(%log_id, "reading past events timed out; retrying");
                     Page::NotNow
                 }
             }

@@ -65,7 +65,7 @@ impl GuardedListener {
             match self.inner.accept().await {
                 Ok((stream, peer)) => {
                     let Some(admitted) = self.crowds.admit(peer.ip()) else {
-                        debug!(%peer, "a connection too many was closed");
+                        debug!(%peer, "a connection was closed because there are too many");
                         continue;
                     };
                     if let Err(error) = prepare(&stream) {
@@ -83,7 +83,7 @@ impl GuardedListener {
                 }
                 Err(error) if is_of_the_peer(&error) => {}
                 Err(error) => {
-                    warn!(%error, "accepting a connection failed; trying again");
+                    warn!(%error, "accepting a connection failed; retrying");
                     sleep(ACCEPT_RETRY).await;
                 }
             }
@@ -207,7 +207,7 @@ impl GuardedStream {
         ready!(head.as_mut().poll(context));
         metrics::counter!("rejoin_slow_heads_total").increment(1);
         debug!(
-            "the head of a request did not come in {} ms; its connection is closed",
+            "the head of a request did not arrive within {} ms; closing its connection",
             self.head_timeout.as_millis()
         );
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
@@ -224,7 +224,7 @@ impl GuardedStream {
         ready!(timer.as_mut().poll(context));
         metrics::counter!("rejoin_stalled_connections_total").increment(1);
         debug!(
-            "a peer took nothing for {} ms; its connection is cut",
+            "a peer did not read for {} ms; closing its connection",
             timeout.as_millis()
         );
         // What the kernel still holds for it goes at once.

@@ -35,17 +35,18 @@ const LAST_EVENT_ID: &str = "last-event-id";
 /// A look at the ends of a log takes no longer.
 const QUERY_LIMIT: Duration = Duration::from_secs(5);
 
-/// How to read a log.
+/// Options for reading a log.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct StreamParams {
-    /// The number of the last event that the reader has, or `now`; the header `Last-Event-ID` goes before it
+    /// The number of the last event that the reader received, or `now`; the header `Last-Event-ID` takes precedence
     #[param(pattern = "^([0-9]{1,18}|now)$")]
     pub after: Option<String>,
-    /// `snapshot`: begin with the state so far instead of all events
+    /// `snapshot`: start with a snapshot of the current state instead of all events
     #[param(pattern = "^snapshot$")]
     pub from: Option<String>,
-    /// `event`: where events after the cursor are gone, stream a `gap`, a snapshot, then go on, instead of answering 410
+    /// `event`: if the events after the cursor are no longer stored, stream a `gap` and a snapshot and continue,
+    /// instead of responding with 410
     #[param(pattern = "^event$")]
     pub on_gap: Option<String>,
     /// A single-use ticket instead of an API key
@@ -63,7 +64,7 @@ pub enum Start {
 
 impl StreamParams {
     pub fn start(&self, headers: &HeaderMap) -> Result<Start, Problem> {
-        let malformed = || Problem::bad_request("cursor_malformed", "a cursor is the number of an event");
+        let malformed = || Problem::bad_request("cursor_malformed", "a cursor must be the number of an event");
         if let Some(value) = headers.get(LAST_EVENT_ID).filter(|value| !value.is_empty()) {
             return Ok(Start::After(
                 cursor(value.to_str().map_err(|_| malformed())?).ok_or_else(malformed)?,
@@ -73,7 +74,7 @@ impl StreamParams {
             (Some("snapshot"), _) => Ok(Start::Snapshot),
             (Some(other), _) => Err(Problem::bad_request(
                 "invalid_query",
-                format!("from={other} is not known; it may be `snapshot`"),
+                format!("from={other} is not supported; use `snapshot`"),
             )),
             (None, None) => Ok(Start::Beginning),
             (None, Some("now")) => Ok(Start::Now),
@@ -87,7 +88,7 @@ impl StreamParams {
             Some("event") => Ok(OnGap::Tell),
             Some(other) => Err(Problem::bad_request(
                 "invalid_query",
-                format!("on_gap={other} is not known; it may be `event`"),
+                format!("on_gap={other} is not supported; use `event`"),
             )),
         }
     }
@@ -242,7 +243,7 @@ pub async fn open(
             return from_snapshot(state, permit, target, owner, ends, opening).await;
         }
         let detail = format!(
-            "the events after {cursor} are gone; the oldest that is kept is {}",
+            "the events after {cursor} are no longer stored; the oldest stored event is {}",
             ends.oldest_seq
         );
         return Err(Problem::new(StatusCode::GONE, "cursor_gone", detail)

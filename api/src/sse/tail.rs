@@ -323,10 +323,10 @@ impl Hub {
                     continue;
                 }
                 Ok(Err(error)) => Causes(&*error).to_string(),
-                Err(_) => format!("no answer within {} s", QUERY_LIMIT.as_secs()),
+                Err(_) => format!("no response within {} s", QUERY_LIMIT.as_secs()),
             };
             if !said {
-                warn!(error = failed, "reading new events failed; trying again until it works");
+                warn!(error = failed, "reading new events failed; retrying until it succeeds");
                 said = true;
             }
             sleep(RETRY).await;
@@ -374,8 +374,9 @@ impl Hub {
                         }
                     }
                     // Checked again soon; as long as the database is away, streams have nothing to tell anyway.
-                    Ok(Err(error)) => debug!(error = %Causes(&*error), "checking who holds streams open failed"),
-                    Err(_) => debug!("checking who holds streams open took too long"),
+                    Ok(Err(error)) => debug!(error = %Causes(&*error), "checking the credentials of open streams \
+                        failed"),
+                    Err(_) => debug!("checking the credentials of open streams timed out"),
                 }
             }
             let logs: Vec<Cursor> = {
@@ -400,7 +401,7 @@ impl Hub {
                 return true;
             }
             Ok(Err(error)) => debug!(error = %Causes(&*error), "checking the logs of open streams failed"),
-            Err(_) => debug!("checking the logs of open streams took too long"),
+            Err(_) => debug!("checking the logs of open streams timed out"),
         }
         false
     }

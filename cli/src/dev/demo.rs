@@ -41,12 +41,12 @@ pub struct Demo {
 /// # Errors
 /// The database refuses, or the directory can't be written.
 pub async fn ensure_there(pool: &PgPool, url: &str, data_dir: &Path, out: Out) -> Result<Demo> {
-    let mut lock = pool.acquire().await.context("can't connect to the database")?;
+    let mut lock = pool.acquire().await.context("connecting to the database failed")?;
     sqlx::query("select pg_advisory_lock($1)")
         .bind(LOCK)
         .execute(&mut *lock)
         .await
-        .context("can't take the lock for the demo project")?;
+        .context("taking the lock for the demo project failed")?;
     let made = make(pool, url, data_dir, out).await;
     // Were it lost with its connection, it would be free, too.
     let _freed = sqlx::query("select pg_advisory_unlock($1)")
@@ -57,9 +57,9 @@ pub async fn ensure_there(pool: &PgPool, url: &str, data_dir: &Path, out: Out) -
 }
 
 async fn make(pool: &PgPool, url: &str, data_dir: &Path, out: Out) -> Result<Demo> {
-    let mut tx = pool.begin().await.context("can't begin a transaction")?;
+    let mut tx = pool.begin().await.context("beginning a transaction failed")?;
     let (project_id, user_id) = keys::ensure_project(&mut tx, PROJECT, USER, Role::Owner).await?;
-    tx.commit().await.context("can't commit the demo project")?;
+    tx.commit().await.context("committing the demo project failed")?;
     let api_key = key(pool, url, data_dir, project_id, user_id).await?;
     fill_graph(pool, project_id, out).await?;
     Ok(Demo {
@@ -86,13 +86,13 @@ async fn key(pool: &PgPool, url: &str, data_dir: &Path, project_id: Uuid, user_i
                 | AuthError::TokenExpired
                 | AuthError::TokenNotYetValid,
             ) => {}
-            Err(AuthError::Database(error)) => return Err(error).context("can't check the demo key"),
+            Err(AuthError::Database(error)) => return Err(error).context("checking the demo key failed"),
         }
     }
-    let mut connection = pool.acquire().await.context("can't connect to the database")?;
+    let mut connection = pool.acquire().await.context("connecting to the database failed")?;
     let (_id, key) = keys::make_key(&mut connection, user_id, project_id, KEY_NAME, &Scope::ALL, None)
         .await
-        .context("can't make the demo key")?;
+        .context("creating the demo key failed")?;
     kept.insert(database, key.clone());
     current::write_private(&path, &kept)?;
     Ok(key)
@@ -103,11 +103,11 @@ async fn fill_graph(pool: &PgPool, project_id: Uuid, out: Out) -> Result<()> {
         .bind(project_id)
         .fetch_one(pool)
         .await
-        .context("can't look at the demo graph")?;
+        .context("reading the demo graph failed")?;
     if filled {
         return Ok(());
     }
-    out.note("filling the demo graph with Debian's packages; this happens once");
+    out.note("importing Debian's packages into the demo graph; this happens only once");
     let mut told = 0;
     let report = graph::import_from(pool, project_id, Cursor::new(GRAPH), OnError::Refuse, |lines| {
         if lines >= told + TELL_EVERY_LINES {
@@ -116,10 +116,10 @@ async fn fill_graph(pool: &PgPool, project_id: Uuid, out: Out) -> Result<()> {
         }
     })
     .await
-    .context("can't fill the demo graph")?;
+    .context("importing the demo graph failed")?;
     ensure!(
         report.imported,
-        "the demo graph has {} bad lines; the first: {:?}",
+        "the demo graph has {} invalid lines; the first: {:?}",
         report.bad_lines,
         report.bad.first()
     );

@@ -113,13 +113,13 @@ impl PrivatePostgres {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
         ensure!(
             !options.database.is_empty() && options.database.chars().all(plain),
-            "a database's name has letters, digits and _ only: {:?}",
+            "a database name may contain only letters, digits and _: {:?}",
             options.database
         );
         let setup = tokio::task::spawn_blocking(move || Setup::prepare(options))
             .await
-            .context("the set-up of PostgreSQL ended early")??;
-        let watchdog = Watchdog::start().context("can't start the watchdog")?;
+            .context("the setup of PostgreSQL ended early")??;
+        let watchdog = Watchdog::start().context("starting the watchdog failed")?;
         let postgres = Self {
             setup: Arc::new(setup),
             server: Mutex::new(None),
@@ -216,7 +216,7 @@ impl PrivatePostgres {
                 None => return None,
                 Some(Ok(Some(status))) => return Some(status),
                 Some(Ok(None)) => {}
-                Some(Err(error)) => tracing::warn!(%error, "can't look after PostgreSQL"),
+                Some(Err(error)) => tracing::warn!(%error, "supervising PostgreSQL failed"),
             }
             sleep(LOOK_EVERY * 10).await;
         }
@@ -249,7 +249,7 @@ impl PrivatePostgres {
                 let not_yet = tail.contains("is still in use") || tail.contains("\"postmaster.pid\" already exists");
                 if !not_yet || Instant::now() > give_up {
                     bail!(
-                        "PostgreSQL ended while it started ({status}); its log {}:\n{tail}",
+                        "PostgreSQL ended during startup ({status}); its log {}:\n{tail}",
                         self.log_file().display()
                     );
                 }
@@ -260,7 +260,7 @@ impl PrivatePostgres {
                 self.stop_immediate().await?;
                 return Err(error).with_context(|| {
                     format!(
-                        "PostgreSQL does not answer after {START_LIMIT:?}; its log {}:\n{tail}",
+                        "PostgreSQL does not respond after {START_LIMIT:?}; its log {}:\n{tail}",
                         self.log_file().display()
                     )
                 });
@@ -272,7 +272,7 @@ impl PrivatePostgres {
     /// Returns where in the log the new server's lines begin.
     fn spawn(&self) -> Result<u64> {
         let (mut command, log_start) = self.setup.command()?;
-        let child = command.spawn().context("can't start postgres")?;
+        let child = command.spawn().context("starting postgres failed")?;
         self.watchdog
             .guard(child.id(), Signal::Interrupt.name(), Signal::Quit.name());
         *self.server() = Some(child);
@@ -284,7 +284,7 @@ impl PrivatePostgres {
         for (signal, limit) in signals {
             // One that ended by itself has no process to signal: its number may be somebody else's.
             let Some(pid) = self.pid() else { break };
-            process::send(pid, *signal).with_context(|| format!("can't send {} to PostgreSQL", signal.name()))?;
+            process::send(pid, *signal).with_context(|| format!("sending {} to PostgreSQL failed", signal.name()))?;
             if tokio::time::timeout(*limit, self.exited()).await.is_ok() {
                 break;
             }
@@ -315,7 +315,7 @@ impl Drop for PrivatePostgres {
             // first fast, then, when that takes too long, at once.
             self.watchdog.release();
             if let Err(error) = server.wait() {
-                tracing::warn!(%error, "could not wait for PostgreSQL to stop");
+                tracing::warn!(%error, "waiting for PostgreSQL to stop failed");
             }
             self.setup.place.remove_socket_dir();
             if self.setup.options.ephemeral {
@@ -351,7 +351,7 @@ impl Setup {
             let start = log.metadata()?.len();
             Ok((log, start))
         };
-        let (log, log_start) = open().with_context(|| format!("can't write the log {}", path.display()))?;
+        let (log, log_start) = open().with_context(|| format!("writing the log {} failed", path.display()))?;
         let mut command = Command::new(self.binaries.program("postgres"));
         command.arg("-D").arg(&self.place.cluster);
         for (name, value) in self.settings() {
@@ -362,7 +362,7 @@ impl Setup {
         command
             .process_group(0)
             .stdin(Stdio::null())
-            .stdout(log.try_clone().context("can't share the log")?)
+            .stdout(log.try_clone().context("sharing the log file failed")?)
             .stderr(log);
         Ok((command, log_start))
     }
@@ -399,7 +399,7 @@ impl Setup {
     /// Connects once, and creates the database if it is missing.
     async fn first_answer(&self) -> Result<()> {
         let options = PgConnectOptions::from_str(&format!("postgres://{SUPERUSER}@localhost/postgres"))
-            .context("can't read our own URL")?
+            .context("parsing the database URL failed")?
             .socket(&self.place.socket_dir);
         let mut connection = PgConnection::connect_with(&options).await?;
         let database = &self.options.database;
@@ -412,7 +412,7 @@ impl Setup {
             sqlx::raw_sql(AssertSqlSafe(format!("create database \"{database}\"")))
                 .execute(&mut connection)
                 .await
-                .with_context(|| format!("can't create the database {database}"))?;
+                .with_context(|| format!("creating the database {database} failed"))?;
         }
         connection.close().await?;
         Ok(())
@@ -428,7 +428,7 @@ impl Setup {
             log.read_to_end(&mut tail)?;
             Ok(String::from_utf8_lossy(&tail).trim().to_owned())
         };
-        read().unwrap_or_else(|error| format!("(the log can't be read: {error})"))
+        read().unwrap_or_else(|error| format!("(the log cannot be read: {error})"))
     }
 
     fn remove_everything(&self) {
@@ -453,7 +453,7 @@ fn remove_all(dirs: &[PathBuf]) {
         if let Err(error) = std::fs::remove_dir_all(dir)
             && error.kind() != std::io::ErrorKind::NotFound
         {
-            tracing::warn!(%error, dir = %dir.display(), "could not remove the directory");
+            tracing::warn!(%error, dir = %dir.display(), "removing the directory failed");
         }
     }
 }

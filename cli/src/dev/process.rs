@@ -164,8 +164,8 @@ pub fn server_user() -> Result<Option<User>> {
         }
     }
     bail!(
-        "PostgreSQL refuses to run as root, and this machine has neither a user `postgres` nor a user `nobody` to run \
-         it as; create one (`useradd --system postgres`), or start as an ordinary user"
+        "PostgreSQL does not run as root, and this machine has neither a user `postgres` nor a user `nobody` to run \
+        it as; create one (`useradd --system postgres`), or start as an ordinary user"
     )
 }
 

@@ -45,8 +45,9 @@ impl Ready {
         let model = if real_model {
             ""
         } else {
-            "\nNo model provider is set up: a rule-based stand-in answers, with the real tools over the real graph.\n\
-             Set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or OPENAI_BASE_URL and start again for a real one.\n"
+            "\nNo model provider is configured: a rule-based stand-in answers, with the real tools on the real \
+            graph.\nFor a real model, set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or OPENAI_BASE_URL and \
+            start again.\n"
         };
         let rejoin = program();
         let first_worker = workers.first().map_or("PID", String::as_str);

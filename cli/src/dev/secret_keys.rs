@@ -30,7 +30,7 @@ pub fn ensure_there(data_dir: &Path) -> Result<Option<PathBuf>> {
     }
     let path = path(data_dir);
     if !path.exists() {
-        make(&path).with_context(|| format!("can't write {}", path.display()))?;
+        make(&path).with_context(|| format!("writing {} failed", path.display()))?;
     }
     Ok(Some(path))
 }
@@ -46,7 +46,7 @@ fn make(path: &Path) -> Result<(), std::io::Error> {
         .open(&new)?;
     writeln!(
         file,
-        "# Master keys of secrets: the first one seals, all open (`rejoin secrets --help`)."
+        "# Master keys of secrets: the first one encrypts, all decrypt (`rejoin secrets --help`)."
     )?;
     writeln!(file, "{}", *keys::generate())?;
     file.sync_all()?;

@@ -99,7 +99,7 @@ impl Supervisor {
     /// # Errors
     /// The program can't tell where it is, or its watchdog can't be started.
     pub fn new() -> Result<Self> {
-        let program = std::env::current_exe().context("can't find this program's own file")?;
+        let program = std::env::current_exe().context("finding this program's own file failed")?;
         Self::with(program, DRAIN_LIMIT, Arc::new(to_stderr))
     }
 
@@ -108,7 +108,7 @@ impl Supervisor {
     /// # Errors
     /// The watchdog can't be started.
     pub fn with(program: impl Into<PathBuf>, drain_limit: Duration, output: Output) -> Result<Self> {
-        let watchdog = Watchdog::start().context("can't start the watchdog")?;
+        let watchdog = Watchdog::start().context("starting the watchdog failed")?;
         let shared = Shared {
             program: program.into(),
             output,
@@ -145,7 +145,7 @@ impl Supervisor {
         let (child, pid) = self
             .shared
             .start(&recipe)
-            .with_context(|| format!("can't start {role}"))?;
+            .with_context(|| format!("starting {role} failed"))?;
         self.keepers.spawn(keep(
             Arc::clone(&self.shared),
             recipe,
@@ -193,7 +193,7 @@ impl Shared {
             // Should a keeper be dropped with its runtime, its child goes with it.
             .kill_on_drop(true)
             .spawn()?;
-        let pid = child.id().context("the child ended before it began")?;
+        let pid = child.id().context("the child ended during startup")?;
         self.watchdog.guard(pid, Signal::Terminate.name(), Signal::Kill.name());
         self.pids().insert(recipe.role, pid);
         Ok((child, pid))
@@ -251,12 +251,10 @@ async fn keep(
             match shared.start(&recipe) {
                 Ok(started) => {
                     (child, pid) = started;
-                    shared.say(&format!("{role} died ({how}); started again with pid {pid}"));
+                    shared.say(&format!("{role} died ({how}); restarted with pid {pid}"));
                     break;
                 }
-                Err(error) => shared.say(&format!(
-                    "{role} died ({how}) and can't be started again yet: {error:#}"
-                )),
+                Err(error) => shared.say(&format!("{role} died ({how}) and cannot be restarted yet: {error:#}")),
             }
         }
     }

@@ -90,7 +90,7 @@ fn findings(all: BTreeMap<(String, String), Named>, today: NaiveDate) -> Vec<Fin
     let found = findings.len();
     if found > SHOWN {
         findings.truncate(SHOWN);
-        let todo = "mend the definitions above, and run this again";
+        let todo = "fix the definitions above, and run this again";
         findings.push(lacking(
             Check::Models,
             false,
@@ -101,7 +101,7 @@ fn findings(all: BTreeMap<(String, String), Named>, today: NaiveDate) -> Vec<Fin
     if found == 0 && looked_at > 0 {
         findings.push(good(
             Check::Models,
-            "the models of all agent definitions are served, and have a price",
+            "the models of all agent definitions are available and have a price",
         ));
     }
     findings
@@ -120,21 +120,21 @@ fn of_model(name: &str, named: &Named, today: NaiveDate) -> Option<Finding> {
     let note = |found: String, todo: String| Some(lacking(Check::Models, false, found, todo));
     if let Some(retired) = &resolved.retired {
         let found = format!(
-            "{who} names the model {name}, which its provider ended on {}",
+            "{who} uses the model {name}, which its provider retired on {}",
             retired.on
         );
         return match &retired.successor {
             Some(successor) if named.or_default => {
-                let found = format!("{found}: {successor} answers, or the model of plain conversations");
+                let found = format!("{found}; {successor}, or the model of plain conversations, is used instead");
                 Some(good(Check::Models, found))
             }
             Some(successor) => note(
-                format!("{found}: {successor} answers"),
-                format!("name {successor}, or {DEFAULT_MODEL}, in the definition"),
+                format!("{found}; {successor} is used instead"),
+                format!("use {successor}, or {DEFAULT_MODEL}, in the definition"),
             ),
             None => note(
-                format!("{found}, and its runs fail"),
-                format!("name another model (`rejoin models`), or {DEFAULT_MODEL}, in the definition"),
+                format!("{found}, so its runs fail"),
+                format!("use another model (`rejoin models`), or {DEFAULT_MODEL}, in the definition"),
             ),
         };
     }
@@ -142,14 +142,14 @@ fn of_model(name: &str, named: &Named, today: NaiveDate) -> Option<Finding> {
         let day = model.retires_on.map(|day| day.to_string()).unwrap_or_default();
         let next = model.successor.as_deref().unwrap_or("another one of `rejoin models`");
         return note(
-            format!("{who} names the model {name}, which its provider ends on {day}"),
+            format!("{who} uses the model {name}, which its provider will retire on {day}"),
             format!("try {next} before that day"),
         );
     }
     if prices::of(&named.prices, &full, today).is_none() {
         return note(
-            format!("{who} names the model {name}, which has no price: budgets in dollars do not count it"),
-            format!("rejoin prices set '{full}' --input USD --output USD (for a million tokens)"),
+            format!("{who} uses the model {name}, which has no price, so dollar budgets do not count it"),
+            format!("rejoin prices set '{full}' --input USD --output USD (per million tokens)"),
         );
     }
     None
@@ -185,10 +185,12 @@ mod tests {
         let found = say("gemini-2.0-flash", false, Vec::new()).unwrap();
         assert_eq!(found.verdict, Verdict::Note);
         assert!(
-            found.found.contains("2026-06-01: gemini:gemini-3.8-flash answers"),
+            found
+                .found
+                .contains("2026-06-01: gemini:gemini-3.8-flash is used instead"),
             "{found:?}"
         );
-        assert!(found.todo.unwrap().contains("name gemini:gemini-3.8-flash"));
+        assert!(found.todo.unwrap().contains("use gemini:gemini-3.8-flash"));
         // The default agent names it on purpose.
         assert_eq!(
             say("gemini-2.0-flash", true, Vec::new()).unwrap().verdict,
@@ -199,7 +201,7 @@ mod tests {
     #[test]
     fn a_model_that_soon_ends_and_one_without_a_price_are_named_and_others_are_not() {
         let soon = say("gpt-4o-mini", false, Vec::new()).unwrap();
-        assert!(soon.found.contains("ends on 2027-01-14"), "{soon:?}");
+        assert!(soon.found.contains("retire on 2027-01-14"), "{soon:?}");
         let unpriced = say("openai:my-own", false, Vec::new()).unwrap();
         assert!(unpriced.todo.unwrap().contains("rejoin prices set 'openai:my-own'"));
         let own = vec![ModelPrice {

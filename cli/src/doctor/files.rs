@@ -19,7 +19,7 @@ pub(super) async fn finding() -> Option<Finding> {
     let args = match Settings::try_parse_from(["rejoin"]) {
         Ok(settings) => settings.object_store,
         Err(error) => {
-            let found = format!("the settings of the object store can't be read: {error}");
+            let found = format!("reading the object store's settings failed: {error}");
             return Some(lacking(Check::Files, true, found.trim(), "see docs/guide/files.md"));
         }
     };
@@ -30,7 +30,7 @@ pub(super) async fn finding() -> Option<Finding> {
     };
     let shown = args.files_url.map(|url| url.to_string()).unwrap_or_default();
     Some(match asked {
-        Ok(()) => good(Check::Files, format!("the object store of files answers: {shown}")),
+        Ok(()) => good(Check::Files, format!("the object store for files is reachable: {shown}")),
         Err(error) => {
             let todo = match &error {
                 ObjectStoreError::Settings(_) | ObjectStoreError::NotSet => "see docs/guide/files.md",
@@ -42,7 +42,7 @@ pub(super) async fn finding() -> Option<Finding> {
             lacking(
                 Check::Files,
                 true,
-                format!("files can't be kept in {shown}: {error}"),
+                format!("files cannot be stored in {shown}: {error}"),
                 todo,
             )
         }

@@ -46,23 +46,23 @@ pub(super) async fn row_security(connection: &mut PgConnection, url: &str) -> Re
                 .fetch_optional(&mut *connection)
                 .await?;
         if may == Some(false) {
-            let found = format!("the login of DATABASE_URL does not have the role {name}: {whose} can't use it");
+            let found = format!("the login of DATABASE_URL does not have the role {name}; {whose} cannot use it");
             findings.push(lacking(
                 Check::Database,
                 false,
                 found,
-                format!("fine if {whose} have a login of their own"),
+                format!("fine if {whose} use another login"),
             ));
             continue;
         }
         let finding = match Db::inspect(&args, "rejoin-doctor", role).await {
             Ok(()) => good(
                 Check::Database,
-                format!("{whose} work as {name}, behind row-level security"),
+                format!("{whose} run as {name}, with row-level security"),
             ),
             Err(Unfit::RowSecurity(lack)) => lacking(Check::Database, true, lack.to_string(), lack.advice()),
             Err(unfit @ (Unfit::Url(_) | Unfit::Connect(_) | Unfit::Session(_) | Unfit::Role { .. })) => {
-                let found = format!("{whose} can't work: {:#}", anyhow::Error::new(unfit));
+                let found = format!("{whose} cannot run: {:#}", anyhow::Error::new(unfit));
                 lacking(
                     Check::Database,
                     true,
@@ -102,7 +102,8 @@ fn fits(usable: i64, processes: i64, each: i64) -> Option<Finding> {
     let wanted = processes * each;
     (wanted > usable).then(|| {
         let found = format!(
-            "{processes} processes of the fleet may open {wanted} connections ({each} each), and the database admits {usable}"
+            "{processes} processes of the fleet may open {wanted} connections ({each} each), but the database allows \
+            {usable}"
         );
         let todo = "raise max_connections, or lower REJOIN_DB_CONNECTIONS and REJOIN_DB_HOT_CONNECTIONS of each process \
                     (docs/reference/configuration.md)";
@@ -117,7 +118,7 @@ pub(super) async fn worker(url: Option<&str>, host: Option<&str>) -> Finding {
         return lacking(
             check,
             true,
-            "no DATABASE_URL to find workers in",
+            "DATABASE_URL is not set, so workers cannot be checked",
             "export DATABASE_URL=…",
         );
     };
@@ -133,34 +134,31 @@ pub(super) async fn worker(url: Option<&str>, host: Option<&str>) -> Finding {
         .await
     };
     let limit = Duration::from_millis(Settings::of(url).heartbeat_ms * MISSED_BEATS);
-    let todo = "look at its log; a worker that hangs is to be killed: its runs go on elsewhere";
+    let todo = "check its log; kill a worker that hangs: its runs continue elsewhere";
     match tokio::time::timeout(ANSWER_LIMIT, asked).await {
         Err(_) => lacking(
             check,
             true,
-            format!("the database gives no answer within {ANSWER_LIMIT:?}"),
+            format!("the database does not respond within {ANSWER_LIMIT:?}"),
             "rejoin doctor",
         ),
         Ok(Err(error)) => lacking(
             check,
             true,
-            format!("workers can't be looked for: {error}"),
+            format!("looking up workers failed: {error}"),
             "rejoin doctor",
         ),
         Ok(Ok(None)) => lacking(
             check,
             true,
-            format!("no worker of {host} is there"),
+            format!("there is no worker on {host}"),
             "start one: rejoin worker",
         ),
         Ok(Ok(Some(ago_s))) if ago_s > limit.as_secs_f64() => {
-            let found = format!("the worker of {host} gave its last sign of life {ago_s:.0} s ago");
+            let found = format!("the last heartbeat of the worker on {host} was {ago_s:.0} s ago");
             lacking(check, true, found, todo)
         }
-        Ok(Ok(Some(ago_s))) => good(
-            check,
-            format!("a worker of {host} gave a sign of life {ago_s:.0} s ago"),
-        ),
+        Ok(Ok(Some(ago_s))) => good(check, format!("a worker on {host} sent a heartbeat {ago_s:.0} s ago")),
     }
 }
 
@@ -175,7 +173,7 @@ mod tests {
         assert!(
             told.found.contains("6 processes")
                 && told.found.contains("102 connections")
-                && told.found.contains("admits 97")
+                && told.found.contains("allows 97")
         );
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn finding(variable: impl Fn(&str) -> Option<String>) -> Option<Findi
         ));
     }
     if key.is_some() {
-        let found = "Vertex AI: the access token of VERTEX_API_KEY, which is not refreshed";
+        let found = "Vertex AI: using the access token of VERTEX_API_KEY, which is not refreshed";
         return Some(good(Check::Models, found));
     }
     let of_gcloud = || {
@@ -47,25 +47,27 @@ pub(super) fn finding(variable: impl Fn(&str) -> Option<String>) -> Option<Findi
         None => lacking(
             Check::Models,
             false,
-            "Vertex AI: there are no credentials here; on machines of Google Cloud their metadata server gives tokens",
-            "export GOOGLE_APPLICATION_CREDENTIALS=… (a file of credentials), or run `gcloud auth application-default login`",
+            "Vertex AI: no credentials found; on Google Cloud the metadata server provides tokens",
+            "export GOOGLE_APPLICATION_CREDENTIALS=… (a credentials file), or run `gcloud auth application-default \
+            login`",
         ),
     })
 }
 
 fn of_file(file: &Path) -> Finding {
     let shown = file.display();
-    let todo = "export GOOGLE_APPLICATION_CREDENTIALS=… (a service account's key, or what `gcloud auth application-default login` writes)";
+    let todo = "export GOOGLE_APPLICATION_CREDENTIALS=… (a service account key, or the file that `gcloud auth \
+        application-default login` writes)";
     let Ok(content) = std::fs::read_to_string(file) else {
-        return lacking(Check::Models, false, format!("Vertex AI: {shown} can't be read"), todo);
+        return lacking(Check::Models, false, format!("Vertex AI: {shown} cannot be read"), todo);
     };
     let parsed = serde_json::from_str::<Value>(&content).unwrap_or_default();
     match KINDS.iter().find(|kind| parsed["type"] == **kind) {
-        Some(kind) => good(Check::Models, format!("Vertex AI: tokens by {shown} ({kind})")),
+        Some(kind) => good(Check::Models, format!("Vertex AI: using {shown} ({kind})")),
         None => lacking(
             Check::Models,
             false,
-            format!("Vertex AI: {shown} holds no credentials of a kind that is known"),
+            format!("Vertex AI: {shown} contains credentials of an unsupported type"),
             todo,
         ),
     }

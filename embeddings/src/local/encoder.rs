@@ -115,7 +115,7 @@ impl Encoder {
         if layers.is_empty() || features % HEAD_FEATURES != 0 {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                "it holds no encoder of this family",
+                "it contains no encoder of this family",
             ));
         }
         Ok(Self {

@@ -44,17 +44,17 @@ impl Tensors {
         file.read_exact(&mut length)?;
         let length = u64::from_le_bytes(length);
         if length > MAX_HEADER_BYTES {
-            return Err(invalid("its header is too long: it is no safetensors file"));
+            return Err(invalid("its header is too long for a safetensors file"));
         }
         let mut header = vec![0; length as usize];
         file.read_exact(&mut header)?;
-        let header: HashMap<String, serde_json::Value> =
-            serde_json::from_slice(&header).map_err(|error| invalid(format!("its header can't be read: {error}")))?;
+        let header: HashMap<String, serde_json::Value> = serde_json::from_slice(&header)
+            .map_err(|error| invalid(format!("its header cannot be parsed: {error}")))?;
         let mut entries = HashMap::new();
         for (name, value) in header {
             if name != "__metadata__" {
                 let entry = serde_json::from_value(value)
-                    .map_err(|error| invalid(format!("its entry {name} can't be read: {error}")))?;
+                    .map_err(|error| invalid(format!("its entry {name} cannot be parsed: {error}")))?;
                 entries.insert(name, entry);
             }
         }
@@ -70,14 +70,14 @@ impl Tensors {
         let entry = self.entry(name)?;
         match entry.shape[..] {
             [rows, columns] => Ok((rows, columns)),
-            _ => Err(invalid(format!("{name} is no matrix"))),
+            _ => Err(invalid(format!("{name} is not a matrix"))),
         }
     }
 
     pub fn vector(&self, name: &str) -> io::Result<Array1<f32>> {
         let entry = self.entry(name)?;
         let [length] = entry.shape[..] else {
-            return Err(invalid(format!("{name} is no vector")));
+            return Err(invalid(format!("{name} is not a vector")));
         };
         Ok(Array1::from_vec(self.numbers(entry, 0, length)?))
     }
@@ -109,7 +109,7 @@ impl Tensors {
             "F16" => F16_BYTES,
             other => {
                 return Err(invalid(format!(
-                    "a tensor is of type {other}: only F32 and F16 can be read"
+                    "a tensor has type {other}; only F32 and F16 are supported"
                 )));
             }
         };

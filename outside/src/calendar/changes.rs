@@ -30,7 +30,7 @@ async fn found(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Event, A
     match events::locked(db, owner, id).await? {
         Some(event) => Ok(event),
         None => wrong(format!(
-            "there is no event {id}: list_calendar_events tells those that there are"
+            "event {id} not found; list_calendar_events returns the existing events"
         )),
     }
 }
@@ -39,9 +39,10 @@ async fn found(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Event, A
 fn must_happen(event: &Event, rrule: &str, at: DateTime<Utc>) -> Result<(), AskError> {
     match event.content.series(rrule).has(at).map_err(AskError::Wrong)? {
         true => Ok(()),
-        false => {
-            wrong("the event does not begin then: give `occurrence` as list_calendar_events tells it, with its offset")
-        }
+        false => wrong(
+            "the event does not occur at that time; pass `occurrence` exactly as list_calendar_events returns \
+                it, with its offset",
+        ),
     }
 }
 
@@ -83,7 +84,7 @@ pub async fn update(
             };
             let content = patched(&base)?;
             if content.rrule.is_some() {
-                return wrong("one occurrence has no rule: change `following` or `all`");
+                return wrong("a single occurrence cannot have an rrule; use scope `following` or `all`");
             }
             match known {
                 Some(known) => {
@@ -124,7 +125,7 @@ pub async fn update(
         (Extent::This(_) | Extent::Following(_) | Extent::All, _) => {
             let content = patched(&event.content)?;
             if event.replaces.is_some() && content.rrule.is_some() {
-                return wrong("one occurrence has no rule: change the event that it belongs to");
+                return wrong("a single occurrence cannot have an rrule; change the series instead");
             }
             let by = wall_distance(&event.content, event.content.start, content.start);
             let exdates: Vec<_> = event
@@ -208,7 +209,7 @@ async fn leave_out(db: &mut PgConnection, event: &Event, rrule: &str, at: DateTi
     }
     if exdates.len() >= MAX_EXDATES {
         return wrong(format!(
-            "at most {MAX_EXDATES} occurrences of an event can be left out: end it, and begin another one"
+            "at most {MAX_EXDATES} occurrences of an event can be excluded; end the series and create a new one"
         ));
     }
     exdates.push(at);

@@ -76,11 +76,11 @@ impl Content {
     /// Err: what is wrong, for whoever wrote it.
     pub fn check(&self) -> Result<(), String> {
         let bounded = |name: &str, text: &str, most: usize| match text.chars().count() > most || text.contains('\0') {
-            true => Err(format!("{name} has at most {most} characters, and no NUL")),
+            true => Err(format!("{name} must have at most {most} characters and no NUL")),
             false => Ok(()),
         };
         if self.title.trim().is_empty() {
-            return Err("title is empty; say what the event is".to_owned());
+            return Err("title is empty; pass the event's title".to_owned());
         }
         bounded("title", &self.title, TITLE_MAX_CHARS)?;
         bounded("location", &self.location, LOCATION_MAX_CHARS)?;
@@ -89,7 +89,7 @@ impl Content {
             return Err("the event ends before it begins".to_owned());
         }
         if self.end - self.start > Duration::days(LONGEST_DAYS) {
-            return Err(format!("an event takes at most {LONGEST_DAYS} days"));
+            return Err(format!("an event can last at most {LONGEST_DAYS} days"));
         }
         match &self.rrule {
             Some(rrule) => self.series(rrule).check(),

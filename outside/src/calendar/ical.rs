@@ -228,7 +228,7 @@ struct Open {
 pub fn read(text: &str, calendar: &Calendar) -> Result<Read, String> {
     let began = Instant::now();
     if text.len() > MAX_BYTES {
-        return Err(format!("a file has at most {MAX_BYTES} bytes: import it in parts"));
+        return Err(format!("a file can have at most {MAX_BYTES} bytes; import it in parts"));
     }
     let mut read = Read::default();
     let mut stack: Vec<String> = Vec::new();
@@ -242,19 +242,19 @@ pub fn read(text: &str, calendar: &Calendar) -> Result<Read, String> {
             components += 1;
             if components > MAX_COMPONENTS {
                 return Err(format!(
-                    "a file has at most {MAX_COMPONENTS} components: import it in parts"
+                    "a file can have at most {MAX_COMPONENTS} components; import it in parts"
                 ));
             }
             match (stack.len(), kind.as_str()) {
                 (0, "VCALENDAR") | (1.., _) if stack.len() < MAX_DEPTH => {}
                 (0, _) => {
                     return Err(format!(
-                        "line {number} is no iCalendar: a file begins with BEGIN:VCALENDAR"
+                        "line {number} is not iCalendar; a file begins with BEGIN:VCALENDAR"
                     ));
                 }
                 _ => {
                     return Err(format!(
-                        "line {number}: at most {MAX_DEPTH} components stand within each other"
+                        "line {number}: components can be nested at most {MAX_DEPTH} deep"
                     ));
                 }
             }
@@ -264,13 +264,13 @@ pub fn read(text: &str, calendar: &Calendar) -> Result<Read, String> {
                     ..Open::default()
                 });
             } else if stack.len() == 1 && kind != "VTIMEZONE" {
-                refuse(&mut read.refused, number, None, "only events are taken");
+                refuse(&mut read.refused, number, None, "only events (VEVENT) are imported");
             }
             stack.push(kind);
         } else if name.eq_ignore_ascii_case("END") {
             let kind = value.trim().to_ascii_uppercase();
             if stack.pop().as_ref() != Some(&kind) {
-                return Err(format!("line {number}: END without its BEGIN"));
+                return Err(format!("line {number}: END without a matching BEGIN"));
             }
             if stack.len() == 1
                 && let Some(open) = open.take()
@@ -280,7 +280,7 @@ pub fn read(text: &str, calendar: &Calendar) -> Result<Read, String> {
         } else if stack.is_empty() {
             if !line.trim().is_empty() {
                 return Err(format!(
-                    "line {number} is no iCalendar: a file begins with BEGIN:VCALENDAR"
+                    "line {number} is not iCalendar; a file begins with BEGIN:VCALENDAR"
                 ));
             }
         } else if let Some(open) = &mut open
@@ -297,10 +297,10 @@ pub fn read(text: &str, calendar: &Calendar) -> Result<Read, String> {
         }
     }
     if components == 0 {
-        return Err("the file is empty: an iCalendar file begins with BEGIN:VCALENDAR".to_owned());
+        return Err("the file is empty; an iCalendar file begins with BEGIN:VCALENDAR".to_owned());
     }
     if let Some(open) = open {
-        refuse(&mut read.refused, open.line, None, "the file ends within it");
+        refuse(&mut read.refused, open.line, None, "the file ends inside this event");
     } else if !stack.is_empty() {
         return Err("the file ends before END:VCALENDAR".to_owned());
     }
@@ -341,9 +341,9 @@ fn close(open: &Open, calendar: &Calendar, began: Instant, read: &mut Read) {
     let mut notes = Vec::new();
     let found = match (&open.broken, uid) {
         (Some(why), _) => Err(why.clone()),
-        _ if began.elapsed() > LIMIT => Err("the file takes too long to read: import it in parts".to_owned()),
-        _ if properties.len() < open.lines.len() => Err("one of its lines can't be read".to_owned()),
-        (None, None) => Err("it has no UID, so that it would be taken twice".to_owned()),
+        _ if began.elapsed() > LIMIT => Err("reading the file takes too long; import it in parts".to_owned()),
+        _ if properties.len() < open.lines.len() => Err("one of its lines cannot be parsed".to_owned()),
+        (None, None) => Err("it has no UID, so importing it again would duplicate it".to_owned()),
         (None, Some(uid)) => block.found(open.line, uid, calendar, &mut notes),
     };
     match found {
@@ -381,10 +381,10 @@ impl Lines<'_> {
 
     fn found(&self, line: usize, uid: &str, calendar: &Calendar, notes: &mut Vec<String>) -> Result<Found, String> {
         if self.one("RDATE").is_some() || self.one("EXRULE").is_some() {
-            return Err("RDATE and EXRULE are not taken: make those dates events of their own".to_owned());
+            return Err("RDATE and EXRULE are not supported; use separate events for those dates".to_owned());
         }
         if self.all("RRULE").count() > 1 {
-            return Err("an event has one RRULE at most".to_owned());
+            return Err("an event can have at most one RRULE".to_owned());
         }
         let start = self.one("DTSTART").ok_or("it has no DTSTART")?;
         let rrule = self.value("RRULE").filter(|rule| !rule.is_empty());
@@ -393,7 +393,7 @@ impl Lines<'_> {
             (Some(zone), _) => zone,
             (None, Some(name)) => zone(name).unwrap_or_else(|| {
                 notes.push(format!(
-                    "the time zone {name:?} is not known: its times are taken by the calendar's, {}",
+                    "unknown time zone {name:?}; the calendar's time zone {} is used",
                     calendar.zone()
                 ));
                 calendar.zone()
@@ -407,7 +407,7 @@ impl Lines<'_> {
             (Some(end), _) => read_at(end, end.val.as_str(), time_zone)?.0,
             (None, Some(length)) => duration(length)
                 .and_then(|length| start.checked_add_signed(length))
-                .ok_or("its DURATION can't be read, or leads too far")?,
+                .ok_or("its DURATION is invalid or too long")?,
             (None, None) if all_day => moved(start, time_zone, Duration::days(1)),
             (None, None) => start,
         };
@@ -428,9 +428,9 @@ impl Lines<'_> {
         };
         content.rrule = rrule.map(|rule| rule_read(rule, &content));
         let replaces = match self.one("RECURRENCE-ID") {
-            Some(_) if content.rrule.is_some() => return Err("one occurrence has no RRULE".to_owned()),
+            Some(_) if content.rrule.is_some() => return Err("a single occurrence cannot have an RRULE".to_owned()),
             Some(id) if parameter(id, "RANGE").is_some() => {
-                return Err("RECURRENCE-ID with RANGE is not taken".to_owned());
+                return Err("RECURRENCE-ID with RANGE is not supported".to_owned());
             }
             Some(id) => Some(read_at(id, id.val.as_str(), time_zone)?.0),
             None => None,
@@ -440,7 +440,7 @@ impl Lines<'_> {
             for value in line.val.as_str().split(',') {
                 exdates.push(read_at(line, value, time_zone)?.0);
                 if exdates.len() > MAX_EXDATES {
-                    return Err(format!("an event has at most {MAX_EXDATES} exceptions"));
+                    return Err(format!("an event can have at most {MAX_EXDATES} exceptions"));
                 }
             }
         }

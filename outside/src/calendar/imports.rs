@@ -69,7 +69,12 @@ pub async fn import(
     let (replacing, whole): (Vec<_>, Vec<_>) = read.events.into_iter().partition(|found| found.replaces.is_some());
     for found in whole {
         if found.is_cancelled {
-            refuse(&mut done.refused, found.line, Some(&found.uid), "it was cancelled");
+            refuse(
+                &mut done.refused,
+                found.line,
+                Some(&found.uid),
+                "the event is cancelled",
+            );
             continue;
         }
         let (id, event) = known(db, owner, calendar.id, &found.uid).await?;
@@ -87,7 +92,7 @@ pub async fn import(
         let Some((series, rrule)) = series.and_then(|series| series.content.rrule.clone().map(|rrule| (series, rrule)))
         else {
             for found in list {
-                let why = "the event that it is an occurrence of is not there, or does not come back";
+                let why = "its series does not exist or does not repeat";
                 refuse(&mut done.refused, found.line, Some(&uid), why);
             }
             continue;
@@ -102,13 +107,15 @@ pub async fn import(
             let Some(at) = found.replaces else { continue };
             let happens = series.content.series(&rrule);
             let why = if nth >= MAX_REPLACING {
-                Some(format!("at most {MAX_REPLACING} occurrences of an event are changed"))
+                Some(format!(
+                    "at most {MAX_REPLACING} occurrences of an event can be changed"
+                ))
             } else if began.elapsed() > LIMIT {
-                Some("the file takes too long to import: import it in parts".to_owned())
+                Some("importing the file takes too long; import it in parts".to_owned())
             } else {
                 match happens.has(at) {
                     Ok(true) => None,
-                    Ok(false) => Some("the event does not begin then".to_owned()),
+                    Ok(false) => Some("the event does not occur at that time".to_owned()),
                     Err(why) => Some(why),
                 }
             };
@@ -154,7 +161,7 @@ async fn put(
     exdates.dedup();
     match event {
         Some(event) if event.is_deleted => {
-            let why = "it was deleted here: import it into another calendar";
+            let why = "it was deleted here; import it into another calendar";
             refuse(&mut done.refused, found.line, Some(&found.uid), why);
         }
         Some(event) => {
@@ -176,7 +183,12 @@ async fn put(
                 }
                 done.added += 1;
             }
-            false => refuse(&mut done.refused, found.line, Some(&found.uid), "its id is taken"),
+            false => refuse(
+                &mut done.refused,
+                found.line,
+                Some(&found.uid),
+                "its id is already taken",
+            ),
         },
     }
     Ok(())

@@ -47,7 +47,7 @@ pub enum AskError {
     /// In words for whoever asked.
     #[error("{0}")]
     Wrong(String),
-    #[error("asking the database for calendars failed")]
+    #[error("reading the calendars from the database failed")]
     Database(#[from] sqlx::Error),
 }
 
@@ -96,12 +96,12 @@ pub async fn between(
 ) -> Result<Happening, AskError> {
     if to <= from {
         return Err(AskError::Wrong(
-            "the time that is asked about ends before it begins".to_owned(),
+            "the requested time range ends before it begins".to_owned(),
         ));
     }
     if to - from > Duration::days(MAX_SPAN_DAYS) {
         return Err(AskError::Wrong(format!(
-            "at most {MAX_SPAN_DAYS} days can be asked about at once"
+            "the requested time range can span at most {MAX_SPAN_DAYS} days"
         )));
     }
     let ids: Vec<Uuid> = calendars.iter().map(|calendar| calendar.id).collect();
@@ -112,7 +112,7 @@ pub async fn between(
     let expanding = tokio::task::spawn_blocking(move || expand(&rows, from, to, named.as_deref()));
     let (mut found, more) = expanding
         .await
-        .map_err(|_| AskError::Wrong("the events can't be expanded".to_owned()))?;
+        .map_err(|_| AskError::Wrong("expanding the events failed".to_owned()))?;
     truncated |= more || found.len() > MAX_OCCURRENCES;
     found.sort_by_key(|occurrence| (occurrence.at, occurrence.event_id));
     found.truncate(MAX_OCCURRENCES);

@@ -26,14 +26,14 @@ pub struct Series<'a> {
 
 impl Series<'_> {
     fn set(&self) -> Result<RRuleSet, String> {
-        let broken = |error: rrule::RRuleError| format!("the rule {:?} is broken: {error}", self.rrule);
+        let broken = |error: rrule::RRuleError| format!("invalid rrule {:?}: {error}", self.rrule);
         if self.rrule.len() > RULE_MAX_BYTES {
-            return Err(format!("a rule has at most {RULE_MAX_BYTES} bytes"));
+            return Err(format!("an rrule can have at most {RULE_MAX_BYTES} bytes"));
         }
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '=' | ';' | ',' | '+' | '-');
         if !self.rrule.chars().all(is_plain) {
             return Err(format!(
-                "the rule {:?} is broken: write it as FREQ=WEEKLY;BYDAY=MO",
+                "invalid rrule {:?}; use RFC 5545 syntax such as FREQ=WEEKLY;BYDAY=MO",
                 self.rrule
             ));
         }
@@ -45,7 +45,8 @@ impl Series<'_> {
         let by_time = [rule.get_by_hour(), rule.get_by_minute(), rule.get_by_second()];
         if often || by_time.iter().any(|list| !list.is_empty()) {
             return Err(
-                "an event comes back daily at most: FREQ is DAILY, WEEKLY, MONTHLY or YEARLY, without BYHOUR, BYMINUTE and BYSECOND"
+                "an event repeats daily at most: FREQ must be DAILY, WEEKLY, MONTHLY or YEARLY, without BYHOUR, \
+                BYMINUTE and BYSECOND"
                     .to_owned(),
             );
         }
@@ -57,7 +58,7 @@ impl Series<'_> {
     pub fn check(&self) -> Result<(), String> {
         if !YEARS.contains(&self.start.year()) {
             return Err(format!(
-                "an event begins in the years {} to {}",
+                "an event must begin between the years {} and {}",
                 YEARS.start(),
                 YEARS.end()
             ));
@@ -67,10 +68,7 @@ impl Series<'_> {
             .is_empty()
         {
             // Rules that never come true take longest.
-            true => Err(format!(
-                "by the rule {:?} the event does not happen within two years",
-                self.rrule
-            )),
+            true => Err(format!("the rrule {:?} has no occurrence within two years", self.rrule)),
             false => Ok(()),
         }
     }
@@ -149,12 +147,13 @@ pub fn read_time(text: &str, time_zone: Tz) -> Result<(DateTime<Utc>, bool), Str
     match read {
         Some((moment, is_day)) if YEARS.contains(&moment.year()) => Ok((moment, is_day)),
         Some(_) => Err(format!(
-            "{text:?} is not in the years {} to {}",
+            "{text:?} is not between the years {} and {}",
             YEARS.start(),
             YEARS.end()
         )),
         None => Err(format!(
-            "{text:?} is no time: write 2026-03-01T10:00 (by the event's time zone), 2026-03-01T10:00:00+01:00, or a day, 2026-03-01"
+            "{text:?} is not a valid time; use 2026-03-01T10:00 (in the event's time zone), \
+            2026-03-01T10:00:00+01:00, or a date, 2026-03-01"
         )),
     }
 }
@@ -208,11 +207,11 @@ mod tests {
             ("FREQ=SECONDLY", "daily at most"),
             ("FREQ=MINUTELY;INTERVAL=1", "daily at most"),
             ("FREQ=DAILY;BYHOUR=0,1,2,3,4,5,6,7;BYMINUTE=0,1,2,3", "daily at most"),
-            ("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "does not happen"),
+            ("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "has no occurrence"),
             ("FREQ=DAILY;INTERVAL=65535", ""),
-            ("FREQ=NEVER", "broken"),
-            ("", "broken"),
-            ("FREQ=DAILY\nRRULE:FREQ=DAILY", "broken"),
+            ("FREQ=NEVER", "invalid rrule"),
+            ("", "invalid rrule"),
+            ("FREQ=DAILY\nRRULE:FREQ=DAILY", "invalid rrule"),
             (
                 &format!("FREQ=DAILY;BYMONTHDAY={}1", "1,".repeat(300)),
                 "at most 500 bytes",

@@ -32,7 +32,7 @@ impl Said {
         let name = self.time_zone.as_deref();
         name.map(|name| {
             name.parse()
-                .map_err(|_| format!("{name:?} is no time zone: give IANA's name, such as Europe/Berlin"))
+                .map_err(|_| format!("{name:?} is not a time zone; use an IANA name such as Europe/Berlin"))
         })
         .transpose()
     }
@@ -46,7 +46,7 @@ impl Said {
         let start = self
             .start
             .as_deref()
-            .ok_or("start is empty; say when the event begins")?;
+            .ok_or("start is empty; pass the time at which the event begins")?;
         let (start, is_day) = read_time(start, time_zone)?;
         let bare = Content {
             title: String::new(),
@@ -83,7 +83,8 @@ impl Said {
         };
         let is_midnight = |moment: DateTime<Utc>| moment.with_timezone(&time_zone).time() == NaiveTime::MIN;
         if all_day && !(is_midnight(start) && is_midnight(end) && end > start) {
-            let words = "an event of all day begins on a day and ends on a later one: give both as days, 2026-03-01";
+            let words = "an all-day event begins on one date and ends on a later one; give both as dates such as \
+                2026-03-01";
             return Err(words.to_owned());
         }
         let rrule = self.rrule.clone().or_else(|| content.rrule.clone());

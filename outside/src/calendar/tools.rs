@@ -32,38 +32,53 @@ const FIRST_CALENDAR: &str = "Calendar";
 const START: Parameter = Parameter::new(
     "start",
     OptionalText,
-    "2026-03-01T10:00 by the event's time zone, or with an offset; 2026-03-01 if it takes all day",
+    "start time, e.g. 2026-03-01T10:00 in the event's time zone, or with an offset; a date, 2026-03-01, for an \
+    all-day event",
 );
 const END: Parameter = Parameter::new(
     "end",
     OptionalText,
-    "the same way; of an event of all day the day after its last",
+    "end time, in the same format; for an all-day event the day after its last day",
 );
-const EVENT_ID: Parameter = Parameter::new("event_id", Text, "the event, as list_calendar_events tells it");
+const EVENT_ID: Parameter = Parameter::new("event_id", Text, "the event's id, as list_calendar_events returns it");
 const SCOPE: Parameter = Parameter::new(
     "scope",
     OptionalChoice(&["this", "following", "all"]),
-    "of an event that comes back: this occurrence, this and all that follow, or all (null means that)",
+    "which occurrences of a repeating event: this one, this and all following, or all (default)",
 );
 const OCCURRENCE: Parameter = Parameter::new(
     "occurrence",
     OptionalText,
-    "with this and following: when the occurrence begins, as list_calendar_events tells it",
+    "with scope this or following: when the occurrence begins, as list_calendar_events returns it",
 );
-const CALENDAR_ID: Parameter = Parameter::new("calendar_id", OptionalText, "the calendar; null: of this conversation");
+const CALENDAR_ID: Parameter = Parameter::new(
+    "calendar_id",
+    OptionalText,
+    "the calendar's id; null: the calendar of \
+    this conversation",
+);
 const DETAILS: [Parameter; 5] = [
-    Parameter::new("description", OptionalText, "more about it; null: nothing, or as it is"),
-    Parameter::new("location", OptionalText, "where it is; null: nowhere, or as it is"),
-    Parameter::new("all_day", OptionalBoolean, "whether it takes whole days"),
+    Parameter::new(
+        "description",
+        OptionalText,
+        "description of the event; null: none (on update: unchanged)",
+    ),
+    Parameter::new(
+        "location",
+        OptionalText,
+        "location of the event; null: none (on update: unchanged)",
+    ),
+    Parameter::new("all_day", OptionalBoolean, "whether it is an all-day event"),
     Parameter::new(
         "time_zone",
         OptionalText,
-        "IANA's name, such as Europe/Berlin; null: the calendar's, or as it is",
+        "IANA time zone, e.g. Europe/Berlin; null: the calendar's (on update: unchanged)",
     ),
     Parameter::new(
         "rrule",
         OptionalText,
-        "how it comes back, by RFC 5545, daily at most, such as FREQ=WEEKLY;BYDAY=MO;COUNT=10; null: not, or as it does",
+        "recurrence as an RFC 5545 RRULE, daily at most, e.g. FREQ=WEEKLY;BYDAY=MO;COUNT=10; null: does not repeat \
+        (on update: unchanged)",
     ),
 ];
 
@@ -103,26 +118,27 @@ static TOOLS: LazyLock<Vec<SharedTool>> = LazyLock::new(|| {
         tool(
             Verb::List,
             "list_calendar_events",
-            "Lists what happens between two times in the user's calendars, each occurrence of what comes back by itself.",
+            "Lists the events in the user's calendars between two times. Each occurrence of a repeating event is \
+            listed separately.",
             &[
-                Parameter::new("start", Text, "from when: a day, or a time"),
-                Parameter::new("end", Text, "until when, at most two years later"),
+                Parameter::new("start", Text, "start of the time range: a date or a time"),
+                Parameter::new("end", Text, "end of the time range, at most two years after its start"),
                 CALENDAR_ID,
-                Parameter::new("query", OptionalText, "only what holds these words"),
+                Parameter::new("query", OptionalText, "return only events that contain these words"),
             ],
         ),
         tool(
             Verb::Details,
             "get_calendar_event_details",
-            "Tells all of an event.",
+            "Returns all details of one event.",
             &[EVENT_ID],
         ),
         tool(
             Verb::Create,
             "create_calendar_event",
-            "Puts an event into the user's calendar.",
+            "Creates an event in the user's calendar.",
             &with(&[
-                Parameter::new("title", Text, "what it is"),
+                Parameter::new("title", Text, "title of the event"),
                 Parameter::new("start", Text, START.description),
                 END,
                 CALENDAR_ID,
@@ -131,12 +147,13 @@ static TOOLS: LazyLock<Vec<SharedTool>> = LazyLock::new(|| {
         tool(
             Verb::Update,
             "update_calendar_event",
-            "Changes an event; what is null stays. Of `all`, start and end are those of the first occurrence.",
+            "Updates an event. Arguments that are null stay unchanged. With scope `all`, start and end are those of \
+            the first occurrence.",
             &with(&[
                 EVENT_ID,
                 SCOPE,
                 OCCURRENCE,
-                Parameter::new("title", OptionalText, "what it is"),
+                Parameter::new("title", OptionalText, "title of the event"),
                 START,
                 END,
             ]),
@@ -144,20 +161,20 @@ static TOOLS: LazyLock<Vec<SharedTool>> = LazyLock::new(|| {
         tool(
             Verb::Delete,
             "delete_calendar_event",
-            "Removes an event.",
+            "Deletes an event, or occurrences of a repeating event.",
             &[EVENT_ID, SCOPE, OCCURRENCE],
         ),
         tool(
             Verb::GetOfProject,
             "get_project_calendar",
-            "Tells which calendar belongs to the project that this conversation is about.",
+            "Returns the calendar of the project that this conversation is about.",
             &[],
         ),
         tool(
             Verb::SetOfProject,
             "set_project_calendar",
-            "Makes one of the user's calendars that of the project that this conversation is about.",
-            &[Parameter::new("calendar_id", Text, "the calendar")],
+            "Assigns one of the user's calendars to the project that this conversation is about.",
+            &[Parameter::new("calendar_id", Text, "the calendar's id")],
         ),
     ]
 });
@@ -186,14 +203,14 @@ fn failed(error: AskError) -> ToolError {
 
 fn away(error: sqlx::Error) -> ToolError {
     ToolError::Internal {
-        attempted: "asking for the user's calendars".to_owned(),
+        attempted: "reading the user's calendars".to_owned(),
         source: error.into(),
     }
 }
 
 fn focused(context: &ToolContext) -> Result<&Focus, ToolError> {
     let focus = context.focus.as_ref();
-    focus.ok_or_else(|| told("this conversation is about no project of the work graph"))
+    focus.ok_or_else(|| told("this conversation is not about a project of the work graph"))
 }
 
 #[async_trait]
@@ -208,7 +225,7 @@ impl Tool for CalendarTool {
             project_id: context.project_id,
             user_id: context
                 .user_id
-                .ok_or_else(|| told("there is no user whose calendars these would be"))?,
+                .ok_or_else(|| told("this run has no user, so there are no calendars to use"))?,
         };
         // As the user: the API may see nothing else, and workers need no more.
         let mut tx = walls::begin(&context.db, Asking::For(owner)).await.map_err(away)?;
@@ -366,8 +383,8 @@ async fn allowed(
         all.retain(|calendar| calendar.id == named);
         if all.is_empty() {
             let why = match context.focus {
-                Some(_) => "is not that of the project that this conversation is about",
-                None => "is none of the user's",
+                Some(_) => "does not belong to the project that this conversation is about",
+                None => "is not one of the user's calendars",
             };
             return Err(told(format!("the calendar {named} {why}")));
         }
@@ -379,7 +396,7 @@ async fn allowed(
 async fn known(db: &mut PgConnection, context: &ToolContext, owner: Owner, id: Uuid) -> Result<Event, ToolError> {
     let none = || {
         told(format!(
-            "there is no event {id}: list_calendar_events tells those that there are"
+            "event {id} not found; list_calendar_events returns the existing events"
         ))
     };
     let event = events::locked(db, owner, id).await.map_err(away)?.ok_or_else(none)?;
@@ -439,7 +456,7 @@ async fn create(
     event
         .as_ref()
         .map(shown)
-        .ok_or_else(|| told("the event could not be made: try again"))
+        .ok_or_else(|| told("the event could not be created; try again"))
 }
 
 /// A calendar for a user, or a project of the work graph, that has none.
@@ -466,7 +483,8 @@ async fn first_calendar(
     match events::add_calendar(db, owner, &calendar).await.map_err(away)? {
         true => Ok(calendar),
         false => Err(told(
-            "no calendar could be made: the user may have too many, or another call has just made it; try again",
+            "no calendar could be created: the user may have reached the limit, or another call has just created one; \
+            try again",
         )),
     }
 }

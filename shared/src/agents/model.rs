@@ -63,7 +63,7 @@ impl ModelChoice {
         if self.fallback_models.len() > FALLBACKS_MAX || self.fallback_models.iter().any(|name| name.trim().is_empty())
         {
             return Err(format!(
-                "model.fallbackModels must be at most {FALLBACKS_MAX} names, none of them empty"
+                "model.fallbackModels must have at most {FALLBACKS_MAX} names, none of them empty"
             ));
         }
         Ok(())

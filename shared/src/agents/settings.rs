@@ -80,7 +80,7 @@ pub struct Handoff {
 #[derive(Deserialize)]
 #[serde(
     untagged,
-    expecting = "a handoff is an agent's name, or {\"agent\": name, \"as\": word}"
+    expecting = "a handoff must be an agent's name, or {\"agent\": name, \"as\": word}"
 )]
 enum HandoffForm {
     Name(String),
@@ -192,7 +192,7 @@ impl Settings {
         let flow = &settings.flow;
         if flow.agents.len() > FLOW_MAX_AGENTS || flow.agents.iter().any(|name| name.trim().is_empty()) {
             return Err(format!(
-                "config.flow.agents must be at most {FLOW_MAX_AGENTS} names, none of them empty"
+                "config.flow.agents must have at most {FLOW_MAX_AGENTS} names, none of them empty"
             ));
         }
         if flow
@@ -227,7 +227,7 @@ impl Settings {
 fn check_handoffs(handoffs: &[Handoff]) -> Result<(), String> {
     if handoffs.len() > HANDOFFS_MAX || handoffs.iter().any(|handoff| handoff.agent.trim().is_empty()) {
         return Err(format!(
-            "config.handoffs must be at most {HANDOFFS_MAX} agents, none of them without a name"
+            "config.handoffs must have at most {HANDOFFS_MAX} agents, each with a name"
         ));
     }
     let is_word = |word: &str| {
@@ -245,7 +245,8 @@ fn check_handoffs(handoffs: &[Handoff]) -> Result<(), String> {
         }
         if handoffs[..at].iter().any(|earlier| earlier.word == *word) {
             return Err(format!(
-                "config.handoffs: two agents would be transfer_to_{word}; give one of them another word with \"as\""
+                "config.handoffs: two agents would both be transfer_to_{word}; give one of them another word with \
+                \"as\""
             ));
         }
     }
@@ -297,7 +298,7 @@ mod tests {
             (json!({"flow": {"threshold": 1.1}}), "threshold"),
             (json!({"flow": {"rounds": 11}}), "rounds"),
             (json!({"limits": {"costUsd": 0}}), "costUsd"),
-            (json!({"handoffs": [7]}), "a handoff is"),
+            (json!({"handoffs": [7]}), "a handoff must be"),
             (json!({"handoffs": [" "]}), "handoffs"),
             (json!({"handoffs": ["a-b", "a b"]}), "transfer_to_a_b"),
             (json!({"handoffs": [{"agent": "a", "as": "Ü"}]}), "a-z"),

@@ -16,7 +16,7 @@ use crate::waits;
 use crate::wakeup::Wake;
 
 /// What a run reads beside the files that came with an answer.
-const FILES_OF_ANSWER: &str = "These files came with my answer.";
+const FILES_OF_ANSWER: &str = "These files belong to my answer.";
 
 /// What ends a question.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub struct CloseQuestion<'a> {
 pub enum AnswerError {
     #[error("there is no such question")]
     NotFound,
-    #[error("the question is {status} already")]
+    #[error("the question is already {status}")]
     Closed { status: String },
     #[error("{0}")]
     Unfit(String),

@@ -59,7 +59,7 @@ pub(super) async fn ready_for_review(db: &mut PgConnection, run: &Run, plan: &Pl
     let steps = plan.steps();
     let writing = steps.iter().filter(|step| step.kind != RESEARCH).count();
     let summary = format!(
-        "{}: {} steps, {writing} of them more than research",
+        "{}: {} steps, {writing} of them other than research",
         plan.objective,
         steps.len()
     );
@@ -67,7 +67,7 @@ pub(super) async fn ready_for_review(db: &mut PgConnection, run: &Run, plan: &Pl
         .iter()
         .filter(|step| step.tools.is_empty() && step.executor_required);
     let recommendations: Vec<String> = loose
-        .map(|step| format!("step {} names no tools: its executor can only think", step.step_number))
+        .map(|step| format!("step {} has no tools, so its executor cannot act", step.step_number))
         .collect();
     let kind = Kind::PlanReadyForReview {
         plan: plan.to_json(),

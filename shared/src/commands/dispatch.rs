@@ -110,11 +110,11 @@ pub(super) async fn dispatch(db: &mut PgConnection, dag: &Dag) -> Result<Wake, s
 /// relationships are in the graph, where they can be deleted. Without this such a DAG would never end.
 async fn end_what_is_stuck(db: &mut PgConnection, dag: &Dag) -> Result<(), sqlx::Error> {
     for id in tasks::stuck(db, dag).await? {
-        let why = "it waits for a task that does not let it go: the relationships `blocks` of this DAG were changed, or lead in a circle. \
-                   Make a new DAG of what is left.";
+        let why = "it waits for a task that cannot unblock it: the relationships `blocks` of this DAG were changed, \
+            or contain a cycle. Create a new DAG for the remaining tasks.";
         tasks::end(db, id, "failed", None, Some(why)).await?;
         follow(db, dag, id).await?;
-        tracing::warn!(dag = %dag.id, task = %id, "a task waits for what never ends; it was given up");
+        tracing::warn!(dag = %dag.id, task = %id, "a task can never start; it was failed");
     }
     Ok(())
 }
@@ -166,10 +166,10 @@ pub(super) async fn decided(db: &mut PgConnection, run: &Run, decision: Option<&
     };
     let verdict = match decision {
         Some("accept") => Verdict::Accept,
-        Some("retry") => Verdict::Retry("a person asked for another try".to_owned()),
+        Some("retry") => Verdict::Retry("a person requested another try".to_owned()),
         Some("skip") => Verdict::Skip,
-        Some(_) => Verdict::Fail("a person gave it up".to_owned()),
-        None => Verdict::Fail("nobody decided in time".to_owned()),
+        Some(_) => Verdict::Fail("a person failed it".to_owned()),
+        None => Verdict::Fail("the question was not answered in time".to_owned()),
     };
     let mut wake = conclude(db, &dag, &task, verdict, run).await?;
     wake.merge(dispatch(db, &dag).await?);
@@ -197,7 +197,7 @@ async fn worked(db: &mut PgConnection, dag: &Dag, task: &Task, end: &RunEnd<'_>)
         (_, None) => "its run ended without a result".to_owned(),
     };
     if !end.text.is_empty() {
-        let _ = write!(failure, "\nSo far it had: {}", shortened(end.text, 2_000));
+        let _ = write!(failure, "\nPartial output: {}", shortened(end.text, 2_000));
     }
     match &dag.triage_agent {
         None => retry_or_fail(db, dag, task, &failure).await,
@@ -205,7 +205,8 @@ async fn worked(db: &mut PgConnection, dag: &Dag, task: &Task, end: &RunEnd<'_>)
             let agents = agents_of(db, dag).await?;
             tasks::note(db, task.id, None, Some(&failure)).await?;
             let input = format!(
-                "A task failed. Say what becomes of it.\n\n# Task: {}\n{}\n\n# Failure\n{failure}\n\nTries so far: {} of {}.",
+                "A task failed. Decide how to proceed.\n\n# Task: {}\n{}\n\n# Failure\n{failure}\n\nAttempts so far: \
+                {} of {}.",
                 task.title,
                 task.description,
                 task.retry_count + 1,
@@ -237,12 +238,12 @@ async fn conclude(
             let question = NewQuestion {
                 id: ids::new(),
                 kind: "task",
-                question: format!("What becomes of the task \"{}\"? {why}", task.title),
+                question: format!("How to proceed with the task \"{}\"? {why}", task.title),
                 options: vec![
                     option("accept", "Accept its output"),
-                    option("retry", "Try again"),
+                    option("retry", "Retry it"),
                     option("skip", "Skip it"),
-                    option("fail", "Give it up"),
+                    option("fail", "Fail it"),
                 ],
                 interaction_type: "buttons".to_owned(),
                 placeholder: None,
@@ -431,7 +432,7 @@ async fn work_input(db: &mut PgConnection, task: &Task) -> Result<String, sqlx::
         }
     }
     if let Some(failure) = task.failure_context.as_deref().filter(|_| task.retry_count > 0) {
-        let _ = write!(input, "\n## An earlier try was no good\n{failure}\n");
+        let _ = write!(input, "\n## Previous failed attempt\n{failure}\n");
     }
     Ok(input)
 }
@@ -439,6 +440,6 @@ async fn work_input(db: &mut PgConnection, task: &Task) -> Result<String, sqlx::
 fn shortened(text: &str, max_chars: usize) -> String {
     match text.char_indices().nth(max_chars) {
         None => text.to_owned(),
-        Some((at, _)) => format!("{} [cut]", &text[..at]),
+        Some((at, _)) => format!("{} [truncated]", &text[..at]),
     }
 }

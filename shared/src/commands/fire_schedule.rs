@@ -64,7 +64,7 @@ impl Command for FireSchedule {
         let (started, error) = match due.fire {
             None => (
                 None,
-                Some("a firing was missed, and left out: no worker was there".to_owned()),
+                Some("a firing was missed and skipped because no worker was running".to_owned()),
             ),
             Some(_) => {
                 // What fails is undone by itself: the schedule moves on, and others are not kept waiting.
@@ -82,9 +82,9 @@ impl Command for FireSchedule {
                             Refused::Words(words) => words,
                             Refused::Withdrawn(withdrawn) => {
                                 next_at = None;
-                                format!("switched off: {withdrawn}")
+                                format!("disabled: {withdrawn}")
                             }
-                            Refused::Database(error) => format!("the database refused it: {error}"),
+                            Refused::Database(error) => format!("the database rejected it: {error}"),
                         };
                         (None, Some(words))
                     }
@@ -152,7 +152,7 @@ async fn start(db: &mut PgConnection, schedule: &Schedule, target: Target) -> Re
         Target::Agent { name, input } => {
             let definition = agents::find_by_name(&mut *db, schedule.project_id, &name).await?;
             let definition = definition.filter(|found| found.is_open() || maker.reaches_internal_agents());
-            let gone = || Refused::Words(format!("there is no agent {name}: make it, or change the schedule"));
+            let gone = || Refused::Words(format!("there is no agent {name}; create it, or change the schedule"));
             let definition = definition.ok_or_else(gone)?;
             let trigger = TriggerRun {
                 definition: &definition,
@@ -171,7 +171,7 @@ async fn start(db: &mut PgConnection, schedule: &Schedule, target: Target) -> Re
         }
         Target::Dag(dag) => {
             let spec: DagSpec = serde_json::from_value(dag)
-                .map_err(|error| Refused::Words(format!("its tasks can't be read: {error}")))?;
+                .map_err(|error| Refused::Words(format!("its tasks cannot be parsed: {error}")))?;
             let ordered = spec.check().map_err(Refused::Words)?;
             let create = CreateDag {
                 id: ids::new(),

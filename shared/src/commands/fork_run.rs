@@ -196,7 +196,7 @@ impl ForkRun<'_> {
         let why = match &definition {
             None if source.agent_name.is_some() => "the agent definition of the run has been deleted",
             Some(definition) if !definition.is_open() => {
-                "the run's agent is internal: other agents start it, and tasks"
+                "the run's agent is internal and can be started only by other agents and tasks"
             }
             Some(_) | None => return Ok(definition),
         };
@@ -207,11 +207,14 @@ impl ForkRun<'_> {
     fn check(&self, source: &Run, messages: &[RunMessage], calls: &[ToolCallRow]) -> Result<(), String> {
         let step = self.step;
         if step > source.step_count {
-            return Err(format!("the run has taken {} steps, and not {step}", source.step_count));
+            return Err(format!(
+                "the run has {} steps; there is no step {step}",
+                source.step_count
+            ));
         }
         if step >= MAX_TOTAL_STEPS {
             return Err(format!(
-                "a run takes at most {MAX_TOTAL_STEPS} steps: fork from an earlier one"
+                "a run can have at most {MAX_TOTAL_STEPS} steps; fork from an earlier one"
             ));
         }
         let is_open = |call: &ToolCallRow| match call.status() {
@@ -219,10 +222,10 @@ impl ForkRun<'_> {
             CallStatus::Completed | CallStatus::Error | CallStatus::OutcomeUnknown => false,
         };
         if calls.iter().any(is_open) {
-            return Err(format!("the calls of step {step} are not over yet"));
+            return Err(format!("the tool calls of step {step} have not ended yet"));
         }
         match messages.last() {
-            None => Err("the run has not begun yet".to_owned()),
+            None => Err("the run has not started yet".to_owned()),
             Some(last) if last.role == "assistant" && self.message.is_none() => Err(format!(
                 "with step {step} it has answered: say with message what is to be answered, or fork from an earlier step"
             )),

@@ -91,7 +91,7 @@ pub enum PostError {
     DefinitionNotFound,
     #[error("a run of this conversation is active")]
     Busy { run_id: Uuid },
-    #[error("the idempotency key was used with another body")]
+    #[error("the idempotency key was already used with another body")]
     KeyReused,
     #[error("the project has used up its quota")]
     Exhausted(Exhausted),

@@ -37,7 +37,7 @@ pub enum ResumeError {
     #[error("{0}")]
     NotPaused(String),
     /// Its parent resumes it, by `spawn_agents`.
-    #[error("a sub-agent is resumed by the agent that started it")]
+    #[error("a sub-agent can be resumed only by the agent that started it")]
     SubAgent,
     #[error("resuming the run failed")]
     Database(#[from] sqlx::Error),
@@ -106,8 +106,8 @@ pub(super) async fn reopen(db: &mut PgConnection, run: &Run, message: Option<&st
     let steps = run.step_count;
     let left = MAX_TOTAL_STEPS - run.total_steps;
     let mut prompt = format!(
-        "You were paused after {steps} steps and go on now; you have {left} steps left in all. Everything above is what you have done so \
-         far: don't do it again."
+        "You were paused after {steps} steps and continue now; you have {left} steps left in total. Everything above \
+        is what you have done so far: do not repeat it."
     );
     if let Some(message) = message {
         prompt.push_str("\n\n");

@@ -137,7 +137,7 @@ impl Command for SuspendRun<'_> {
     type Error = FencedError;
 
     async fn apply(&self, db: &mut PgConnection) -> Result<Suspended, FencedError> {
-        let failed = FencedError::database("letting the run wait");
+        let failed = FencedError::database("suspending the run");
         self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
     }
 
@@ -289,12 +289,10 @@ impl SuspendRun<'_> {
             let over = if in_tree >= self.limits.tree {
                 Some((
                     "tree_runs",
-                    format!("this tree of agents has started {in_tree} sub-agents, and may start no more"),
+                    format!("this tree of agents has started {in_tree} sub-agents, the maximum"),
                 ))
             } else if in_project >= self.limits.project {
-                let message = format!(
-                    "{in_project} sub-agents of the project are at work, and no more may be at the same time; try again later"
-                );
+                let message = format!("{in_project} sub-agents of the project are active, the maximum; retry later");
                 Some(("parallel_sub_agents", message))
             } else {
                 None
@@ -418,7 +416,7 @@ impl SuspendRun<'_> {
         };
         if known.agent_name.as_deref() != Some(&item.agent_name) {
             let name = known.agent_name.unwrap_or_default();
-            return Ok(Err(format!("the run {run_id} is one of the agent {name}")));
+            return Ok(Err(format!("the run {run_id} belongs to the agent {name}")));
         }
         if let Err(why) = may_be_resumed(&known) {
             return Ok(Err(why));

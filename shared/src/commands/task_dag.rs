@@ -22,10 +22,13 @@ pub enum DagError {
     Stands(String),
     #[error("the DAG has no task {0:?}")]
     NoTask(String),
-    #[error("the task {name:?} is {state}; what has failed can be tried again")]
+    #[error("the task {name:?} is {state}; only failed tasks can be retried")]
     NotFailed { name: String, state: String },
     /// The run that waited for it has its answer.
-    #[error("the DAG is over, and the run that waited for it has gone on: let that one plan anew, with `revises`")]
+    #[error(
+        "the DAG has ended, and the run that waited for it has continued; let that run make a new plan, with \
+        `revises`"
+    )]
     GoneOn,
     #[error("{0}")]
     Graph(graph::Error),

@@ -32,12 +32,12 @@ impl Edit {
             Place::Append => (count, count),
             Place::Insert(line) if (1..=count + 1).contains(&line) => (line - 1, line - 1),
             Place::Insert(line) => {
-                return Err(format!("position {line} is not there: the console has {count} lines"));
+                return Err(format!("position {line} does not exist: the console has {count} lines"));
             }
             Place::Patch(start, end) if 1 <= start && start <= end && end <= count => (start - 1, end),
             Place::Patch(start, end) => {
                 return Err(format!(
-                    "lines {start} to {end} are not there: the console has {count} lines"
+                    "lines {start} to {end} do not exist: the console has {count} lines"
                 ));
             }
         };

@@ -156,10 +156,10 @@ impl Settings {
             ("endpoint", self.endpoint.is_some(), is(Kind::Bigquery), false),
         ] {
             if given && !allowed {
-                return Err(format!("a {} source takes no `{name}`: leave it out", kind.as_str()));
+                return Err(format!("a {} source does not use `{name}`; remove it", kind.as_str()));
             }
             if needed && !given {
-                return Err(format!("a {} source needs `{name}`", kind.as_str()));
+                return Err(format!("a {} source requires `{name}`", kind.as_str()));
             }
         }
         let texts = [
@@ -178,7 +178,7 @@ impl Settings {
         {
             if text.trim().is_empty() || text.len() > VALUE_MAX_BYTES || text.contains(char::is_control) {
                 return Err(format!(
-                    "`{name}` has 1 to {VALUE_MAX_BYTES} bytes, and no control characters"
+                    "`{name}` must have 1 to {VALUE_MAX_BYTES} bytes and no control characters"
                 ));
             }
         }
@@ -188,19 +188,21 @@ impl Settings {
             && host.contains(['/', '@', '?', ',', ' '])
         {
             return Err(
-                "`host` is a name or an address alone; port, user and database have fields of their own".to_owned(),
+                "`host` must be only a name or an address; port, user and database have their own fields".to_owned(),
             );
         }
         for (name, text) in [("cloudProject", &self.cloud_project), ("location", &self.location)] {
             let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
             if text.as_ref().is_some_and(|text| !text.chars().all(plain)) {
-                return Err(format!("`{name}` has letters, digits, `-`, `_`, `.` and `:` only"));
+                return Err(format!(
+                    "`{name}` may contain only letters, digits, `-`, `_`, `.` and `:`"
+                ));
             }
         }
         if let Some(endpoint) = &self.endpoint {
             let url = Url::parse(endpoint).map_err(|error| format!("`endpoint` is not a URL: {error}"))?;
             if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() || url.password().is_some() {
-                return Err("`endpoint` is an http or https URL without user and password".to_owned());
+                return Err("`endpoint` must be an http or https URL without user and password".to_owned());
             }
         }
         Ok(())
@@ -235,10 +237,10 @@ impl Limits {
             ("maxBytesBilled", self.max_bytes_billed),
         ];
         if let Some((name, _)) = numbers.iter().find(|(_, number)| *number == Some(0)) {
-            return Err(format!("`{name}` is at least 1"));
+            return Err(format!("`{name}` must be at least 1"));
         }
         if self.timeout_ms.is_some_and(|timeout| timeout > MAX_TIMEOUT_MS) {
-            return Err(format!("`timeoutMs` is at most {MAX_TIMEOUT_MS}"));
+            return Err(format!("`timeoutMs` must be at most {MAX_TIMEOUT_MS}"));
         }
         Ok(())
     }
@@ -252,7 +254,8 @@ pub fn check_name(name: &str) -> Result<(), String> {
     match begins && goes_on && name.len() <= NAME_MAX_CHARS {
         true => Ok(()),
         false => Err(format!(
-            "`name` begins with a letter or a digit, then come letters, digits, `_`, `-` and `.`; at most {NAME_MAX_CHARS} characters"
+            "`name` must start with a letter or a digit and may contain letters, digits, `_`, `-` and `.`; at most \
+            {NAME_MAX_CHARS} characters"
         )),
     }
 }
@@ -262,7 +265,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
 /// # Errors
 /// What is wrong with it, without a word of the password.
 pub fn from_url(text: &str) -> Result<(Kind, Settings, Option<String>), String> {
-    let url = Url::parse(text).map_err(|error| format!("the URL can't be read: {error}"))?;
+    let url = Url::parse(text).map_err(|error| format!("the URL is invalid: {error}"))?;
     let kind = match url.scheme() {
         "postgres" | "postgresql" => Kind::Postgresql,
         "mysql" | "mariadb" => Kind::Mysql,
@@ -272,7 +275,8 @@ pub fn from_url(text: &str) -> Result<(Kind, Settings, Option<String>), String> 
         "bigquery" => Kind::Bigquery,
         other => {
             return Err(format!(
-                "`{other}://` is no kind of source: postgres://, mysql://, mongodb://, mongodb+srv://, sqlite:///path, duckdb:///path or bigquery://project/dataset is needed"
+                "`{other}://` is not a supported source; use postgres://, mysql://, mongodb://, mongodb+srv://, \
+                sqlite:///path, duckdb:///path or bigquery://project/dataset"
             ));
         }
     };
@@ -304,13 +308,13 @@ pub fn from_url(text: &str) -> Result<(Kind, Settings, Option<String>), String> 
                 settings.tls = match &*value.to_ascii_lowercase() {
                     "disable" | "disabled" | "false" | "off" => Some(false),
                     "require" | "required" | "verify-full" | "verify_identity" | "true" | "on" => Some(true),
-                    _ => return Err(format!("{name}={value} is neither `disable` nor `require`")),
+                    _ => return Err(format!("{name}={value} must be `disable` or `require`")),
                 }
             }
             "authSource" => settings.auth_source = Some(value.into_owned()),
             "acceptsWriter" => settings.accepts_writer = Some(value == "true"),
             "location" => settings.location = Some(value.into_owned()),
-            other => return Err(format!("the URL's parameter {other} is not known here: leave it out")),
+            other => return Err(format!("the URL parameter {other} is not supported; remove it")),
         }
     }
     let password = url.password().and_then(percent_decoded);
@@ -356,7 +360,7 @@ mod tests {
         );
         let (kind, settings, _) = from_url("mongodb+srv://u:p@cluster.example/app?authSource=admin").unwrap();
         assert_eq!((kind, settings.srv), (Kind::Mongodb, Some(true)));
-        assert!(from_url("http://x/").unwrap_err().contains("no kind of source"));
+        assert!(from_url("http://x/").unwrap_err().contains("is not a supported source"));
         assert!(from_url("postgres://x/y?options=-c").unwrap_err().contains("options"));
     }
 

@@ -17,14 +17,16 @@ use crate::config::DatabaseArgs;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unsafe {
     #[error(
-        "connections work as the role {is}, not as {wanted}, so that row-level security would not hold: a pooler between this process and \
-         PostgreSQL drops startup options. Connect directly, or give the process a login of its own that has the role: \
-         create role LOGIN login; grant {wanted} to LOGIN; alter role LOGIN set role = {wanted} (docs/operations/poolers.md)"
+        "connections use the role {is} instead of {wanted}, so row-level security would not be enforced: a pooler \
+        between this process and PostgreSQL drops startup options. Connect directly, or give the process its own \
+        login with the role: create role LOGIN login; grant {wanted} to LOGIN; alter role LOGIN set role = {wanted} \
+        (docs/operations/poolers.md)"
     )]
     Role { wanted: &'static str, is: String },
     #[error(
-        "connections have synchronous_commit = {is}, so that a crash of the server could take back what readers have seen: a pooler between \
-         this process and PostgreSQL drops startup options. Connect directly, or: alter role LOGIN set synchronous_commit = on"
+        "connections have synchronous_commit = {is}, so a crash of the server could lose events that readers have \
+        already received: a pooler between this process and PostgreSQL drops startup options. Connect directly, or: \
+        alter role LOGIN set synchronous_commit = on"
     )]
     Commit { is: String },
 }
@@ -89,17 +91,14 @@ impl Session {
         if let Some(reason) = &now
             && refusal.is_none()
         {
-            error!(
-                reason,
-                "a connection to the database is not safe to use; it serves nothing"
-            );
+            error!(reason, "a database connection has unsafe settings and is not used");
         }
         *refusal = now;
         // Slower at worst.
         if verdict.is_ok() && timeouts != "true" && !self.warned.swap(true, Ordering::Relaxed) {
             warn!(
-                "connections do not have the timeouts that were asked for: a pooler drops startup options; \
-                 alter role LOGIN set statement_timeout = …, and lock_timeout"
+                "connections do not have the requested timeouts: a pooler drops startup options; alter role LOGIN set \
+                statement_timeout = …, and lock_timeout"
             );
         }
         verdict

@@ -36,27 +36,27 @@ const PROBE: &str = "doctor";
 /// Where the content of new files goes. Files that are there already are read where they are.
 #[derive(Debug, Clone, Args)]
 pub struct ObjectStoreArgs {
-    /// Keep the content of new files in a bucket that speaks S3: s3://BUCKET or s3://BUCKET/PREFIX [default: in PostgreSQL]
+    /// S3 bucket for the content of new files: s3://BUCKET or s3://BUCKET/PREFIX [default: PostgreSQL keeps it]
     #[arg(long, env = "REJOIN_FILES_URL")]
     pub files_url: Option<Url>,
 
-    /// The server of that bucket, where it is not Amazon's: http://127.0.0.1:9000
+    /// URL of the S3 server, if it is not Amazon's, e.g. http://127.0.0.1:9000
     #[arg(long, env = "REJOIN_FILES_ENDPOINT")]
     pub files_endpoint: Option<Url>,
 
-    /// The bucket's region [default: AWS_REGION, AWS_DEFAULT_REGION or us-east-1]
+    /// Region of the bucket [default: AWS_REGION, AWS_DEFAULT_REGION or us-east-1]
     #[arg(long, env = "REJOIN_FILES_REGION")]
     pub files_region: Option<String>,
 
-    /// The id of an access key to that bucket [default: as AWS's own programs: AWS_ACCESS_KEY_ID, a web identity, the machine's role]
+    /// Access key id for the bucket [default: AWS's own order: AWS_ACCESS_KEY_ID, a web identity, the machine's role]
     #[arg(long, env = "REJOIN_FILES_ACCESS_KEY_ID")]
     pub files_access_key_id: Option<String>,
 
-    /// Its secret
+    /// Secret of that access key
     #[arg(long, env = "REJOIN_FILES_SECRET_ACCESS_KEY", hide_env_values = true)]
     pub files_secret_access_key: Option<Secret>,
 
-    /// A request to the object store that takes longer has failed [seconds]
+    /// Timeout of one request to the object store, in seconds
     #[arg(long, env = "REJOIN_FILES_TIMEOUT_S", default_value_t = TIMEOUT_S, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub files_timeout_s: u64,
 }
@@ -96,11 +96,11 @@ impl std::fmt::Debug for Secret {
 pub enum ObjectStoreError {
     #[error("{0}")]
     Settings(String),
-    #[error("the file is in an object store, and this process knows none: set REJOIN_FILES_URL")]
+    #[error("the file is in an object store, and this process has none configured; set REJOIN_FILES_URL")]
     NotSet,
-    #[error("the object store refuses the access key: {0}")]
+    #[error("the object store rejected the access key: {0}")]
     Refused(#[source] object_store::Error),
-    #[error("the object store does not answer as it should: {0}")]
+    #[error("the object store failed: {0}")]
     Unavailable(#[source] object_store::Error),
     #[error("the object of the file {0} does not have the bytes that the file had: it was changed in the object store")]
     Damaged(Uuid),

@@ -52,7 +52,7 @@ pub struct Produced<'a> {
 pub enum ProduceError {
     #[error("the file is empty")]
     Empty,
-    #[error("the file has {bytes} bytes, and may have {limit}")]
+    #[error("the file has {bytes} bytes; the maximum is {limit}")]
     TooLarge { bytes: u64, limit: u64 },
     #[error(transparent)]
     Begin(#[from] BeginError),

@@ -236,12 +236,12 @@ pub fn of_beginning(head: &[u8], declared: Option<&str>) -> Result<Option<&'stat
     match signature(head) {
         Signature::None => Ok(None),
         Signature::Foreign(words) => Err(TypeFault::NotTaken(format!(
-            "the file is {words}, which is not taken; taken are {TAKEN}"
+            "the file is {words}, which is not accepted; accepted are {TAKEN}"
         ))),
         Signature::Known(found) => {
             if let Some(said) = said.filter(|said| said != found) {
                 return Err(TypeFault::Disagrees(format!(
-                    "the file is sent as {said}, but its content is {found}; send it as what it is"
+                    "the file was sent as {said}, but its content is {found}; send it with the correct type"
                 )));
             }
             if class_of(found) == Some(Class::Image) {
@@ -282,7 +282,7 @@ pub fn of_text(declared: Option<&str>, name: &str) -> Result<String, TypeFault> 
         || matches!(said.as_str(), "application/pdf" | "application/zip");
     if names_another && !is_typescript {
         return Err(TypeFault::Disagrees(format!(
-            "the file is sent as {said}, but its content is text; send it as what it is"
+            "the file was sent as {said}, but its content is text; send it with the correct type"
         )));
     }
     Ok(by_name())
@@ -292,9 +292,9 @@ pub fn of_text(declared: Option<&str>, name: &str) -> Result<String, TypeFault> 
 pub fn not_text(declared: Option<&str>) -> TypeFault {
     match said(declared) {
         Some(said) if class_of(&said).is_some() => TypeFault::Disagrees(format!(
-            "the file is sent as {said}, but its content is not; the file may be damaged"
+            "the file was sent as {said}, but its content is not; the file may be damaged"
         )),
-        Some(_) | None => TypeFault::NotTaken(format!("the file is of no type that is taken; taken are {TAKEN}")),
+        Some(_) | None => TypeFault::NotTaken(format!("the file's type is not accepted; accepted are {TAKEN}")),
     }
 }
 
@@ -302,11 +302,14 @@ pub fn not_text(declared: Option<&str>) -> TypeFault {
 fn check_image(head: &[u8], media_type: &str) -> Result<(), String> {
     let (width, height) = image_size(head, media_type)
         .filter(|(width, height)| *width > 0 && *height > 0)
-        .ok_or_else(|| format!("the file is sent as {media_type}, but its header does not tell the image's size"))?;
+        .ok_or_else(|| {
+            format!("the file was sent as {media_type}, but its header does not contain the image's size")
+        })?;
     let pixels = u64::from(width) * u64::from(height);
     if width > IMAGE_SIDE_MAX || height > IMAGE_SIDE_MAX || pixels > IMAGE_PIXELS_MAX {
         return Err(format!(
-            "the image has {width} × {height} pixels; it may have {IMAGE_SIDE_MAX} on a side and {IMAGE_PIXELS_MAX} in all: make it smaller"
+            "the image has {width} × {height} pixels; the maximum is {IMAGE_SIDE_MAX} per side and {IMAGE_PIXELS_MAX} \
+            in total. Scale it down"
         ));
     }
     Ok(())

@@ -40,7 +40,7 @@ impl TextModel for NoModel {
     }
 
     async fn vector(&self, _text: &str) -> Result<Vec<f32>, Box<dyn std::error::Error + Send + Sync>> {
-        Err("there is no embedding model".into())
+        Err("no embedding model is configured".into())
     }
 }
 
@@ -52,18 +52,21 @@ pub async fn query_vector(
     text: &str,
 ) -> Result<Result<QueryVector, &'static str>, Error> {
     let Some(name) = model.name() else {
-        return Ok(Err("by words only: there is no embedding model"));
+        return Ok(Err("keyword search only: no embedding model is configured"));
     };
     if text.trim().is_empty() || !vectors::any(pool, project_id, name).await? {
-        return Ok(Err("by words only: no object has a vector yet"));
+        return Ok(Err("keyword search only: no object has a vector yet"));
     }
     let made = tokio::time::timeout(PATIENCE, model.vector(text)).await;
-    match made.unwrap_or_else(|_| Err(format!("no vector within {PATIENCE:?}").into())) {
+    match made.unwrap_or_else(|_| Err(format!("the embedding model did not respond within {PATIENCE:?}").into())) {
         Ok(numbers) => Ok(Ok(QueryVector::new(name, numbers))),
         Err(error) => {
             let error: &(dyn std::error::Error + 'static) = error.as_ref();
-            warn!(model = name, error, "a query can't be embedded; it goes by words");
-            Ok(Err("by words only: the embedding model failed"))
+            warn!(
+                model = name,
+                error, "embedding a query failed; using keyword search only"
+            );
+            Ok(Err("keyword search only: the embedding model failed"))
         }
     }
 }

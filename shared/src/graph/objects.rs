@@ -289,7 +289,7 @@ async fn set_deleted(
         let now = sqlx::query_scalar!(r#"select now() as "now!""#)
             .fetch_one(&mut *tx)
             .await
-            .map_err(Error::database("ask for the time of a deletion"))?;
+            .map_err(Error::database("read the time of a deletion"))?;
         Some(now)
     } else {
         None
@@ -412,7 +412,7 @@ pub(crate) fn merged(properties: &Value, change: &Map<String, Value>) -> Map<Str
 
 fn key_taken(object_type: &str, key: &str) -> Error {
     Error::Conflict(format!(
-        "there is already an object of type {object_type} with the key {key}"
+        "an object of type {object_type} with the key {key} already exists"
     ))
 }
 

@@ -146,7 +146,7 @@ impl NewPack {
         }
         let bytes = serde_json::to_vec(&self.content()).map_or(usize::MAX, |json| json.len());
         if bytes > MAX_PACK_BYTES {
-            return Err(format!("the pack takes {bytes} bytes; the limit is {MAX_PACK_BYTES}"));
+            return Err(format!("the pack has {bytes} bytes; the limit is {MAX_PACK_BYTES}"));
         }
         Ok(())
     }
@@ -161,7 +161,7 @@ pub(super) fn compiled(type_name: &str, schema: &Value) -> Result<Validator, Str
     if !schema.is_object() {
         return Err(format!("the schema of type {type_name} is not an object"));
     }
-    schemas::compiled(schema).map_err(|error| format!("the schema of type {type_name} is broken: {error}"))
+    schemas::compiled(schema).map_err(|error| format!("the schema of type {type_name} is invalid: {error}"))
 }
 
 pub async fn create(db: &mut PgConnection, project_id: Uuid, new: &NewPack) -> Result<Pack, Error> {
@@ -197,7 +197,7 @@ pub async fn create(db: &mut PgConnection, project_id: Uuid, new: &NewPack) -> R
     let there = by_name(db, project_id, &new.name, &new.version).await?;
     there.filter(|pack| pack.checksum == checksum).ok_or_else(|| {
         Error::Conflict(format!(
-            "there is already a pack {} of version {} with other types: give this one another version",
+            "pack {} version {} already exists with other types; use another version",
             new.name, new.version
         ))
     })
@@ -301,7 +301,7 @@ pub async fn delete(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result
     let pack = get(&mut *db, project_id, id).await?;
     if pack.project_id.is_none() {
         return Err(Error::Conflict(format!(
-            "the pack {} came with the product and can't be deleted",
+            "the pack {} is part of the product and cannot be deleted",
             pack.name
         )));
     }
@@ -315,7 +315,7 @@ pub async fn delete(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result
     .map_err(Error::database("delete a pack"))?;
     if deleted.rows_affected() == 0 {
         return Err(Error::Conflict(format!(
-            "the pack {} is installed: uninstall it first",
+            "the pack {} is installed; uninstall it first",
             pack.name
         )));
     }
@@ -351,7 +351,7 @@ pub async fn assign(
     let pack = get(&mut *db, project_id, pack_id).await?;
     if pack.status == "deprecated" {
         return Err(Error::Conflict(format!(
-            "the pack {} is deprecated: install a newer one",
+            "the pack {} is deprecated; install a newer one",
             pack.name
         )));
     }
@@ -381,7 +381,7 @@ pub async fn assign(
     .map_err(Error::database("look for other versions of a pack"))?;
     if let Some(other) = other {
         return Err(Error::Conflict(format!(
-            "version {other} of the pack {} is installed: switch it off first (active false)",
+            "version {other} of the pack {} is installed; deactivate it first (active false)",
             pack.name
         )));
     }
@@ -480,7 +480,7 @@ pub async fn uninstall(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Res
         .ok_or_else(|| Error::not_found("template assignment", id))?;
     if assignment.objects > 0 {
         return Err(Error::Conflict(format!(
-            "there are {} live objects of the types of {}: delete them first, or switch the pack off (active false)",
+            "{} live objects use the types of {}; delete them first, or deactivate the pack (active false)",
             assignment.objects, assignment.name
         )));
     }

@@ -469,6 +469,6 @@ async fn write_version(
 
 fn another(relationship_type: &str) -> Error {
     Error::Conflict(format!(
-        "there is already a {relationship_type} relationship between these two objects"
+        "a {relationship_type} relationship between these two objects already exists"
     ))
 }

@@ -161,7 +161,7 @@ impl Rules {
                 let Some(actual) = actual else { continue };
                 if !allowed.is_empty() && !allowed.iter().any(|one| one == actual) {
                     return Err(format!(
-                        "a {relationship_type} can't {end} a {actual}, only: {} ({})",
+                        "a {relationship_type} relationship cannot {end} a {actual}, only: {} ({})",
                         allowed.join(", "),
                         rule.pack
                     ));
@@ -181,7 +181,7 @@ pub(super) fn held(validator: &Validator, properties: &Value, of: &str, pack: &s
     match faults.is_empty() {
         true => Ok(()),
         false => Err(format!(
-            "the properties break the schema of {of} ({pack}): {}",
+            "the properties violate the schema of {of} ({pack}): {}",
             faults.join("; ")
         )),
     }

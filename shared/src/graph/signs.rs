@@ -254,7 +254,7 @@ pub async fn load(pool: &PgPool, project_id: Uuid, query: &QueryVector) {
         },
         Ok(None) => Place::TooGreat,
         Err(error) => {
-            warn!(project = %key.0, %error, "signs of vectors can't be read: looks go through the database");
+            warn!(project = %key.0, %error, "reading the binary-quantized vectors failed; searches use the database");
             known().remove(&key);
             return;
         }

@@ -51,7 +51,7 @@ pub struct Commands(Arc<BTreeMap<String, Command>>);
 /// Why there is no list.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandsError {
-    #[error("the file of MCP commands {} can't be read", .path.display())]
+    #[error("reading the file of MCP commands {} failed", .path.display())]
     File {
         path: PathBuf,
         #[source]
@@ -66,7 +66,7 @@ pub enum CommandsError {
 /// Where the operator's list is.
 #[derive(Debug, Clone, Default, Args)]
 pub struct CommandsArgs {
-    /// Processes that projects may use as MCP servers, by name: a JSON file (docs/guide/mcp.md). Without it, none
+    /// JSON file with the processes that projects may use as MCP servers, by name (docs/guide/mcp.md) [default: none]
     #[arg(long, env = "REJOIN_MCP_COMMANDS_FILE", value_name = "FILE")]
     pub mcp_commands_file: Option<PathBuf>,
 }
@@ -120,17 +120,17 @@ impl Commands {
         let Some(allowed) = self.get(command) else {
             let names: Vec<&str> = self.0.keys().map(String::as_str).collect();
             let there = match names.is_empty() {
-                true => "there are none (REJOIN_MCP_COMMANDS_FILE)".to_owned(),
-                false => format!("there are: {}", names.join(", ")),
+                true => "no commands are configured (REJOIN_MCP_COMMANDS_FILE)".to_owned(),
+                false => format!("known: {}", names.join(", ")),
             };
             return Err(format!(
-                "{command:?} is not among the commands that the operator's configuration names; {there}"
+                "{command:?} is not a command of the operator's configuration; {there}"
             ));
         };
         for name in variables {
             if !allowed.project_env.contains(name) {
                 return Err(format!(
-                    "the operator's configuration lets no project set {name} for {command:?}; it allows: {}",
+                    "the operator's configuration does not allow projects to set {name} for {command:?}; it allows: {}",
                     match allowed.project_env.is_empty() {
                         true => "none".to_owned(),
                         false => allowed.project_env.join(", "),
@@ -157,7 +157,7 @@ fn each_once<'de, D: Deserializer<'de>>(list: D) -> Result<BTreeMap<String, Comm
             let mut commands = BTreeMap::new();
             while let Some((name, command)) = entries.next_entry::<String, Command>()? {
                 if commands.contains_key(&name) {
-                    return Err(A::Error::custom(format!("there are two commands {name:?}")));
+                    return Err(A::Error::custom(format!("there are two commands named {name:?}")));
                 }
                 commands.insert(name, command);
             }

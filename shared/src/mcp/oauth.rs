@@ -34,14 +34,14 @@ impl OAuth {
         for (what, value) in [("clientId", &self.client_id), ("clientSecret", &self.client_secret)] {
             if value.is_empty() || value.len() > VALUE_MAX_BYTES || value.contains(|c: char| c.is_control()) {
                 return Err(format!(
-                    "oauth.{what} is empty, longer than {VALUE_MAX_BYTES} bytes, or has a control character in it"
+                    "oauth.{what} is empty, longer than {VALUE_MAX_BYTES} bytes, or contains a control character"
                 ));
             }
             template::names(value).map_err(|fault| format!("oauth.{what}: {fault}"))?;
         }
         if template::names(&self.client_secret)?.is_empty() {
             return Err(
-                "oauth.clientSecret is a credential: put it into a secret of the project, and name that here, as ${NAME}"
+                "oauth.clientSecret is a credential; store it as a secret of the project, and refer to it as ${NAME}"
                     .to_owned(),
             );
         }
@@ -55,7 +55,8 @@ impl OAuth {
         };
         if self.scopes.len() > MAX_SCOPES || !self.scopes.iter().all(is_scope) {
             return Err(format!(
-                "oauth.scopes has at most {MAX_SCOPES} scopes; each is visible ASCII without spaces, quotes and backslashes"
+                "oauth.scopes must have at most {MAX_SCOPES} scopes of visible ASCII without spaces, quotes and \
+                backslashes"
             ));
         }
         match &self.token_url {
@@ -82,7 +83,7 @@ mod tests {
             client_secret: secret.to_owned(),
             ..good.clone()
         };
-        assert!(secret("s3cret").check().unwrap_err().contains("name that here"));
+        assert!(secret("s3cret").check().unwrap_err().contains("refer to it as"));
         assert!(secret("").check().is_err());
         for (wrong, words) in [
             (

@@ -104,15 +104,16 @@ impl Settings {
         match self.transport {
             Transport::Stdio if self.command.as_deref().unwrap_or_default().is_empty() => {
                 return Err(
-                    "a stdio server needs `command`: the name of a command in the operator's configuration".to_owned(),
+                    "a stdio server requires `command`: the name of a command in the operator's configuration"
+                        .to_owned(),
                 );
             }
             Transport::Stdio if self.url.is_some() || !self.headers.is_empty() || self.oauth.is_some() => {
-                return Err("`url`, `headers` and `oauth` are for http servers".to_owned());
+                return Err("`url`, `headers` and `oauth` are only for http servers".to_owned());
             }
-            Transport::Http if self.url.is_none() => return Err("an http server needs `url`".to_owned()),
+            Transport::Http if self.url.is_none() => return Err("an http server requires `url`".to_owned()),
             Transport::Http if self.command.is_some() || !self.env.is_empty() => {
-                return Err("`command` and `env` are for stdio servers".to_owned());
+                return Err("`command` and `env` are only for stdio servers".to_owned());
             }
             Transport::Stdio | Transport::Http => {}
         }
@@ -133,12 +134,13 @@ impl Settings {
                     ));
                 }
                 if text.contains(['\0', '\n', '\r']) {
-                    return Err(format!("{what}.{name} has a line's end or a NUL in it"));
+                    return Err(format!("{what}.{name} contains a line break or a NUL character"));
                 }
                 let named = template::names(text).map_err(|fault| format!("{what}.{name}: {fault}"))?;
                 if is_credential(name) && !text.is_empty() && named.is_empty() {
                     return Err(format!(
-                        "{what}.{name} looks like a credential: put it into a secret of the project, and name that here, as ${{NAME}}"
+                        "{what}.{name} looks like a credential; store it as a secret of the project, and refer to it \
+                        as ${{NAME}}"
                     ));
                 }
             }
@@ -150,7 +152,7 @@ impl Settings {
                 .keys()
                 .any(|name| name.eq_ignore_ascii_case("authorization"))
             {
-                return Err("`oauth` sets the header Authorization: leave it out of `headers`".to_owned());
+                return Err("`oauth` sets the header Authorization; remove it from `headers`".to_owned());
             }
         }
         if self.tools.len() > MAX_PATTERNS {
@@ -162,7 +164,7 @@ impl Settings {
         if let Some(seconds) = self.timeout_s
             && !(1..=MAX_TIMEOUT_S).contains(&seconds)
         {
-            return Err(format!("`timeoutS` is 1 to {MAX_TIMEOUT_S}"));
+            return Err(format!("`timeoutS` must be 1 to {MAX_TIMEOUT_S}"));
         }
         Ok(())
     }
@@ -235,7 +237,8 @@ fn check_name(name: &str) -> Result<(), String> {
     match begins && goes_on && name.len() <= 32 {
         true => Ok(()),
         false => Err(
-            "`name` is a letter, then letters, digits and `-`, in lower case, at most 32: tools are called name_tool"
+            "`name` must be a lowercase letter followed by lowercase letters, digits and `-`, at most 32 characters: \
+            tools are named name_tool"
                 .to_owned(),
         ),
     }

@@ -26,12 +26,12 @@ fn pieces(template: &str) -> Result<Vec<Piece<'_>>, String> {
         let after = &rest[at + 2..];
         let end = after
             .find('}')
-            .ok_or("`${` without a `}` after the name; `$${` stands for `${` itself")?;
+            .ok_or("`${` without a `}` after the name; write `$${` for a literal `${`")?;
         let name = &after[..end];
         let mut characters = name.chars();
         let begins = characters.next().is_some_and(|first| first.is_ascii_alphabetic());
         if !begins || !characters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')) {
-            return Err(format!("`${{{name}}}` is not the name of a secret"));
+            return Err(format!("`${{{name}}}` is not a valid secret name"));
         }
         pieces.push(Piece::Name(name));
         rest = &after[end + 1..];

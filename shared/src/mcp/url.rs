@@ -18,11 +18,11 @@ pub(super) fn check(field: &str, url: &str) -> Result<(), String> {
             match parsed.username().is_empty() && parsed.password().is_none() {
                 true => Ok(()),
                 false => Err(format!(
-                    "`{field}` holds a password: put it into a secret, and name that in `headers` or `oauth`"
+                    "`{field}` contains a password; store it as a secret, and refer to it in `headers` or `oauth`"
                 )),
             }
         }
-        Ok(_) => Err(format!("`{field}` is not http:// or https://")),
+        Ok(_) => Err(format!("`{field}` must start with http:// or https://")),
         Err(error) => Err(format!("`{field}`: {error}")),
     }
 }

@@ -86,7 +86,10 @@ pub type StepTools = BTreeMap<i32, Vec<String>>;
 pub fn read(plan: &Value) -> Result<Vec<Step>, String> {
     let steps = plan.get("steps").unwrap_or(plan);
     let steps: Vec<Step> = serde_json::from_value(steps.clone()).map_err(|error| {
-        format!("the plan's steps are [{{stepNumber, type, description, executorRequired, tools, dependsOn}}]: {error}")
+        format!(
+            "the plan's steps must be [{{stepNumber, type, description, executorRequired, tools, dependsOn}}]: \
+            {error}"
+        )
     })?;
     check(&steps)?;
     Ok(steps)
@@ -96,7 +99,7 @@ pub fn read(plan: &Value) -> Result<Vec<Step>, String> {
 pub fn check(steps: &[Step]) -> Result<(), String> {
     if steps.is_empty() || steps.len() > STEPS_MAX {
         return Err(format!(
-            "a plan has 1 to {STEPS_MAX} steps; this one has {}",
+            "a plan must have 1 to {STEPS_MAX} steps; this one has {}",
             steps.len()
         ));
     }
@@ -104,7 +107,7 @@ pub fn check(steps: &[Step]) -> Result<(), String> {
     for step in steps {
         let number = step.step_number;
         if number < 1 {
-            return Err(format!("steps are numbered from 1; there is a step {number}"));
+            return Err(format!("step numbers start at 1; there is a step {number}"));
         }
         if !numbers.insert(number) {
             return Err(format!("there are two steps {number}"));
@@ -112,28 +115,30 @@ pub fn check(steps: &[Step]) -> Result<(), String> {
         let chars = step.description.trim().chars().count();
         if chars == 0 || chars > DESCRIPTION_MAX_CHARS || step.description.contains('\0') {
             return Err(format!(
-                "step {number}: a description has 1 to {DESCRIPTION_MAX_CHARS} characters, and no NUL"
+                "step {number}: a description must have 1 to {DESCRIPTION_MAX_CHARS} characters and no NUL"
             ));
         }
         if step.kind.is_empty() || step.kind.chars().count() > TYPE_MAX_CHARS || step.kind.contains('\0') {
-            return Err(format!("step {number}: a type has 1 to {TYPE_MAX_CHARS} characters"));
+            return Err(format!(
+                "step {number}: a type must have 1 to {TYPE_MAX_CHARS} characters"
+            ));
         }
         if step.tools.len() > TOOLS_MAX {
-            return Err(format!("step {number}: a step names at most {TOOLS_MAX} tools"));
+            return Err(format!("step {number}: a step can have at most {TOOLS_MAX} tools"));
         }
     }
     for step in steps {
         for before in &step.depends_on {
             if !numbers.contains(before) {
                 return Err(format!(
-                    "step {} depends on step {before}, which is not there",
+                    "step {} depends on step {before}, which does not exist",
                     step.step_number
                 ));
             }
             // What a step depends on is earlier: so there is no cycle.
             if *before >= step.step_number {
                 return Err(format!(
-                    "step {} depends on step {before}: a step depends on earlier ones only",
+                    "step {} depends on step {before}: a step can depend only on earlier ones",
                     step.step_number
                 ));
             }
@@ -160,7 +165,7 @@ pub fn tools(steps: &[Step], planners: &[(String, bool)]) -> Result<StepTools, S
             if !found {
                 let known: Vec<&str> = planners.iter().map(|(name, _)| name.as_str()).collect();
                 return Err(format!(
-                    "step {}: there is no tool {wanted} that you may use; there are: {}",
+                    "step {}: there is no tool {wanted} that you may use; the available tools are: {}",
                     step.step_number,
                     known.join(", ")
                 ));
@@ -219,7 +224,7 @@ fn described(step: &Step, steps: &[Step]) -> String {
     {
         if let (StepStatus::Completed, Some(result)) = (before.status, &before.result) {
             said.push_str(&format!(
-                "\n\nStep {} ({}) has given:\n{result}",
+                "\n\nResult of step {} ({}):\n{result}",
                 before.step_number, before.description
             ));
         }
@@ -259,11 +264,11 @@ mod tests {
         for (plan, word) in [
             (json!([]), "1 to 50"),
             (json!({"steps": []}), "1 to 50"),
-            (json!([step(0, &[])]), "numbered from 1"),
+            (json!([step(0, &[])]), "numbers start at 1"),
             (json!([step(1, &[]), step(1, &[])]), "two steps 1"),
             (json!([step(1, &[2]), step(2, &[])]), "earlier"),
             (json!([step(1, &[1])]), "earlier"),
-            (json!([step(1, &[7])]), "not there"),
+            (json!([step(1, &[7])]), "does not exist"),
             (json!([{"stepNumber": 1, "description": " "}]), "description"),
             (json!([{"stepNumber": 1, "description": "x", "more": 1}]), "more"),
             (json!([{"stepNumber": "one", "description": "x"}]), "stepNumber"),

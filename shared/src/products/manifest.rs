@@ -150,14 +150,14 @@ impl Manifest {
     pub fn read(document: Value) -> Result<Self, String> {
         let bytes = document.to_string().len();
         if bytes > MAX_BYTES {
-            return Err(format!("the manifest has {bytes} bytes, and may have {MAX_BYTES}"));
+            return Err(format!("the manifest has {bytes} bytes; the maximum is {MAX_BYTES}"));
         }
         if text::has_nul(&document) {
-            return Err("the manifest contains a NUL character, which can't be stored".to_owned());
+            return Err("the manifest contains a NUL character, which cannot be stored".to_owned());
         }
         let faults = schemas::faults(&VALIDATOR, &document);
         if !faults.is_empty() {
-            return Err(format!("the manifest breaks its schema: {}", faults.join("; ")));
+            return Err(format!("the manifest violates its schema: {}", faults.join("; ")));
         }
         let read: Document =
             serde_json::from_value(document.clone()).map_err(|error| format!("the manifest: {error}"))?;
@@ -165,7 +165,7 @@ impl Manifest {
             && numbers(needed) > numbers(env!("CARGO_PKG_VERSION"))
         {
             return Err(format!(
-                "it needs Rejoin {needed} or newer, and this is {}",
+                "it requires Rejoin {needed} or newer; this is {}",
                 env!("CARGO_PKG_VERSION")
             ));
         }
@@ -220,7 +220,7 @@ fn unique<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), St
     let mut seen = BTreeSet::new();
     for name in names {
         if !seen.insert(name) {
-            return Err(format!("there are two of the {what} {name}"));
+            return Err(format!("the {what} {name} occurs twice"));
         }
     }
     Ok(())
@@ -346,7 +346,7 @@ mod tests {
             ),
             (
                 json!({"name": "x", "version": "1.0.0", "agents": [{"name": "a", "system_prompt": ""}, {"name": "a", "system_prompt": ""}]}),
-                "two of the agent a",
+                "the agent a occurs twice",
             ),
         ] {
             let fault = Manifest::read(document.clone()).unwrap_err();

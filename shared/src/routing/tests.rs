@@ -270,13 +270,13 @@ fn d12_each_choice_says_why_and_how_sure_it_is() {
     assert_eq!(choice.confidence(), Confidence::High);
     assert_eq!(
         choice.because,
-        "The attached console is a mongodb one, which mongodb-analyst is for."
+        "The attached console uses mongodb, the specialty of mongodb-analyst."
     );
     let choice = choose(&agents(), &about("count by $match"));
     assert_eq!(choice.confidence(), Confidence::Medium);
     assert_eq!(
         choice.because,
-        "The message speaks of what mongodb-analyst is for (“$match”)."
+        "The message matches the specialty of mongodb-analyst (“$match”)."
     );
     let clearer = choose(&agents(), &about("count by $match in this MongoDB collection"));
     assert!(0.0 < choice.score && choice.score < clearer.score && clearer.score < 1.0);

@@ -12,7 +12,7 @@ pub fn may_be_resumed(run: &Run) -> Result<(), String> {
     }
     if run.total_steps >= MAX_TOTAL_STEPS {
         return Err(format!(
-            "the run has taken {} steps over all its turns, and may take no more",
+            "the run has taken {} steps over all its turns, the maximum",
             run.total_steps
         ));
     }

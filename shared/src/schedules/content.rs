@@ -79,16 +79,16 @@ impl ScheduleContent {
             let begin = DateTime::UNIX_EPOCH.with_timezone(&zone);
             cron(text)?
                 .find_next_occurrence(&begin, true)
-                .map_err(|_| format!("the cron expression {text:?} names a moment that never comes"))?;
+                .map_err(|_| format!("the cron expression {text:?} never matches"))?;
         }
         match &self.target {
             Target::Agent { input, .. } if input.trim().is_empty() => {
-                Err("input is missing: what is the agent to be asked?".to_owned())
+                Err("input is missing: pass the agent's input".to_owned())
             }
             Target::Agent { input, .. } if input.chars().count() > INPUT_MAX_CHARS => {
-                Err(format!("input has more than {INPUT_MAX_CHARS} characters"))
+                Err(format!("input can have at most {INPUT_MAX_CHARS} characters"))
             }
-            Target::Agent { input, .. } if input.contains('\0') => Err("input holds a NUL character".to_owned()),
+            Target::Agent { input, .. } if input.contains('\0') => Err("input contains a NUL character".to_owned()),
             Target::Agent { .. } => Ok(()),
             Target::Dag(dag) => {
                 let spec: DagSpec = serde_json::from_value(dag.clone()).map_err(|error| format!("tasks: {error}"))?;
@@ -250,7 +250,7 @@ fn cron(text: &str) -> Result<Cron, String> {
 
 fn zone(name: &str) -> Result<Tz, String> {
     name.parse()
-        .map_err(|_| format!("there is no time zone {name:?}: use a name like UTC or Europe/Berlin"))
+        .map_err(|_| format!("{name:?} is not a time zone; use an IANA name such as UTC or Europe/Berlin"))
 }
 
 /// From JSON: text as it is, all else as JSON.
@@ -340,8 +340,8 @@ mod tests {
         for (cron, zone, words) in [
             ("every day", "UTC", "five fields"),
             ("0 0 3 * * *", "UTC", "five fields"),
-            ("0 0 30 2 *", "UTC", "never comes"),
-            ("0 3 * * *", "Mars/Olympus", "no time zone"),
+            ("0 0 30 2 *", "UTC", "never matches"),
+            ("0 3 * * *", "Mars/Olympus", "not a time zone"),
         ] {
             let fault = schedule(cron, zone, Missed::Once).check().unwrap_err();
             assert!(fault.contains(words), "{cron}: {fault}");

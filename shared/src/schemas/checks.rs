@@ -32,7 +32,7 @@ pub(super) fn of(outline: &Outline, value: &Value) -> Result<u64, String> {
 }
 
 fn too_many() -> String {
-    format!("checking it by the schema takes more than {CHECKS} steps: send less, or less nested")
+    format!("validating it takes more than {CHECKS} steps; send less data, or less nesting")
 }
 
 /// Checks of the value alone.
@@ -68,7 +68,7 @@ impl Count<'_> {
             return Err(too_many());
         }
         if depth > DEPTH {
-            return Err("it is nested too deep for the schema: send it less nested".to_owned());
+            return Err("it is nested too deeply for the schema; send less nesting".to_owned());
         }
         let node = &self.outline.nodes[index];
         let mut checks = alone(node, value);

@@ -108,7 +108,7 @@ fn measure(schema: &Value) -> Result<usize, String> {
         match value {
             Value::Object(fields) => {
                 if depth > 1 && fields.get(id).is_some_and(Value::is_string) {
-                    return Err("a part of the schema has an id of its own, which is not taken".to_owned());
+                    return Err("a subschema has its own $id, which is not supported".to_owned());
                 }
                 patterns.extend(fields.get("pattern").and_then(Value::as_str));
                 if let Some(Value::Object(patterned)) = fields.get("patternProperties") {
@@ -150,7 +150,7 @@ impl<'a> Reader<'a> {
         }
         let index = self.nodes.len();
         if index >= SUBSCHEMAS {
-            return Err(format!("the schema has more than {SUBSCHEMAS} parts"));
+            return Err(format!("the schema has more than {SUBSCHEMAS} subschemas"));
         }
         self.nodes.push(Node::default());
         self.known.insert(address, index);
@@ -231,9 +231,9 @@ impl<'a> Reader<'a> {
             .strip_prefix('#')
             .or_else(|| local.is_empty().then_some(""))
             .filter(|pointer| pointer.is_empty() || pointer.starts_with('/'))
-            .ok_or_else(|| format!("the reference {told:?} is not of the form #/…"))?;
+            .ok_or_else(|| format!("the reference {told:?} does not have the form #/…"))?;
         let target = self.root.pointer(&decoded(pointer));
-        let target = target.ok_or_else(|| format!("the reference {told:?} leads nowhere"))?;
+        let target = target.ok_or_else(|| format!("the reference {told:?} does not resolve"))?;
         self.node(target)
     }
 }
@@ -309,12 +309,13 @@ fn bound(nodes: &[Node]) -> Result<(), String> {
         chain[index] = 1 + node.same.iter().map(|target| chain[*target]).max().unwrap_or(0);
         if chain[index] > CHAIN {
             return Err(format!(
-                "more than {CHAIN} parts of the schema follow each other for one value"
+                "more than {CHAIN} subschemas are applied in a chain to one value"
             ));
         }
         if checks[index] > CHECKS_OF_ONE {
             return Err(format!(
-                "one value would be checked more than {CHECKS_OF_ONE} times: the schema's references or alternatives multiply"
+                "one value would be checked more than {CHECKS_OF_ONE} times: the schema's references or alternatives \
+                multiply"
             ));
         }
     }
@@ -333,7 +334,7 @@ fn bound(nodes: &[Node]) -> Result<(), String> {
     let longest = in_circles + way.into_iter().max().unwrap_or(0);
     match longest > WAY {
         true => Err(format!(
-            "the schema leads through {longest} parts one after the other; the limit is {WAY}"
+            "the schema has a chain of {longest} subschemas; the limit is {WAY}"
         )),
         false => Ok(()),
     }

@@ -28,7 +28,7 @@ const FILE_MAX_BYTES: u64 = 64 * 1024;
 /// Where the master keys are.
 #[derive(Debug, Clone, Default, Args)]
 pub struct SecretKeyArgs {
-    /// The master keys of secrets: a file with one `id:base64` a line; the first one seals, all open
+    /// File with the master keys of secrets, one `id:base64` per line; the first key encrypts, all decrypt
     #[arg(long, env = "REJOIN_SECRET_KEYS_FILE", value_name = "FILE")]
     pub secret_keys_file: Option<OsString>,
 }
@@ -74,13 +74,13 @@ pub fn are_configured() -> bool {
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     #[error(
-        "no master key for secrets is configured: put one into a file (`rejoin secrets new-key`) and name it with \
-         REJOIN_SECRET_KEYS_FILE, or set REJOIN_SECRET_KEYS"
+        "no master key for secrets is configured: create one (`rejoin secrets new-key`), store it in a file and set \
+        REJOIN_SECRET_KEYS_FILE, or set REJOIN_SECRET_KEYS"
     )]
     None,
-    #[error("REJOIN_SECRET_KEYS and REJOIN_SECRET_KEYS_FILE are both set: which keys are meant?")]
+    #[error("REJOIN_SECRET_KEYS and REJOIN_SECRET_KEYS_FILE are both set; set only one")]
     Both,
-    #[error("the file of master keys {} can't be read", .path.display())]
+    #[error("reading the file of master keys {} failed", .path.display())]
     File {
         path: PathBuf,
         #[source]
@@ -88,11 +88,14 @@ pub enum KeyError {
     },
     #[error("the file of master keys {} has more than {FILE_MAX_BYTES} bytes", .0.display())]
     FileSize(PathBuf),
-    #[error("master key {0} is not `id:base64`, with an id of a-z, 0-9, `_` and `-`, at most {ID_MAX_CHARS} of them")]
+    #[error(
+        "master key {0} must be `id:base64`, with an id of a-z, 0-9, `_` and `-`, at most {ID_MAX_CHARS} \
+        characters"
+    )]
     Form(usize),
     #[error("the master key {0} is not {KEY_BYTES} bytes in base64")]
     Length(String),
-    #[error("there are two master keys of the id {0}")]
+    #[error("there are two master keys with the id {0}")]
     Twice(String),
     #[error("there are more than {MAX_KEYS} master keys")]
     TooMany,

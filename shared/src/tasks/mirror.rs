@@ -174,7 +174,7 @@ pub async fn follow(db: &mut PgConnection, task: &Task, actor: Actor) -> Result<
         Ok(_) => Ok(()),
         Err(Error::Database { source, .. }) => Err(source),
         Err(error) => {
-            tracing::warn!(task = %task.id, %error, "a task's object does not follow");
+            tracing::warn!(task = %task.id, %error, "mirroring a task in the graph failed");
             Ok(())
         }
     }

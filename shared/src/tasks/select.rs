@@ -40,7 +40,7 @@ pub fn choose(dag: &Dag, task: &Task, agents: &[AgentDefinition]) -> Choice {
     let known = |name: &str| agents.iter().any(|agent| agent.name == name);
     if let Some(wanted) = &task.wanted_agent {
         return match known(wanted) {
-            true => chosen(wanted, "the task names it"),
+            true => chosen(wanted, "named by the task"),
             false => Choice::Nobody(format!("there is no agent {wanted}")),
         };
     }
@@ -48,7 +48,7 @@ pub fn choose(dag: &Dag, task: &Task, agents: &[AgentDefinition]) -> Choice {
     if let Some((nth, rule)) = (1..).zip(&rules).find(|(_, rule)| fits(rule, task)) {
         return match known(&rule.agent) {
             true => chosen(&rule.agent, &format!("rule {nth}: {}", described(rule))),
-            false => Choice::Nobody(format!("rule {nth} gives it to {}, which is not there", rule.agent)),
+            false => Choice::Nobody(format!("rule {nth} selects {}, which does not exist", rule.agent)),
         };
     }
     let deciders: Vec<&String> = [&dag.selector_agent, &dag.judge_agent, &dag.triage_agent]
@@ -71,7 +71,7 @@ pub fn choose(dag: &Dag, task: &Task, agents: &[AgentDefinition]) -> Choice {
     scored.sort_by(|(a, one), (b, other)| b.cmp(a).then_with(|| one.name.cmp(&other.name)));
     match (scored.as_slice(), &dag.selector_agent) {
         ([], _) => Choice::Nobody("the project has no agents".to_owned()),
-        ([(_, only)], _) => chosen(&only.name, "it is the only one"),
+        ([(_, only)], _) => chosen(&only.name, "it is the only agent"),
         ([(best, first), (second, _), ..], _) if *best > *second => {
             chosen(&first.name, &format!("it shares the most words with the task: {best}"))
         }
@@ -81,8 +81,8 @@ pub fn choose(dag: &Dag, task: &Task, agents: &[AgentDefinition]) -> Choice {
         (all, _) => {
             let best = all[0].0;
             let (agent, because) = match all.iter().find(|(_, agent)| agent.is_default) {
-                Some((_, agent)) => (agent, "several fit alike; it is the project's default"),
-                None => (&all[0].1, "several fit alike; it is the first by name"),
+                Some((_, agent)) => (agent, "several match equally; it is the project's default"),
+                None => (&all[0].1, "several match equally; it is the first by name"),
             };
             Choice::Tie {
                 among: all
@@ -100,14 +100,14 @@ pub fn choose(dag: &Dag, task: &Task, agents: &[AgentDefinition]) -> Choice {
 /// The schema of a selector's answer.
 pub fn answer_schema<'a>(names: impl Iterator<Item = &'a str>) -> Value {
     let names: Vec<&str> = names.collect();
-    let description = "The name of the agent that is to do the task";
+    let description = "Name of the agent that shall do the task";
     let agent = match names.len() {
         1..=NAMES_IN_SCHEMA_MAX => outputs::one_of(&names, description),
         _ => json!({"type": "string", "description": description}),
     };
     outputs::object(
         &["agent"],
-        json!({"agent": agent, "reason": {"type": "string", "description": "Why, in a sentence"}}),
+        json!({"agent": agent, "reason": {"type": "string", "description": "Reason, in one sentence"}}),
     )
 }
 

@@ -66,7 +66,7 @@ pub async fn end(db: &mut PgConnection, run: &Run, state: RunState, actor: Actor
         Err(Error::Database { source, .. }) => return Err(source),
         // Somebody deleted it, or its type has rules of the project's own; or the run began before there were sessions.
         Err(error) => {
-            tracing::debug!(run = %run.id, %error, "a session's object does not follow");
+            tracing::debug!(run = %run.id, %error, "mirroring a session in the graph failed");
             return Ok(());
         }
     }

@@ -181,12 +181,12 @@ impl DagSpec {
             match (&rule.pattern, &rule.field, &rule.value) {
                 (Some(pattern), None, None) => {
                     Regex::new(pattern)
-                        .map_err(|error| format!("the pattern {pattern} of a rule is broken: {error}"))?;
+                        .map_err(|error| format!("the pattern {pattern} of a rule is invalid: {error}"))?;
                 }
                 (None, Some(field), Some(_)) if ["priority", "id"].contains(&field.as_str()) => {}
                 _ => {
                     return Err(
-                        "a rule has a pattern, or a field (priority, id) and its value; and an agent".to_owned(),
+                        "a rule must have a pattern, or a field (priority, id) with a value; and an agent".to_owned(),
                     );
                 }
             }
@@ -195,7 +195,7 @@ impl DagSpec {
         for (index, task) in self.tasks.iter().enumerate() {
             task.check()?;
             if known.insert(task.id.as_str(), index).is_some() {
-                return Err(format!("there are two tasks with the id {}", task.id));
+                return Err(format!("two tasks have the id {}", task.id));
             }
         }
         let mut after = Vec::with_capacity(self.tasks.len());
@@ -204,7 +204,7 @@ impl DagSpec {
             for name in &task.after {
                 let index = known
                     .get(name.as_str())
-                    .ok_or_else(|| format!("the task {} comes after {name}, which is not there", task.id))?;
+                    .ok_or_else(|| format!("the task {} comes after {name}, which does not exist", task.id))?;
                 if !before.contains(index) {
                     before.push(*index);
                 }
@@ -213,7 +213,7 @@ impl DagSpec {
         }
         let order = sorted(&after).map_err(|cycle| {
             let named: Vec<&str> = cycle.iter().map(|index| self.tasks[*index].id.as_str()).collect();
-            format!("the tasks wait for each other in a circle: {}", named.join(" -> "))
+            format!("the tasks form a cycle: {}", named.join(" -> "))
         })?;
         Ok(Ordered { order, after })
     }
@@ -331,7 +331,7 @@ mod tests {
         for (tasks, word) in [
             (json!([]), "1 to"),
             (json!([{"id": "a"}, {"id": "a"}]), "two tasks"),
-            (json!([{"id": "a", "after": ["x"]}]), "not there"),
+            (json!([{"id": "a", "after": ["x"]}]), "does not exist"),
             (json!([{"id": "a", "complexity": 11}]), "complexity"),
         ] {
             let error = spec(tasks).check().unwrap_err();
@@ -344,6 +344,6 @@ mod tests {
             value: None,
             agent: "x".to_owned(),
         }];
-        assert!(broken.check().unwrap_err().contains("broken"));
+        assert!(broken.check().unwrap_err().contains("is invalid"));
     }
 }

@@ -117,7 +117,7 @@ fn object_of(parameters: &[Parameter]) -> Value {
 pub async fn admit_apart(spec: &ToolSpec, arguments: &Value) -> Result<Value, String> {
     let (name, schema, arguments) = (spec.name.clone(), spec.parameters.clone(), arguments.clone());
     let admitted = tokio::task::spawn_blocking(move || held(&name, &schema, arguments)).await;
-    admitted.unwrap_or_else(|_| Err(format!("{} can't be called: its schema could not be used", spec.name)))
+    admitted.unwrap_or_else(|_| Err(format!("{} cannot be called: its schema cannot be used", spec.name)))
 }
 
 /// What a tool may be called with, or what the model is told instead: no tool acts upon arguments that break its schema, whoever
@@ -141,7 +141,7 @@ fn held(tool: &str, schema: &Schema, arguments: Value) -> Result<Value, String> 
     let properties = document["properties"].as_object().unwrap_or(&no_properties);
     let validator = schema
         .validator()
-        .map_err(|error| format!("{tool} can't be called: its own schema is broken: {error}"))?;
+        .map_err(|error| format!("{tool} cannot be called: its own schema is invalid: {error}"))?;
     let fields = Value::Object(fields);
     let faults = schemas::faults(validator, &fields);
     if faults.is_empty() {
@@ -218,7 +218,7 @@ impl Arguments {
 
     pub fn required_text(&self, name: &str) -> Result<&str, ToolError> {
         self.text(name)
-            .ok_or_else(|| ToolError::RespondToModel(format!("{name} is empty; give some text")))
+            .ok_or_else(|| ToolError::RespondToModel(format!("{name} is empty; pass some text")))
     }
 
     pub fn texts(&self, name: &str) -> Vec<String> {

@@ -38,7 +38,7 @@ const PREVIEW_CHARS: usize = 200;
 const CONSOLE_ID: Parameter = Parameter::new(
     "consoleId",
     P::OptionalText,
-    "the console; null: the one that this conversation works on",
+    "the console's id; null: the console that this conversation works on",
 );
 
 struct ConsoleTool {
@@ -63,90 +63,90 @@ static TOOLS: LazyLock<Vec<SharedTool>> = LazyLock::new(|| {
     vec![
         tool(
             LIST_OPEN_CONSOLES,
-            "Lists the consoles of this conversation: id, title, kind of database, and which one it works on.",
+            "Lists the consoles of this conversation with id, title and kind of database, and marks the one that the \
+            conversation works on.",
             &[],
             true,
         ),
         tool(
             READ_CONSOLE,
-            "Reads a console: its text with numbered lines, its version, its database. Read before you change it.",
+            "Reads a console: its text with line numbers, version and database. Call it before you modify a console.",
             &[CONSOLE_ID],
             true,
         ),
         tool(
             CREATE_CONSOLE,
-            "Opens a new console with this text, which the user sees and can edit. Use it where there is none to write into.",
+            "Opens a new console with the given text, which the user sees and can edit. Use it only if no existing \
+            console fits.",
             &[
-                Parameter::new("title", P::Text, "what it is, in a few words"),
-                Parameter::new("content", P::Text, "its text"),
-                Parameter::new(
-                    "kind",
-                    P::OptionalText,
-                    "kind of its database, such as postgresql; null: none",
-                ),
+                Parameter::new("title", P::Text, "title, a few words"),
+                Parameter::new("content", P::Text, "text of the console"),
+                Parameter::new("kind", P::OptionalText, "kind of database, e.g. postgresql; null: none"),
                 Parameter::new(
                     "dataSourceId",
                     P::OptionalText,
-                    "where it runs: a data source's name; null: nowhere yet",
+                    "name of the data source to run on; null: none yet",
                 ),
                 Parameter::new(
                     "database",
                     P::OptionalText,
-                    "the database there; null: the source's own",
+                    "database in the data source; null: the source's default",
                 ),
             ],
             false,
         ),
         tool(
             MODIFY_CONSOLE,
-            "Changes a console's text, in the user's sight. What the user has typed meanwhile is kept, or you are told of the conflict.",
+            "Modifies a console's text while the user watches. Edits that the user made in the meantime are merged; \
+            if they conflict, an error is returned.",
             &[
                 Parameter::new(
                     "action",
                     P::OptionalChoice(&["replace", "insert", "append", "patch"]),
-                    "replace: all of it (null means that); insert: before the line `position`; append: at the end; patch: the lines startLine to endLine",
+                    "replace (default): the whole text; insert: before line `position`; append: at the end; patch: \
+                    lines startLine to endLine",
                 ),
-                Parameter::new("content", P::Text, "the new text"),
+                Parameter::new("content", P::Text, "new text"),
                 Parameter::new(
                     "position",
                     P::OptionalInteger,
-                    "of insert: a line, from 1; null: at the end",
+                    "for insert: line number, from 1; null: at the end",
                 ),
-                Parameter::new("startLine", P::OptionalInteger, "of patch: the first line, from 1"),
-                Parameter::new("endLine", P::OptionalInteger, "of patch: the last line, included"),
+                Parameter::new("startLine", P::OptionalInteger, "for patch: first line, from 1"),
+                Parameter::new("endLine", P::OptionalInteger, "for patch: last line, inclusive"),
                 CONSOLE_ID,
                 Parameter::new(
                     "version",
                     P::OptionalInteger,
-                    "the version that you have read and mean; null: whatever is there",
+                    "version that you have read and want to change; null: the current one",
                 ),
             ],
             false,
         ),
         tool(
             SET_CONSOLE_CONNECTION,
-            "Says where a console runs.",
+            "Sets the data source and database that a console runs on.",
             &[
                 CONSOLE_ID,
-                Parameter::new("dataSourceId", P::OptionalText, "the data source's name; null: none"),
+                Parameter::new("dataSourceId", P::OptionalText, "name of the data source; null: none"),
                 Parameter::new(
                     "database",
                     P::OptionalText,
-                    "the database there; null: the source's own",
+                    "database in the data source; null: the source's default",
                 ),
             ],
             false,
         ),
         tool(
             SEARCH_CONSOLES,
-            "Finds the user's consoles by words in title or text.",
-            &[Parameter::new("query", P::Text, "the words")],
+            "Searches the user's consoles by words in title or text.",
+            &[Parameter::new("query", P::Text, "words to search for")],
             true,
         ),
         tool(
             SWITCH_CONSOLE,
-            "Makes another console the one that this conversation works on. The user is asked first.",
-            &[Parameter::new("consoleId", P::Text, "the console")],
+            "Makes another console the one that this conversation works on. The user is asked for confirmation.",
+            &[Parameter::new("consoleId", P::Text, "the console's id")],
             false,
         ),
     ]
@@ -176,7 +176,7 @@ impl Tool for ConsoleTool {
 
     async fn call(&self, context: &ToolContext, arguments: Value) -> Result<Value, ToolError> {
         let desk = Desk::of(context).await?;
-        let mut tx = context.db.begin().await.map_err(internal("reaching the consoles"))?;
+        let mut tx = context.db.begin().await.map_err(internal("reading the consoles"))?;
         let arguments = Arguments::of(arguments);
         let output = match self.spec.name.as_str() {
             LIST_OPEN_CONSOLES => desk.list(&mut tx).await?,
@@ -228,14 +228,14 @@ struct Desk {
 pub async fn meant(context: &ToolContext, arguments: &Arguments) -> Result<Console, ToolError> {
     let desk = Desk::of(context).await?;
     let id = desk.target(arguments)?;
-    let mut db = context.db.acquire().await.map_err(internal("reaching the consoles"))?;
+    let mut db = context.db.acquire().await.map_err(internal("reading the consoles"))?;
     desk.get(&mut db, id).await
 }
 
 impl Desk {
     async fn of(context: &ToolContext) -> Result<Self, ToolError> {
         let Some(user_id) = context.user_id else {
-            return Err(told("nobody has asked for this run: it has no consoles"));
+            return Err(told("this run has no user, so it has no consoles"));
         };
         Ok(Self {
             owner: Owner {
@@ -245,7 +245,7 @@ impl Desk {
             surroundings: match context.run_id {
                 Some(run) => attached::surroundings(&context.db, run)
                     .await
-                    .map_err(internal("finding the conversation's consoles"))?,
+                    .map_err(internal("reading the conversation's consoles"))?,
                 None => Surroundings::default(),
             },
             by: Writer::Agent {
@@ -259,7 +259,7 @@ impl Desk {
     fn target(&self, arguments: &Arguments) -> Result<Uuid, ToolError> {
         match arguments.text("consoleId").filter(|id| !id.trim().is_empty()) {
             Some(id) => Uuid::parse_str(id.trim())
-                .map_err(|_| told(format!("{id} is no id of a console; list_open_consoles gives them"))),
+                .map_err(|_| told(format!("{id} is not a console id; list_open_consoles returns the ids"))),
             None => self
                 .surroundings
                 .pinned
@@ -278,10 +278,12 @@ impl Desk {
         match (is_own, here.conversation_id) {
             (true, _) => Ok(console),
             (false, Some(_)) => Err(told(format!(
-                "the console {id} ({title}) is not this conversation's: switch_console asks the user whether it may be"
+                "the console {id} ({title}) does not belong to this conversation; call switch_console to ask the user \
+                for it"
             ))),
             (false, None) => Err(told(format!(
-                "the console {id} ({title}) belongs to a conversation, and this run to none: open another one with create_console"
+                "the console {id} ({title}) belongs to a conversation, but this run belongs to none; create another \
+                console with create_console"
             ))),
         }
     }
@@ -292,7 +294,7 @@ impl Desk {
             .map_err(internal("reading the console"))?;
         found.ok_or_else(|| {
             told(format!(
-                "there is no console {id} any more; list_open_consoles gives those that are there"
+                "the console {id} no longer exists; list_open_consoles returns the existing ones"
             ))
         })
     }
@@ -307,10 +309,10 @@ impl Desk {
             return Ok(None);
         };
         let found = data_sources::find(&mut *db, self.owner.project_id, wanted).await;
-        let found = found.map_err(internal("looking for the data source"))?;
+        let found = found.map_err(internal("reading the data source"))?;
         let missing = || {
             told(format!(
-                "there is no data source {wanted}; list_data_sources gives those that there are"
+                "there is no data source {wanted}; list_data_sources returns the available ones"
             ))
         };
         found.map(Some).ok_or_else(missing)
@@ -359,7 +361,7 @@ impl Desk {
     }
 
     async fn create(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Value, ToolError> {
-        let failed = internal("making the console");
+        let failed = internal("creating the console");
         if let Some((id, _)) = consoles::acted(db, self.by).await.map_err(&failed)? {
             return Ok(created(&self.get(db, id).await?));
         }
@@ -389,7 +391,7 @@ impl Desk {
     }
 
     async fn modify(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Value, ToolError> {
-        let failed = internal("changing the console");
+        let failed = internal("modifying the console");
         let edit = edit(arguments).map_err(told)?;
         let id = match consoles::acted(db, self.by).await.map_err(&failed)? {
             Some((id, _)) => id,
@@ -407,11 +409,12 @@ impl Desk {
                 "modification": edit.to_json(),
             })),
             Written::Conflict(now) => Err(told(format!(
-                "conflict: the user has changed the same lines; the console is at version {} now. Read it again, and keep what the user wrote",
+                "conflict: the user has edited the same lines; the console is now at version {}. Read it again, and \
+                keep what the user wrote",
                 now.version
             ))),
             Written::Refused(fault) => Err(told(fault)),
-            Written::NotFound => Err(told(format!("there is no console {id} any more"))),
+            Written::NotFound => Err(told(format!("the console {id} no longer exists"))),
         }
     }
 
@@ -427,8 +430,11 @@ impl Desk {
             ..Change::default()
         };
         let changed = consoles::change(db, self.owner, console.id, &change).await;
-        let changed = changed.map_err(internal("changing the console"))?;
-        changed.map_or_else(|| Err(told("the console is gone")), |console| Ok(short(&console)))
+        let changed = changed.map_err(internal("modifying the console"))?;
+        changed.map_or_else(
+            || Err(told("the console no longer exists")),
+            |console| Ok(short(&console)),
+        )
     }
 
     async fn search(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Value, ToolError> {
@@ -445,7 +451,7 @@ impl Desk {
     async fn switch(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Value, ToolError> {
         let console = self.get(db, self.target(arguments)?).await?;
         let Some(conversation) = self.surroundings.conversation_id else {
-            return Err(told("only a conversation works on a console"));
+            return Err(told("consoles can be switched only in a conversation"));
         };
         let pinned = attached::pin(db, self.owner, conversation, Some(console.id)).await;
         pinned.map_err(internal("switching the console"))?;
@@ -477,7 +483,7 @@ fn edit(arguments: &Arguments) -> Result<Edit, String> {
         "insert" => line("position").map_or(Place::Append, Place::Insert),
         "patch" => match (line("startLine"), line("endLine")) {
             (Some(start), Some(end)) => Place::Patch(start, end),
-            _ => return Err("patch needs startLine and endLine".to_owned()),
+            _ => return Err("patch requires startLine and endLine".to_owned()),
         },
         _ => Place::Replace,
     };

@@ -111,7 +111,7 @@ async fn entity(context: &ToolContext, parameter: &str, reference: &str) -> Resu
         Resolved::Several(objects) => {
             let named: Vec<String> = objects.iter().map(cited).collect();
             Err(ToolError::RespondToModel(format!(
-                "several entities are called {reference}: {}; call again with one of these ids as {parameter}",
+                "several entities match {reference}: {}; call again with one of these ids as {parameter}",
                 named.join(", "),
             )))
         }
@@ -132,9 +132,9 @@ async fn entity(context: &ToolContext, parameter: &str, reference: &str) -> Resu
             };
             let named: Vec<String> = near.iter().map(|hit| cited(&hit.object)).collect();
             let advice = if named.is_empty() {
-                "find it with hybrid_search first".to_owned()
+                "find its id with hybrid_search first".to_owned()
             } else {
-                format!("near it are {}", named.join(", "))
+                format!("similar entities: {}", named.join(", "))
             };
             Err(ToolError::RespondToModel(format!(
                 "{parameter}: there is no entity {reference} in this project; {advice}"
@@ -215,7 +215,7 @@ fn unknown(what: &str, asked: &[String], known: &[&str]) -> Option<String> {
         known.join(", ")
     };
     Some(format!(
-        "there is no {what} {}; there are: {known} (names are case-sensitive)",
+        "there is no {what} {}; known: {known} (names are case-sensitive)",
         missing.join(", ")
     ))
 }
@@ -252,7 +252,7 @@ mod tests {
         let told = unknown("type", &asked, &["Package", "Section"]).unwrap();
         assert_eq!(
             told,
-            "there is no type package; there are: Package, Section (names are case-sensitive)"
+            "there is no type package; known: Package, Section (names are case-sensitive)"
         );
         assert_eq!(unknown("type", &asked[1..], &["Package", "Section"]), None);
     }

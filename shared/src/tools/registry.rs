@@ -72,7 +72,7 @@ impl Patterns {
                     beginnings.push(pattern[..special].to_owned());
                 }
                 Err(error) => {
-                    tracing::warn!(%pattern, %error, "a pattern of a tool whitelist is broken and grants nothing")
+                    tracing::warn!(%pattern, %error, "a pattern of a tool whitelist is invalid and grants nothing")
                 }
             }
         }

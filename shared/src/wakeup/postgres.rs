@@ -125,9 +125,9 @@ async fn listen(db: Db, local: broadcast::Sender<Arc<Wake>>, listening: Arc<Atom
 
 #[derive(Debug, thiserror::Error)]
 enum ListenError {
-    #[error("the database can't be reached")]
+    #[error("the database cannot be reached")]
     Postgres(#[from] tokio_postgres::Error),
-    #[error("no answer to a probe within {} s", PROBE_LIMIT.as_secs())]
+    #[error("no response to a probe within {} s", PROBE_LIMIT.as_secs())]
     Silent,
     #[error("the connection was closed")]
     Closed,

@@ -153,7 +153,7 @@ impl Charge {
             }
             #[expect(
                 clippy::disallowed_methods,
-                reason = "a process of its own, with one thread and no runtime"
+                reason = "a separate process, with one thread and no runtime"
             )]
             std::thread::sleep(LOOK);
         }

@@ -142,14 +142,16 @@ pub(super) async fn place(db: &mut PgConnection, space: Uuid, to: Move, change: 
     if let Some(parent) = to.parent {
         let above = entities::get(&mut *db, space, Kind::Document, parent).await?;
         if above.project != document.project {
-            return Err(Error::Invalid("a document stays in its project".to_owned()));
+            return Err(Error::Invalid(
+                "a document cannot be moved to another project".to_owned(),
+            ));
         }
         if tree.path(parent).iter().any(|above| above.object.id == to.document) {
-            return Err(Error::Invalid("a document can't be put below itself".to_owned()));
+            return Err(Error::Invalid("a document cannot be its own parent".to_owned()));
         }
         if tree.path(parent).len() + tree.height(to.document, MAX_DEPTH) > MAX_DEPTH {
             return Err(Error::Invalid(format!(
-                "the tree of documents would have more than {MAX_DEPTH} levels"
+                "the document tree can have at most {MAX_DEPTH} levels"
             )));
         }
     }

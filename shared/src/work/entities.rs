@@ -88,7 +88,9 @@ pub async fn find(db: &mut PgConnection, space: Uuid, filter: &Filter<'_>, limit
             .map_err(Error::Invalid)?;
     }
     if filter.words.is_some_and(|words| words.len() > MAX_WORDS_BYTES) {
-        return Err(Error::Invalid(format!("search for at most {MAX_WORDS_BYTES} bytes")));
+        return Err(Error::Invalid(format!(
+            "a search can have at most {MAX_WORDS_BYTES} bytes"
+        )));
     }
     let columns = match filter.without_texts {
         true => COLUMNS.replace(
@@ -178,7 +180,7 @@ pub async fn create(
         get(&mut *db, space, Kind::Project, project).await?;
         if count(&mut *db, space, project).await? >= MAX_ENTITIES {
             return Err(Error::Conflict(format!(
-                "the project has {MAX_ENTITIES} entities, which is the most: delete some, or begin another project"
+                "the project already has {MAX_ENTITIES} entities, the maximum; delete some, or create another project"
             )));
         }
         insert(&mut *db, space, Some(project), (id, change.id(1)), new, change).await?;
@@ -306,9 +308,7 @@ pub async fn update(
     let entity = get(&mut *db, space, kind, id).await?;
     let fields = kind.read(update.fields)?;
     if fields.is_empty() {
-        return Err(Error::Invalid(
-            "nothing is to be different: give at least one field".to_owned(),
-        ));
+        return Err(Error::Invalid("nothing to change: pass at least one field".to_owned()));
     }
     if update
         .summary
@@ -316,7 +316,7 @@ pub async fn update(
         .is_some_and(|text| text.len() > MAX_SUMMARY_BYTES || text.contains('\0'))
     {
         return Err(Error::Invalid(format!(
-            "a change is described in at most {MAX_SUMMARY_BYTES} bytes"
+            "the summary of a change can have at most {MAX_SUMMARY_BYTES} bytes"
         )));
     }
     let properties = together(&entity.object.properties, fields, update.strategy);
@@ -420,7 +420,7 @@ pub fn field_info(kind: Kind, field: Option<&str>) -> Result<Value, Error> {
     if fields.is_empty() {
         let names: Vec<&str> = kind.fields().iter().map(|field| field.name).collect();
         return Err(Error::Invalid(format!(
-            "a {} has no such field; it has {}",
+            "a {} has no such field; its fields are {}",
             kind.as_str(),
             names.join(", ")
         )));

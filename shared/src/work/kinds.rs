@@ -262,7 +262,7 @@ impl Kind {
             let Some(field) = fields.iter().find(|field| field.name == name) else {
                 let names: Vec<&str> = fields.iter().map(|field| field.name).collect();
                 return Err(Error::Invalid(format!(
-                    "a {} has no field {spelt}; it has {}",
+                    "a {} has no field {spelt}; its fields are {}",
                     self.as_str(),
                     names.join(", ")
                 )));
@@ -271,7 +271,7 @@ impl Kind {
             let required = name == self.name_field() || name == "state_key";
             let blank = value.as_str().is_some_and(|text| text.trim().is_empty());
             if required && (value.is_null() || blank) {
-                return Err(Error::Invalid(format!("{name} can't be empty")));
+                return Err(Error::Invalid(format!("{name} must not be empty")));
             }
             if read.insert(name.clone(), value).is_some() {
                 return Err(Error::Invalid(format!("{name} is given twice")));
@@ -296,7 +296,7 @@ impl Field {
             },
             Holds::Time => match value.as_str().map(chrono::DateTime::parse_from_rfc3339) {
                 Some(Ok(_)) => Ok(()),
-                Some(Err(_)) | None => wrong("a time with its zone, such as 2030-01-31T17:00:00Z".to_owned()),
+                Some(Err(_)) | None => wrong("a time with a time zone, such as 2030-01-31T17:00:00Z".to_owned()),
             },
             Holds::Integer { least, most } => match value.as_i64() {
                 Some(number) if (least..=most).contains(&number) => Ok(()),
@@ -348,11 +348,11 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_with_what_would_be_right() {
         for (written, words) in [
-            (json!({"colour": "red"}), "it has title, state_key"),
-            (json!({"dueAt": "tomorrow"}), "a time with its zone"),
+            (json!({"colour": "red"}), "its fields are title, state_key"),
+            (json!({"dueAt": "tomorrow"}), "a time with a time zone"),
             (json!({"priority": 9}), "an integer from 1 to 5"),
             (json!({"state_key": "draft"}), "one of todo, in_progress"),
-            (json!({"title": " "}), "title can't be empty"),
+            (json!({"title": " "}), "title must not be empty"),
             (json!({"title": "a", "name": "b"}), "given twice"),
             (json!({"description": 5}), "text"),
         ] {

@@ -222,26 +222,26 @@ pub(super) async fn make(
 fn check(new: &NewLink, source: &Entity, target: &Entity) -> Result<(), Error> {
     let Some(link) = pack::link_type(&new.link_type) else {
         let advice = match new.link_type.as_str() {
-            pack::PARENT_OF => "documents are put below each other by moving them".to_owned(),
+            pack::PARENT_OF => "move a document to change its parent".to_owned(),
             word if Kind::ALL.into_iter().any(|kind| kind.membership() == Some(word)) => {
-                "an entity belongs to the project that it was made in".to_owned()
+                "an entity belongs to the project in which it was created".to_owned()
             }
             _ => {
                 let names: Vec<&str> = pack::LINKS.iter().map(|link| link.name).collect();
-                format!("there are {}", names.join(", "))
+                format!("the link types are {}", names.join(", "))
             }
         };
         return Err(Error::Invalid(format!(
-            "entities can't be linked by {}: {advice}",
+            "{} is not a link type for entities: {advice}",
             new.link_type
         )));
     };
     if source.object.id == target.object.id {
-        return Err(Error::Invalid("an entity can't be linked with itself".to_owned()));
+        return Err(Error::Invalid("an entity cannot be linked to itself".to_owned()));
     }
     if source.project != target.project {
         return Err(Error::Invalid(
-            "the two entities belong to different projects: only entities of one project can be linked".to_owned(),
+            "the two entities belong to different projects; only entities of one project can be linked".to_owned(),
         ));
     }
     let allowed = |kinds: &[Kind], kind: Kind| kinds.is_empty() || kinds.contains(&kind);
@@ -276,7 +276,7 @@ pub(super) async fn take_away(db: &mut PgConnection, space: Uuid, id: Uuid, chan
     let link = get(&mut *db, space, id).await?;
     if pack::link_type(&link.link_type).is_none() {
         return Err(Error::Invalid(format!(
-            "{} can't be unlinked: an entity belongs to its project until it is deleted, and documents are moved",
+            "{} links cannot be deleted: an entity belongs to its project until it is deleted, and documents are moved",
             link.link_type
         )));
     }

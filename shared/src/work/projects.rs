@@ -54,7 +54,8 @@ pub async fn instantiate(
 ) -> Result<Instantiated, Error> {
     if new.entities.len() > MAX_AT_ONCE || new.links.len() > MAX_AT_ONCE {
         return Err(Error::Invalid(format!(
-            "at most {MAX_AT_ONCE} entities and {MAX_AT_ONCE} relationships are made at once; add the rest afterwards"
+            "at most {MAX_AT_ONCE} entities and {MAX_AT_ONCE} relationships can be created at once; add the rest \
+            afterwards"
         )));
     }
     change.begin(&mut *db).await?;
@@ -69,11 +70,12 @@ pub async fn instantiate(
     for (temp_id, kind, fields) in new.entities {
         if temp_id.is_empty() || temp_id.len() > MAX_TEMP_ID_BYTES || ids.iter().any(|(known, _)| *known == temp_id) {
             return Err(Error::Invalid(format!(
-                "each entity needs a temp_id of its own, at most {MAX_TEMP_ID_BYTES} bytes; {temp_id:?} is none ({PROJECT_TEMP_ID} and {DOCUMENT_TEMP_ID} are taken)"
+                "each entity needs a unique temp_id of at most {MAX_TEMP_ID_BYTES} bytes; {temp_id:?} is not valid \
+                ({PROJECT_TEMP_ID} and {DOCUMENT_TEMP_ID} are reserved)"
             )));
         }
         if kind == Kind::Project {
-            return Err(Error::Invalid("a project can't belong to a project".to_owned()));
+            return Err(Error::Invalid("a project cannot belong to a project".to_owned()));
         }
         ids.push((temp_id, change.id(made.len())));
         made.push((kind, fields));
@@ -94,7 +96,7 @@ pub async fn instantiate(
             let end = |temp_id: &str| {
                 known.get(temp_id).copied().ok_or_else(|| {
                     Error::Invalid(format!(
-                        "relationship {nth} names {temp_id:?}, which is no temp_id of these entities"
+                        "relationship {nth} refers to {temp_id:?}, which is not the temp_id of any of these entities"
                     ))
                 })
             };
@@ -154,7 +156,7 @@ pub async fn reorganize(
     change: &Change,
 ) -> Result<(), Error> {
     if changes.is_empty() || changes.len() > MAX_AT_ONCE {
-        return Err(Error::Invalid(format!("give 1 to {MAX_AT_ONCE} changes")));
+        return Err(Error::Invalid(format!("pass 1 to {MAX_AT_ONCE} changes")));
     }
     change.begin(&mut *db).await?;
     entities::get(&mut *db, space, Kind::Project, project).await?;

@@ -11,7 +11,7 @@ pub(super) fn whole(value: &Value) -> Option<u64> {
 pub(super) fn message(error: &Value) -> String {
     error["message"]
         .as_str()
-        .unwrap_or("it was refused without a reason")
+        .unwrap_or("rejected without a reason")
         .to_owned()
 }
 

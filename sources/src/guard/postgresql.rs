@@ -131,7 +131,7 @@ pub(super) fn check(sql: &str) -> Result<(), String> {
                 match &option.node {
                     Some(Kind::DefElem(element)) if EXPLAIN.contains(&element.defname.as_str()) => {}
                     Some(Kind::DefElem(element)) => {
-                        return Err(format!("EXPLAIN with {} does not pass", element.defname));
+                        return Err(format!("EXPLAIN with {} is not allowed", element.defname));
                     }
                     _ => return Err(READS_ONLY.to_owned()),
                 }
@@ -142,7 +142,7 @@ pub(super) fn check(sql: &str) -> Result<(), String> {
             }
         }
         Kind::VariableShowStmt(show) if SHOWN.contains(&show.name.to_ascii_lowercase().as_str()) => Ok(()),
-        Kind::VariableShowStmt(show) => Err(format!("SHOW {} does not pass: it may tell secrets", show.name)),
+        Kind::VariableShowStmt(show) => Err(format!("SHOW {} is not allowed: it may reveal secrets", show.name)),
         _ => Err(READS_ONLY.to_owned()),
     }
 }
@@ -162,7 +162,7 @@ pub(super) fn check_single(sql: &str) -> Result<bool, String> {
 
 fn single(sql: &str) -> Result<Kind, String> {
     let parsed =
-        pg_query::parse(sql, ParserOptions::DEFAULT).map_err(|error| format!("the query can't be read: {error}"))?;
+        pg_query::parse(sql, ParserOptions::DEFAULT).map_err(|error| format!("the query cannot be parsed: {error}"))?;
     let mut statements = parsed.protobuf.stmts.into_iter();
     let first = statements
         .next()
@@ -176,7 +176,7 @@ fn single(sql: &str) -> Result<Kind, String> {
 }
 
 fn plain(tree: &impl serde::Serialize) -> Result<Value, String> {
-    serde_json::to_value(tree).map_err(|error| format!("the query can't be read: {error}"))
+    serde_json::to_value(tree).map_err(|error| format!("the query cannot be parsed: {error}"))
 }
 
 /// Every node below, whatever it is.
@@ -187,19 +187,19 @@ fn walk(value: &Value) -> Result<(), String> {
                 for kind in node.keys() {
                     // What is sorted by is a field of this name: the node is in it.
                     if kind != "node" && !NODES.contains(&kind.as_str()) {
-                        return Err(format!("{kind} is nothing that a read-only source may be asked"));
+                        return Err(format!("{kind} is not allowed on a read-only source"));
                     }
                 }
             }
             if fields.get("into_clause").is_some_and(|into| !into.is_null()) {
-                return Err("SELECT INTO makes a table: this source is read-only".to_owned());
+                return Err("SELECT INTO creates a table; this source is read-only".to_owned());
             }
             if fields
                 .get("locking_clause")
                 .and_then(Value::as_array)
                 .is_some_and(|locks| !locks.is_empty())
             {
-                return Err("SELECT FOR UPDATE or SHARE locks rows: this source is read-only".to_owned());
+                return Err("SELECT FOR UPDATE or SHARE locks rows; this source is read-only".to_owned());
             }
             if let Some(name) = fields.get("funcname") {
                 check_function(name)?;
@@ -210,13 +210,13 @@ fn walk(value: &Value) -> Result<(), String> {
             if fields.contains_key("method") && fields.contains_key("repeatable") {
                 let method = names(&fields["method"]);
                 if !matches!(method.as_slice(), ["bernoulli"] | ["system"]) {
-                    return Err(format!("TABLESAMPLE {} does not pass", method.join(".")));
+                    return Err(format!("TABLESAMPLE {} is not allowed", method.join(".")));
                 }
             }
             // `OPERATOR(schema.+)` calls whatever that schema has.
             for operator in operators(fields) {
                 if !matches!(names(operator).as_slice(), [] | [_] | ["pg_catalog", _]) {
-                    return Err("an operator of another schema does not pass".to_owned());
+                    return Err("operators qualified with a schema are not allowed".to_owned());
                 }
             }
             fields.values().try_for_each(walk)
@@ -267,7 +267,7 @@ fn check_table(schema: &str, table: &str) -> Result<(), String> {
     };
     match is_hidden {
         true => Err(format!(
-            "{table} is not shown: it holds more than the source's own data"
+            "access to {table} is not allowed: it contains more than the source's data"
         )),
         false => Ok(()),
     }
@@ -422,17 +422,17 @@ mod tests {
         ] {
             assert_eq!(
                 check(sql),
-                Err("EXPLAIN with analyze does not pass".to_owned()),
+                Err("EXPLAIN with analyze is not allowed".to_owned()),
                 "{sql}"
             );
         }
         assert_eq!(check("explain delete from t"), Err(READS_ONLY.to_owned()));
         let all = check("show data_directory").expect_err("it is the server's");
-        assert_eq!(all, "SHOW data_directory does not pass: it may tell secrets");
+        assert_eq!(all, "SHOW data_directory is not allowed: it may reveal secrets");
         let toast = check("select * from pg_toast.pg_toast_1").expect_err("it is other tables' rows");
         assert_eq!(
             toast,
-            "pg_toast_1 is not shown: it holds more than the source's own data"
+            "access to pg_toast_1 is not allowed: it contains more than the source's data"
         );
         assert!(check("select * from pg_toast.anything").is_err());
         assert!(allows("lower") && !allows("pg_sleep") && !allows("LOWER"));

@@ -83,7 +83,7 @@ pub(super) fn check_database(kind: Kind, database: Option<&str>) -> Result<(), S
 }
 
 fn not_shown(name: &str) -> String {
-    format!("{name} is not shown: it holds more than the source's own data")
+    format!("access to {name} is not allowed: it contains more than the source's data")
 }
 
 pub(super) fn check_single(kind: Kind, sql: &str) -> Result<bool, String> {
@@ -104,14 +104,14 @@ fn single(kind: Kind, sql: &str) -> Result<Statement, String> {
         Kind::Sqlite => &SQLiteDialect {},
         Kind::Duckdb => &DuckDbDialect {},
         Kind::Bigquery => &BigQueryDialect {},
-        Kind::Postgresql | Kind::Mongodb => return Err("it is not asked in this dialect".to_owned()),
+        Kind::Postgresql | Kind::Mongodb => return Err("this SQL dialect is not supported".to_owned()),
     };
     if kind == Kind::Mysql && (sql.contains("/*!") || sql.contains("/*M!")) {
-        return Err("a comment that MySQL runs (/*! … */) does not pass: leave it out".to_owned());
+        return Err("comments that MySQL executes (/*! … */) are not allowed; remove them".to_owned());
     }
     if kind == Kind::Mysql && sql.contains("/*+") {
         return Err(
-            "a hint to MySQL's optimizer (/*+ … */) does not pass: it may set the server's variables. Leave it out"
+            "MySQL optimizer hints (/*+ … */) are not allowed because they can set server variables; remove them"
                 .to_owned(),
         );
     }
@@ -119,7 +119,7 @@ fn single(kind: Kind, sql: &str) -> Result<Statement, String> {
         .with_recursion_limit(MAX_DEPTH)
         .try_with_sql(sql)
         .and_then(|mut parser| parser.parse_statements())
-        .map_err(|error| format!("the query can't be read: {error}"))?;
+        .map_err(|error| format!("the query cannot be parsed: {error}"))?;
     let mut statements = parsed.into_iter();
     match (statements.next(), statements.next()) {
         (Some(statement), None) => match statement.visit(&mut NoTable) {
@@ -138,7 +138,7 @@ struct NoTable;
 impl NoTable {
     fn body(body: &SetExpr) -> Verdict {
         match body {
-            SetExpr::Table(_) => refused("TABLE does not pass: write SELECT * FROM"),
+            SetExpr::Table(_) => refused("TABLE is not allowed; use SELECT * FROM"),
             SetExpr::SetOperation { left, right, .. } => {
                 Self::body(left)?;
                 Self::body(right)
@@ -263,10 +263,10 @@ impl Reads<'_> {
 
     fn select(&self, select: &Select) -> Verdict {
         if select.into.is_some() {
-            return refused("SELECT INTO writes: this source is read-only");
+            return refused("SELECT INTO writes; this source is read-only");
         }
         if !select.lateral_views.is_empty() || select.prewhere.is_some() || select.connect_by.is_some() {
-            return refused("this clause does not pass");
+            return refused("this clause is not allowed");
         }
         ControlFlow::Continue(())
     }
@@ -300,21 +300,21 @@ impl Visitor for Reads<'_> {
 
     fn pre_visit_query(&mut self, query: &Query) -> Verdict {
         if !query.locks.is_empty() {
-            return refused("SELECT FOR UPDATE or SHARE locks rows: this source is read-only");
+            return refused("SELECT FOR UPDATE or SHARE locks rows; this source is read-only");
         }
         if query.for_clause.is_some()
             || query.settings.is_some()
             || query.format_clause.is_some()
             || !query.pipe_operators.is_empty()
         {
-            return refused("this clause of a query does not pass");
+            return refused("this query clause is not allowed");
         }
         self.body(&query.body)
     }
 
     fn pre_visit_relation(&mut self, relation: &ObjectName) -> Verdict {
         if relation.0.first().and_then(|part| part.as_ident()).is_none() {
-            return refused("a table is called by its name");
+            return refused("a table must be referenced by its name");
         }
         let is_hidden = match self.kind {
             Kind::Mysql => self.hides_mysql(relation),
@@ -347,10 +347,10 @@ impl Visitor for Reads<'_> {
                 name, args, json_path, ..
             } => {
                 if json_path.is_some() {
-                    return refused("this kind of table does not pass");
+                    return refused("this kind of table is not allowed");
                 }
                 match args {
-                    Some(args) if args.settings.is_some() => refused("a function with settings does not pass"),
+                    Some(args) if args.settings.is_some() => refused("a function with settings is not allowed"),
                     Some(_) => self.function(name),
                     None => ControlFlow::Continue(()),
                 }
@@ -366,7 +366,7 @@ impl Visitor for Reads<'_> {
             TableFactor::OpenJsonTable { .. }
             | TableFactor::MatchRecognize { .. }
             | TableFactor::XmlTable { .. }
-            | TableFactor::SemanticView { .. } => refused("this kind of table does not pass"),
+            | TableFactor::SemanticView { .. } => refused("this kind of table is not allowed"),
         }
     }
 
@@ -374,17 +374,17 @@ impl Visitor for Reads<'_> {
         match expr {
             Expr::Function(function) => {
                 if function.uses_odbc_syntax {
-                    return refused("{fn …} does not pass: call the function as usual");
+                    return refused("{fn …} is not allowed; call the function directly");
                 }
                 self.function(&function.name)
             }
             Expr::BinaryOp {
                 op: BinaryOperator::Assignment,
                 ..
-            } => refused("`:=` sets a variable: it does not pass"),
-            Expr::Identifier(ident) if self.is_variable(ident) => refused("the server's variables are not shown"),
+            } => refused("`:=` sets a variable, which is not allowed"),
+            Expr::Identifier(ident) if self.is_variable(ident) => refused("access to server variables is not allowed"),
             Expr::CompoundIdentifier(parts) if parts.iter().any(|ident| self.is_variable(ident)) => {
-                refused("the server's variables are not shown")
+                refused("access to server variables is not allowed")
             }
             _ => ControlFlow::Continue(()),
         }
@@ -497,7 +497,7 @@ mod tests {
         assert!(check(Kind::Bigquery, None, piped).is_err());
         assert_eq!(
             not_shown("sys"),
-            "sys is not shown: it holds more than the source's own data"
+            "access to sys is not allowed: it contains more than the source's data"
         );
     }
 

@@ -39,7 +39,7 @@ fn listed(names: &'static str) -> HashSet<&'static str> {
 /// Err: what of it does not pass, for whoever wrote it.
 pub fn check(asked: &Asked) -> Result<(), String> {
     if !matches!(asked.verb, "find" | "aggregate" | "count" | "distinct") {
-        return Err(format!("{} writes: this source is read-only", asked.verb));
+        return Err(format!("{} writes; this source is read-only", asked.verb));
     }
     check_collection(&asked.collection)?;
     for (name, value) in &asked.command {
@@ -54,7 +54,7 @@ pub fn check(asked: &Asked) -> Result<(), String> {
 /// A collection of people's own.
 fn check_collection(name: &str) -> Result<(), String> {
     match name.starts_with("system.") || name.contains('$') || name.is_empty() {
-        true => Err(format!("the collection {name:?} is not shown")),
+        true => Err(format!("access to the collection {name:?} is not allowed")),
         false => Ok(()),
     }
 }
@@ -63,15 +63,15 @@ fn pipeline(stages: &[Bson]) -> Result<(), String> {
     static NAMES: LazyLock<HashSet<&'static str>> = LazyLock::new(|| listed(STAGES));
     for stage in stages {
         let Bson::Document(stage) = stage else {
-            return Err("a stage of a pipeline is an object".to_owned());
+            return Err("a pipeline stage must be an object".to_owned());
         };
         let mut fields = stage.iter();
         let (Some((name, value)), None) = (fields.next(), fields.next()) else {
-            return Err("a stage of a pipeline has one field, such as $match".to_owned());
+            return Err("a pipeline stage must have exactly one field, such as $match".to_owned());
         };
         if !NAMES.contains(name.as_str()) {
             return Err(format!(
-                "the stage {name} is not among those that a read-only source may be asked"
+                "the pipeline stage {name} is not allowed on a read-only source"
             ));
         }
         match (name.as_str(), value) {
@@ -83,7 +83,7 @@ fn pipeline(stages: &[Bson]) -> Result<(), String> {
             ("$lookup" | "$unionWith" | "$graphLookup", Bson::Document(fields)) => joined(fields)?,
             ("$unionWith", Bson::String(collection)) => check_collection(collection)?,
             ("$facet" | "$lookup" | "$unionWith" | "$graphLookup", _) => {
-                return Err(format!("{name} is not written like that"));
+                return Err(format!("{name} has an invalid argument"));
             }
             _ => operators(value)?,
         }
@@ -94,7 +94,7 @@ fn pipeline(stages: &[Bson]) -> Result<(), String> {
 fn nested(value: &Bson) -> Result<(), String> {
     match value {
         Bson::Array(stages) => pipeline(stages),
-        _ => Err("a pipeline is a list of stages".to_owned()),
+        _ => Err("a pipeline must be a list of stages".to_owned()),
     }
 }
 
@@ -103,7 +103,7 @@ fn joined(fields: &Document) -> Result<(), String> {
     for (name, value) in fields {
         match (name.as_str(), value) {
             ("from" | "coll", Bson::String(collection)) => check_collection(collection)?,
-            ("from" | "coll", _) => return Err("a collection of another database does not pass".to_owned()),
+            ("from" | "coll", _) => return Err("collections of other databases are not allowed".to_owned()),
             ("pipeline", value) => nested(value)?,
             (_, value) => operators(value)?,
         }
@@ -118,13 +118,13 @@ fn operators(value: &Bson) -> Result<(), String> {
         Bson::Document(fields) => {
             fields.iter().try_for_each(
                 |(name, value)| match name.starts_with('$') && !NAMES.contains(name.as_str()) {
-                    true => Err(format!("{name} is not among what a read-only source may be asked")),
+                    true => Err(format!("{name} is not allowed on a read-only source")),
                     false => operators(value),
                 },
             )
         }
         Bson::Array(items) => items.iter().try_for_each(operators),
-        Bson::JavaScriptCode(_) | Bson::JavaScriptCodeWithScope(_) => Err("programs do not pass".to_owned()),
+        Bson::JavaScriptCode(_) | Bson::JavaScriptCodeWithScope(_) => Err("JavaScript is not allowed".to_owned()),
         _ => Ok(()),
     }
 }

@@ -32,7 +32,10 @@ pub fn parse(text: &str) -> Result<Asked, String> {
     reader.space();
     match reader.peek() {
         None => Ok(asked),
-        Some(_) => Err(format!("one query at a time: there is more at {}", reader.here())),
+        Some(_) => Err(format!(
+            "only one query at a time is allowed; unexpected text at {}",
+            reader.here()
+        )),
     }
 }
 
@@ -67,7 +70,8 @@ fn of_object(mut object: Document) -> Result<Asked, String> {
     };
     if let Some(unknown) = object.keys().next() {
         return Err(format!(
-            "`{unknown}` is not known: collection, pipeline, filter, projection, sort, skip, limit, count, distinct"
+            "unknown field `{unknown}`; allowed are collection, pipeline, filter, projection, sort, skip, limit, \
+            count, distinct"
         ));
     }
     checked(Asked {
@@ -79,7 +83,8 @@ fn of_object(mut object: Document) -> Result<Asked, String> {
 
 /// `db.collection.method(…).modifier(…)`.
 fn of_shell(reader: &mut Reader<'_>) -> Result<Asked, String> {
-    const BEGINS: &str = "a query is db.COLLECTION.find({…}), .aggregate([…]), .countDocuments({…}) or .distinct(\"field\"); or a JSON object";
+    const BEGINS: &str = "a query must be db.COLLECTION.find({…}), .aggregate([…]), .countDocuments({…}) or \
+        .distinct(\"field\"), or a JSON object";
     if reader.word() != "db" {
         return Err(BEGINS.to_owned());
     }
@@ -90,12 +95,12 @@ fn of_shell(reader: &mut Reader<'_>) -> Result<Asked, String> {
         if reader.take('.') {
             let word = reader.word();
             if word.is_empty() {
-                return Err(format!("a name is missing at {}", reader.here()));
+                return Err(format!("expected a name at {}", reader.here()));
             }
             if word == "getCollection" && parts.is_empty() {
                 match reader.arguments()?.as_slice() {
                     [Bson::String(name)] => parts.push(name.clone()),
-                    _ => return Err("getCollection takes a name".to_owned()),
+                    _ => return Err("getCollection requires a name".to_owned()),
                 }
                 continue;
             }
@@ -103,11 +108,11 @@ fn of_shell(reader: &mut Reader<'_>) -> Result<Asked, String> {
         } else if parts.is_empty() && reader.take('[') {
             match reader.value(0)? {
                 Bson::String(name) => parts.push(name),
-                _ => return Err("db[…] takes a name".to_owned()),
+                _ => return Err("db[…] requires a name".to_owned()),
             }
             reader.space();
             if !reader.take(']') {
-                return Err(format!("] is missing at {}", reader.here()));
+                return Err(format!("expected ] at {}", reader.here()));
             }
         } else {
             break;
@@ -142,7 +147,7 @@ fn of_shell(reader: &mut Reader<'_>) -> Result<Asked, String> {
                 return checked(asked);
             }
             (_, "toArray" | "pretty", None) => None,
-            _ => return Err(format!(".{modifier}() after {method}() is not known here")),
+            _ => return Err(format!(".{modifier}() after {method}() is not supported")),
         };
     }
     checked(Asked {
@@ -168,7 +173,7 @@ fn command(collection: &str, method: &str, arguments: Vec<Bson>) -> Result<(&'st
             ("find", command)
         }
         "aggregate" => {
-            let pipeline = next().ok_or("aggregate takes a pipeline: aggregate([{$match: {…}}, …])")?;
+            let pipeline = next().ok_or("aggregate requires a pipeline: aggregate([{$match: {…}}, …])")?;
             (
                 "aggregate",
                 doc! { "aggregate": collection, "pipeline": pipeline, "cursor": {} },
@@ -180,29 +185,29 @@ fn command(collection: &str, method: &str, arguments: Vec<Bson>) -> Result<(&'st
         ),
         "estimatedDocumentCount" => ("count", doc! { "count": collection }),
         "distinct" => {
-            let key = next().ok_or("distinct takes a field: distinct(\"status\")")?;
+            let key = next().ok_or("distinct requires a field: distinct(\"status\")")?;
             (
                 "distinct",
                 doc! { "distinct": collection, "key": key, "query": next().unwrap_or_else(empty) },
             )
         }
         "insertOne" => {
-            let document = next().ok_or("insertOne takes a document")?;
+            let document = next().ok_or("insertOne requires a document")?;
             ("insert", doc! { "insert": collection, "documents": [document] })
         }
         "insertMany" => {
-            let documents = next().ok_or("insertMany takes a list of documents")?;
+            let documents = next().ok_or("insertMany requires a list of documents")?;
             ("insert", doc! { "insert": collection, "documents": documents })
         }
         "updateOne" | "updateMany" | "replaceOne" => {
             let (Some(filter), Some(change)) = (next(), next()) else {
-                return Err(format!("{method} takes a filter and a change"));
+                return Err(format!("{method} requires a filter and an update"));
             };
             let update = doc! { "q": filter, "u": change, "multi": method == "updateMany" };
             ("update", doc! { "update": collection, "updates": [update] })
         }
         "deleteOne" | "deleteMany" => {
-            let filter = next().ok_or_else(|| format!("{method} takes a filter"))?;
+            let filter = next().ok_or_else(|| format!("{method} requires a filter"))?;
             let limit = if method == "deleteOne" { 1 } else { 0 };
             (
                 "delete",
@@ -211,7 +216,7 @@ fn command(collection: &str, method: &str, arguments: Vec<Bson>) -> Result<(&'st
         }
         _ => {
             return Err(format!(
-                "{method}() is not known here: find, findOne, aggregate, countDocuments, distinct"
+                "{method}() is not supported; use find, findOne, aggregate, countDocuments or distinct"
             ));
         }
     })
@@ -230,7 +235,7 @@ fn checked(asked: Asked) -> Result<Asked, String> {
             _ => matches!(value, Bson::String(_)),
         };
         if !fits {
-            return Err(format!("`{name}` is not what {} takes there", asked.verb));
+            return Err(format!("the value of `{name}` is not valid for {}", asked.verb));
         }
     }
     Ok(asked)

@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
     pub(super) fn arguments(&mut self) -> Result<Vec<Bson>, String> {
         self.space();
         if !self.take('(') {
-            return Err(format!("( is missing at {}", self.here()));
+            return Err(format!("expected ( at {}", self.here()));
         }
         self.items(')', 0)
     }
@@ -94,7 +94,7 @@ impl<'a> Reader<'a> {
             items.push(self.value(depth)?);
             self.space();
             if !self.take(',') && self.peek() != Some(end) {
-                return Err(format!("{end} or a comma is missing at {}", self.here()));
+                return Err(format!("expected {end} or a comma at {}", self.here()));
             }
         }
     }
@@ -102,13 +102,13 @@ impl<'a> Reader<'a> {
     pub(super) fn document(&mut self) -> Result<Document, String> {
         match self.value(0)? {
             Bson::Document(document) => Ok(document),
-            _ => Err("an object is needed".to_owned()),
+            _ => Err("expected an object".to_owned()),
         }
     }
 
     pub(super) fn value(&mut self, depth: usize) -> Result<Bson, String> {
         if depth > MAX_DEPTH {
-            return Err(format!("it is nested more than {MAX_DEPTH} deep"));
+            return Err(format!("nested more than {MAX_DEPTH} deep"));
         }
         self.space();
         match self.peek() {
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
             Some('/') => self.pattern(),
             Some(c) if c.is_ascii_digit() || matches!(c, '-' | '+' | '.') => self.number(),
             Some(c) if c.is_alphabetic() => self.named(depth),
-            _ => Err(format!("a value is missing at {}", self.here())),
+            _ => Err(format!("expected a value at {}", self.here())),
         }
     }
 
@@ -140,31 +140,31 @@ impl<'a> Reader<'a> {
                 _ => self.word(),
             };
             if name.is_empty() {
-                return Err(format!("a field's name is missing at {}", self.here()));
+                return Err(format!("expected a field name at {}", self.here()));
             }
             self.space();
             if !self.take(':') {
-                return Err(format!(": is missing at {}", self.here()));
+                return Err(format!("expected : at {}", self.here()));
             }
             let value = self.value(depth + 1)?;
             if document.insert(name.clone(), value).is_some() {
-                return Err(format!("the field {name} is there twice"));
+                return Err(format!("duplicate field {name}"));
             }
             self.space();
             if !self.take(',') && self.peek() != Some('}') {
-                return Err(format!("}} or a comma is missing at {}", self.here()));
+                return Err(format!("expected }} or a comma at {}", self.here()));
             }
         }
     }
 
     fn string(&mut self) -> Result<String, String> {
         let Some((_, quote)) = self.chars.next() else {
-            return Err("a text is missing".to_owned());
+            return Err("expected a string".to_owned());
         };
         let mut text = String::new();
         loop {
             let Some((_, c)) = self.chars.next() else {
-                return Err(format!("a text does not end: {quote} is missing"));
+                return Err(format!("unterminated string: {quote} is missing"));
             };
             match c {
                 c if c == quote => return Ok(text),
@@ -176,7 +176,7 @@ impl<'a> Reader<'a> {
                     Some('f') => text.push('\u{c}'),
                     Some('u') => text.push(self.escaped()?),
                     Some(c) => text.push(c),
-                    None => return Err("a text ends with \\".to_owned()),
+                    None => return Err("a string ends with \\".to_owned()),
                 },
                 c => text.push(c),
             }
@@ -186,22 +186,23 @@ impl<'a> Reader<'a> {
     fn escaped(&mut self) -> Result<char, String> {
         let mut unit = || {
             let digits: String = (0..4).filter_map(|_| self.chars.next().map(|(_, c)| c)).collect();
-            u16::from_str_radix(&digits, 16).map_err(|_| "\\u takes four hexadecimal digits".to_owned())
+            u16::from_str_radix(&digits, 16).map_err(|_| "\\u requires four hexadecimal digits".to_owned())
         };
         let first = unit()?;
         let mut units = vec![first];
         if (0xd800..0xdc00).contains(&first) {
             // The other half: `\uXXXX` once more.
             if !(self.take('\\') && self.take('u')) {
-                return Err("half a character in \\u".to_owned());
+                return Err("incomplete surrogate pair in \\u".to_owned());
             }
             let digits: String = (0..4).filter_map(|_| self.chars.next().map(|(_, c)| c)).collect();
-            units.push(u16::from_str_radix(&digits, 16).map_err(|_| "\\u takes four hexadecimal digits".to_owned())?);
+            units
+                .push(u16::from_str_radix(&digits, 16).map_err(|_| "\\u requires four hexadecimal digits".to_owned())?);
         }
         char::decode_utf16(units)
             .next()
             .and_then(Result::ok)
-            .ok_or_else(|| "half a character in \\u".to_owned())
+            .ok_or_else(|| "incomplete surrogate pair in \\u".to_owned())
     }
 
     fn pattern(&mut self) -> Result<Bson, String> {
@@ -219,13 +220,16 @@ impl<'a> Reader<'a> {
                     }
                 }
                 Some(c) => pattern.push(c),
-                None => return Err("a pattern does not end: / is missing".to_owned()),
+                None => return Err("unterminated regular expression: / is missing".to_owned()),
             }
         }
         // The server takes them sorted.
         let mut options: Vec<char> = self.word().chars().collect();
         options.sort_unstable();
-        let text = |text: String| text.try_into().map_err(|_| "a pattern has a NUL in it".to_owned());
+        let text = |text: String| {
+            text.try_into()
+                .map_err(|_| "a regular expression contains a NUL character".to_owned())
+        };
         Ok(Bson::RegularExpression(Regex {
             pattern: text(pattern)?,
             options: text(options.into_iter().collect())?,
@@ -248,7 +252,7 @@ impl<'a> Reader<'a> {
         }
         match text.parse::<f64>() {
             Ok(number) if number.is_finite() => Ok(number.into()),
-            Ok(_) | Err(_) => Err(format!("{text} is no number")),
+            Ok(_) | Err(_) => Err(format!("{text} is not a valid number")),
         }
     }
 
@@ -266,21 +270,21 @@ impl<'a> Reader<'a> {
         }
         self.space();
         if !self.take('(') {
-            return Err(format!("{word} is no value: texts have quotes"));
+            return Err(format!("unknown value {word}; strings need quotes"));
         }
         let arguments = self.items(')', depth + 1)?;
         let said = match arguments.as_slice() {
             [Bson::String(text)] => text.clone(),
             [Bson::Int32(number)] => number.to_string(),
             [Bson::Int64(number)] => number.to_string(),
-            _ => return Err(format!("{word} takes one text or number")),
+            _ => return Err(format!("{word} requires one string or number")),
         };
         made(&word, &said)
     }
 }
 
 fn made(what: &str, said: &str) -> Result<Bson, String> {
-    let wrong = || format!("{said} is no {what}");
+    let wrong = || format!("{said} is not a valid {what}");
     Ok(match what {
         "ObjectId" => ObjectId::from_str(said).map_err(|_| wrong())?.into(),
         "ISODate" | "Date" => {
@@ -296,7 +300,7 @@ fn made(what: &str, said: &str) -> Result<Bson, String> {
         "NumberDecimal" | "Decimal128" => Decimal128::from_str(said).map_err(|_| wrong())?.into(),
         _ => {
             return Err(format!(
-                "{what}(…) is not known here: ObjectId, ISODate, NumberLong, NumberInt, NumberDecimal"
+                "{what}(…) is not supported; use ObjectId, ISODate, NumberLong, NumberInt or NumberDecimal"
             ));
         }
     })

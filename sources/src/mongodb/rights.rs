@@ -65,9 +65,14 @@ impl Rights {
     pub(super) fn fault(&self) -> Option<String> {
         match self {
             Rights::OnlyReads => None,
-            Rights::Nobody => Some("it is asked without a user, and so may be written to".to_owned()),
-            Rights::More(actions) => Some(format!("its user may do more than read ({})", actions.join(", "))),
-            Rights::Unknown => Some("the server doesn't tell what its user may do".to_owned()),
+            Rights::Nobody => {
+                Some("the server accepts connections without a user, so the source may be writable".to_owned())
+            }
+            Rights::More(actions) => Some(format!(
+                "its user has more privileges than reading ({})",
+                actions.join(", ")
+            )),
+            Rights::Unknown => Some("the server does not report its user's privileges".to_owned()),
         }
     }
 

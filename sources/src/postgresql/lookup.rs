@@ -102,14 +102,17 @@ pub(super) async fn check(client: &Client, query: &str) -> Result<Result<(), Sou
     let (what, name): (String, String) = (row.try_get(0)?, row.try_get(1)?);
     Ok(Err(SourceError::Refused(match what.as_str() {
         "field" => format!(
-            "{name} after a dot may call a function of this database that takes a row: a column of this name is written without its table"
+            "{name} after a dot may call a user-defined function that takes a row, which is not allowed; write the \
+            column without its table"
         ),
         "function" => format!(
-            "{name} is also a function of this database's own, which a read-only source does not call: write pg_catalog.{name}"
+            "{name} is also a user-defined function of this database, which is not allowed on a read-only source; \
+            write pg_catalog.{name}"
         ),
         "operator" => format!(
-            "{name} is also an operator of this database's own, which a read-only source does not call: write operator(pg_catalog.{name})"
+            "{name} is also a user-defined operator of this database, which is not allowed on a read-only source; \
+            write operator(pg_catalog.{name})"
         ),
-        _ => format!("a cast to {name} calls a function of this database, which a read-only source does not"),
+        _ => format!("a cast to {name} calls a user-defined function, which is not allowed on a read-only source"),
     })))
 }

@@ -12,67 +12,70 @@ use crate::sqlite::process;
 /// How a process asks sources.
 #[derive(Debug, Clone, Args)]
 pub struct SourceArgs {
-    /// Hosts of this machine or of private networks that projects' data sources may be on: names and addresses, with globs, separated by commas
+    /// Hosts on this machine or in private networks that data sources may use: comma-separated names, addresses and
+    /// glob patterns
     #[arg(long, env = "REJOIN_SOURCE_HOSTS", value_delimiter = ',')]
     pub source_hosts: Vec<String>,
 
-    /// DuckDB's program, by which DuckDB files are asked; without it there are no such sources
+    /// Path of the DuckDB program, which runs queries on DuckDB files; without it, DuckDB sources are not available
     #[arg(long, env = "REJOIN_DUCKDB")]
     pub source_duckdb: Option<PathBuf>,
 
-    /// Folders with a folder of each project, named by its id, whose SQLite and DuckDB files may be the project's data sources; separated by commas
+    /// Comma-separated folders that contain one folder per project, named by the project's id, whose SQLite and DuckDB
+    /// files may be used as data sources
     #[arg(long, env = "REJOIN_SOURCE_FOLDERS", value_delimiter = ',')]
     pub source_folders: Vec<PathBuf>,
 
-    /// The `rejoin` that asks SQLite files, and computes joins, in processes of its own; without it, the program that runs
+    /// Path of the `rejoin` program that is run as a child process for SQLite files and joins [default: the running
+    /// program]
     #[arg(long, env = "REJOIN_SOURCE_SQLITE_PROGRAM")]
     pub source_sqlite_program: Option<PathBuf>,
 
-    /// Processes that ask SQLite at a time, of one process of Rejoin; the next question waits
+    /// Maximum number of concurrent SQLite child processes per Rejoin process; further queries wait
     #[arg(long, env = "REJOIN_SOURCE_SQLITE_PROCESSES", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub source_sqlite_processes: u16,
 
-    /// Memory that one question to SQLite, or one join, may take [MiB]
+    /// Memory limit of one SQLite query or one join, in MiB
     #[arg(long, env = "REJOIN_SOURCE_SQLITE_MEMORY_MB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(16..=65_536))]
     pub source_sqlite_memory_mb: u64,
 
-    /// A SQLite file that may be written to grows to this, at most [MiB]
+    /// Maximum size of a writable SQLite file, in MiB
     #[arg(long, env = "REJOIN_SOURCE_SQLITE_FILE_MB", default_value_t = 1_024, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
     pub source_sqlite_file_mb: u64,
 
-    /// Questions that one process asks one data source at a time; each takes a connection
+    /// Maximum number of concurrent queries, and so connections, per data source and process
     #[arg(long, env = "REJOIN_SOURCE_CONNECTIONS", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=100))]
     pub source_connections: u16,
 
-    /// A data source that nobody asks for this long is disconnected [seconds]
+    /// Time after which an unused connection to a data source is closed, in seconds
     #[arg(long, env = "REJOIN_SOURCE_IDLE_S", default_value_t = 300)]
     pub source_idle_s: u64,
 
-    /// A query of a data source that takes longer is ended, on its server, too [seconds]
+    /// Timeout of a query, in seconds; the query is also cancelled on its server
     #[arg(long, env = "REJOIN_SOURCE_TIMEOUT_S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub source_timeout_s: u64,
 
-    /// Rows of a query's answer, at most
+    /// Maximum number of rows in a query's result
     #[arg(long, env = "REJOIN_SOURCE_MAX_ROWS", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub source_max_rows: u32,
 
-    /// Values of a query's answer, at most [KiB]
+    /// Maximum size of the values in a query's result, in KiB
     #[arg(long, env = "REJOIN_SOURCE_MAX_KB", default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..=16_384))]
     pub source_max_kb: u32,
 
-    /// What a query of BigQuery may be billed for, at most [MiB]
+    /// Maximum data a BigQuery query may be billed for, in MiB
     #[arg(long, env = "REJOIN_SOURCE_MAX_BILLED_MB", default_value_t = 1_024)]
     pub source_max_billed_mb: u64,
 
-    /// Where Google gives tokens to BigQuery's service accounts
+    /// Google's token endpoint for BigQuery service accounts
     #[arg(long, env = "REJOIN_SOURCE_GOOGLE_TOKEN_URL", default_value = bigquery::TOKEN_URL)]
     pub source_google_token_url: String,
 
-    /// A schema that was read this long ago is read again [seconds]
+    /// Time after which a cached schema is read again, in seconds
     #[arg(long, env = "REJOIN_SOURCE_SCHEMA_AGE_S", default_value_t = 3_600, value_parser = clap::value_parser!(i32).range(0..))]
     pub source_schema_age_s: i32,
 
-    /// Queries that answered a question, remembered of each user of a project and told to agents with the next question; 0: none
+    /// Successful queries remembered per user and project, which agents see with the next question; 0: none
     #[arg(long, env = "REJOIN_SOURCE_PATTERNS", default_value_t = 200, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub source_patterns: u32,
 }

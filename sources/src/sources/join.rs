@@ -116,7 +116,7 @@ impl JoinError {
     pub fn no_source(name: &str, source: &str) -> Self {
         Self::of_query(
             name,
-            SourceError::Refused(format!("there is no data source {source} in this project")),
+            SourceError::Refused(format!("this project has no data source {source}")),
         )
     }
 }
@@ -220,7 +220,7 @@ async fn ask(part: &Part<'_>, source: &Opened, timeout: Option<Duration>) -> Res
 fn check_names(parts: &[Part<'_>]) -> Result<(), String> {
     if !(QUERIES_MIN..=QUERIES_MAX).contains(&parts.len()) {
         return Err(format!(
-            "a join takes {QUERIES_MIN} to {QUERIES_MAX} queries, and not {}",
+            "a join needs {QUERIES_MIN} to {QUERIES_MAX} queries, not {}",
             parts.len()
         ));
     }
@@ -232,16 +232,17 @@ fn check_names(parts: &[Part<'_>]) -> Result<(), String> {
             && name.len() <= NAME_MAX_BYTES;
         if !is_plain {
             return Err(format!(
-                "{:?} is no name of a query: take letters, digits and _, beginning with a letter, {NAME_MAX_BYTES} at most",
+                "{:?} is not a valid query name; use letters, digits and _, start with a letter, at most \
+                {NAME_MAX_BYTES}",
                 part.name
             ));
         }
         if name.starts_with("sqlite_") || name.starts_with("pragma_") || guard::hides_sqlite(&name) {
-            return Err(format!("the name {} is SQLite's own: take another one", part.name));
+            return Err(format!("the name {} is reserved by SQLite; choose another", part.name));
         }
         if !taken.insert(name) {
             return Err(format!(
-                "two queries are named {}: each becomes a table of its own",
+                "two queries are named {}; each query becomes a table and needs a unique name",
                 part.name
             ));
         }
@@ -253,13 +254,13 @@ fn check_names(parts: &[Part<'_>]) -> Result<(), String> {
 fn columns(rows: &Rows) -> Result<Vec<Column>, String> {
     if rows.columns.is_empty() {
         return Err(
-            "it was answered without columns, so there is nothing to join: it found no document, or shows no rows"
+            "its result has no columns, so there is nothing to join: the query found no documents, or returns no rows"
                 .to_owned(),
         );
     }
     if rows.columns.len() > JOINED_COLUMNS_MAX {
         return Err(format!(
-            "it has more than {JOINED_COLUMNS_MAX} columns: name those that are needed"
+            "it has more than {JOINED_COLUMNS_MAX} columns; select only the ones you need"
         ));
     }
     let mut taken = HashSet::new();
@@ -333,8 +334,8 @@ fn note(queries: &[Joined]) -> Option<String> {
         .collect();
     (!cut.is_empty()).then(|| {
         format!(
-            "This answer is partial: only {} were joined, and there are more. Rows may be missing, and counts and sums too small. Ask again with \
-             queries that filter or aggregate at their source.",
+            "This result is partial: only {} were joined, and there are more. Rows may be missing, and counts and \
+            sums may be too small. Filter or aggregate in the queries and try again.",
             cut.join(" and ")
         )
     })
@@ -464,7 +465,7 @@ mod tests {
             "select id, ID_2, column_3, \"?column?\", \"a\"\"b\", id_2_2 from a",
         );
         assert_eq!(all.unwrap().rows, [[1, 2, 3, 4, 5, 6].map(|n| json!(n)).to_vec()]);
-        assert!(columns(&rows(&[], json!([]))).unwrap_err().contains("without columns"));
+        assert!(columns(&rows(&[], json!([]))).unwrap_err().contains("has no columns"));
         let wide: Vec<(&str, &str)> = vec![("x", ""); JOINED_COLUMNS_MAX + 1];
         assert!(columns(&rows(&wide, json!([]))).is_err());
     }
@@ -548,7 +549,7 @@ mod tests {
         };
         let said = note(&[whole, cut]).unwrap();
         assert!(
-            said.starts_with("This answer is partial: only the first 1 rows of `a` were joined"),
+            said.starts_with("This result is partial: only the first 1 rows of `a` were joined"),
             "{said}"
         );
     }

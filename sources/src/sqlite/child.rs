@@ -100,6 +100,6 @@ fn mapped_bytes() -> io::Result<u64> {
         .split_whitespace()
         .next()
         .and_then(|pages| pages.parse::<u64>().ok());
-    let pages = pages.ok_or_else(|| io::Error::other("/proc/self/statm tells no size"))?;
+    let pages = pages.ok_or_else(|| io::Error::other("/proc/self/statm has no resident size"))?;
     Ok(pages.saturating_mul(rustix::param::page_size() as u64))
 }

@@ -147,11 +147,11 @@ fn failure(error: &rusqlite::Error, task: &Task) -> SourceError {
         Some(ErrorCode::TooBig) => SourceError::too_large(task.bounds.max_bytes),
         Some(ErrorCode::OutOfMemory) => out_of_memory(task.memory_max_bytes),
         Some(ErrorCode::DiskFull) => SourceError::TooLarge(format!(
-            "the file would become larger than {} MiB, the operator's bound (REJOIN_SOURCE_SQLITE_FILE_MB)",
+            "the file would exceed {} MiB, the operator's limit (REJOIN_SOURCE_SQLITE_FILE_MB)",
             task.file_max_bytes / MIB
         )),
         Some(ErrorCode::AuthorizationForStatementDenied) => {
-            SourceError::Refused(format!("{error}: this source is read-only"))
+            SourceError::Refused(format!("{error}; this source is read-only"))
         }
         _ => SourceError::Failed(error.to_string()),
     }
@@ -160,7 +160,8 @@ fn failure(error: &rusqlite::Error, task: &Task) -> SourceError {
 /// What is said of a statement that needs too much.
 pub(super) fn out_of_memory(bytes: u64) -> SourceError {
     SourceError::TooLarge(format!(
-        "the query needs more than {} MiB of memory, the operator's bound (REJOIN_SOURCE_SQLITE_MEMORY_MB): sort, group and select less",
+        "the query needs more than {} MiB of memory, the operator's limit (REJOIN_SOURCE_SQLITE_MEMORY_MB); sort, \
+        group and select less",
         bytes / MIB
     ))
 }
@@ -174,7 +175,7 @@ fn answer(connection: &Connection, task: &Task) -> Result<Rows, SourceError> {
     let mut statement = connection.prepare(&task.query).map_err(failed)?;
     if task.access == Access::Reads && !statement.readonly() {
         return Err(SourceError::Refused(
-            "the statement writes: this source is read-only".to_owned(),
+            "the statement writes; this source is read-only".to_owned(),
         ));
     }
     let columns: Vec<Column> = statement

@@ -100,8 +100,9 @@ impl Program {
             memory_max_bytes: self.allowed.memory_bytes,
             file_max_bytes: self.allowed.file_bytes,
         };
-        let failed =
-            |error: std::io::Error| SourceError::Failed(format!("SQLite's process can't be talked to: {error}"));
+        let failed = |error: std::io::Error| {
+            SourceError::Failed(format!("communicating with the SQLite process failed: {error}"))
+        };
         let line = |text: serde_json::Result<String>| text.map_err(|error| failed(error.into()));
         let asked = line(serde_json::to_string(&task))?;
         let answer_max_bytes = (bounds.max_bytes as u64)
@@ -128,7 +129,9 @@ impl Program {
             running.stdin.take(),
             running.child.as_mut().and_then(|child| child.stdout.take()),
         ) else {
-            return Err(SourceError::Failed("SQLite's process can't be talked to".to_owned()));
+            return Err(SourceError::Failed(
+                "the pipes to the SQLite process are not available".to_owned(),
+            ));
         };
         let tell = async {
             // A process that has ended says why by its status. What is closed tells it that nobody waits: so it is kept.
@@ -164,7 +167,7 @@ impl Program {
             .spawn()
             .map_err(|error| {
                 SourceError::Unconfigured(format!(
-                    "SQLite is asked by {} in a process of its own, which can't be started: {error}",
+                    "starting the child process {} for SQLite failed: {error}",
                     self.path.display()
                 ))
             })?;
@@ -188,7 +191,8 @@ impl Program {
                 engine::out_of_memory(self.allowed.memory_bytes)
             }
             _ => SourceError::Unconfigured(format!(
-                "SQLite's process ended without an answer ({status}): {} must be a `rejoin` of this version (REJOIN_SOURCE_SQLITE_PROGRAM)",
+                "the SQLite process ended without a response ({status}); {} must be a `rejoin` of this version \
+                (REJOIN_SOURCE_SQLITE_PROGRAM)",
                 self.path.display()
             )),
         }
@@ -215,7 +219,7 @@ impl Running {
     async fn wait(&mut self) -> std::io::Result<ExitStatus> {
         let status = match self.child.as_mut() {
             Some(child) => child.wait().await?,
-            None => return Err(std::io::Error::other("it has ended")),
+            None => return Err(std::io::Error::other("the process has ended")),
         };
         self.child = None;
         Ok(status)

@@ -47,7 +47,7 @@ impl Table {
         match self.rows.iter().all(|row| row.len() == self.columns.len()) {
             true => Ok(()),
             false => Err(SourceError::Failed(format!(
-                "a row of `{}` has not as many values as there are columns",
+                "a row of `{}` does not have as many values as there are columns",
                 self.name
             ))),
         }

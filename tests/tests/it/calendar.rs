@@ -116,7 +116,7 @@ async fn e56_an_event_that_comes_back_keeps_its_clock_and_is_told_in_full() {
     assert_eq!(found["events"].as_array().unwrap().len(), 1);
     for (arguments, words) in [
         (json!({"title": " ", "start": "2026-03-27"}), "title is empty"),
-        (json!({"title": "x", "start": "soon"}), "is no time"),
+        (json!({"title": "x", "start": "soon"}), "is not a valid time"),
         (
             json!({"title": "x", "start": "2026-03-27T10:00", "end": "2026-03-27T09:00"}),
             "ends before",
@@ -127,7 +127,7 @@ async fn e56_an_event_that_comes_back_keeps_its_clock_and_is_told_in_full() {
         ),
         (
             json!({"title": "x", "start": "2026-03-27", "time_zone": "Mars/Base"}),
-            "is no time zone",
+            "is not a time zone",
         ),
         (
             json!({"title": "x", "start": "2026-03-27", "rrule": "FREQ=SECONDLY"}),
@@ -135,11 +135,11 @@ async fn e56_an_event_that_comes_back_keeps_its_clock_and_is_told_in_full() {
         ),
         (
             json!({"title": "x", "start": "2026-03-27T10:00", "all_day": true}),
-            "begins on a day",
+            "begins on one date",
         ),
         (
             json!({"title": "x", "start": "2026-03-27", "calendar_id": Uuid::nil()}),
-            "none of the user's",
+            "not one of the user's",
         ),
     ] {
         let told = call(&db, "create_calendar_event", arguments.clone()).await.unwrap_err();
@@ -193,13 +193,13 @@ async fn e56_one_occurrence_those_that_follow_or_all_are_changed() {
         ]
     );
     for (arguments, words) in [
-        (json!({"event_id": id, "scope": "this"}), "say `occurrence`"),
+        (json!({"event_id": id, "scope": "this"}), "pass `occurrence`"),
         (
             json!({"event_id": id, "scope": "this", "occurrence": "2026-03-28T09:30"}),
-            "does not begin then",
+            "does not occur at that time",
         ),
-        (json!({"event_id": Uuid::nil()}), "there is no event"),
-        (json!({"event_id": "x"}), "is no id"),
+        (json!({"event_id": Uuid::nil()}), "not found"),
+        (json!({"event_id": "x"}), "is not a valid id"),
     ] {
         let told = call(&db, "update_calendar_event", arguments.clone()).await.unwrap_err();
         assert!(told.contains(words), "{arguments}: {told}");
@@ -321,14 +321,14 @@ async fn e56_a_conversation_about_a_project_sees_that_projects_calendar_only() {
     // Others are refused, and so are their events.
     let other = json!({"title": "x", "start": "2026-03-27", "calendar_id": own["calendar_id"]});
     let told = called(&focused(), "create_calendar_event", other).await.unwrap_err();
-    assert!(told.contains("not that of the project"), "{told}");
+    assert!(told.contains("does not belong to the project"), "{told}");
     for (name, arguments) in [
         ("get_calendar_event_details", json!({"event_id": own["id"]})),
         ("update_calendar_event", json!({"event_id": own["id"], "title": "x"})),
         ("delete_calendar_event", json!({"event_id": own["id"]})),
     ] {
         let told = called(&focused(), name, arguments).await.unwrap_err();
-        assert!(told.contains("there is no event"), "{told}");
+        assert!(told.contains("not found"), "{told}");
     }
     // Another one becomes the project's, in its place.
     let set = called(
@@ -342,7 +342,7 @@ async fn e56_a_conversation_about_a_project_sees_that_projects_calendar_only() {
     let listed = called(&focused(), "list_calendar_events", week).await.unwrap();
     assert_eq!(listed["events"].as_array().unwrap().len(), 5);
     let told = call(&db, "get_project_calendar", json!({})).await.unwrap_err();
-    assert!(told.contains("about no project"), "{told}");
+    assert!(told.contains("not about a project"), "{told}");
 }
 
 #[tokio::test]

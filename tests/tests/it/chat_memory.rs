@@ -28,7 +28,7 @@ async fn e13_e59_a_long_conversation_is_summarised_behind_the_answers_and_goes_o
     let agent = app.agent("helper", &[]).await;
     // The first rule that fits counts.
     app.model
-        .always("# What was said since", Reply::text("MINUTES: the word is fact-1."));
+        .always("# New messages", Reply::text("MINUTES: the word is fact-1."));
     app.model.always("fact", Reply::text("Noted."));
     let client = app.client();
     let first = client
@@ -52,7 +52,7 @@ async fn e13_e59_a_long_conversation_is_summarised_behind_the_answers_and_goes_o
         .model
         .requests()
         .into_iter()
-        .find(|request| sent(request)[0].1.contains("minutes"))
+        .find(|request| sent(request)[0].1.contains("You summarize a conversation"))
         .unwrap();
     let given = sent(&summary_of).pop().unwrap().1;
     assert!(
@@ -107,9 +107,9 @@ async fn e13_e59_a_long_conversation_is_summarised_behind_the_answers_and_goes_o
         .model
         .requests()
         .into_iter()
-        .rfind(|request| sent(request)[0].1.contains("minutes"))
+        .rfind(|request| sent(request)[0].1.contains("You summarize a conversation"))
         .unwrap();
-    assert!(sent(&again).pop().unwrap().1.contains("# The minutes so far\nMINUTES"));
+    assert!(sent(&again).pop().unwrap().1.contains("# Summary so far\nMINUTES"));
 }
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn e59_a_conversation_that_is_about_nothing_in_particular_is_summarised_to
     let app = TestApp::start().await;
     let agent = app.agent("helper", &[]).await;
     app.model
-        .always("# What was said since", Reply::text("MINUTES: the word is fact-1."));
+        .always("# New messages", Reply::text("MINUTES: the word is fact-1."));
     app.model.always("fact", Reply::text("Noted."));
     let client = app.client();
     // With an agent and without one; long by its words, and long by the number of its messages.
@@ -166,7 +166,7 @@ async fn e59_a_conversation_that_is_about_nothing_in_particular_is_summarised_to
 async fn e59_a_summary_that_fails_costs_no_answer() {
     let app = TestApp::start().await;
     let agent = app.agent("helper", &[]).await;
-    app.model.always("# What was said since", Reply::status(400));
+    app.model.always("# New messages", Reply::status(400));
     app.model.always("fact", Reply::text("Noted."));
     let client = app.client();
     let first = client

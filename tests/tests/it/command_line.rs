@@ -41,7 +41,7 @@ async fn calendars_go_in_and_out_as_files() {
     app.client().post("/api/calendars", made.clone()).await;
     let (ok, told, _) = rejoin(&app, &["calendars", "import", "Work", "-"], FILE).await;
     assert!(
-        ok && told.starts_with("1 added, 0 changed, 0 as they were\nrefused: line 9: "),
+        ok && told.starts_with("1 added, 0 changed, 0 unchanged\nrefused: line 9: "),
         "{told}"
     );
     let (ok, told, _) = rejoin(&app, &["--json", "calendars", "import", "Work", "-"], FILE).await;
@@ -97,7 +97,7 @@ async fn what_agents_may_do_on_the_web_is_set_shown_tried_and_removed() {
     assert_eq!(rejoin(&app, &["web", "show"], "").await.1, wanted);
     let (ok, tried, said) = rejoin(&app, &["web", "test"], "").await;
     assert!(
-        !ok && tried.contains("the search provider") && said.contains("searxng does not answer"),
+        !ok && tried.contains("the search provider") && said.contains("searxng does not respond"),
         "{tried}{said}"
     );
     assert!(rejoin(&app, &["web", "remove"], "").await.0);

@@ -188,7 +188,7 @@ async fn d34_another_console_is_changed_only_once_the_user_has_agreed_to_the_swi
     let events = json_of(&client.stream(&path).await.rest().await);
     let refused = errors(&events);
     assert_eq!(refused.len(), 1);
-    assert!(refused[0].contains("switch_console asks"), "{}", refused[0]);
+    assert!(refused[0].contains("call switch_console"), "{}", refused[0]);
     assert_eq!(get(&client, own).await["content"], "own");
     assert_eq!(get(&client, other).await["content"], "other\ny");
 }

@@ -211,7 +211,7 @@ async fn e39_a_planner_is_given_system_context_history_and_the_message_in_this_o
         "You plan.",
         "# Where the user is",
         "Project: Apollo",
-        "The turn before this one",
+        "The previous turn",
     ];
     let places: Vec<usize> = parts
         .iter()

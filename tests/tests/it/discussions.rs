@@ -26,7 +26,7 @@ async fn council(app: &TestApp, votes: [&'static str; 3]) -> Uuid {
         let (_, asked) = messages.last()?;
         Some(Reply::text(if asked.contains("Vote for one") {
             votes[who]
-        } else if asked.contains("Argue:") {
+        } else if asked.contains("Discuss the proposals") {
             ["I was first.", "Mine is cheaper.", "Bea is right."][who]
         } else {
             ["Buy it.", "Build it.", "Borrow it."][who]

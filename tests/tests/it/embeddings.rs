@@ -93,7 +93,7 @@ async fn what_is_written_is_embedded_in_the_background_and_found_by_meaning() {
     let mut graph = Graph::start().await;
     graph.import().await;
     let lexical = graph.search("query=surf&mode=semantic").await;
-    assert_eq!(lexical["note"], "by words only: no object has a vector yet");
+    assert_eq!(lexical["note"], "keyword search only: no object has a vector yet");
     graph.app.add_worker();
     graph.embedded(4).await;
 
@@ -188,9 +188,9 @@ async fn a_model_that_is_not_well_costs_meaning_and_nothing_else() {
     graph.embedded(4).await;
 
     for (mood, note) in [
-        (Mood::Away, "by words only: the embedding model failed"),
-        (Mood::Slow, "by words only: the embedding model failed"),
-        (Mood::Short, "by words only: the embedding model failed"),
+        (Mood::Away, "keyword search only: the embedding model failed"),
+        (Mood::Slow, "keyword search only: the embedding model failed"),
+        (Mood::Short, "keyword search only: the embedding model failed"),
     ] {
         // The first good answer says how many numbers there are.
         graph.server.set(Mood::Well);

@@ -428,12 +428,12 @@ async fn doctor_says_whether_the_object_store_takes_the_key() {
         (code, said.trim()),
         (
             Some(0),
-            format!("ok    the object store of files answers: {url}").as_str()
+            format!("ok    the object store for files is reachable: {url}").as_str()
         )
     );
     let (code, said) = doctor("wrong-secret", &url).await;
     assert!(
-        code != Some(0) && said.contains("refuses the access key") && said.contains("s3:PutObject"),
+        code != Some(0) && said.contains("rejected the access key") && said.contains("s3:PutObject"),
         "{said}"
     );
     assert!(!said.contains("wrong-secret"));

@@ -175,9 +175,9 @@ async fn e56_where_both_sides_changed_an_event_each_ones_changes_are_kept_and_go
     assert_eq!(there(&linked, "Merged here")["location"], "There");
     let told = notes(&linked.state().await);
     for word in [
-        "\"Disputed there\": the title was changed here and at Google",
-        "\"Deleted here\" was deleted here and changed at Google: it is back",
-        "\"Deleted there, changed here\" was changed here and deleted at Google",
+        "\"Disputed there\": the title was changed both here and at Google",
+        "\"Deleted here\" was deleted here but changed at Google, so it was restored",
+        "\"Deleted there, changed here\" was changed here but deleted at Google",
     ] {
         assert!(told.contains(word), "{word}: {told}");
     }

@@ -48,13 +48,7 @@ async fn e56_leave_that_is_taken_back_is_told_and_given_again_it_goes_on_where_i
     linked.same(FROM, TO).await;
     linked.google.revoke();
     let link = told(&linked, "\"revoked\"").await;
-    assert!(
-        link["problem"]
-            .as_str()
-            .unwrap()
-            .contains("does not let us in any more"),
-        "{link}"
-    );
+    assert!(link["problem"].as_str().unwrap().contains("denied access"), "{link}");
     let path = format!("{}/google", linked.calendar);
     let (status, problem) = linked.client.post(&format!("{path}/sync"), json!({})).await;
     assert_eq!(
@@ -142,7 +136,7 @@ async fn e56_what_google_asks_us_to_wait_is_waited_and_changes_wait_too() {
         });
     wait_for("a refusal", async || (refused.load(Ordering::SeqCst) > 0).then_some(())).await;
     let began = Instant::now();
-    told(&linked, "asks us to wait").await;
+    told(&linked, "rate limit was reached").await;
     linked.add(json!({"title": "Waits", "start": "2027-03-01T10:00"})).await;
     assert_eq!(linked.state().await["waiting"], 1);
     // It is not asked before its time, whatever changes here.
@@ -215,9 +209,9 @@ async fn e56_events_that_are_none_here_are_told_by_name_and_the_others_come() {
     assert_eq!(titles, ["Long words", "Sound", "Untitled"]);
     let link = told(&linked, "Hourly").await;
     for word in [
-        "\\\"Hourly\\\" is not taken",
+        "\\\"Hourly\\\" was not imported",
         "Mars/Base",
-        "\\\"Wrong\\\" can't be read",
+        "\\\"Wrong\\\" cannot be parsed",
     ] {
         assert!(link["notes"].to_string().contains(word), "{word}: {link}");
     }
@@ -242,20 +236,23 @@ async fn a8_a9_answers_that_nobody_should_believe_are_told_and_change_nothing() 
     let place = elsewhere.url.clone();
     let json = |value: Value| move || axum::Json(value.clone()).into_response();
     let hostile: Vec<(&str, Answer)> = vec![
-        ("where the token must not go", Box::new(move || to(place.clone()))),
+        ("the token is not sent there", Box::new(move || to(place.clone()))),
         (
             "larger than",
             Box::new(|| typed("application/json", vec![b' '; 3 * 1024 * 1024])),
         ),
-        ("can't be read", Box::new(|| typed("text/html", "<html>"))),
-        ("can't be read", Box::new(json(json!({"items": 7})))),
-        ("has no end", Box::new(json(json!({"items": []})))),
+        ("cannot be parsed", Box::new(|| typed("text/html", "<html>"))),
+        ("cannot be parsed", Box::new(json(json!({"items": 7})))),
         (
-            "goes in circles",
+            "neither a next page nor a sync token",
+            Box::new(json(json!({"items": []}))),
+        ),
+        (
+            "repeats the same page token",
             Box::new(json(json!({"items": [], "nextPageToken": "again"}))),
         ),
         (
-            "failed with status 500",
+            "responded with status 500",
             Box::new(|| Status::INTERNAL_SERVER_ERROR.into_response()),
         ),
     ];
@@ -288,7 +285,7 @@ async fn e56_a_calendar_that_is_gone_at_google_is_told_and_keeps_its_events() {
     linked.add(json!({"title": "Kept", "start": "2027-03-01T10:00"})).await;
     linked.same(FROM, TO).await;
     linked.google.account().remove_calendar(PRIMARY);
-    told(&linked, "not there any more").await;
+    told(&linked, "no longer exists").await;
     assert_eq!(linked.here(FROM, TO).await.len(), 1);
 }
 
@@ -308,7 +305,7 @@ async fn e56_leave_that_was_given_in_part_or_not_at_all_links_nothing() {
     forged["code"] = json!("4/forged");
     let (status, problem) = linked.client.post("/api/google/consents", forged).await;
     assert_eq!(status, StatusCode::BAD_GATEWAY);
-    assert!(problem["detail"].as_str().unwrap().contains("begin again"), "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains("start again"), "{problem}");
     assert_eq!(
         linked.client.get(&format!("{}/google", linked.calendar)).await.0,
         StatusCode::NOT_FOUND

@@ -80,7 +80,7 @@ async fn tools_answer_with_entities_that_can_be_cited_and_with_errors_that_can_b
         unknown["note"]
             .as_str()
             .unwrap()
-            .contains("there are: Package, SourcePackage"),
+            .contains("known: Package, SourcePackage"),
         "{unknown}"
     );
 }

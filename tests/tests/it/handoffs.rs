@@ -208,7 +208,7 @@ async fn d20_agents_that_pass_a_conversation_round_are_stopped() {
         .collect();
     assert_eq!(errors.len(), 2);
     assert!(errors[0].contains("you are a"), "{}", errors[0]);
-    assert!(errors[1].contains("before, and it came back"), "{}", errors[1]);
+    assert!(errors[1].contains("and it was handed back"), "{}", errors[1]);
     assert_eq!(of_kind(&events, "limit")[0]["limit"], "handoff_loop");
     assert_eq!(events.last().unwrap()["status"], "completed");
 }

@@ -36,7 +36,7 @@ fn answer(request: &Value) -> Option<Reply> {
         let answer = since.iter().find(|message| message["tool_call_id"] == call["id"])?;
         serde_json::from_str(answer["content"].as_str()?).ok()
     };
-    if system.contains("Judge whether a user has said enough") {
+    if system.contains("Decide whether the user has given enough") {
         return Some(Reply::text(match asked.contains("in May") {
             true => "{\"clear\": true}",
             false => "{\"clear\": false, \"questions\": [{\"question\": \"By when?\"}]}",

@@ -149,7 +149,7 @@ async fn c21_at_the_timeout_the_model_has_a_last_word_within_the_grace() {
     let requests = app.model.requests();
     assert_eq!(requests.len(), 2, "it is asked once more");
     let last = sent(&requests[1]).last().unwrap().1.clone();
-    assert!(last.starts_with("Your time is over."), "{last}");
+    assert!(last.starts_with("Your time limit is reached."), "{last}");
     assert!(
         requests[1]["tools"].as_array().is_none_or(Vec::is_empty),
         "tools are off"

@@ -135,6 +135,7 @@ mod visibility;
 mod walls;
 mod web_search;
 mod web_tools;
+mod words;
 mod work;
 mod work_arranged;
 mod work_focus;

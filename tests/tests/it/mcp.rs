@@ -139,7 +139,7 @@ async fn a_process_that_is_killed_in_the_middle_of_a_call_is_an_error_to_the_mod
     };
     let (hung, ()) = tokio::join!(shop.call(agent, "odd_hang", json!({})), killing);
     assert_eq!(hung.status, "error");
-    assert!(hung.error.contains("middle of the call"), "{hung:?}");
+    assert!(hung.error.contains("ended during the call"), "{hung:?}");
     let next = shop.call(agent, "odd_where", json!({})).await;
     assert_eq!(next.status, "completed", "{next:?}");
     assert_ne!(next.output["pid"].as_i64().unwrap(), first);
@@ -162,7 +162,7 @@ async fn a_call_that_takes_too_long_is_given_up_and_the_server_is_told() {
     for (tool, ledger) in [("odd_hang", &stdio_ledger), ("web_hang", &ledger)] {
         let hung = shop.call(agent, tool, json!({})).await;
         assert_eq!(hung.status, "error");
-        assert!(hung.error.contains("no answer within 1 s"), "{hung:?}");
+        assert!(hung.error.contains("did not respond within 1 s"), "{hung:?}");
         wait_for("the server to hear of it", async || {
             (count(ledger, "cancelled") == 1).then_some(())
         })
@@ -223,11 +223,11 @@ async fn a_server_that_fails_again_and_again_is_left_alone_for_a_while_and_tried
     let agent = shop.app.agent("user", &["odd_*"]).await;
     for _ in 0..3 {
         let died = shop.call(agent, "odd_die", json!({})).await;
-        assert!(died.error.contains("middle of the call"), "{died:?}");
+        assert!(died.error.contains("ended during the call"), "{died:?}");
     }
     let starts = count(&ledger, "start");
     let refused = shop.call(agent, "odd_where", json!({})).await;
-    assert!(refused.error.contains("is not asked for"), "{refused:?}");
+    assert!(refused.error.contains("is paused for"), "{refused:?}");
     assert_eq!(count(&ledger, "start"), starts, "nothing was started for it");
     wait_for("the server to be tried again", async || {
         let call = shop.call(agent, "odd_where", json!({})).await;
@@ -261,7 +261,7 @@ async fn a_server_that_can_not_be_had_leaves_the_agent_without_its_tools_and_say
     assert!(shop.given().iter().all(|tool| !tool.starts_with("broken_")));
     for (id, words) in [
         (broken, "does not speak MCP"),
-        (missing, "can't be started"),
+        (missing, "starting its process failed"),
         (nobody, "127.0.0.1:9"),
         (private, "REJOIN_MCP_PRIVATE_HOSTS"),
     ] {
@@ -297,11 +297,11 @@ async fn results_have_a_limit_and_failures_are_told_in_the_servers_words() {
     );
     let read = shop.app.model.requests().last().unwrap().to_string();
     assert!(
-        read.contains("[cut: 60000 of "),
+        read.contains("[truncated: 60000 of "),
         "the model reads the beginning, and that there is more"
     );
     let too_large = shop.call(agent, "odd_big", json!({"bytes": 2_000_000})).await;
-    assert!(too_large.error.contains("ask for less"), "{too_large:?}");
+    assert!(too_large.error.contains("Request less"), "{too_large:?}");
 }
 
 #[tokio::test]

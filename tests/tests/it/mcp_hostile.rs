@@ -96,11 +96,11 @@ async fn a_tool_that_is_described_by_lies_is_left_out_with_the_reason_and_takes_
     assert_eq!(hidden, "Adds.\u{FFFD}\u{FFFD}\u{FFFD}\u{FFFD} Nothing else.");
     let left = tested["leftOut"].as_array().unwrap();
     for (tool, words) in [
-        ("nul\u{FFFD}name", "nobody sees"),
+        ("nul\u{FFFD}name", "invisible characters"),
         ("n".repeat(300).as_str(), "longer than 128"),
         ("", "no name"),
-        ("drow\u{FFFD}ssap", "nobody sees"),
-        ("good", "of this name"),
+        ("drow\u{FFFD}ssap", "invisible characters"),
+        ("good", "the same name"),
         ("a/b", "odd_a_b"),
         ("schema", "protocol"),
         ("list", "protocol"),
@@ -166,7 +166,7 @@ async fn a_list_without_end_ends_at_the_pages_and_tools_that_it_may_have() {
     assert_eq!(tested["failure"], Value::Null, "{}", tested["failure"]);
     assert_eq!(
         reason(&tested),
-        "its list has more than 50 pages; the rest was not read"
+        "its list has more than 50 pages; the others were not read"
     );
     assert_eq!(count(&tested), 50);
 
@@ -177,7 +177,7 @@ async fn a_list_without_end_ends_at_the_pages_and_tools_that_it_may_have() {
     let id = shop.add(json!({"name": "round", "url": round.url})).await;
     let tested = shop.test(&id).await;
     assert_eq!(
-        (count(&tested), reason(&tested).contains("leads back")),
+        (count(&tested), reason(&tested).contains("repeats a page")),
         (2, true),
         "{tested}"
     );

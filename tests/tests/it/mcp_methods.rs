@@ -39,8 +39,7 @@ async fn a_session_that_its_client_ends_is_gone_and_methods_that_are_not_there_a
     for (id, (method, params)) in methods.into_iter().enumerate() {
         let message = json!({"jsonrpc": "2.0", "id": id + 2, "method": method, "params": params});
         let said = post(Some(&session), message).await.text().await.unwrap();
-        let words =
-            format!("the method {method} is not supported here; this server offers tools (tools/list, tools/call)");
+        let words = format!("the method {method} is not supported; this server offers tools (tools/list, tools/call)");
         assert!(said.contains("-32601") && said.contains(&words), "{said}");
     }
     let end = || {

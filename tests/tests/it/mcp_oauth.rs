@@ -164,7 +164,7 @@ async fn wrong_credentials_are_told_in_words_once_and_without_the_secret() {
     let told = shop.call(agent, "list_tags", json!({})).await;
     assert_eq!(told.status, "completed", "the agent goes on without it");
     let expected = format!(
-        "the token endpoint {} answered 401 Unauthorized: invalid_client (who is Basic [secret], and what is Some((\"rejoin tests\", \
+        "the token endpoint {} responded with 401 Unauthorized: invalid_client (who is Basic [secret], and what is Some((\"rejoin tests\", \
          \"[secret]\"))?)",
         guarded.token_url()
     );
@@ -182,7 +182,7 @@ async fn wrong_credentials_are_told_in_words_once_and_without_the_secret() {
     guarded.state().moved_to = Some("http://127.0.0.1:9/token".to_owned());
     let called = shop.call(agent, "crm_whoami", json!({})).await;
     let expected = format!(
-        "the MCP server crm: the token endpoint {} answered 307 Temporary Redirect (redirects are not followed)",
+        "the MCP server crm: the token endpoint {} responded with 307 Temporary Redirect (redirects are not followed)",
         guarded.token_url()
     );
     assert!(called.error.starts_with(&expected), "{called:?}");
@@ -204,7 +204,7 @@ async fn a_token_that_is_good_for_too_little_is_told_with_the_scope_that_is_miss
         .await;
     let failure = shop.test(&id).await["failure"].as_str().unwrap_or_default().to_owned();
     assert!(
-        failure.contains("403 Forbidden") && failure.contains("needs the scope mcp:tools"),
+        failure.contains("403 Forbidden") && failure.contains("requires the scope mcp:tools"),
         "{failure}"
     );
     // Other settings make it another server, which is asked anew.
@@ -257,7 +257,7 @@ async fn no_secret_goes_to_an_address_that_projects_may_not_reach() {
     for (id, words) in [
         (&named, ["REJOIN_MCP_PRIVATE_HOSTS", private.as_str()]),
         (&found, ["REJOIN_MCP_PRIVATE_HOSTS", private.as_str()]),
-        (&plain, ["not https://", "http://login.example/token"]),
+        (&plain, ["must start with https://", "http://login.example/token"]),
     ] {
         let failure = shop.test(id).await["failure"].as_str().unwrap_or_default().to_owned();
         for words in words {

@@ -218,7 +218,7 @@ async fn settings_that_make_no_sense_are_refused_in_words() {
             "streamable HTTP",
         ),
         (json!({"name": "x", "transport": "carrier pigeon"}), "stdio or http"),
-        (json!({"name": "My Server", "url": "http://x/"}), "lower case"),
+        (json!({"name": "My Server", "url": "http://x/"}), "lowercase letter"),
         (json!({"name": "x", "url": "file:///etc/passwd"}), "http"),
         (json!({"name": "x", "url": "http://user:password@x/"}), "secret"),
         (
@@ -227,7 +227,7 @@ async fn settings_that_make_no_sense_are_refused_in_words() {
         ),
         (
             json!({"name": "x", "url": "http://x/", "headers": {"A": "${not a name}"}}),
-            "name of a secret",
+            "valid secret name",
         ),
         (json!({"name": "x", "url": "http://x/", "tools": ["["]}), "tools"),
         (json!({"name": "x", "url": "http://x/", "timeoutS": 0}), "timeoutS"),
@@ -272,7 +272,7 @@ async fn the_command_line_adds_tests_approves_and_removes_servers() {
     assert_eq!(code, Some(0), "{said}");
     let (code, said) = rejoin(&["mcp", "test", "odd"]).await.unwrap();
     assert!(
-        code == Some(0) && said.contains("held: `rejoin mcp approve odd`"),
+        code == Some(0) && said.contains("held back; `rejoin mcp approve odd`"),
         "{said}"
     );
     let (code, said) = rejoin(&["mcp", "approve", "odd", "where"]).await.unwrap();

@@ -69,7 +69,10 @@ async fn an_answer_that_does_not_fit_is_asked_for_once_more_and_nobody_reads_it(
     assert!(request["tools"].is_null(), "{request}");
     let asked = request["messages"].as_array().unwrap().clone();
     let again = asked.last().unwrap()["content"].as_str().unwrap();
-    assert!(again.contains("does not fit") && again.contains("not JSON"), "{again}");
+    assert!(
+        again.contains("does not match") && again.contains("not JSON"),
+        "{again}"
+    );
     assert_eq!(app.model.violations(), Vec::<String>::new());
 }
 

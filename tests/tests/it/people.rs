@@ -206,7 +206,7 @@ async fn a_call_that_is_marked_acts_only_as_a_person_says() {
         .into_iter()
         .find(|event| event["status"] == "error")
         .unwrap();
-    assert!(refused["error"].as_str().unwrap().contains("refused"), "{refused}");
+    assert!(refused["error"].as_str().unwrap().contains("rejected"), "{refused}");
     assert!(app.model.violations().is_empty(), "{:?}", app.model.violations());
 }
 

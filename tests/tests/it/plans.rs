@@ -368,12 +368,12 @@ async fn e41_e43_what_cannot_be_planned_is_told_to_the_model_and_calls_are_count
         .iter()
         .filter_map(|event| event["error"].as_str())
         .collect();
-    assert!(errors[0].contains("earlier ones only"), "{errors:?}");
+    assert!(errors[0].contains("only on earlier ones"), "{errors:?}");
     assert!(
         errors[1].contains("no tool delete_entity that you may use"),
         "{errors:?}"
     );
-    assert!(errors[2].contains("there is no plan"), "{errors:?}");
+    assert!(errors[2].contains("there is no ended plan"), "{errors:?}");
     assert!(plans(&app).await.is_empty());
 
     // 40 calls of tools are a turn's.

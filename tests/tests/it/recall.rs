@@ -81,7 +81,7 @@ async fn recall(forgets: u64) -> (f64, f64, f64) {
     app.model.answer_by(move |request| {
         let asked = last_user_message(request);
         let mut heard = hears.lock().unwrap();
-        if asked.contains("# What was said since") {
+        if asked.contains("# New messages") {
             heard.rounds += 1;
             heard.minutes = minutes(&asked, forgets, heard.rounds);
             return Some(Reply::text(&heard.minutes));

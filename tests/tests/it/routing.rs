@@ -191,7 +191,7 @@ async fn d15_d16_d51_d58_triage_is_told_its_words_hands_over_at_once_asks_once_a
     assert_eq!(prompt.0, "system");
     for hint in [
         "\"Collection\", \"document\" and \"aggregate\" mean MongoDB",
-        "\"SQL\", \"table\" and \"SELECT\" mean a database with tables",
+        "\"SQL\", \"table\" and \"SELECT\" mean a relational database",
     ] {
         assert!(prompt.1.contains(hint), "{}", prompt.1);
     }
@@ -255,7 +255,7 @@ async fn d15_d16_d51_d58_triage_is_told_its_words_hands_over_at_once_asks_once_a
     let mut errors = of_kind(&events, "mcp_tool")
         .into_iter()
         .filter_map(|event| event["error"].as_str());
-    assert!(errors.next().is_some_and(|error| error.contains("may ask 1")));
+    assert!(errors.next().is_some_and(|error| error.contains("may ask at most 1")));
 }
 
 #[tokio::test]

@@ -309,7 +309,7 @@ async fn roles_that_row_level_security_does_not_bind_and_policies_that_are_gone_
     assert_eq!((*count, named.len()), (4, 3), "{found:?}");
     let all = row_security::EXPECTED;
     assert!(named.iter().all(|line| all.lines().any(|one| one == line)), "{found:?}");
-    assert!(found.advice().contains("restore it once more"), "{}", found.advice());
+    assert!(found.advice().contains("restore it again"), "{}", found.advice());
     let mighty = Lacking::Mighty(Vec::new());
     assert!(mighty.advice().contains("nobypassrls"), "{}", mighty.advice());
     drop(connection);

@@ -354,7 +354,7 @@ async fn the_command_line_exports_forks_tells_and_answers() {
     app.model.script([Reply::text("Again.")]);
     let forked: Value = serde_json::from_str(&rejoin(&["runs", "fork", &source, "--step", "1", "--json"])).unwrap();
     followed(&app.client(), &forked).await;
-    assert!(rejoin(&["runs", "tell", &source, "hurry"]).contains("takes no more messages"));
+    assert!(rejoin(&["runs", "tell", &source, "hurry"]).contains("accepts no more messages"));
     assert!(rejoin(&["runs", "resume", &source]).contains("only paused runs"));
 
     let asker = app.agent("asker", &["ask_user"]).await;

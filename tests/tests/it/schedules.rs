@@ -283,12 +283,12 @@ async fn what_makes_no_sense_is_refused_with_what_is_wrong() {
         ),
         (
             json!({"name": "x", "agent": "worker", "input": "go", "cron": "0 0 31 2 *"}),
-            "never comes",
+            "never matches",
         ),
         (json!({"name": "x", "agent": "worker", "input": "go"}), "cron or at"),
         (
             json!({"name": "x", "agent": "worker", "input": "go", "at": "2020-01-01T00:00:00Z"}),
-            "has passed",
+            "must be in the future",
         ),
         (
             json!({"name": "x", "agent": "worker", "input": "go", "cron": "@daily", "timeZone": "Moon/Base"}),
@@ -306,7 +306,7 @@ async fn what_makes_no_sense_is_refused_with_what_is_wrong() {
         (json!({"name": "x", "cron": "@daily"}), "agent or tasks"),
         (
             json!({"name": "x", "cron": "@daily", "tasks": {"name": "d", "tasks": [{"id": "a", "after": ["a"]}]}}),
-            "circle",
+            "cycle",
         ),
     ] {
         let (status, problem) = site.client.post(&site.path, body.clone()).await;

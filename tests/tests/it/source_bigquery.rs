@@ -67,7 +67,7 @@ async fn what_google_refuses_of_an_account_is_told_and_nothing_is_asked_without_
     for account in ["", "{}", "no JSON", r#"{"client_email": "a", "private_key": "b"}"#] {
         let refused = opened(&server, account, None).test().await.unwrap_err();
         assert!(
-            matches!(&refused, SourceError::Refused(said) if said.contains("no service account's key")),
+            matches!(&refused, SourceError::Refused(said) if said.contains("not a service account key")),
             "{account}: {refused:?}"
         );
     }

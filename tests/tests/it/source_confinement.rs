@@ -313,7 +313,7 @@ async fn an_admin_opens_no_file_of_another_project() {
             let (status, problem): (_, Value) = add(&eve, other, kind, &refused, true).await;
             assert_eq!(status, 422, "{kind} {}: {problem}", refused.display());
             let detail = problem["detail"].as_str().unwrap();
-            assert!(detail.contains("is no file of this project"), "{kind}: {detail}");
+            assert!(detail.contains("is not a file of this project"), "{kind}: {detail}");
         }
     }
     let (status, problem) = add(&eve, other, "sqlite", &path, false).await;

@@ -128,7 +128,7 @@ async fn a_duckdb_file_is_asked_within_bounds_and_its_process_ends_with_the_ques
             .await
             .unwrap_err()
             .to_string()
-            .contains("there is no table")
+            .contains("does not exist")
     );
 
     let ask = async |query: &str| opened.query(Ask::reading(None, query)).await;
@@ -223,7 +223,9 @@ async fn duckdb_takes_a_program_and_a_folder_of_the_operators() {
     std::fs::write(&path, "no database").unwrap();
     let refused = opened(&folder, &path, &nowhere).test().await.unwrap_err();
     assert!(
-        refused.to_string().contains("/nowhere/duckdb can't be run"),
+        refused
+            .to_string()
+            .contains("running the DuckDB program /nowhere/duckdb failed"),
         "{refused}"
     );
     let refused = opened(&folder, Path::new("/etc/hostname"), &nowhere)

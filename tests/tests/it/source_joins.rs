@@ -189,23 +189,23 @@ async fn d52_what_does_not_pass_is_refused_before_anything_is_sent_and_says_whos
         (
             json!([slow, query("a b", "names", "select 1")]),
             sql,
-            "is no name of a query",
+            "is not a valid query name",
         ),
         (
             json!([slow, query("sqlite_master", "names", "select 1")]),
             sql,
-            "SQLite's own",
+            "reserved by SQLite",
         ),
         (
             json!([slow, query("x", "nowhere", "select 1")]),
             sql,
-            "there is no data source nowhere",
+            "this project has no data source nowhere",
         ),
-        (json!([slow]), sql, "2 to 5 queries, and not 1"),
+        (json!([slow]), sql, "2 to 5 queries, not 1"),
         (
             json!([slow, slow, slow, slow, slow, slow]),
             sql,
-            "2 to 5 queries, and not 6",
+            "2 to 5 queries, not 6",
         ),
         (json!([slow, names]), "attach database '/tmp/x.db' as x", "`sql`: "),
         (json!([slow, names]), "select load_extension('x')", "`sql`: "),
@@ -302,7 +302,7 @@ async fn d52_an_agent_joins_is_told_that_the_answer_is_partial_and_a_cancelled_r
     );
     let told = app.model.requests().last().unwrap().to_string();
     assert!(
-        told.contains("This answer is partial: only the first 1000 rows of `orders`"),
+        told.contains("This result is partial: only the first 1000 rows of `orders`"),
         "{told}"
     );
     app.wait_until_idle().await;

@@ -162,7 +162,7 @@ async fn what_only_reads_passes_and_a_refused_name_says_how_to_write_it() {
         );
     }
     for (query, words) in [
-        ("select t.total from totals t", "is written without its table"),
+        ("select t.total from totals t", "write the column without its table"),
         ("select lower(item) from orders", "write pg_catalog.lower"),
         ("select 1 === 1", "write operator(pg_catalog.===)"),
         ("select 'x'::code", "a cast to \"code\" calls a function"),

@@ -271,7 +271,12 @@ async fn c17_c51_a_paused_sub_agent_goes_on_with_the_exact_messages_that_it_had(
     );
     assert_eq!(found[0]["steps"], 3, "over all its turns");
     assert_eq!(found[0]["run_id"], run, "the same run");
-    assert!(found[1]["error"].as_str().unwrap().contains("one of the agent digger"));
+    assert!(
+        found[1]["error"]
+            .as_str()
+            .unwrap()
+            .contains("belongs to the agent digger")
+    );
     assert!(found[2]["error"].as_str().unwrap().contains("no sub-agent run"));
     let asked = app.model.requests();
     let of_dig: Vec<_> = asked

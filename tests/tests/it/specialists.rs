@@ -113,7 +113,7 @@ async fn d52_queries_that_answered_are_told_with_the_next_question_and_others_le
     let (_, key) = app.db.another_user().await;
     let other = Client::new(app.url(), &key);
     let told = prompt_of(&other, "how many orders are there?").await;
-    let shared = format!("- shop (sqlite), asked by others; ? stands for values:\n```\n{pattern}\n```");
+    let shared = format!("- shop (sqlite), from other users; ? stands for values:\n```\n{pattern}\n```");
     assert!(told.contains(&shared), "{told}");
     assert!(!told.contains("Ann") && !told.contains("> 5"), "{told}");
     assert_eq!(other.get(&path).await.1["items"], json!([]));

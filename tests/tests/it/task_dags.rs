@@ -112,7 +112,7 @@ async fn c46_what_is_no_dag_is_refused_and_nothing_is_stored() {
     let cycle = json!({"name": "round", "tasks": [{"id": "a", "after": ["b"]}, {"id": "b", "after": ["a"]}]});
     let (status, problem) = client.post(&path(&app), cycle).await;
     assert_eq!((status.as_u16(), &problem["code"]), (400, &json!("invalid_task_dag")));
-    assert!(problem["detail"].as_str().unwrap().contains("circle: "), "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains("cycle: "), "{problem}");
     assert_eq!(
         client
             .post(
@@ -171,7 +171,7 @@ async fn a_failed_task_is_tried_again_with_what_went_wrong_and_then_those_behind
         .requests()
         .iter()
         .map(|request| sent(request).last().unwrap().1.clone())
-        .find(|asked| asked.contains("# Wobbly") && asked.contains("An earlier try was no good"));
+        .find(|asked| asked.contains("# Wobbly") && asked.contains("Previous failed attempt"));
     assert!(second.is_some(), "the second try knows why the first failed");
 }
 
@@ -184,7 +184,7 @@ async fn c11_c12_agents_decide_where_rules_do_not() {
     let verdict =
         |verdict: &str, feedback: &str| Reply::text(json!({"verdict": verdict, "feedback": feedback}).to_string());
     app.model.on(
-        "Say which agent",
+        "Select the agent",
         [Reply::text("```json\n{\"agent\": \"digger\"}\n```")],
     );
     // By the task that is judged: the rule for a verdict goes before that of its task.
@@ -223,7 +223,7 @@ async fn c11_c12_agents_decide_where_rules_do_not() {
     );
     assert!(poem["agentBecause"].as_str().unwrap().contains("rule 1"), "{poem}");
     assert_eq!(task(&dag, "unclear")["agent"], "digger");
-    assert_eq!(task(&dag, "unclear")["agentBecause"], "chooser chose it");
+    assert_eq!(task(&dag, "unclear")["agentBecause"], "selected by chooser");
     assert_eq!(task(&dag, "broken")["state"], "skipped");
     assert_eq!(
         task(&dag, "after")["state"],
@@ -240,7 +240,7 @@ async fn a_judge_that_can_not_decide_asks_a_person() {
     // No verdict of ours: it is asked again.
     let verdict = |verdict: &str| Reply::text(json!({"verdict": verdict, "feedback": "It may be a joke."}).to_string());
     app.model.on("Judge whether", [verdict("funny")]);
-    app.model.on("Your answer does not fit", [verdict("escalate")]);
+    app.model.on("Your answer does not match", [verdict("escalate")]);
     app.model.always("# Odd", Reply::text("an odd answer"));
     let client = app.client();
     let spec =

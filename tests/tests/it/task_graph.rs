@@ -122,7 +122,7 @@ async fn c46_a_dag_whose_order_was_changed_in_the_graph_ends_instead_of_waiting_
     let is = |id: &str| task(&dag, id)["state"].as_str().unwrap().to_owned();
     assert_eq!(["first", "second", "third"].map(is), ["completed", "failed", "failed"]);
     let why = task(&dag, "second")["failureContext"].as_str().unwrap();
-    assert!(why.contains("does not let it go"), "{why}");
+    assert!(why.contains("cannot unblock it"), "{why}");
 }
 
 #[tokio::test]
@@ -147,7 +147,7 @@ async fn c12_a_fast_model_is_asked_where_several_agents_fit_alike_and_its_silenc
         )
     };
     // Nobody is asked unless the project has a model for that.
-    let first = "several fit alike; it is the first by name";
+    let first = "several match equally; it is the first by name";
     assert_eq!(run("silent").await, ("ada".to_owned(), first.to_owned()));
     assert_eq!(app.model.requests().len(), 1);
 
@@ -156,15 +156,19 @@ async fn c12_a_fast_model_is_asked_where_several_agents_fit_alike_and_its_silenc
     assert_eq!(client.get(&routing).await.1["selectorModel"], "openai:quick");
     assert_eq!(put(json!({"percent": 0, "selectorModel": " "})).await.0, 400);
     app.model.on(
-        "Say which agent",
+        "Select the agent",
         [
             Reply::text("{\"agent\": \"cyd\", \"reason\": \"it can\"}"),
             Reply::text("nobody of these"),
             Reply::status(400),
         ],
     );
-    app.model.on("Your answer does not fit", [Reply::text("still nobody")]);
-    let chosen = ("cyd".to_owned(), "several fit alike; openai:quick chose it".to_owned());
+    app.model
+        .on("Your answer does not match", [Reply::text("still nobody")]);
+    let chosen = (
+        "cyd".to_owned(),
+        "several match equally; selected by openai:quick".to_owned(),
+    );
     assert_eq!(run("asked").await, chosen);
     let asked = app.model.requests()[1].clone();
     assert_eq!(asked["model"], "quick");

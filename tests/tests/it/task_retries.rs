@@ -64,7 +64,7 @@ async fn what_failed_is_tried_again_and_what_was_behind_it_may_start() {
     let told = app.model.requests();
     let last = told.iter().rfind(|request| request.to_string().contains("# Broken"));
     assert!(
-        last.unwrap().to_string().contains("An earlier try was no good"),
+        last.unwrap().to_string().contains("Previous failed attempt"),
         "it knows why the first try failed"
     );
     let (_, cancelled) = client

@@ -406,7 +406,7 @@ async fn every_built_in_tool_does_its_work_in_a_run_and_says_what_is_wrong() {
     )
     .await;
     let backwards = json!({"type": "needs", "source_id": "curl", "target_id": "milk"});
-    desk.bad("create_relationship", backwards, "can't come from a Package")
+    desk.bad("create_relationship", backwards, "cannot come from a Package")
         .await;
     desk.bad(
         "uninstall_template_pack",

@@ -253,7 +253,7 @@ async fn a32_a_tool_that_returns_fifty_megabytes_is_an_error_and_one_of_a_megaby
         .filter(|event| event["status"] != "started")
         .collect();
     assert!(
-        ends[0]["error"].as_str().unwrap().contains("narrow the call down"),
+        ends[0]["error"].as_str().unwrap().contains("Narrow the call down"),
         "{}",
         ends[0]
     );
@@ -283,7 +283,7 @@ async fn a32_a_tool_that_returns_fifty_megabytes_is_an_error_and_one_of_a_megaby
     );
     let told = sent(&app.model.requests()[2]).last().unwrap().1.clone();
     assert!(
-        told.len() < 70_000 && told.contains("[cut: "),
+        told.len() < 70_000 && told.contains("[truncated: "),
         "the model reads the beginning"
     );
 }

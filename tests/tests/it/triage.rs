@@ -324,7 +324,7 @@ fn recorded() -> Vec<Recorded> {
                 Reply::text("I don't know."),
             ],
             handoffs: &["postgres-analyst", "sql-analyst", "postgres-analyst"],
-            refused: &["in this turn before"],
+            refused: &["in this turn, and it was handed back"],
             text: "I don't know.",
             status: "completed",
         },

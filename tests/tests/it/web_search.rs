@@ -133,14 +133,14 @@ async fn e08_a_provider_that_fails_is_told_in_words_that_hold_no_key() {
     .await;
     let project = searching(Provider::Brave, &site).await;
     for (query, words) in [
-        ("401", "refuses the project's key"),
-        ("403", "refuses the project's key"),
-        ("429", "too often: try again in 7 seconds"),
-        ("500", "answers 500"),
-        ("garbage", "no answer to a search"),
+        ("401", "rejected the project's API key"),
+        ("403", "rejected the project's API key"),
+        ("429", "rate limit was reached; retry in 7 seconds"),
+        ("500", "responded with status 500"),
+        ("garbage", "invalid response"),
         ("huge", "larger than"),
-        ("away", "answers 302"),
-        ("drip", "longer than"),
+        ("away", "responded with status 302"),
+        ("drip", "timed out"),
     ] {
         let told = project.call("web_search", json!({"query": query})).await.unwrap_err();
         assert!(told.contains(words) && !told.contains("the key"), "{query}: {told}");
@@ -150,7 +150,7 @@ async fn e08_a_provider_that_fails_is_told_in_words_that_hold_no_key() {
         (json!({"query": "x".repeat(401)}), "at most 400 characters"),
         (
             json!({"query": "x", "include_domains": ["https://a.b/"]}),
-            "is no domain",
+            "is not a domain",
         ),
         (json!({"query": "x", "search_depth": "deepest"}), "basic or advanced"),
     ] {
@@ -210,7 +210,7 @@ async fn e08_a_worker_tries_the_provider_and_tells_why_it_does_not_answer() {
     };
     failed("set the secret SEARCH_KEY").await;
     set("wrong-one").await;
-    failed("refuses the project's key").await;
+    failed("rejected the project's API key").await;
     set("s3cret").await;
     let (status, tested) = test().await;
     assert_eq!((status, &tested["ok"]), (StatusCode::OK, &json!(true)), "{tested}");

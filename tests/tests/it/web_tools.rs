@@ -120,7 +120,7 @@ async fn e09_what_is_shown_has_a_bound_and_says_so() {
         .call("web_visit", json!({"url": url, "persist": true}))
         .await
         .unwrap_err();
-    assert!(refused.contains("not persisted"), "{refused}");
+    assert!(refused.contains("cannot be persisted"), "{refused}");
     let refused = project.visit("no url").await.unwrap_err();
     assert!(refused.contains("https://example.com/page"), "{refused}");
 }
@@ -228,11 +228,11 @@ async fn a9_bombs_endless_bodies_drips_and_what_is_no_text_are_refused() {
         ("/bomb", "larger than 2 MiB"),
         ("/endless", "larger than 2 MiB"),
         ("/announced", "larger than 2 MiB"),
-        ("/drip", "longer than 1000 ms"),
+        ("/drip", "timed out after 1000 ms"),
         ("/image", "image/png"),
-        ("/nothing", "no text can be read"),
+        ("/nothing", "cannot be converted to text"),
         ("/nested", "too deeply"),
-        ("/gone", "answers 410"),
+        ("/gone", "responded with status 410"),
     ] {
         let refused = project.visit(&format!("{}{path}", site.url)).await.unwrap_err();
         assert!(refused.contains(why), "{path}: {refused}");
@@ -288,17 +288,23 @@ async fn e09_a_projects_lists_hold_for_redirects_and_for_what_was_kept() {
     let here = format!("{}/here", site.url);
     assert_eq!(project.visit(&here).await.unwrap()["content"], "here");
     let refused = project.visit(&format!("{}/away", site.url)).await.unwrap_err();
-    assert!(refused.contains("does not let agents visit other.example"), "{refused}");
+    assert!(
+        refused.contains("does not allow agents to visit other.example"),
+        "{refused}"
+    );
     web_settings::set(&project.db.pool, project.db.project_id, &lists(&[], &[PLACE]))
         .await
         .unwrap();
     let refused = project.visit(&here).await.unwrap_err();
-    assert!(refused.contains("does not let agents visit 127.0.0.2"), "{refused}");
+    assert!(
+        refused.contains("does not allow agents to visit 127.0.0.2"),
+        "{refused}"
+    );
     web_settings::delete(&project.db.pool, project.db.project_id)
         .await
         .unwrap();
     let refused = project.visit(&here).await.unwrap_err();
-    assert!(refused.contains("any more"), "{refused}");
+    assert!(refused.contains("no longer"), "{refused}");
 }
 
 /// The names of the tools that the model was told of, in a request.
@@ -331,9 +337,9 @@ async fn e57_agents_have_the_web_where_an_admin_has_switched_it_on_and_do_not_ob
     let (status, nothing) = client.get(&path).await;
     assert_eq!((status, &nothing["visit"]), (StatusCode::OK, &json!(false)));
     for (body, words) in [
-        (json!({}), "switch something on"),
+        (json!({}), "set a `provider` or `visit`"),
         (json!({"provider": "altavista"}), "tavily, brave or searxng"),
-        (json!({"provider": "tavily"}), "takes a key"),
+        (json!({"provider": "tavily"}), "requires an API key"),
         (json!({"provider": "searxng"}), "baseUrl"),
     ] {
         let (status, problem) = client.put(&path, body).await;

@@ -140,9 +140,9 @@ async fn e06_e47_what_can_not_be_made_leaves_nothing_of_the_whole() {
         (
             json!([task]),
             json!([{"type": "loves", "source": "a", "target": "a"}]),
-            "there are supports_goal",
+            "the link types are supports_goal",
         ),
-        (json!([task, task]), json!([]), "temp_id of its own"),
+        (json!([task, task]), json!([]), "unique temp_id"),
         (
             json!([{"tempId": "a", "kind": "dragon", "title": "A"}]),
             json!([]),
@@ -151,7 +151,7 @@ async fn e06_e47_what_can_not_be_made_leaves_nothing_of_the_whole() {
         (
             json!([{"tempId": "a", "kind": "project", "title": "A"}]),
             json!([]),
-            "can't belong",
+            "cannot belong",
         ),
         (json!([{"tempId": "a", "kind": "task"}]), json!([]), "needs a title"),
         (
@@ -218,7 +218,7 @@ async fn e06_entities_of_each_kind_are_made_listed_changed_and_deleted() {
         for (body, words) in [
             (json!({"colour": "red"}), "has no field colour"),
             (json!({"stateKey": "never"}), "state_key must be one of"),
-            (json!({"name": null}), "can't be empty"),
+            (json!({"name": null}), "must not be empty"),
             (json!({}), "at least one field"),
             (
                 json!({"name": "x", "updateStrategy": "guess"}),

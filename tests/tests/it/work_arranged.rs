@@ -29,12 +29,7 @@ async fn e06_links_hold_between_entities_of_one_project_only_and_go_with_them() 
         "different projects",
     )
     .await;
-    refused(
-        link("depends_on", &one["first"], &one["first"]).await,
-        400,
-        "with itself",
-    )
-    .await;
+    refused(link("depends_on", &one["first"], &one["first"]).await, 400, "to itself").await;
     refused(
         link("mitigates", &one["first"], &one["goal"]).await,
         400,
@@ -44,7 +39,7 @@ async fn e06_links_hold_between_entities_of_one_project_only_and_go_with_them() 
     refused(
         link("parent_of", &one["notes"], &one["context_document"]).await,
         400,
-        "moving",
+        "move a document",
     )
     .await;
     refused(
@@ -105,8 +100,8 @@ async fn e06_documents_make_a_tree_that_is_moved_and_never_broken() {
         StatusCode::OK
     );
     assert_eq!(drawn().await, "About(Beside Notes(Below))");
-    refused(go(&about, json!({"parentId": below})).await, 400, "below itself").await;
-    refused(go(&notes, json!({"parentId": notes})).await, 400, "below itself").await;
+    refused(go(&about, json!({"parentId": below})).await, 400, "its own parent").await;
+    refused(go(&notes, json!({"parentId": notes})).await, 400, "its own parent").await;
     refused(go(&notes, json!({"parentId": ids["first"]})).await, 404, "document").await;
     assert_eq!(go(&below, json!({"parentId": null})).await.0, StatusCode::OK);
     assert_eq!(drawn().await, "About(Beside Notes) Below");
@@ -148,7 +143,7 @@ async fn e06_a_project_is_rearranged_whole_or_not_at_all_and_deleted_whole() {
     refused(
         reorganize(json!({"unlink": [depends], "link": link, "move": bad})).await,
         400,
-        "below itself",
+        "its own parent",
     )
     .await;
     assert_eq!(edges().await, before);
@@ -197,12 +192,12 @@ async fn e06_a_tree_of_documents_has_a_greatest_depth() {
         lowest = made["id"].clone();
     }
     let before = get(&client, "/api/onto/documents?limit=100").await;
-    refused(create(&lowest).await, 400, "more than 20 levels").await;
+    refused(create(&lowest).await, 400, "at most 20 levels").await;
     // Not with what hangs below it either.
     let (_, top) = create(&Value::Null).await;
     let path = format!("/api/onto/documents/{}/move", ids["context_document"].as_str().unwrap());
     let below = json!({"parentId": top["id"]});
-    refused(client.post(&path, below).await, 400, "more than 20 levels").await;
+    refused(client.post(&path, below).await, 400, "at most 20 levels").await;
     let after = get(&client, "/api/onto/documents?limit=100").await;
     assert_eq!(
         after["items"].as_array().unwrap().len(),

@@ -178,7 +178,7 @@ async fn e53_e57_each_tool_that_lists_searches_and_reads_answers_or_says_what_is
         .refused(
             "search_ontology",
             json!({"query": "x", "types": ["dragon"]}),
-            "there are project, task",
+            "the types are project, task",
         )
         .await;
     for (kind, id) in [
@@ -290,11 +290,15 @@ async fn e55_links_and_fields_are_told() {
         .refused(
             "get_field_info",
             json!({"entity_type": "risk", "field_name": "colour"}),
-            "it has title",
+            "its fields are title",
         )
         .await;
     tools
-        .refused("get_field_info", json!({"entity_type": "dragon"}), "there are project")
+        .refused(
+            "get_field_info",
+            json!({"entity_type": "dragon"}),
+            "the types are project",
+        )
         .await;
 }
 

@@ -198,7 +198,7 @@ async fn e54_each_tool_that_writes_does_so_once_however_often_its_call_is_repeat
         (
             "link_onto_entities",
             json!({"rel": "loves", "source_id": ids["first"], "target_id": ids["second"]}),
-            "there are supports_goal",
+            "the link types are supports_goal",
         ),
         ("unlink_onto_edge", json!({"edge_id": Uuid::now_v7()}), "no edge"),
         (
@@ -209,7 +209,7 @@ async fn e54_each_tool_that_writes_does_so_once_however_often_its_call_is_repeat
         (
             "move_document",
             json!({"document_id": document["id"], "new_parent_id": ids["notes"]}),
-            "below itself",
+            "its own parent",
         ),
     ] {
         tools.refused(name, arguments, words).await;
@@ -265,7 +265,7 @@ async fn e47_e48_a_project_is_made_once_and_shifts_the_context() {
     let focused = Tools::focused(&app, &made["ids"], "New");
     let empty = json!({"project": {"name": "x"}, "entities": [], "relationships": []});
     focused
-        .refused("create_onto_project", empty, "a conversation of its own")
+        .refused("create_onto_project", empty, "in a new conversation")
         .await;
     assert_eq!(
         get(&client, "/api/onto/projects").await["items"]

@@ -19,7 +19,7 @@ static TOOL: LazyLock<SharedTool> = LazyLock::new(|| {
     Arc::new(NoteDiscussion {
         spec: ToolSpec {
             name: NOTE_DISCUSSION.to_owned(),
-            description: "Writes where a discussion stands into the knowledge graph.".to_owned(),
+            description: "Stores the state of a discussion in the knowledge graph.".to_owned(),
             parameters: json!({"type": "object"}).into(),
             read_only: false,
             // Objects have ids that follow from the run.
@@ -41,13 +41,13 @@ impl Tool for NoteDiscussion {
 
     async fn call(&self, context: &ToolContext, arguments: Value) -> Result<Value, ToolError> {
         let Some(run_id) = context.run_id else {
-            let message = format!("{NOTE_DISCUSSION} can be called within a run only");
+            let message = format!("{NOTE_DISCUSSION} can be called only within a run");
             return Err(ToolError::RespondToModel(message));
         };
         let note: Note =
             serde_json::from_value(arguments).map_err(|error| ToolError::RespondToModel(error.to_string()))?;
         let internal = |source: Box<dyn std::error::Error + Send + Sync>| ToolError::Internal {
-            attempted: "write down a discussion".to_owned(),
+            attempted: "storing a discussion".to_owned(),
             source,
         };
         let mut db = context.db.acquire().await.map_err(|error| internal(error.into()))?;

@@ -22,7 +22,7 @@ const DESCRIPTION_MAX_CHARS: usize = 400;
 const PARAMETERS: &[Parameter] = &[Parameter::new(
     "reason",
     Kind::OptionalText,
-    "why, in a few words that the user may read; null: nothing",
+    "reason, in a few words that the user may read; null: none",
 )];
 
 /// An agent that may take the run over, with the tool that asks for it.
@@ -43,7 +43,7 @@ impl Tool for Transfer {
     }
 
     async fn call(&self, _: &ToolContext, _: Value) -> Result<Value, ToolError> {
-        let message = format!("{} can be called within a run only", self.spec.name);
+        let message = format!("{} can be called only within a run", self.spec.name);
         Err(ToolError::RespondToModel(message))
     }
 }
@@ -73,7 +73,7 @@ fn tool(word: &str, to: &AgentDefinition) -> SharedTool {
         spec: ToolSpec {
             name: format!("{PREFIX}{word}"),
             description: format!(
-                "Hands this conversation over to {}, who sees all of it and goes on at once. {what}",
+                "Hands this conversation over to {}, who sees all of it and continues at once. {what}",
                 to.name
             ),
             parameters: schema(PARAMETERS),

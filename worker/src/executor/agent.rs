@@ -48,7 +48,7 @@ impl Agent {
             .filter_map(|name| match services.models.resolve(Some(name)) {
                 Ok(model) => Some(model),
                 Err(error) => {
-                    tracing::warn!(model = %name, %error, "this fallback can't be asked: it is left out");
+                    tracing::warn!(model = %name, %error, "this fallback model cannot be used; skipping it");
                     None
                 }
             })

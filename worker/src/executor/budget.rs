@@ -47,6 +47,6 @@ pub(super) async fn notices(
 fn message(model: &str, budget_usd: f64) -> String {
     format!(
         "the model {model} has no price, so the budget of {budget_usd} dollars does not count its use. Set a price: \
-         rejoin prices set '{model}' --input USD --output USD (for a million tokens)"
+        rejoin prices set '{model}' --input USD --output USD (per million tokens)"
     )
 }

@@ -39,7 +39,7 @@ pub async fn keep(result: &CallToolResult, keep: &dyn Keep) -> Vec<Kept> {
     for block in &result.content {
         kept.push(match encoded(block) {
             None => None,
-            Some(_) if files == FILES_MAX => Some(Err(format!("an answer may have {FILES_MAX} files at most"))),
+            Some(_) if files == FILES_MAX => Some(Err(format!("a result can have at most {FILES_MAX} files"))),
             Some((data, media_type, name)) => {
                 files += 1;
                 match STANDARD.decode(data) {
@@ -95,7 +95,7 @@ pub fn of(result: CallToolResult, kept: &[Kept]) -> Result<Value, String> {
     if result.is_error == Some(true) {
         let words: Vec<&str> = result.content.iter().filter_map(text).collect();
         let words = match words.is_empty() {
-            true => "the tool failed and did not say why".to_owned(),
+            true => "the tool failed without an error message".to_owned(),
             false => words.join("\n"),
         };
         return Err(words);

@@ -109,7 +109,7 @@ impl Connection {
         deps.processes.tasks.spawn(async move {
             own(running, &close).await;
             drop(guarded);
-            info!(server = name, "the connection to an MCP server is over");
+            info!(server = name, "the connection to an MCP server was closed");
             over.cancel();
         });
         Ok(connection)
@@ -179,7 +179,7 @@ impl Connection {
                 server = self.server,
                 tool = left.tool,
                 reason = left.reason,
-                "what an MCP server offers is left out"
+                "a tool of an MCP server was omitted"
             );
         }
         Ok(listed)
@@ -209,19 +209,19 @@ impl Connection {
         let result = match answered {
             Err(_) => {
                 return Err(CallError::Failed(format!(
-                    "the MCP server {server} gave no answer within {} s",
+                    "the MCP server {server} did not respond within {} s",
                     limit.as_secs()
                 )));
             }
             Ok(Ok(CallToolResponse::Complete(result))) => result,
             Ok(Ok(CallToolResponse::InputRequired(_))) => {
                 return Err(CallError::Told(format!(
-                    "the tool asks its user for something, which an agent of {server}'s can't be asked"
+                    "the tool requests user input (elicitation), which is not supported for {server}"
                 )));
             }
             Ok(Ok(_)) => {
                 return Err(CallError::Told(
-                    "the tool answers later, in a way that is not followed".to_owned(),
+                    "the tool responds asynchronously, which is not supported".to_owned(),
                 ));
             }
             // Its own word that the call is wrong.
@@ -232,7 +232,7 @@ impl Connection {
             }
             Ok(Err(ServiceError::TransportClosed | ServiceError::Cancelled { .. })) => {
                 return Err(CallError::Failed(format!(
-                    "the MCP server {server} ended in the middle of the call"
+                    "the MCP server {server} ended during the call"
                 )));
             }
             Ok(Err(error)) => {
@@ -252,7 +252,7 @@ impl Connection {
         match bytes <= self.max_result_bytes {
             true => Ok(self.redactor.value(value)),
             false => Err(CallError::Told(format!(
-                "the result has {bytes} bytes, and may have {}: ask for less",
+                "the result has {bytes} bytes; the maximum is {}. Request less",
                 self.max_result_bytes
             ))),
         }
@@ -280,7 +280,7 @@ async fn own(running: RunningService<RoleClient, NotificationHandler>, close: &C
         stop.cancel();
     }
     if timeout(CLOSE_LIMIT, waiting).await.is_err() {
-        warn!("an MCP server did not end in time");
+        warn!("an MCP server did not stop in time");
     }
 }
 
@@ -307,7 +307,7 @@ async fn start(
     let mut command = CommandWrap::from(command);
     command.wrap(ProcessGroup::leader());
     let spawned = TokioChildProcess::builder(command).stderr(Stdio::piped()).spawn();
-    let (process, stderr) = spawned.map_err(|error| format!("its process can't be started: {error}"))?;
+    let (process, stderr) = spawned.map_err(|error| format!("starting its process failed: {error}"))?;
     let guarded = deps.processes.guard(process.id());
     if let Some(pipe) = stderr {
         tokio::spawn(stderr::log_lines(pipe, server.settings.name.clone(), filled.redactor));

@@ -124,7 +124,7 @@ impl Connections {
         let outcome = match self.connected(&slot, server).await {
             Ok(connection) => connection.call(tool, arguments, limit, Some(keep)).await,
             Err(error) => Err(CallError::Failed(format!(
-                "the MCP server {name} can't be reached: {error}"
+                "the MCP server {name} cannot be reached: {error}"
             ))),
         };
         let kind = match &outcome {
@@ -144,7 +144,7 @@ impl Connections {
             }
             Err(CallError::Failed(words)) => {
                 self.failed(admitted, &slot, server).await;
-                Err(format!("{words}. It may work later, or in another way."))
+                Err(format!("{words}. It may work later, or with other arguments."))
             }
         }
     }
@@ -184,7 +184,7 @@ impl Connections {
                 // In a server's words there may be what the database does not store.
                 let told = text::plain(error.clone());
                 if let Err(error) = offers::record_failure(&self.db, server, &told).await {
-                    warn!(%error, "storing that an MCP server failed did not work");
+                    warn!(%error, "storing an MCP server's failure failed");
                 }
                 Err(error)
             }
@@ -194,10 +194,7 @@ impl Connections {
     async fn failed(&self, admitted: Admitted<'_>, slot: &Slot, server: &Server) {
         if admitted.failed(Instant::now()) {
             let name = &server.settings.name;
-            warn!(
-                server = name,
-                "an MCP server failed again and again; it is left alone for a while"
-            );
+            warn!(server = name, "an MCP server failed repeatedly; pausing it for a while");
             metrics::counter!("rejoin_mcp_breaker_opened_total", "server" => name.clone()).increment(1);
             // Whatever is wrong with it may be wrong with its process: the next call begins anew.
             if let Some(connection) = slot.connection.lock().await.take() {
@@ -239,7 +236,12 @@ impl Connections {
             let opening = Connection::open(&self.deps, server, filled, list_changed.clone());
             let opened = timeout(self.limits.connect, opening).await;
             let limit = self.limits.connect.as_secs();
-            let connection = opened.map_err(|_| OpenError::Again(format!("it did not greet within {limit} s")))??;
+            let connection = opened.map_err(|_| {
+                OpenError::Again(format!(
+                    "it did not complete the initialization \
+                within {limit} s"
+                ))
+            })??;
             Ok((connection, list_changed))
         };
         let tries = ExponentialBuilder::default()
@@ -281,7 +283,7 @@ impl Connections {
         if let Err(error) = refreshed {
             warn!(
                 server = server.settings.name,
-                error, "an MCP server's tools could not be listed again"
+                error, "listing an MCP server's tools again failed"
             );
         }
     }
@@ -325,7 +327,8 @@ impl Connections {
 
 fn rest(server: &str, wait: Duration) -> String {
     format!(
-        "the MCP server {server} has failed again and again, and is not asked for {} s more; use another tool, or say that it does not work",
+        "the MCP server {server} has failed repeatedly and is paused for another {} s; use another tool, or report \
+        that it does not work",
         wait.as_secs().max(1)
     )
 }

@@ -23,9 +23,11 @@ pub(super) async fn reach(
     notifications: NotificationHandler,
 ) -> Result<RunningService<RoleClient, NotificationHandler>, OpenError> {
     let url = Url::parse(filled.url.as_deref().unwrap_or_default())
-        .map_err(|error| OpenError::Again(format!("its URL: {error}")))?;
+        .map_err(|error| OpenError::Again(format!("its URL is invalid: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(OpenError::Again("its URL is not http:// or https://".to_owned()));
+        return Err(OpenError::Again(
+            "its URL must start with http:// or https://".to_owned(),
+        ));
     }
     deps.hosts.judge(&url).map_err(OpenError::Again)?;
     let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
@@ -51,9 +53,8 @@ pub(super) async fn reach(
 fn headers(filled: Vec<(String, String)>) -> Result<HashMap<HeaderName, HeaderValue>, String> {
     let mut headers = HashMap::new();
     for (name, value) in filled {
-        let header = HeaderName::try_from(&name).map_err(|_| format!("{name} is not the name of a header"))?;
-        let mut value =
-            HeaderValue::try_from(&value).map_err(|_| format!("the header {name} can't have this value"))?;
+        let header = HeaderName::try_from(&name).map_err(|_| format!("{name} is not a valid header name"))?;
+        let mut value = HeaderValue::try_from(&value).map_err(|_| format!("the header {name} has an invalid value"))?;
         value.set_sensitive(true);
         headers.insert(header, value);
     }
@@ -69,7 +70,8 @@ pub(super) fn refusal(challenge: Option<&str>, is_authorized: bool) -> Option<St
     match is_authorized {
         true => challenge.map(str::to_owned),
         false => challenge.map(|_| {
-            "it does not let us in: its settings give it no token, or one that it does not accept (`headers`, `oauth`)".to_owned()
+            "it denies access: the settings contain no token, or one that it does not accept (`headers`, `oauth`)"
+                .to_owned()
         }),
     }
 }

@@ -40,14 +40,14 @@ pub(super) async fn read(peer: &Peer<RoleClient>, redactor: &Redactor, server: &
             return Ok(list.done());
         }
         if !cursors.insert(next.clone()) {
-            list.leave_out(None, "its list leads back to a page that it had already");
+            list.leave_out(None, "its list repeats a page");
             return Ok(list.done());
         }
         cursor = Some(next);
     }
     list.leave_out(
         None,
-        &format!("its list has more than {MAX_PAGES} pages; the rest was not read"),
+        &format!("its list has more than {MAX_PAGES} pages; the others were not read"),
     );
     Ok(list.done())
 }
@@ -122,7 +122,8 @@ impl<'a> List<'a> {
                     }
                 }
                 Err(tool) => {
-                    let reason = "it is not described as the protocol says: `name`, `description` and `inputSchema`";
+                    let reason = "its description does not follow the protocol: `name`, `description` and \
+                        `inputSchema`";
                     self.leave_out(tool["name"].as_str(), reason);
                 }
             }
@@ -138,12 +139,12 @@ impl<'a> List<'a> {
             return Err(format!("its name is longer than {NAME_MAX_CHARS} characters"));
         }
         if name.contains(|c| text::is_hidden(c) || matches!(c, '\n' | '\r' | '\t')) {
-            return Err("its name has characters that nobody sees".to_owned());
+            return Err("its name contains invisible characters".to_owned());
         }
         let bytes = definition.to_string().len();
         if bytes > DEFINITION_MAX_BYTES {
             return Err(format!(
-                "it is described in {bytes} bytes; the limit is {DEFINITION_MAX_BYTES}"
+                "its definition has {bytes} bytes; the limit is {DEFINITION_MAX_BYTES}"
             ));
         }
         let definition = text::plain_json(self.redactor.value(definition));
@@ -151,13 +152,13 @@ impl<'a> List<'a> {
         let schema = definition["inputSchema"].clone();
         tokio::task::spawn_blocking(move || schemas::check(&schema))
             .await
-            .unwrap_or_else(|_| Err("its schema could not be looked at".to_owned()))?;
+            .unwrap_or_else(|_| Err("its schema could not be checked".to_owned()))?;
         if !self.names.insert(name.clone()) {
-            return Err("there is another one of this name before it".to_owned());
+            return Err("an earlier tool has the same name".to_owned());
         }
         let called = called(self.server, &name);
         if !self.called.insert(called.clone()) {
-            return Err(format!("another one before it is called {called}, too"));
+            return Err(format!("an earlier tool is also named {called}"));
         }
         Ok(Found { name, definition })
     }
@@ -178,7 +179,7 @@ impl<'a> List<'a> {
 
     fn done(mut self) -> Listed {
         if self.untold > 0 {
-            let reason = format!("{} more were left out", self.untold);
+            let reason = format!("{} more were omitted", self.untold);
             self.listed.left_out.push(LeftOut { tool: None, reason });
         }
         self.listed.found.sort_by(|a, b| a.name.cmp(&b.name));
@@ -237,11 +238,11 @@ mod tests {
         for (place, (tool, words)) in [
             (Some(""), "no name"),
             (Some(long.as_str()), "longer than 128"),
-            (Some("n\u{FFFD}ul"), "nobody sees"),
-            (Some("b\u{FFFD}a"), "nobody sees"),
+            (Some("n\u{FFFD}ul"), "invisible characters"),
+            (Some("b\u{FFFD}a"), "invisible characters"),
             (Some("large"), "bytes"),
             (Some("bomb"), "without end"),
-            (Some("b"), "of this name"),
+            (Some("b"), "the same name"),
             (Some("a/c"), "odd_a_c"),
             (None, "protocol"),
             (Some("wrong"), "protocol"),
@@ -264,6 +265,6 @@ mod tests {
         let bad = listed(bad.collect()).await;
         assert_eq!(bad.left_out.len(), MAX_LEFT_OUT + 1);
         assert_eq!(bad.left_out[0].tool.as_ref().unwrap().len(), TOLD_CHARS);
-        assert_eq!(bad.left_out[MAX_LEFT_OUT].reason, "10 more were left out");
+        assert_eq!(bad.left_out[MAX_LEFT_OUT].reason, "10 more were omitted");
     }
 }

@@ -178,7 +178,7 @@ impl Tokens {
         let parameter = |name: &str| challenge.and_then(|challenge| discovery::parameter(challenge, name));
         let (error, description) = (parameter("error"), parameter("error_description"));
         self.noted(Refusal::hopeless(format!(
-            "{} answered 401 Unauthorized to a new token{}",
+            "{} responded with 401 Unauthorized to a new token{}",
             shown(&self.server),
             self.asking.because(error.as_deref(), description.as_deref())
         )))
@@ -187,11 +187,11 @@ impl Tokens {
     /// What to tell of a request that the server refuses because the token is good for too little.
     pub fn too_narrow(&self, scope: Option<&str>) -> Refusal {
         let needed = match scope {
-            Some(scope) => format!("it needs the scope {scope}: name it in oauth.scopes"),
-            None => "name the scopes that it needs in oauth.scopes".to_owned(),
+            Some(scope) => format!("it requires the scope {scope}; add it to oauth.scopes"),
+            None => "add the required scopes to oauth.scopes".to_owned(),
         };
         self.noted(Refusal::hopeless(format!(
-            "{} answered 403 Forbidden to the token; {needed}",
+            "{} responded with 403 Forbidden to the token; {needed}",
             shown(&self.server)
         )))
     }
@@ -268,7 +268,7 @@ impl Tokens {
             form.append_pair("client_secret", &self.grant.client_secret);
         } else {
             let mut basic = HeaderValue::try_from(format!("Basic {}", self.grant.basic()))
-                .map_err(|_| Refusal::hopeless("the client's id or secret fits into no header"))?;
+                .map_err(|_| Refusal::hopeless("the client's id or secret cannot be sent in a header"))?;
             basic.set_sensitive(true);
             request = request.header(AUTHORIZATION, basic);
         }
@@ -281,16 +281,16 @@ fn granted(answer: &Value, url: &Url) -> Result<Token, Refusal> {
     let wrong = |what: &str| Refusal::hopeless(format!("the token endpoint {} {what}", shown(url)));
     let value = answer["access_token"].as_str().unwrap_or_default();
     if value.is_empty() {
-        return Err(wrong("gave an answer without an access_token"));
+        return Err(wrong("returned no access_token"));
     }
     if value.len() > TOKEN_MAX_BYTES || !value.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(wrong("gave a token that fits into no header"));
+        return Err(wrong("returned a token that cannot be sent in a header"));
     }
     if !answer["token_type"]
         .as_str()
         .is_none_or(|kind| kind.eq_ignore_ascii_case("bearer"))
     {
-        return Err(wrong("gave a token that is no bearer token"));
+        return Err(wrong("returned a token that is not a bearer token"));
     }
     // Some give the number as text.
     let seconds = match &answer["expires_in"] {

@@ -23,7 +23,7 @@ impl Handler for Probe {
     async fn handle(&self, services: &Services, job: &ClaimedJob, signals: &Signals) -> Outcome {
         let Some(id) = job.payload["serverId"].as_str().and_then(|id| Uuid::parse_str(id).ok()) else {
             return Outcome::Fail {
-                error: "a probe names a server".to_owned(),
+                error: "the job has no server id".to_owned(),
             };
         };
         let server = match mcp::get(&services.db.sql, job.project_id, id).await {
@@ -41,7 +41,7 @@ impl Handler for Probe {
             looked = services.pools.connections().test(&server) => {
                 if let Err(error) = looked {
                     // Told by the server's row; trying again would tell nobody more.
-                    info!(server = server.settings.name, error, "an MCP server was tested, and failed");
+                    info!(server = server.settings.name, error, "the test of an MCP server failed");
                 }
                 Outcome::Complete
             }

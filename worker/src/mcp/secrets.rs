@@ -42,7 +42,7 @@ pub async fn fill(db: &PgPool, keys: Option<&MasterKeys>, server: &Server) -> Re
                 continue;
             }
             let keys = keys.ok_or_else(|| {
-                format!("it names the secret {name}, and this worker has no master key (REJOIN_SECRET_KEYS_FILE)")
+                format!("it uses the secret {name}, but this worker has no master key (REJOIN_SECRET_KEYS_FILE)")
             })?;
             let opened = secrets::open(db, keys, server.project_id, name)
                 .await

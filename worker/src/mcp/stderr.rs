@@ -70,7 +70,7 @@ pub(super) async fn log_lines(stderr: impl AsyncRead + Unpin, server: String, re
         }
         if logs {
             let said = redactor.text(String::from_utf8_lossy(&line).trim_end().to_owned());
-            info!(server, said, "an MCP server's process says");
+            info!(server, said, "stderr of an MCP server's process");
         }
     }
     if allowance.dropped > 0 {

@@ -38,7 +38,7 @@ impl Processes {
         let started = self.watchdog.get_or_init(|| {
             let started = Watchdog::start();
             if let Err(error) = &started {
-                warn!(%error, "the watchdog can't be started: should this worker be killed, processes of MCP servers may stay");
+                warn!(%error, "starting the watchdog failed; if this worker is killed, processes of MCP servers may keep running");
             }
             started.ok()
         });
@@ -116,7 +116,7 @@ impl ClientHandler for NotificationHandler {
         debug!(
             server = self.server,
             said = self.redactor.text(message.data.to_string()),
-            "an MCP server says"
+            "message from an MCP server"
         );
     }
 }

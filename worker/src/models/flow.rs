@@ -92,7 +92,7 @@ impl FlowModel {
         if self.flow.agents.is_empty() {
             return Err(refused(
                 "flow_empty",
-                "this agent's flow names no agents: set config.flow.agents".to_owned(),
+                "this agent's workflow has no agents; set config.flow.agents".to_owned(),
             ));
         }
         let task = request.messages.iter().find_map(|message| match message {
@@ -121,7 +121,7 @@ impl FlowModel {
             return Err(refused(
                 "sub_agent_failed",
                 format!(
-                    "the agent {} of this flow ended as {}: {}",
+                    "the agent {} of this workflow ended as {}: {}",
                     failed.agent, failed.status, failed.error
                 ),
             ));
@@ -148,7 +148,7 @@ impl FlowModel {
                 let task = match found.last().and_then(|last| last.results.last()) {
                     None => task.to_owned(),
                     Some(before) => format!(
-                        "{task}\n\nThe agent {} before you found:\n{}",
+                        "{task}\n\nResult of the previous agent {}:\n{}",
                         before.agent, before.summary
                     ),
                 };

@@ -52,7 +52,7 @@ impl GenaiModels {
         let client = Client::builder()
             .with_web_config(web)
             .build()
-            .map_err(|error| misconfigured(format!("could not make the HTTP client for models: {error}")))?;
+            .map_err(|error| misconfigured(format!("creating the HTTP client for models failed: {error}")))?;
         Ok(Self {
             client,
             refusals: Refusals::default(),
@@ -119,12 +119,13 @@ impl Provider for GenaiProvider {
                     .boxed());
                 }
                 Opened::Refused(parameter) => {
-                    tracing::info!(model = %self.context.full_name, ?parameter, "the model refuses a parameter; asking without it");
+                    tracing::info!(model = %self.context.full_name, ?parameter, "the model rejects a parameter; \
+                        retrying without it");
                     self.refusals.remember(&self.context.full_name, parameter);
                 }
             }
         }
-        Err(self.context.protocol("it refused one parameter after the other"))
+        Err(self.context.protocol("the model rejected one parameter after another"))
     }
 }
 

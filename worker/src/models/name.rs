@@ -102,7 +102,7 @@ impl ModelName {
             let model = model.trim();
             if model.is_empty() {
                 return Err(unknown(format!(
-                    "the model name `{text}` has nothing after `{provider}:`; write for example `{provider}:{}`",
+                    "the model name `{text}` is incomplete after `{provider}:`; use for example `{provider}:{}`",
                     example(provider)
                 )));
             }
@@ -113,8 +113,8 @@ impl ModelName {
         }
         let provider = names::provider_of(text).and_then(ProviderKind::of).ok_or_else(|| {
             unknown(format!(
-                "no provider is known for the model `{text}`; write `provider:model`, for example `openai:{text}` or \
-                 `ollama:{text}` (providers: {})",
+                "no provider is known for the model `{text}`; use `provider:model`, for example `openai:{text}` or \
+                `ollama:{text}` (providers: {})",
                 ProviderKind::ALL.map(ProviderKind::as_str).join(", ")
             ))
         })?;

@@ -51,7 +51,7 @@ impl Reasoning {
         }
         let bytes: usize = parts.iter().map(ReasoningPart::bytes).sum();
         if bytes > MAX_BYTES {
-            tracing::warn!(%model, bytes, max = MAX_BYTES, "the model's reasoning is too long to be kept");
+            tracing::warn!(%model, bytes, max = MAX_BYTES, "the model's reasoning is too long to be stored");
             return None;
         }
         Some(Self {

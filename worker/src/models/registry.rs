@@ -100,7 +100,7 @@ impl Models {
                 (None, true) => self.stand_in()?,
                 (None, false) => return Err(key_missing(&name, variable)),
             };
-            tracing::info!(model = %name, variable, %stand_in, "no key for this model: another one answers instead");
+            tracing::info!(model = %name, variable, %stand_in, "no API key for this model; using another one instead");
             name = stand_in;
             replaced = true;
         }
@@ -157,7 +157,8 @@ impl Models {
             .is_some_and(|model| warned.insert(model.name.clone()))
         {
             let (retired_on, successor) = (retired.on, retired.successor.as_deref());
-            tracing::warn!(model = wanted, %retired_on, successor, "this model is retired: name another one in its definition");
+            tracing::warn!(model = wanted, %retired_on, successor, "this model is retired; use another one in its \
+                definition");
         }
         drop(warned);
         Ok((ModelName::parse(&resolved.name)?, Some(retired.on)))
@@ -166,10 +167,11 @@ impl Models {
 
 fn key_missing(name: &ModelName, variable: &str) -> ModelError {
     let alternative = match name.provider {
-        ProviderKind::OpenAi | ProviderKind::OpenAiResponses => " (or OPENAI_BASE_URL for a server that needs no key)",
-        ProviderKind::Vertex if variable == "VERTEX_API_KEY" => {
-            " (or VERTEX_PROJECT_ID, where there are credentials of Google Cloud)"
+        ProviderKind::OpenAi | ProviderKind::OpenAiResponses => {
+            " (or OPENAI_BASE_URL for a server that needs no API \
+            key)"
         }
+        ProviderKind::Vertex if variable == "VERTEX_API_KEY" => " (or VERTEX_PROJECT_ID with Google Cloud credentials)",
         ProviderKind::Azure
         | ProviderKind::OpenRouter
         | ProviderKind::Bedrock
@@ -182,8 +184,8 @@ fn key_missing(name: &ModelName, variable: &str) -> ModelError {
     ModelError {
         code: "model_key_missing",
         message: format!(
-            "the model `{name}` cannot be called: set {variable} in the environment of the workers{alternative}, or choose \
-             another model with REJOIN_MODEL"
+            "the model `{name}` cannot be used: set {variable} in the workers' environment{alternative}, or choose \
+            another model with REJOIN_MODEL"
         ),
         retryable: false,
         retry_after: None,

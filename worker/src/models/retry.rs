@@ -97,7 +97,7 @@ async fn first_chunk(provider: &dyn Provider, request: ModelRequest) -> Result<M
         Some(Err(error)) => Err(error),
         None => Err(ModelError {
             code: "model_stream_cut",
-            message: "the model's answer ended before it began".to_owned(),
+            message: "the model's response ended before its first content".to_owned(),
             retryable: true,
             retry_after: None,
         }),

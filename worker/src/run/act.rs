@@ -54,7 +54,7 @@ impl Ended {
             false => Self::completed(output, duration_ms),
             true => {
                 let most = OUTPUT_MAX_BYTES / (1024 * 1024);
-                let message = format!("{tool} returned {bytes} bytes, and may return {most} MiB: narrow the call down");
+                let message = format!("{tool} returned {bytes} bytes; the maximum is {most} MiB. Narrow the call down");
                 Self::failed(message, duration_ms)
             }
         }
@@ -98,8 +98,8 @@ impl Ended {
             status: CallStatus::OutcomeUnknown,
             output: None,
             error: Some(
-                "outcome unknown: the worker died while this call may have been acting. It was not repeated. Check \
-                 whether it took effect before you call it again."
+                "outcome unknown: the worker died during this call, which may have taken effect. It was not repeated. \
+                Check whether it took effect before you call it again."
                     .to_owned(),
             ),
             duration_ms: 0,
@@ -128,7 +128,7 @@ impl Ended {
         match text.char_indices().nth(max_chars) {
             None => text,
             Some((at, _)) => format!(
-                "{}\n[cut: {} of {} characters are shown; narrow the call down or page through the result]",
+                "{}\n[truncated: {} of {} characters are shown; narrow the call down or page through the result]",
                 &text[..at],
                 max_chars,
                 text.chars().count()
@@ -208,19 +208,19 @@ impl Doing {
             Ok(Ok(Err(ToolError::RespondToModel(message)))) => message,
             Ok(Ok(Err(ToolError::Internal { attempted, source }))) => {
                 error!(tool = spec.name, attempted, error = source.to_string(), "a tool failed");
-                format!("{attempted} failed; the cause is in the server's log. It may work later.")
+                format!("{attempted} failed; the cause is in the server's log. Retrying later may help.")
             }
             Ok(Err(_)) => {
-                error!(tool = spec.name, "a tool's code broke");
+                error!(tool = spec.name, "a tool panicked");
                 format!(
-                    "{} broke; the cause is in the server's log. Whether it acted is not known.",
+                    "{} crashed; the cause is in the server's log. It is unknown whether the call took effect.",
                     spec.name
                 )
             }
             Err(_) => {
                 let limit_s = self.limit.as_secs();
-                warn!(tool = spec.name, limit_s, "a tool call took too long");
-                format!("{} gave no answer within {limit_s} s", spec.name)
+                warn!(tool = spec.name, limit_s, "a tool call timed out");
+                format!("{} did not respond within {limit_s} s", spec.name)
             }
         };
         Ok(Ended::failed(error, duration_ms))

@@ -98,7 +98,7 @@ impl Execution {
             let policy = self.request.models.policy(&self.request.services.retry);
             let opened = stream_with_retry(provider.as_ref(), request, &policy, |retry| {
                 metrics::counter!("rejoin_model_retries_total").increment(1);
-                warn!(attempt = retry.attempt, error = %retry.error, "the model call failed; trying again");
+                warn!(attempt = retry.attempt, error = %retry.error, "the model call failed; retrying");
             });
             let error = match opened.await {
                 Ok(stream) => return Ok(stream),
@@ -108,7 +108,7 @@ impl Execution {
                 return Err(AnswerError::Model(error));
             };
             metrics::counter!("rejoin_model_fallbacks_total").increment(1);
-            warn!(from = %change.from, to = %change.to, %error, "the model can't answer now; asking its fallback");
+            warn!(from = %change.from, to = %change.to, %error, "the model is unavailable; using its fallback");
             let event = Kind::Telemetry {
                 name: "model_fallback".to_owned(),
                 data: json!({"from": change.from, "to": change.to, "code": error.code, "reason": storable(error.message)}),
@@ -162,7 +162,7 @@ impl Execution {
                         Finish::Stop | Finish::ToolCalls | Finish::Length => Ok(answer),
                         Finish::ContentFilter if answer.text.is_empty() => Err(AnswerError::Model(ModelError {
                             code: "model_refused",
-                            message: "the provider's filter stopped the answer; put the question in other words"
+                            message: "the provider's content filter stopped the answer; rephrase the question"
                                 .to_owned(),
                             retryable: false,
                             retry_after: None,
@@ -174,7 +174,7 @@ impl Execution {
         }
         Err(AnswerError::Model(ModelError {
             code: "model_stream_cut",
-            message: "the model's answer broke off; send the message again".to_owned(),
+            message: "the model's answer ended early; send the message again".to_owned(),
             retryable: true,
             retry_after: None,
         }))

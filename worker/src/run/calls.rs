@@ -39,7 +39,7 @@ pub(super) fn bounded(mut call: ToolCall) -> ToolCall {
     if text.len() > ARGUMENTS_MAX_BYTES {
         let shown: String = text.chars().take(ARGUMENTS_SHOWN_CHARS).collect();
         call.arguments = Value::String(format!(
-            "{shown} [cut: the arguments had {} bytes, and may have {ARGUMENTS_MAX_BYTES}]",
+            "{shown} [truncated: the arguments had {} bytes; the maximum is {ARGUMENTS_MAX_BYTES}]",
             text.len()
         ));
     }
@@ -64,8 +64,8 @@ pub(super) fn repeated(verdict: Verdict, tool: &str) -> Ended {
     Ended::refused(match verdict {
         Verdict::Stop => "the same call was repeated too often; the run was stopped".to_owned(),
         Verdict::Go | Verdict::Refuse => format!(
-            "{tool} was called with these arguments again and again, with the same result; this call was not executed. \
-             Change the arguments, use another tool, or answer with what you have."
+            "{tool} was called repeatedly with these arguments and the same result; this call was not executed. \
+            Change the arguments, use another tool, or answer with what you have."
         ),
     })
 }
@@ -206,7 +206,7 @@ impl Execution {
         let is_over_limit = self.out_of_calls();
         let ended = match (verdict, tool) {
             (_, Some(_)) if is_over_limit => Ended::refused(format!(
-                "this call was not executed: the turn has made {} calls of tools, and may make no more",
+                "this call was not executed: the turn has made {} tool calls, the maximum",
                 self.calls_made
             )),
             (Verdict::Refuse | Verdict::Stop, _) => repeated(verdict, &call.tool_name),
@@ -257,7 +257,7 @@ impl Execution {
         if known.is_empty() {
             format!("there is no tool {name}: this agent has no tools")
         } else {
-            format!("there is no tool {name}; the tools are: {}", known.join(", "))
+            format!("there is no tool {name}; the available tools are: {}", known.join(", "))
         }
     }
 

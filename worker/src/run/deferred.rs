@@ -205,7 +205,7 @@ impl Execution {
         }
         let Some(tool) = self.tool(&call.tool_name) else {
             return Ok(Answer::Ended(Ended::refused(format!(
-                "there is no tool {} any more",
+                "the tool {} no longer exists",
                 call.tool_name
             ))));
         };
@@ -216,7 +216,7 @@ impl Execution {
         if call.tool_name == SPAWN_AGENTS {
             let services = &self.request.services;
             let items = coordination::spawn_items(&services.db.sql, self.request.run.project_id, admitted).await;
-            let items = items.map_err(|error| End::database("looking for agents", error))?;
+            let items = items.map_err(|error| End::database("looking up agents", error))?;
             return Ok(match items {
                 Ok(items) => Answer::Awaited(DeferredWhat::Spawn(items)),
                 Err(fault) => Answer::Ended(Ended::refused(fault)),
@@ -235,7 +235,10 @@ impl Execution {
             if let Some(most) = self.request.questions {
                 let asked = questions::asked_by(&self.request.services.db.sql, self.request.run.id).await;
                 if asked.map_err(|error| End::database("counting questions", error))? >= i64::from(most) {
-                    let told = format!("you may ask {most} in a turn, and have: go on with what you know");
+                    let told = format!(
+                        "you may ask at most {most} questions per turn, and have done so; continue \
+                        with what you know"
+                    );
                     return Ok(Answer::Ended(Ended::refused(told)));
                 }
             }
@@ -309,7 +312,7 @@ impl Execution {
             let why = stored.and_then(|stored| stored.output).unwrap_or_default();
             let why = why["refused"]
                 .as_str()
-                .unwrap_or("the tasks could not be made")
+                .unwrap_or("the tasks could not be created")
                 .to_owned();
             return Ok(Answer::Ended(Ended::failed(why, waited_ms(call))));
         };
@@ -342,14 +345,20 @@ impl Execution {
             (_, "pending") => Answer::Awaited(DeferredWhat::Begun),
             ("ask", "answered") => Answer::Ended(Ended::completed(json!({ "answer": answer }), waited_ms(call))),
             ("ask", _) => Answer::Ended(Ended::failed(
-                "nobody answered in time; go on without the answer, and say what it would have changed".to_owned(),
+                "the question was not answered in time; continue without the answer, and say what it would have \
+                changed"
+                    .to_owned(),
                 waited_ms(call),
             )),
             (_, "answered") => match answer["decision"].as_str() {
                 Some(decision @ ("approve" | "edit")) => {
-                    let input = if decision == "edit" { &answer["input"] } else { &call.input };
+                    let input = if decision == "edit" {
+                        &answer["input"]
+                    } else {
+                        &call.input
+                    };
                     let Some(tool) = self.tool(&call.tool_name) else {
-                        return Answer::Ended(Ended::refused(format!("there is no tool {} any more", call.tool_name)));
+                        return Answer::Ended(Ended::refused(format!("the tool {} no longer exists", call.tool_name)));
                     };
                     match arguments::admit_apart(tool.spec(), input).await {
                         Ok(admitted) => Answer::Acts(tool, admitted),
@@ -357,12 +366,13 @@ impl Execution {
                     }
                 }
                 _ => Answer::Ended(Ended::refused(
-                    "a person refused this call; it was not executed. Don't ask for it again: go another way, or say why you can't"
+                    "the user rejected this call; it was not executed. Do not request it again: find another way, or \
+                    say why you cannot"
                         .to_owned(),
                 )),
             },
             (_, _) => Answer::Ended(Ended::refused(
-                "nobody approved this call in time; it was not executed".to_owned(),
+                "this call was not approved in time; it was not executed".to_owned(),
             )),
         }
     }
@@ -382,6 +392,6 @@ pub(super) fn waited_ms(call: &ToolCallRow) -> i64 {
 fn shortened(summary: &str, max_chars: usize) -> String {
     match summary.char_indices().nth(max_chars) {
         None => summary.to_owned(),
-        Some((at, _)) => format!("{} [cut: the whole is in the run's record]", &summary[..at]),
+        Some((at, _)) => format!("{} [truncated: the full text is in the run's record]", &summary[..at]),
     }
 }

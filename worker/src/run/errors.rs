@@ -18,9 +18,9 @@ pub(crate) fn of_model(error: &ModelError) -> RunError {
 pub(crate) fn refusal(attempted: &str, error: &sqlx::Error) -> String {
     let said = error
         .as_database_error()
-        .map_or("it was refused", |refusal| refusal.message());
+        .map_or("it was rejected", |refusal| refusal.message());
     storable(format!(
-        "{attempted} failed, and would fail each time: the database says {said:?}"
+        "{attempted} failed and would fail each time; the database reports {said:?}"
     ))
 }
 

@@ -123,7 +123,8 @@ impl Execution {
             return Err(refused(
                 "model_files_too_large",
                 format!(
-                    "The message's files have {bytes} bytes together, and a model is given {most} at most. Send fewer, or smaller ones."
+                    "The message's files have {bytes} bytes in total; the model can get at most {most}. Send fewer or \
+                    smaller files."
                 ),
             ));
         }
@@ -133,13 +134,11 @@ impl Execution {
     async fn show(&self, reads: &Reads<'_>, file: &FileRef, left: &mut u64) -> Result<Shown, AnswerError> {
         let class = match types::class_of(&file.media_type) {
             Some(class) if reads.takes(class, &file.media_type) => class,
-            Some(_) | None => return Ok(Shown::Not("the model does not read such files")),
+            Some(_) | None => return Ok(Shown::Not("the model does not support such files")),
         };
         let size = file.size_bytes.unsigned_abs();
         if size > *left {
-            return Ok(Shown::Not(
-                "the newer files of the conversation take all that a model is given",
-            ));
+            return Ok(Shown::Not("newer files of the conversation use up the model's limit"));
         }
         let is_text = class == Class::Text;
         let Some(content) = self.content(file, is_text).await? else {
@@ -188,7 +187,7 @@ impl Execution {
             return Ok(Vec::new());
         }
         let made = files::of_call(&self.request.services.db.sql, call.id).await;
-        let made = made.map_err(|error| End::database("reading the files that a tool has made", error))?;
+        let made = made.map_err(|error| End::database("reading the files of a tool", error))?;
         let is_seen = |media_type: &str| match types::class_of(media_type) {
             Some(Class::Image | Class::Pdf | Class::Audio) => true,
             Some(Class::Text) | None => false,
@@ -240,7 +239,10 @@ async fn read(services: &Services, project_id: Uuid, id: Uuid, is_text: bool) ->
 fn as_text(name: &str, content: &str) -> String {
     let (content, note) = match content.char_indices().nth(TEXT_MAX_CHARS) {
         None => (content, ""),
-        Some((at, _)) => (&content[..at], "\n[cut: the file is longer than a model is shown]"),
+        Some((at, _)) => (
+            &content[..at],
+            "\n[truncated: the file is longer than the maximum shown to the model]",
+        ),
     };
     let longest = content
         .split(|char| char != '`')
@@ -262,7 +264,7 @@ mod tests {
     fn a_text_stands_in_a_fence_and_is_cut() {
         assert_eq!(as_text("a.md", "x\n```\ny\n"), "File `a.md`:\n````\nx\n```\ny\n````");
         let long = as_text("a.txt", &"é".repeat(TEXT_MAX_CHARS + 1));
-        assert!(long.ends_with("[cut: the file is longer than a model is shown]"));
+        assert!(long.ends_with("[truncated: the file is longer than the maximum shown to the model]"));
     }
 
     #[test]

@@ -99,31 +99,31 @@ impl StopReason {
     /// What the model is told before its last call.
     pub fn instruction(self) -> String {
         let limit = match self {
-            StopReason::Steps => "You have used all the steps that you may take.",
-            StopReason::TotalSteps => "You have used all the steps that you may ever take.",
-            StopReason::Time => "Your time is over.",
-            StopReason::TreeTime => "The time of this whole job is over.",
-            StopReason::TreeTokens => "The tokens for this whole job are used up.",
-            StopReason::TreeCost => "The money for this whole job is used up.",
-            StopReason::ToolCalls => "You have made all the calls of tools that you may make.",
+            StopReason::Steps => "You have reached the maximum number of steps.",
+            StopReason::TotalSteps => "You have reached the total maximum number of steps.",
+            StopReason::Time => "Your time limit is reached.",
+            StopReason::TreeTime => "The time limit of the whole job is reached.",
+            StopReason::TreeTokens => "The token budget of the whole job is used up.",
+            StopReason::TreeCost => "The cost budget of the whole job is used up.",
+            StopReason::ToolCalls => "You have reached the maximum number of tool calls.",
         };
         format!(
-            "{limit} Tools are off now. Summarize what you have found so far, say what is still open, and stop. \
-             Do not ask for further tool calls."
+            "{limit} Tools are disabled now. Summarize what you have found so far, say what is still open, and stop. \
+            Do not request further tool calls."
         )
     }
 
     /// What people are told.
     pub fn explanation(self) -> String {
         match self {
-            StopReason::Steps => "the run was paused at its limit of steps".to_owned(),
+            StopReason::Steps => "the run was paused at its step limit".to_owned(),
             StopReason::TotalSteps => {
-                format!("the run was paused: it has taken {MAX_TOTAL_STEPS} steps over all its turns")
+                format!("the run was paused after {MAX_TOTAL_STEPS} steps in all its turns")
             }
             StopReason::Time => "the run was paused at its timeout".to_owned(),
-            StopReason::TreeTime => "the run was paused: the time of its whole tree is over".to_owned(),
-            StopReason::TreeTokens => "the run was paused: its tree has used up its tokens".to_owned(),
-            StopReason::TreeCost => "the run was paused: its tree has used up its money".to_owned(),
+            StopReason::TreeTime => "the run was paused: the time limit of its tree is reached".to_owned(),
+            StopReason::TreeTokens => "the run was paused: the token budget of its tree is used up".to_owned(),
+            StopReason::TreeCost => "the run was paused: the cost budget of its tree is used up".to_owned(),
             StopReason::ToolCalls => "the run was paused at its limit of tool calls".to_owned(),
         }
     }

@@ -27,10 +27,11 @@ pub const FINAL_ANSWER: &str = "final_answer";
 /// Times that an answer which does not fit is asked for again.
 const REPAIRS: usize = 1;
 /// Begins the message that asks again; by it a new attempt knows that it was asked.
-pub const REPAIR: &str = "Your answer does not fit the JSON schema that it has to fit: ";
+pub const REPAIR: &str = "Your answer does not match the required JSON schema: ";
 /// Faults that the model is told of.
 const FAULTS_TOLD: usize = 5;
-const FINAL_ANSWER_WORDS: &str = "Gives the final answer of the task as data. Call it once, when everything else is done; text beside it is not read.";
+const FINAL_ANSWER_WORDS: &str = "Submits the final answer of the task as data. Call it once, after everything else \
+    is done; text next to it is not read.";
 
 /// What the run's answer has to be.
 pub(super) struct Output {
@@ -90,7 +91,7 @@ impl Output {
             };
             if repairs_left == 0 {
                 return Err(format!(
-                    "the model's answer does not fit, also when asked again: {faults}"
+                    "the model's answer does not match the schema, even after a retry: {faults}"
                 ));
             }
             repairs_left -= 1;
@@ -164,7 +165,7 @@ fn first_faults(faults: &[String]) -> String {
 
 /// Asks again for an answer that does not fit.
 fn repair(faults: &str) -> String {
-    format!("{REPAIR}{faults}. Give the whole answer again, so that it fits.")
+    format!("{REPAIR}{faults}. Give the complete answer again so that it matches.")
 }
 
 impl Execution {
@@ -189,8 +190,8 @@ impl Execution {
         Fit::Fails(RunError {
             code: "output_invalid".to_owned(),
             message: format!(
-                "the model's answer does not fit outputSchema, also when asked again: {faults}. Make the schema simpler, or choose \
-                 a model that answers by a schema (`rejoin models`)"
+                "the model's answer does not match outputSchema, even after a retry: {faults}. Simplify the schema, \
+                or choose a model with structured output (`rejoin models`)"
             ),
             retryable: true,
         })

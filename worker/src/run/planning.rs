@@ -22,7 +22,7 @@ impl Execution {
         let db = &self.request.services.db.sql;
         let failed = |error| End::database("reading the plan", error);
         let Some(plan) = plans::of_call(db, call.id).await.map_err(failed)? else {
-            let why = "the plan could not be made".to_owned();
+            let why = "creating the plan failed".to_owned();
             return Ok(Answer::Ended(Ended::failed(why, waited_ms(call))));
         };
         if plan.finished_at.is_some() {
@@ -67,7 +67,7 @@ impl Execution {
     /// How a new call is answered.
     pub(super) async fn plan_ahead(&self, admitted: Value) -> Result<Answer, End> {
         let services = &self.request.services;
-        let failed = |error| End::database("making a plan", error);
+        let failed = |error| End::database("creating a plan", error);
         let revised = match admitted["revises"].as_str().filter(|id| !id.trim().is_empty()) {
             None => None,
             Some(id) => match self.revised(id).await.map_err(failed)? {
@@ -122,7 +122,7 @@ impl Execution {
                             }),
                         }),
                         None => {
-                            let told = format!("plans are reviewed by {name}, and there is no such agent");
+                            let told = format!("plans are reviewed by {name}, but there is no such agent");
                             return Ok(Answer::Ended(Ended::refused(told)));
                         }
                     }
@@ -137,7 +137,7 @@ impl Execution {
 
     /// A plan that another one takes the place of. The inner Err is for the model.
     async fn revised(&self, id: &str) -> Result<Result<(Uuid, Vec<plans::steps::Step>), String>, sqlx::Error> {
-        let unknown = || format!("there is no plan {id} of this conversation that is over");
+        let unknown = || format!("there is no ended plan {id} in this conversation");
         let Ok(plan_id) = id.trim().parse::<Uuid>() else {
             return Ok(Err(unknown()));
         };

@@ -75,7 +75,7 @@ impl ToolVectors {
                     known.extend(part.iter().cloned().zip(vectors.into_iter().map(Arc::from)));
                 }
                 Err(error) => {
-                    warn!(%error, "tools are ordered by their words alone: they could not be embedded");
+                    warn!(%error, "tools are ranked by keywords only: embedding them failed");
                     return;
                 }
             }

@@ -55,7 +55,7 @@ fn before_this(last_turn: &Value) -> String {
         .map(|tools| tools.iter().filter_map(Value::as_str).collect())
         .unwrap_or_default();
     format!(
-        "\nThe turn before this one began with \"{}\"; tools that it used: {}{}.\n",
+        "\nThe previous turn began with \"{}\"; it used the tools: {}{}.\n",
         last_turn["summary"].as_str().unwrap_or_default(),
         match used.is_empty() {
             true => "none".to_owned(),
@@ -66,7 +66,7 @@ fn before_this(last_turn: &Value) -> String {
             .is_none_or(|entities| entities.is_empty())
         {
             true => String::new(),
-            false => format!("; things that it was about: {}", last_turn["entities"]),
+            false => format!("; it was about: {}", last_turn["entities"]),
         }
     )
 }

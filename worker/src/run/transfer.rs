@@ -36,7 +36,10 @@ impl Execution {
                 continue;
             };
             let refusal = match (&taken, arguments::admit(target.tool.spec(), &call.input)) {
-                (Some(to), _) => Err(format!("the conversation goes to {to}; it can't go to two agents")),
+                (Some(to), _) => Err(format!(
+                    "the conversation is handed over to {to}; it cannot be handed over to \
+                    two agents"
+                )),
                 (None, Err(fault)) => Err(fault),
                 (None, Ok(admitted)) => match self.refusal(&target).await? {
                     Some(refusal) => Err(refusal),
@@ -70,15 +73,15 @@ impl Execution {
         let again = transfer_run::output(self.agent_name(), &to);
         let most = self.request.services.config.handoffs;
         let why = if earlier.contains(&again) {
-            format!("you have handed over to {to} in this turn before, and it came back")
+            format!("you have already handed over to {to} in this turn, and it was handed back")
         } else if earlier.len() >= most {
-            format!("the conversation has changed hands {most} times in this turn")
+            format!("the conversation has already been handed over {most} times in this turn")
         } else {
             return Ok(None);
         };
         self.limit("handoff_loop", &why).await?;
         Ok(Some(format!(
-            "{why}. Don't hand over any more: answer with what you have, or say what is missing"
+            "{why}. Do not hand over again: answer with what you have, or say what is missing"
         )))
     }
 
@@ -92,12 +95,12 @@ impl Execution {
         let model = match self.request.services.models.of_definition(to.model.as_ref()) {
             Ok(model) => model.name,
             Err(error) => {
-                let why = format!("{} can't take over: {}", to.name, error.message);
+                let why = format!("{} cannot take over: {}", to.name, error.message);
                 return self.record_end(call, &Ended::refused(why)).await;
             }
         };
         let prompt = history::prompt_of_taker(&self.request.services, &self.request.run, to).await;
-        let prompt = prompt.map_err(|error| End::database("reading what the next agent is told", error))?;
+        let prompt = prompt.map_err(|error| End::database("reading the next agent's prompt", error))?;
         let output = transfer_run::output(self.agent_name(), &to.name);
         let message = result_message(call, &output);
         let command = TransferRun {

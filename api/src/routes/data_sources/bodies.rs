@@ -16,7 +16,7 @@ use axum::http::StatusCode;
 use crate::extract::present;
 use crate::problem::Problem;
 
-/// How a source is reached. Which of these a kind takes is in docs/guide/data-sources.md
+/// Connection settings. Which of them a kind of source uses is listed in docs/guide/data-sources.md
 #[derive(Debug, ToSchema)]
 #[schema(rename_all = "camelCase")]
 #[expect(dead_code, reason = "says in the OpenAPI document what `Settings` takes")]
@@ -24,41 +24,41 @@ pub struct DataSourceSettings {
     /// postgresql, mysql, mongodb
     host: Option<String>,
     port: Option<u16>,
-    /// The one that is asked unless a query names another; for bigquery a dataset
+    /// Default database of queries; for bigquery a dataset
     database: Option<String>,
     user: Option<String>,
-    /// Absent: yes
+    /// Whether to use TLS. Absent: yes
     tls: Option<bool>,
-    /// mongodb: `host` is looked up as `mongodb+srv://` does
+    /// mongodb: resolve `host` as `mongodb+srv://` does
     srv: Option<bool>,
-    /// mongodb: the database that knows the user
+    /// mongodb: the database that authenticates the user
     auth_source: Option<String>,
-    /// mongodb: whether a read-only source may be asked as a user who may do more than read. Absent: no
+    /// mongodb: whether a read-only source may use a user who has more privileges than reading. Absent: no
     accepts_writer: Option<bool>,
-    /// sqlite, duckdb: the file, in a folder that the operator allows
+    /// sqlite, duckdb: the file, in a directory that the operator allows
     path: Option<String>,
-    /// bigquery: the cloud project that queries are billed to
+    /// bigquery: the Google Cloud project that is billed for queries
     cloud_project: Option<String>,
     location: Option<String>,
-    /// bigquery: its API's address, if it is not the public one
+    /// bigquery: URL of the API, if it is not the public one
     endpoint: Option<String>,
 }
 
-/// Bounds of one query; what is absent is the operator's
+/// Limits of a query; absent limits are the operator's
 #[derive(Debug, ToSchema)]
 #[schema(rename_all = "camelCase")]
 #[expect(dead_code, reason = "says in the OpenAPI document what `Limits` takes")]
 pub struct DataSourceLimits {
-    /// [milliseconds]
+    /// In milliseconds
     timeout_ms: Option<u64>,
     max_rows: Option<u32>,
-    /// Of an answer's values [bytes]
+    /// Maximum size of a result's values, in bytes
     max_bytes: Option<u64>,
-    /// bigquery: what a query may be billed for [bytes]
+    /// bigquery: maximum data a query may be billed for, in bytes
     max_bytes_billed: Option<u64>,
 }
 
-/// A data source. Its secret is never shown
+/// A data source. Its secret is never returned
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DataSourceBody {
@@ -71,16 +71,16 @@ pub struct DataSourceBody {
     pub settings: Settings,
     #[schema(value_type = DataSourceLimits)]
     pub limits: Limits,
-    /// Whether only reads pass
+    /// Whether only read queries are allowed
     pub read_only: bool,
     /// Whether a password or a key is stored
     pub has_secret: bool,
     pub owner_user_id: Option<Uuid>,
-    /// Counts its changes
+    /// Revision number, incremented by each change
     pub revision: i32,
-    /// When it was last tried
+    /// Time of the last test
     pub tested_at: Option<DateTime<Utc>>,
-    /// Why it did not answer then
+    /// Why the last test failed
     pub failure: Option<String>,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
@@ -111,25 +111,26 @@ pub struct DataSources {
     pub items: Vec<DataSourceBody>,
 }
 
-/// What a request says of a data source. Absent: the default, or in a PATCH, as it is
+/// A data source in a request. Absent: the default, or in a PATCH, unchanged
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DataSourceRequest {
-    /// Unique in the project; a letter or a digit, then also `_`, `-` and `.`
+    /// Unique in the project; starts with a letter or a digit and may also contain `_`, `-` and `.`
     pub name: Option<String>,
-    /// `postgresql`, `mysql`, `sqlite`, `duckdb`, `mongodb` or `bigquery`; it stays as it is
+    /// `postgresql`, `mysql`, `sqlite`, `duckdb`, `mongodb` or `bigquery`; cannot be changed
     #[schema(value_type = Option<String>)]
     pub kind: Option<Kind>,
-    /// All of them: what is not there is not set
+    /// All connection settings: omitted ones are removed
     #[schema(value_type = Option<DataSourceSettings>)]
     pub settings: Option<Settings>,
-    /// The password; for bigquery the service account's key, as its JSON file. Null: it has none. It is sealed, and never shown
+    /// The password; for bigquery the service account key as JSON. Null: none. It is stored encrypted and never
+    /// returned
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<String>)]
     pub secret: Option<Option<String>>,
     #[schema(value_type = Option<DataSourceLimits>)]
     pub limits: Option<Limits>,
-    /// Whether only reads pass (default)
+    /// Whether only read queries are allowed (default)
     pub read_only: Option<bool>,
 }
 
@@ -140,7 +141,9 @@ impl DataSourceRequest {
         if let (Some(kind), Some(before)) = (self.kind, before)
             && kind != before.kind
         {
-            return Err(invalid("a source's kind stays: add another source".to_owned()));
+            return Err(invalid(
+                "a source's kind cannot be changed; add another source".to_owned(),
+            ));
         }
         let kind = self.kind.or(before.map(|before| before.kind)).ok_or_else(|| {
             invalid("`kind` is missing: postgresql, mysql, sqlite, duckdb, mongodb or bigquery".to_owned())
@@ -174,7 +177,7 @@ impl DataSourceRequest {
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct ForceParams {
-    /// `true`: it is saved even if it does not answer
+    /// `true`: save the source even if the test fails
     #[serde(default)]
     pub force: bool,
 }
@@ -183,7 +186,7 @@ pub struct ForceParams {
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct TablesParams {
-    /// Absent: the source's own
+    /// Absent: the source's default database
     pub database: Option<String>,
 }
 
@@ -191,25 +194,25 @@ pub struct TablesParams {
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct SchemaParams {
-    /// Absent: the source's own
+    /// Absent: the source's default database
     pub database: Option<String>,
-    /// As in the list of tables
+    /// The table's name, as in the list of tables
     pub table: String,
-    /// `true`: it is read now, whatever is known of it
+    /// `true`: read the schema again instead of using the cache
     #[serde(default)]
     pub refresh: bool,
 }
 
-/// What came of trying a source
+/// The result of a connection test
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TestedBody {
     pub ok: bool,
-    /// What the server says it is
+    /// The server's product and version
     pub server: Option<String>,
-    /// What its owner should know: a user who may do more than read, say
+    /// Warnings for the owner, such as a user with more privileges than reading
     pub warnings: Vec<String>,
-    /// Why it did not answer
+    /// Why the test failed
     pub failure: Option<String>,
 }
 
@@ -241,11 +244,11 @@ pub struct Databases {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TableBody {
-    /// As a query calls it
+    /// Its name in queries
     pub name: String,
     /// `table`, `view`, `collection` …
     pub kind: String,
-    /// About so many, where the server knows
+    /// Estimated number of rows, if the server provides it
     pub rows: Option<u64>,
 }
 
@@ -264,15 +267,15 @@ pub struct Tables {
     pub items: Vec<TableBody>,
 }
 
-/// What a table or a collection looks like
+/// The schema of a table or a collection
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SchemaBody {
-    /// `columns` [{name, type, nullable, …}], `truncated`; of collections also `documentsRead`, `sample`
+    /// `columns` [{name, type, nullable, …}], `truncated`; for collections also `documentsRead`, `sample`
     #[schema(value_type = Object)]
     pub schema: Value,
     pub read_at: DateTime<Utc>,
-    /// Whether it is as it was read before
+    /// Whether it is cached
     pub cached: bool,
 }
 
@@ -290,13 +293,13 @@ impl From<Schema> for SchemaBody {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct QueryRequest {
-    /// Absent: the source's own
+    /// Absent: the source's default database
     pub database: Option<String>,
-    /// One statement, in the source's own language
+    /// One statement, in the source's query language
     pub query: String,
-    /// Fewer rows than the source's bound
+    /// Maximum number of rows, at most the source's limit
     pub max_rows: Option<u32>,
-    /// `true`: it may write. That takes the scope `write`, and a source that is not read-only
+    /// `true`: allow writing. Requires the scope `write` and a source that is not read-only
     #[serde(default)]
     pub write: bool,
 }
@@ -304,25 +307,25 @@ pub struct QueryRequest {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueryColumn {
     pub name: String,
-    /// As the database calls it
+    /// Type, as the database names it
     #[serde(rename = "type")]
     pub type_name: String,
 }
 
-/// What a query was answered
+/// The result of a query
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueryAnswer {
     pub columns: Vec<QueryColumn>,
-    /// In each a value for each column
+    /// Each row has one value per column
     pub rows: Vec<Vec<Value>>,
-    /// Whether there was more than the bounds allow
+    /// Whether rows were omitted because of limits
     pub truncated: bool,
-    /// Rows that a write has changed
+    /// Number of rows changed by a write
     pub affected_rows: Option<u64>,
-    /// bigquery: what it cost [bytes]
+    /// bigquery: billed data, in bytes
     pub bytes_billed: Option<u64>,
-    /// [milliseconds]
+    /// In milliseconds
     pub elapsed_ms: u64,
 }
 
@@ -347,10 +350,10 @@ fn query_columns(columns: Vec<Column>) -> Vec<QueryColumn> {
     columns.into_iter().map(column).collect()
 }
 
-/// How the server would run a query
+/// A query's execution plan
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Plan {
-    /// As the server tells it
+    /// The plan in the server's format
     pub plan: Value,
 }
 
@@ -372,66 +375,66 @@ pub(super) fn problem_of(error: &SourceError, detail: String) -> Problem {
     Problem::new(status, code, detail)
 }
 
-/// Queries of several data sources, whose answers are joined
+/// Queries of several data sources whose results are joined
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JoinRequest {
-    /// 2 to 5 of them
+    /// 2 to 5 queries
     pub queries: Vec<JoinedQuery>,
-    /// One SELECT of SQLite's over the tables that the queries' names are
+    /// One SQLite SELECT over the tables named in `queries`
     pub sql: String,
-    /// Fewer rows than the operator's bound
+    /// Maximum number of rows, at most the operator's limit
     pub max_rows: Option<u32>,
 }
 
-/// A query whose answer becomes a table
+/// A query whose result becomes a table
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JoinedQuery {
-    /// What `sql` calls the table: letters, digits and `_`, beginning with a letter
+    /// Table name of the result in `sql`: letters, digits and `_`, starting with a letter
     pub name: String,
     /// A data source, by its name or its id
     pub source: String,
-    /// Absent: the source's own
+    /// Absent: the source's default database
     pub database: Option<String>,
-    /// One statement that reads, in the source's own language
+    /// One read-only statement, in the source's query language
     pub query: String,
 }
 
-/// What became of a query
+/// The result of a query of a join
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JoinedPart {
     pub name: String,
     /// The data source's name
     pub source: String,
-    /// As `sql` calls them, with the types that they have there
+    /// Columns with their names and types in `sql`
     pub columns: Vec<QueryColumn>,
-    /// How many rows were joined
+    /// Number of joined rows
     pub rows: usize,
-    /// Whether there were more, which are missing from the join
+    /// Whether there are more rows, which are missing from the join
     pub truncated: bool,
-    /// [milliseconds]
+    /// In milliseconds
     pub elapsed_ms: u64,
-    /// bigquery: what it cost [bytes]
+    /// bigquery: billed data, in bytes
     pub bytes_billed: Option<u64>,
 }
 
-/// What a join was answered
+/// The result of a join
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JoinAnswer {
     pub columns: Vec<QueryColumn>,
-    /// In each a value for each column
+    /// Each row has one value per column
     pub rows: Vec<Vec<Value>>,
-    /// Whether the join has more rows than the bounds allow
+    /// Whether rows of the join were omitted because of limits
     pub truncated: bool,
-    /// Whether a query was truncated, so that rows, counts and sums may be missing something
+    /// Whether a query's result was truncated, so that rows may be missing and counts and sums too small
     pub partial: bool,
-    /// That, in words
+    /// A warning about it, in words
     pub note: Option<String>,
     pub queries: Vec<JoinedPart>,
-    /// [milliseconds]
+    /// In milliseconds
     pub elapsed_ms: u64,
 }
 

@@ -13,16 +13,16 @@ use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-/// Ask several data sources, and join what they answer
+/// Query several data sources and join the results
 ///
-/// Each query is asked at its own source; the answers, within the sources' bounds, become tables of a database in memory, which `sql` reads.
-/// Who hangs up ends all of them, on their servers, too.
+/// Each query runs on its own source; the results, within the sources' limits, become tables of an in-memory database
+/// that `sql` reads. Closing the connection cancels all queries, on their servers as well.
 #[utoipa::path(post, path = "/api/projects/{p}/data-sources/join", tag = "data sources", request_body = JoinRequest,
     params(("p" = Uuid, Path, description = "The project")),
-    responses((status = 200, description = "Columns and rows, and what became of each query", body = JoinAnswer),
-        (status = 422, description = "A statement does not pass, a source is not there or does not take its query", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
-        (status = 502, description = "A source can't be reached", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
-        (status = 504, description = "It took too long, and was ended", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+    responses((status = 200, description = "Columns and rows of the join, and the result of each query", body = JoinAnswer),
+        (status = 422, description = "A statement is not allowed, or a source does not exist or rejects its query", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 502, description = "A source cannot be reached", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 504, description = "The join timed out and was cancelled", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 pub(super) async fn join(
     State(state): State<AppState>,

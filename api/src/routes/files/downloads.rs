@@ -35,11 +35,11 @@ const CACHE: &str = "private, no-cache";
 #[utoipa::path(get, path = "/api/files/{id}/content", tag = "files",
     params(("id" = Uuid, Path, description = "The file"),
         ("Range" = Option<String>, Header, description = "One range of bytes"),
-        ("If-None-Match" = Option<String>, Header, description = "The `ETag` of what the reader has")),
-    responses((status = 200, description = "Its content, to be saved and not shown as a page", body = String, content_type = "application/octet-stream"),
-        (status = 206, description = "A range of it", body = String, content_type = "application/octet-stream"),
-        (status = 304, description = "The reader has it"),
-        (status = 416, description = "There is nothing in that range", body = ProblemBody, content_type = "application/problem+json"),
+        ("If-None-Match" = Option<String>, Header, description = "The `ETag` of the version that the reader has")),
+    responses((status = 200, description = "The content, as a download", body = String, content_type = "application/octet-stream"),
+        (status = 206, description = "The requested range", body = String, content_type = "application/octet-stream"),
+        (status = 304, description = "Not modified"),
+        (status = 416, description = "The range is not satisfiable", body = ProblemBody, content_type = "application/problem+json"),
         Refused))]
 pub(super) async fn content(
     State(state): State<AppState>,
@@ -80,7 +80,7 @@ pub(super) async fn content(
             (StatusCode::PARTIAL_CONTENT, from, to)
         }
         Some(Wanted::Nothing) => {
-            let detail = format!("the file has {size} bytes, and none in that range");
+            let detail = format!("the requested range is outside of the file, which has {size} bytes");
             return Err(Problem::new(
                 StatusCode::RANGE_NOT_SATISFIABLE,
                 "range_not_satisfiable",

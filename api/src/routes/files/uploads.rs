@@ -41,7 +41,7 @@ const FORM_MAX_FIELDS: usize = 20;
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct UploadParams {
-    /// The file's name; of a form, its own is taken
+    /// The file's name; for a form, the name of the part is used
     pub name: Option<String>,
 }
 
@@ -49,7 +49,7 @@ fn too_large(limit: u64) -> Problem {
     Problem::new(
         StatusCode::PAYLOAD_TOO_LARGE,
         "file_too_large",
-        format!("a file may have {limit} bytes at most"),
+        format!("a file can have at most {limit} bytes"),
     )
 }
 
@@ -101,7 +101,7 @@ impl Sent {
         if text(CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
             return Err(unsupported(
                 "unsupported_media_type",
-                "a file must come as it is, without Content-Encoding",
+                "a file must be sent without Content-Encoding",
             ));
         }
         let length = text(CONTENT_LENGTH).and_then(|text| text.parse::<u64>().ok());
@@ -144,7 +144,7 @@ impl Sent {
         }
         Err(Problem::bad_request(
             "file_missing",
-            "the form has no file: send it in a field named `file`",
+            "the form has no file; send it in a field named `file`",
         ))
     }
 
@@ -172,7 +172,7 @@ fn form_problem(error: &multer::Error, limit: u64) -> Problem {
     {
         return trouble(UploadTrouble::of(inner), limit);
     }
-    Problem::bad_request("invalid_form", "the form is not multipart/form-data, or was cut off")
+    Problem::bad_request("invalid_form", "the form is not multipart/form-data, or is incomplete")
 }
 
 /// A file on its way to where it is kept.
@@ -325,7 +325,7 @@ impl Arriving<'_> {
             db.commit().await
         };
         if let Err(error) = discarded.await {
-            warn!(%error, file = %self.id, "a file that did not arrive could not be removed; the upkeep will");
+            warn!(%error, file = %self.id, "removing an incomplete upload failed; maintenance will remove it");
         }
     }
 }
@@ -333,12 +333,14 @@ impl Arriving<'_> {
 /// Upload a file: as the body, with its name in `name` and its type in `Content-Type`, or as a field of a form
 #[utoipa::path(post, path = PATH, tag = "files", params(UploadParams),
     request_body(content = String, content_type = "application/octet-stream",
-        description = "The file, or `multipart/form-data` with the file in a field named `file`. Taken are images (PNG, JPEG, GIF, WebP), PDF, audio and text in UTF-8, at most 25 MiB. A file that no message names is removed after a day"),
+        description = "The file, or `multipart/form-data` with the file in a field named `file`. Accepted are images \
+            (PNG, JPEG, GIF, WebP), PDF, audio and UTF-8 text, at most 25 MiB. A file that no message refers to is \
+            deleted after a day"),
     responses((status = 201, description = "Stored", body = FileBody),
-        (status = 408, description = "It came too slowly", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 413, description = "It is too large", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 415, description = "It is of a type that is not taken, or of another one than its sender says", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 507, description = "The project's files take all that they may", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 408, description = "The upload was too slow", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 413, description = "The file is too large", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 415, description = "The file's type is not accepted, or differs from the declared type", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 507, description = "The project's storage quota for files is used up", body = ProblemBody, content_type = "application/problem+json"),
         Refused))]
 pub(super) async fn create(
     State(state): State<AppState>,

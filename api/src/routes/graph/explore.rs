@@ -36,17 +36,17 @@ pub fn routes() -> OpenApiRouter<AppState> {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct SearchParams {
-    /// Words, or a phrase in quotes; typing errors are forgiven
+    /// Words, or a phrase in quotes; typos are tolerated
     pub query: String,
     /// `lexical`: by words; `semantic`: by meaning; `hybrid`: by both
     #[serde(default)]
     #[param(value_type = Option<String>, pattern = "^(lexical|semantic|hybrid)$")]
     pub mode: Mode,
-    /// Only objects of one of these types, with commas between
+    /// Only objects of one of these types, separated by commas
     pub types: Option<String>,
-    /// Only objects with one of these labels, with commas between
+    /// Only objects with one of these labels, separated by commas
     pub labels: Option<String>,
-    /// Objects in the answer, at most 100
+    /// Maximum number of objects in the result, at most 100
     #[param(value_type = Option<i32>, minimum = 0)]
     pub limit: Option<Limit>,
 }
@@ -58,20 +58,20 @@ pub struct HitBody {
     pub object: ObjectBody,
     /// 0 to 1
     pub score: f64,
-    /// By words; null where words did not find it
+    /// Score by words; null: not found by words
     pub lexical_score: Option<f64>,
-    /// By meaning, the cosine; null where meaning did not find it
+    /// Score by meaning, the cosine similarity; null: not found by meaning
     pub vector_score: Option<f64>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = GraphHits)]
 pub struct HitsBody {
-    /// The best first
+    /// Best first
     pub data: Vec<HitBody>,
-    /// How many objects were found in all
+    /// Total number of matching objects
     pub total: i64,
-    /// Why the search went by words only, where it was to go by meaning
+    /// Why only keyword search was used although meaning was requested
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<&'static str>,
 }
@@ -81,7 +81,7 @@ pub struct HitsBody {
 pub struct TypeBody {
     pub name: String,
     pub count: i64,
-    /// Names of properties, from a sample
+    /// Property names, from a sample
     pub properties: Vec<String>,
 }
 
@@ -98,10 +98,10 @@ pub struct RelationshipTypeBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = GraphTypes)]
 pub struct TypesBody {
-    /// The commonest first
+    /// Most common first
     pub types: Vec<TypeBody>,
     pub relationships: Vec<RelationshipTypeBody>,
-    /// Objects of all types
+    /// Number of objects of all types
     pub total: i64,
 }
 
@@ -112,7 +112,7 @@ pub struct WalkRequest {
     pub start_entity_id: Uuid,
     /// 1 to 5
     pub max_depth: Option<u32>,
-    /// None: all
+    /// Relationship types to follow; null: all
     #[serde(default)]
     pub relationship_types: Vec<String>,
     /// `outgoing`, `incoming` or `both`
@@ -124,7 +124,7 @@ pub struct WalkRequest {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = GraphNode)]
 pub struct NodeBody {
-    /// Relationships from the start
+    /// Number of relationships from the start
     pub depth: u32,
     pub object: ObjectBody,
 }
@@ -146,9 +146,9 @@ pub struct WalkEdgeBody {
 pub struct WalkedBody {
     /// The start first, then by depth
     pub nodes: Vec<NodeBody>,
-    /// Both ends of each are among the nodes
+    /// Edges between these nodes
     pub edges: Vec<WalkEdgeBody>,
-    /// A limit left something out
+    /// Whether nodes or edges were omitted because of a limit
     pub truncated: bool,
 }
 
@@ -161,7 +161,7 @@ fn listed(text: Option<String>) -> Vec<String> {
 /// Search the graph
 #[utoipa::path(get, path = "/api/projects/{p}/graph/search", tag = "graph",
     params(SearchParams, ("p" = Uuid, Path, description = "The project")),
-    responses((status = 200, description = "What was found", body = HitsBody), Refused))]
+    responses((status = 200, description = "The search results", body = HitsBody), Refused))]
 async fn search_objects(
     State(state): State<AppState>,
     caller: Caller,
@@ -212,7 +212,7 @@ async fn search_objects(
     }))
 }
 
-/// What the graph consists of
+/// List the types of objects and relationships in the graph
 #[utoipa::path(get, path = "/api/projects/{p}/graph/types", tag = "graph",
     params(("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "Types with counts", body = TypesBody), Refused))]
@@ -243,10 +243,10 @@ async fn types(
     }))
 }
 
-/// Walk the graph from an object, breadth first
+/// Traverse the graph from an object, breadth first
 #[utoipa::path(post, path = "/api/projects/{p}/graph/traverse", tag = "graph", request_body = WalkRequest,
     params(("p" = Uuid, Path, description = "The project")),
-    responses((status = 200, description = "What was met", body = WalkedBody), Refused, BodyRefused))]
+    responses((status = 200, description = "The visited nodes and edges", body = WalkedBody), Refused, BodyRefused))]
 async fn walk(
     State(state): State<AppState>,
     caller: Caller,

@@ -33,7 +33,7 @@ pub fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(edges))
 }
 
-/// One version of an object; outside its history the newest.
+/// A version of an object; outside its history the newest.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = GraphObject)]
@@ -42,23 +42,23 @@ pub struct ObjectBody {
     pub id: Uuid,
     pub version: i32,
     pub r#type: String,
-    /// Its name for programs, unique in its type
+    /// Key for programs, unique in its type
     pub key: String,
-    /// Its name for people: property `name` or `title`, else the key
+    /// Display name: the property `name` or `title`, else the key
     pub name: String,
     pub status: Option<String>,
     pub labels: Vec<String>,
     #[schema(value_type = Object)]
     pub properties: Value,
-    /// What this version changed, in words
+    /// Summary of this version's changes
     pub change_summary: Option<String>,
     pub schema_version: Option<String>,
-    /// Who wrote this version: `user`, `agent`, `import` or `system`
+    /// Author of this version: `user`, `agent`, `import` or `system`
     pub actor_type: String,
     pub actor_id: Option<Uuid>,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
-    /// Only in histories and answers to a deletion
+    /// Only in histories and responses to a deletion
     pub deleted_at: Option<DateTime<Utc>>,
 }
 
@@ -95,11 +95,11 @@ pub struct ObjectPage {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = GraphObjectHistory)]
 pub struct History {
-    /// The newest first
+    /// Newest first
     pub items: Vec<ObjectBody>,
 }
 
-/// An object as short as it can be cited.
+/// A short reference to an object.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = GraphEntity)]
 pub struct EntityBody {
@@ -120,7 +120,7 @@ impl From<Entity> for EntityBody {
     }
 }
 
-/// A relationship seen from one of its ends.
+/// A relationship as seen from one of its ends.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = GraphEdge)]
@@ -152,7 +152,7 @@ pub struct EdgesBody {
     /// By type and name
     pub incoming: Vec<EdgeBody>,
     pub outgoing: Vec<EdgeBody>,
-    /// All there are, also those beyond the limit
+    /// Total number, including those beyond the limit
     pub incoming_total: i64,
     pub outgoing_total: i64,
 }
@@ -169,7 +169,7 @@ impl From<Edges> for EdgesBody {
     }
 }
 
-/// Which objects, and which page of them.
+/// Filter and page of objects.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ObjectParams {
@@ -179,17 +179,17 @@ pub struct ObjectParams {
     pub label: Option<String>,
     /// Only objects with this status
     pub status: Option<String>,
-    /// Items of the page
+    /// Maximum number of items in the page
     #[param(value_type = Option<i32>, minimum = 1)]
     pub limit: Option<Limit>,
-    /// `nextCursor` of the page before
+    /// `nextCursor` of the previous page
     pub cursor: Option<String>,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct LimitParams {
-    /// Items at most
+    /// Maximum number of items
     #[param(value_type = Option<i32>, minimum = 0)]
     pub limit: Option<Limit>,
 }
@@ -199,7 +199,7 @@ pub struct LimitParams {
 #[schema(as = NewGraphObject)]
 pub struct NewObjectRequest {
     pub r#type: String,
-    /// None: the object's id becomes its key
+    /// Null: the object's id becomes its key
     pub key: Option<String>,
     /// The same as a property `name`
     pub name: Option<String>,
@@ -212,26 +212,26 @@ pub struct NewObjectRequest {
     pub schema_version: Option<String>,
 }
 
-/// What is absent stays.
+/// An update of an object; absent fields stay unchanged.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = GraphObjectPatch)]
 pub struct ObjectPatch {
-    /// Merged into the properties, at the top level; null deletes one
+    /// Properties to merge at the top level; null removes a property
     #[serde(default)]
     #[schema(value_type = Object)]
     pub properties: Map<String, Value>,
     pub status: Option<String>,
     pub labels: Option<Vec<String>>,
-    /// Labels take the place of those there are, instead of joining them
+    /// Replace the existing labels instead of adding to them
     #[serde(default)]
     pub replace_labels: bool,
-    /// The version that the change was made for; another one there: 409. `If-Match` says the same
+    /// The version that the change is based on; if the object has another version: 409. `If-Match` does the same
     pub version: Option<i32>,
     pub change_summary: Option<String>,
 }
 
-/// The project's live objects in the order of their creation
+/// List the project's live objects in the order of their creation
 #[utoipa::path(get, path = "/api/projects/{p}/graph/objects", tag = "graph objects",
     params(ObjectParams, ("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "A page", body = ObjectPage), Refused))]
@@ -257,11 +257,11 @@ async fn list(
     Ok(Json(ObjectPage { items, next_cursor }))
 }
 
-/// Make an object
+/// Create an object
 #[utoipa::path(post, path = "/api/projects/{p}/graph/objects", tag = "graph objects",
     request_body = NewObjectRequest, params(("p" = Uuid, Path, description = "The project")),
     responses((status = 201, description = "Made", body = ObjectBody),
-        (status = 409, description = "Its type has the key already", body = ProblemBody, content_type = "application/problem+json"), Refused, BodyRefused))]
+        (status = 409, description = "An object of this type already has the key", body = ProblemBody, content_type = "application/problem+json"), Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
     caller: Caller,
@@ -291,10 +291,10 @@ async fn create(
     ))
 }
 
-/// One object
+/// Get an object
 #[utoipa::path(get, path = "/api/projects/{p}/graph/objects/{id}", tag = "graph objects",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The object")),
-    responses((status = 200, description = "Its newest version; ETag names it", body = ObjectBody), Refused))]
+    responses((status = 200, description = "The newest version; ETag contains its number", body = ObjectBody), Refused))]
 async fn get(
     State(state): State<AppState>,
     caller: Caller,
@@ -305,12 +305,12 @@ async fn get(
     Ok(([(ETAG, etag(object.version))], Json(object.into())))
 }
 
-/// Change parts of an object: a new version
+/// Update an object: creates a new version
 #[utoipa::path(patch, path = "/api/projects/{p}/graph/objects/{id}", tag = "graph objects", request_body = ObjectPatch,
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The object"),
-        ("If-Match" = Option<String>, Header, description = "The version that the change was made for")),
-    responses((status = 200, description = "As it is now", body = ObjectBody),
-        (status = 409, description = "Another version is the newest (`version_conflict`)", body = ProblemBody, content_type = "application/problem+json"),
+        ("If-Match" = Option<String>, Header, description = "The version that the change is based on")),
+    responses((status = 200, description = "The updated object", body = ObjectBody),
+        (status = 409, description = "The newest version is another one (`version_conflict`)", body = ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn update(
     State(state): State<AppState>,
@@ -333,7 +333,7 @@ async fn update(
     Ok(([(ETAG, etag(object.version))], Json(object.into())))
 }
 
-/// Delete an object. It can be restored; its relationships show again then
+/// Delete an object. It can be restored with its relationships
 #[utoipa::path(delete, path = "/api/projects/{p}/graph/objects/{id}", tag = "graph objects",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The object")),
     responses((status = 204, description = "Gone"), Refused))]
@@ -348,11 +348,11 @@ async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Restore a deleted object. Of one that is there: no change
+/// Restore a deleted object. No change if it is not deleted
 #[utoipa::path(post, path = "/api/projects/{p}/graph/objects/{id}/restore", tag = "graph objects",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The object")),
-    responses((status = 200, description = "As it is now", body = ObjectBody),
-        (status = 409, description = "Another object took its key", body = ProblemBody, content_type = "application/problem+json"), Refused))]
+    responses((status = 200, description = "The restored object", body = ObjectBody),
+        (status = 409, description = "Another object has its key", body = ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn restore(
     State(state): State<AppState>,
     caller: Caller,
@@ -364,10 +364,10 @@ async fn restore(
     Ok(([(ETAG, etag(object.version))], Json(object.into())))
 }
 
-/// An object's versions, also of a deleted one
+/// List an object's versions, including those of a deleted object
 #[utoipa::path(get, path = "/api/projects/{p}/graph/objects/{id}/history", tag = "graph objects",
     params(LimitParams, ("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The object")),
-    responses((status = 200, description = "The newest first", body = History), Refused))]
+    responses((status = 200, description = "Newest first", body = History), Refused))]
 async fn history(
     State(state): State<AppState>,
     caller: Caller,
@@ -382,10 +382,10 @@ async fn history(
     }))
 }
 
-/// What arrives at an object and what leaves it
+/// List an object's incoming and outgoing relationships
 #[utoipa::path(get, path = "/api/projects/{p}/graph/objects/{id}/edges", tag = "graph objects",
     params(LimitParams, ("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The object")),
-    responses((status = 200, description = "At most so many in each direction", body = EdgesBody), Refused))]
+    responses((status = 200, description = "At most `limit` in each direction", body = EdgesBody), Refused))]
 async fn edges(
     State(state): State<AppState>,
     caller: Caller,

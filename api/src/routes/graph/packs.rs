@@ -29,7 +29,7 @@ pub fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(install, uninstall))
 }
 
-/// A pack, whole. It never changes: another version is another pack.
+/// A template pack. Packs never change: a change is a new version.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = TemplatePack)]
@@ -41,21 +41,21 @@ pub struct PackBody {
     pub author: String,
     /// `draft`, `published` or `deprecated`
     pub status: String,
-    /// It came with the product
+    /// Whether it is part of the product
     pub built_in: bool,
-    /// By type: a JSON Schema of the properties
+    /// JSON Schema of the properties, by type
     #[schema(value_type = Object)]
     pub object_types: Value,
-    /// By type: `{description, from: [types], to: [types], schema}`
+    /// `{description, from: [types], to: [types], schema}`, by type
     #[schema(value_type = Object)]
     pub relationship_types: Value,
-    /// By type: how user interfaces show it
+    /// Display settings for user interfaces, by type
     #[schema(value_type = Object)]
     pub ui: Value,
-    /// By type: how it is found in texts
+    /// Extraction prompts for texts, by type
     #[schema(value_type = Object)]
     pub prompts: Value,
-    /// Of types, ui and prompts
+    /// Checksum of types, ui and prompts
     pub checksum: String,
     pub created_at: DateTime<Utc>,
 }
@@ -121,19 +121,19 @@ pub struct PackPage {
     pub total: i64,
 }
 
-/// Which packs, and which page of them.
+/// Filter and page of packs.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct PackParams {
-    /// Only packs with this in name or description
+    /// Only packs whose name or description contains this text
     pub search: Option<String>,
-    /// Also those that should not be installed any more
+    /// Include deprecated packs
     pub include_deprecated: Option<bool>,
-    /// Items of the page
+    /// Maximum number of items in the page
     #[param(minimum = 1, maximum = 100)]
     pub limit: Option<i32>,
-    /// Which page, from 1
+    /// Page number, from 1
     #[param(minimum = 1, maximum = 10000)]
     pub page: Option<i32>,
 }
@@ -148,11 +148,11 @@ pub struct NewPackRequest {
     pub description: String,
     #[serde(default)]
     pub author: String,
-    /// By type: a JSON Schema of the properties
+    /// JSON Schema of the properties, by type
     #[serde(default)]
     #[schema(value_type = Object)]
     pub object_types: Map<String, Value>,
-    /// By type: `{description, from: [types], to: [types], schema}`
+    /// `{description, from: [types], to: [types], schema}`, by type
     #[serde(default)]
     #[schema(value_type = Object)]
     pub relationship_types: Map<String, Value>,
@@ -170,13 +170,13 @@ pub struct InstalledPack {
     pub pack_id: Uuid,
     pub name: String,
     pub version: String,
-    /// Types that count; null: all of the pack
+    /// Active types; null: all types of the pack
     pub enabled_types: Option<Vec<String>>,
-    /// Of those, types that don't
+    /// Types that are excluded from these
     pub disabled_types: Vec<String>,
-    /// Whether its schemas count
+    /// Whether its schemas are used for validation
     pub active: bool,
-    /// Live objects of its types
+    /// Number of live objects of its types
     pub objects: i64,
     pub created_at: DateTime<Utc>,
 }
@@ -204,19 +204,19 @@ pub struct InstalledPacks {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InstallRequest {
-    /// Only these of its types count; absent: all
+    /// Activate only these of its types; absent: all
     pub enabled_types: Option<Vec<String>>,
-    /// Types that don't count
+    /// Types to exclude
     #[serde(default)]
     pub disabled_types: Vec<String>,
-    /// false: installed, and switched off
+    /// false: install it deactivated
     pub active: Option<bool>,
 }
 
-/// Packs that the project may install: its own, and those that came with the product
+/// List the packs that the project can install: its own and those of the product
 #[utoipa::path(get, path = "/api/projects/{p}/graph/packs", tag = "graph packs",
     params(PackParams, ("p" = Uuid, Path, description = "The project")),
-    responses((status = 200, description = "A page, by name; the newest version first", body = PackPage), Refused))]
+    responses((status = 200, description = "A page, by name; newest version first", body = PackPage), Refused))]
 async fn list(
     State(state): State<AppState>,
     caller: Caller,
@@ -227,7 +227,7 @@ async fn list(
     let limit = i64::from(params.limit.unwrap_or(PACKS));
     let page = i64::from(params.page.unwrap_or(1));
     if !(1..=packs::MAX_PAGE).contains(&limit) || !(1..=10_000).contains(&page) {
-        let detail = format!("limit is 1 to {}, page 1 to 10000", packs::MAX_PAGE);
+        let detail = format!("limit must be 1 to {}, page 1 to 10000", packs::MAX_PAGE);
         return Err(Problem::bad_request("invalid_query", detail));
     }
     let deprecated = params.include_deprecated.unwrap_or_default();
@@ -238,13 +238,13 @@ async fn list(
     Ok(Json(PackPage { items, total }))
 }
 
-/// Make a pack
+/// Create a pack
 ///
-/// The same pack once more is that pack.
+/// Creating an identical pack again returns the existing one.
 #[utoipa::path(post, path = "/api/projects/{p}/graph/packs", tag = "graph packs", request_body = NewPackRequest,
     params(("p" = Uuid, Path, description = "The project")),
     responses((status = 201, description = "Made", body = PackBody),
-        (status = 409, description = "There is one of this name and version with other types", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "A pack of this name and version with other types exists", body = ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
@@ -269,7 +269,7 @@ async fn create(
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(pack.into())))
 }
 
-/// One pack, whole
+/// Get a pack
 #[utoipa::path(get, path = "/api/projects/{p}/graph/packs/{id}", tag = "graph packs",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The pack")),
     responses((status = 200, description = "The pack", body = PackBody), Refused))]
@@ -282,11 +282,11 @@ async fn get(
     Ok(Json(packs::get(&state.db.sql, project_id, id).await?.into()))
 }
 
-/// Delete a pack of the project's own that is not installed
+/// Delete one of the project's own packs that is not installed
 #[utoipa::path(delete, path = "/api/projects/{p}/graph/packs/{id}", tag = "graph packs",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The pack")),
     responses((status = 204, description = "Gone"),
-        (status = 409, description = "It is installed, or came with the product", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "It is installed, or is part of the product", body = ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn delete(
     State(state): State<AppState>,
@@ -299,10 +299,10 @@ async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What the project has installed
+/// List the installed packs
 #[utoipa::path(get, path = "/api/projects/{p}/graph/installed-packs", tag = "graph packs",
     params(("p" = Uuid, Path, description = "The project")),
-    responses((status = 200, description = "All of them, the oldest first", body = InstalledPacks), Refused))]
+    responses((status = 200, description = "All installed packs, oldest first", body = InstalledPacks), Refused))]
 async fn installed(
     State(state): State<AppState>,
     caller: Caller,
@@ -314,12 +314,12 @@ async fn installed(
     Ok(Json(InstalledPacks { items }))
 }
 
-/// Install a pack, or change which of its types count
+/// Install a pack, or change which of its types are active
 ///
-/// From then on, what is written is held against the schemas of its types. Objects that are there stay as they are.
+/// From then on, writes are validated against the schemas of its types. Existing objects are unchanged.
 #[utoipa::path(put, path = "/api/projects/{p}/graph/installed-packs/{id}", tag = "graph packs", request_body = InstallRequest,
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The pack")),
-    responses((status = 200, description = "As it is now", body = InstalledPack),
+    responses((status = 200, description = "The updated installation", body = InstalledPack),
         (status = 409, description = "It is deprecated, or another version of it is active", body = ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn install(
@@ -343,7 +343,7 @@ async fn install(
 #[utoipa::path(delete, path = "/api/projects/{p}/graph/installed-packs/{id}", tag = "graph packs",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The pack")),
     responses((status = 204, description = "Gone"),
-        (status = 409, description = "There are live objects of its types", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "Live objects use its types", body = ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn uninstall(
     State(state): State<AppState>,

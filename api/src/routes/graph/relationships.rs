@@ -36,18 +36,18 @@ pub struct RelationshipBody {
     /// The same in all versions
     pub id: Uuid,
     pub version: i32,
-    /// Read from source to target
+    /// Relationship type, read from source to target
     pub r#type: String,
     pub source_id: Uuid,
     pub target_id: Uuid,
     #[schema(value_type = Object)]
     pub properties: Value,
-    /// How strong it is, where that means something
+    /// Weight, if the type has one
     pub weight: Option<f64>,
-    /// When what it says was true, where that is known
+    /// Validity period, if known
     pub valid_from: Option<DateTime<Utc>>,
     pub valid_to: Option<DateTime<Utc>>,
-    /// Who wrote this version: `user`, `agent`, `import` or `system`
+    /// Author of this version: `user`, `agent`, `import` or `system`
     pub actor_type: String,
     pub actor_id: Option<Uuid>,
     pub created_at: DateTime<Utc>,
@@ -77,7 +77,7 @@ impl From<Relationship> for RelationshipBody {
     }
 }
 
-/// A relationship with both its ends.
+/// A relationship with its source and target.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = GraphConnection)]
 pub struct ConnectedBody {
@@ -108,25 +108,25 @@ pub struct RelationshipPage {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = GraphRelationshipHistory)]
 pub struct History {
-    /// The newest first
+    /// Newest first
     pub items: Vec<RelationshipBody>,
 }
 
-/// Which relationships, and which page of them.
+/// Filter and page of relationships.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct RelationshipParams {
     /// Only relationships of this type
     pub r#type: Option<String>,
-    /// Only those that leave this object
+    /// Only relationships from this object
     pub source_id: Option<Uuid>,
-    /// Only those that arrive at this object
+    /// Only relationships to this object
     pub target_id: Option<Uuid>,
-    /// Items of the page
+    /// Maximum number of items in the page
     #[param(value_type = Option<i32>, minimum = 1)]
     pub limit: Option<Limit>,
-    /// `nextCursor` of the page before
+    /// `nextCursor` of the previous page
     pub cursor: Option<String>,
 }
 
@@ -145,23 +145,23 @@ pub struct NewRelationshipRequest {
     pub valid_to: Option<DateTime<Utc>>,
 }
 
-/// What is absent stays.
+/// An update of a relationship; absent fields stay unchanged.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = GraphRelationshipPatch)]
 pub struct RelationshipPatch {
-    /// Merged into the properties, at the top level; null deletes one
+    /// Properties to merge at the top level; null removes a property
     #[serde(default)]
     #[schema(value_type = Object)]
     pub properties: Map<String, Value>,
     pub weight: Option<f64>,
     pub valid_from: Option<DateTime<Utc>>,
     pub valid_to: Option<DateTime<Utc>>,
-    /// The version that the change was made for; another one there: 409. `If-Match` says the same
+    /// The version that the change is based on; if the relationship has another version: 409. `If-Match` does the same
     pub version: Option<i32>,
 }
 
-/// The project's live relationships in the order of their creation, with both ends
+/// List the project's live relationships in the order of their creation, with both ends
 #[utoipa::path(get, path = "/api/projects/{p}/graph/relationships", tag = "graph relationships",
     params(RelationshipParams, ("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "A page", body = RelationshipPage), Refused))]
@@ -187,11 +187,11 @@ async fn list(
     Ok(Json(RelationshipPage { items, next_cursor }))
 }
 
-/// Make a relationship between two live objects
+/// Create a relationship between two live objects
 #[utoipa::path(post, path = "/api/projects/{p}/graph/relationships", tag = "graph relationships",
     request_body = NewRelationshipRequest, params(("p" = Uuid, Path, description = "The project")),
     responses((status = 201, description = "Made", body = RelationshipBody),
-        (status = 409, description = "There is one of this type between them", body = ProblemBody, content_type = "application/problem+json"), Refused, BodyRefused))]
+        (status = 409, description = "A relationship of this type between them exists", body = ProblemBody, content_type = "application/problem+json"), Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
     caller: Caller,
@@ -224,10 +224,10 @@ async fn create(
     ))
 }
 
-/// One relationship
+/// Get a relationship
 #[utoipa::path(get, path = "/api/projects/{p}/graph/relationships/{id}", tag = "graph relationships",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The relationship")),
-    responses((status = 200, description = "Its newest version; ETag names it", body = RelationshipBody), Refused))]
+    responses((status = 200, description = "The newest version; ETag contains its number", body = RelationshipBody), Refused))]
 async fn get(
     State(state): State<AppState>,
     caller: Caller,
@@ -238,13 +238,13 @@ async fn get(
     Ok(([(ETAG, etag(relationship.version))], Json(relationship.into())))
 }
 
-/// Change parts of a relationship: a new version
+/// Update a relationship: creates a new version
 #[utoipa::path(patch, path = "/api/projects/{p}/graph/relationships/{id}", tag = "graph relationships",
     request_body = RelationshipPatch,
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The relationship"),
-        ("If-Match" = Option<String>, Header, description = "The version that the change was made for")),
-    responses((status = 200, description = "As it is now", body = RelationshipBody),
-        (status = 409, description = "Another version is the newest (`version_conflict`)", body = ProblemBody, content_type = "application/problem+json"),
+        ("If-Match" = Option<String>, Header, description = "The version that the change is based on")),
+    responses((status = 200, description = "The updated relationship", body = RelationshipBody),
+        (status = 409, description = "The newest version is another one (`version_conflict`)", body = ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn update(
     State(state): State<AppState>,
@@ -281,13 +281,13 @@ async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Bring a deleted relationship back
+/// Restore a deleted relationship
 ///
-/// Of one that lives: nothing changes.
+/// No change if it is not deleted.
 #[utoipa::path(post, path = "/api/projects/{p}/graph/relationships/{id}/restore", tag = "graph relationships",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The relationship")),
-    responses((status = 200, description = "As it is now", body = RelationshipBody),
-        (status = 409, description = "There is another one of its type between them", body = ProblemBody, content_type = "application/problem+json"),
+    responses((status = 200, description = "The restored relationship", body = RelationshipBody),
+        (status = 409, description = "Another relationship of this type between them exists", body = ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn restore(
     State(state): State<AppState>,
@@ -300,10 +300,10 @@ async fn restore(
     Ok(([(ETAG, etag(relationship.version))], Json(relationship.into())))
 }
 
-/// All versions of a relationship, also of a deleted one
+/// List a relationship's versions, including those of a deleted relationship
 #[utoipa::path(get, path = "/api/projects/{p}/graph/relationships/{id}/history", tag = "graph relationships",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The relationship")),
-    responses((status = 200, description = "The newest first, at most 1,000", body = History), Refused))]
+    responses((status = 200, description = "Newest first, at most 1,000", body = History), Refused))]
 async fn history(
     State(state): State<AppState>,
     caller: Caller,

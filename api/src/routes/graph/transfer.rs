@@ -86,7 +86,7 @@ impl Transfers {
 
     fn admit(&self) -> Result<OwnedSemaphorePermit, Problem> {
         let slot = self.slots.clone().try_acquire_owned();
-        slot.map_err(|_| Problem::too_many("too many imports and exports are under way here", RETRY_AFTER_S))
+        slot.map_err(|_| Problem::too_many("too many imports and exports are active on this server", RETRY_AFTER_S))
     }
 }
 
@@ -94,7 +94,7 @@ impl Transfers {
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct ImportParams {
-    /// What to do about lines that can't be imported: `refuse` the whole (the default) or `skip` them
+    /// What to do about invalid lines: `refuse` the whole import (default) or `skip` them
     #[serde(default)]
     #[param(value_type = Option<String>, pattern = "^(refuse|skip)$")]
     pub on_error: OnError,
@@ -114,7 +114,7 @@ pub struct CountsBody {
     pub created: u64,
     /// Got a new version
     pub updated: u64,
-    /// Were already as their line says
+    /// Already up to date
     pub unchanged: u64,
 }
 
@@ -140,22 +140,22 @@ pub struct DetailsBody {
 #[serde(rename_all = "camelCase")]
 #[schema(as = GraphImport)]
 pub struct ImportBody {
-    /// Lines read, empty ones included
+    /// Number of lines read, including empty ones
     pub lines: u64,
     pub bytes: u64,
-    /// Objects that the good lines were about
+    /// Number of objects in valid lines
     pub objects: u64,
-    /// Relationships that the good lines were about
+    /// Number of relationships in valid lines
     pub relationships: u64,
-    /// Of both
+    /// Objects and relationships together
     pub created: u64,
     pub updated: u64,
     pub unchanged: u64,
-    /// The same, apart
+    /// The same, separately
     pub details: DetailsBody,
-    /// All there were
+    /// Number of invalid lines
     pub bad_line_count: u64,
-    /// The first 100 of them
+    /// The first 100 invalid lines
     pub bad_lines: Vec<BadLineBody>,
 }
 
@@ -194,9 +194,9 @@ fn bad_lines(bad: Vec<import::BadLine>) -> Vec<BadLineBody> {
 pub enum UploadTrouble {
     #[error("the body is larger than {max_bytes} bytes")]
     TooLarge { max_bytes: u64 },
-    #[error("the body came too slowly: nothing of it for {} s, or less than the least rate; send it again", UPLOAD_STALL.as_secs())]
+    #[error("the body arrived too slowly: no data for {} s, or below the minimum rate; send it again", UPLOAD_STALL.as_secs())]
     Stalled,
-    #[error("the body broke off")]
+    #[error("the body ended early")]
     Broken,
 }
 
@@ -257,7 +257,7 @@ fn check_upload(headers: &HeaderMap, max_bytes: u64) -> Result<(), Problem> {
         return Err(Problem::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "unsupported_media_type",
-            "the lines must come as they are, without Content-Encoding",
+            "the lines must be sent without Content-Encoding",
         ));
     }
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
@@ -267,17 +267,17 @@ fn check_upload(headers: &HeaderMap, max_bytes: u64) -> Result<(), Problem> {
     }
 }
 
-/// Import objects and relationships, one a line. Importing the same again changes nothing
+/// Import objects and relationships as NDJSON, one per line. Importing the same lines again changes nothing
 #[utoipa::path(post, path = IMPORT_PATH, tag = "graph",
     request_body(content = String, content_type = "application/x-ndjson",
         description = r#"{"kind":"object","type":…,"key":…,"properties":{…}} or
 {"kind":"relationship","type":…,"source":{"type":…,"key":…},"target":{"type":…,"key":…}}"#),
     params(ImportParams, ("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "Imported", body = ImportBody),
-        (status = 408, description = "Nothing of the body came for too long", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 408, description = "No data arrived for too long", body = ProblemBody, content_type = "application/problem+json"),
         (status = 413, description = "The body is too large", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 415, description = "The body is encoded", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "Nothing was imported: `badLines` says why", body = ProblemBody, content_type = "application/problem+json"), Refused))]
+        (status = 415, description = "The body has a Content-Encoding", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "Nothing was imported: see `badLines`", body = ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn import_lines(
     State(state): State<AppState>,
     caller: Caller,
@@ -304,7 +304,7 @@ async fn import_lines(
         return Ok(Json(report.into()));
     }
     let detail = format!(
-        "nothing was imported: {} of {} lines are bad (?onError=skip imports the others)",
+        "nothing was imported: {} of {} lines are invalid (?onError=skip imports the others)",
         report.bad_lines, report.lines
     );
     Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "import_refused", detail)
@@ -324,10 +324,10 @@ impl Sink for ToReader {
     }
 }
 
-/// The live graph as it is now: all objects, then all relationships, one a line
+/// Export the live graph as NDJSON: all objects, then all relationships, one per line
 #[utoipa::path(get, path = "/api/projects/{p}/graph/export", tag = "graph",
     params(("p" = Uuid, Path, description = "The project")),
-    responses((status = 200, description = "Lines that an import takes", body = String,
+    responses((status = 200, description = "Lines in the import format", body = String,
         content_type = "application/x-ndjson"), Refused))]
 async fn export_lines(
     State(state): State<AppState>,
@@ -342,7 +342,7 @@ async fn export_lines(
         let mut sink = ToReader(pages);
         match export::export(&pool, project_id, &mut sink).await {
             Ok(exported) => debug!(exported.objects, exported.relationships, "exported"),
-            Err(ExportError::Write(_)) => debug!("the reader of an export left"),
+            Err(ExportError::Write(_)) => debug!("the client of an export disconnected"),
             // Where nobody reads any more, nobody misses it.
             Err(ExportError::Graph(error)) => drop(sink.0.send(Err(error.into())).await),
         }
@@ -352,7 +352,7 @@ async fn export_lines(
     let first = written.recv().await.transpose()?;
     let rest = stream::unfold(written, |mut written| async {
         let page = written.recv().await?.map_err(|problem| {
-            error!(problem.code, "an export broke off");
+            error!(problem.code, "an export ended early");
             io::Error::other(problem.detail)
         });
         Some((page, written))

@@ -12,16 +12,16 @@ use crate::extract::present;
 
 use crate::problem::Problem;
 
-/// A tool that a server offers
+/// A tool of a server
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OfferedTool {
-    /// The server's own name of it; agents know it as `server_tool`
+    /// The server's name for it; agents know it as `server_tool`
     pub name: String,
-    /// `approved`; or held: `new`, `changed`; or `gone`
+    /// `approved`, held back as `new` or `changed`, or `gone`
     #[schema(value_type = String)]
     pub standing: Standing,
-    /// What the server says of it now: description, inputSchema, annotations
+    /// Its current definition: description, inputSchema, annotations
     pub definition: Value,
     pub approved_at: Option<DateTime<Utc>>,
     pub changed_at: DateTime<Utc>,
@@ -39,20 +39,20 @@ impl From<Offered> for OfferedTool {
     }
 }
 
-/// How a token for an http server is got: by the client-credentials grant
+/// How to get a token for an http server: the client-credentials grant
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ServerOAuth {
-    /// What the authorization server knows this client as
+    /// OAuth client id
     #[serde(alias = "client_id")]
     pub client_id: String,
-    /// Names a secret of the project, as `${NAME}`
+    /// Refers to a secret of the project, as `${NAME}`
     #[serde(alias = "client_secret")]
     pub client_secret: String,
-    /// Absent: those that the server says it needs
+    /// OAuth scopes; absent: those that the server asks for
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<String>,
-    /// Where tokens are given out; absent: where the server says
+    /// Token endpoint; absent: the one that the server's metadata names
     #[serde(default, alias = "token_url", skip_serializing_if = "Option::is_none")]
     pub token_url: Option<String>,
 }
@@ -79,7 +79,7 @@ impl From<ServerOAuth> for OAuth {
     }
 }
 
-/// A server, with what it offers
+/// A server with its tools
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerBody {
@@ -89,35 +89,35 @@ pub struct ServerBody {
     /// `stdio` or `http`
     #[schema(value_type = String)]
     pub transport: Transport,
-    /// stdio: a command of the operator's configuration, by name
+    /// stdio: name of a command in the operator's configuration
     pub command: Option<String>,
-    /// stdio: variables of the process; `${NAME}` stands for a secret of the project
+    /// stdio: environment variables of the process; `${NAME}` refers to a secret of the project
     pub env: Map<String, Value>,
     pub url: Option<String>,
-    /// http: headers of each request; `${NAME}` stands for a secret of the project
+    /// http: headers of each request; `${NAME}` refers to a secret of the project
     pub headers: Map<String, Value>,
-    /// http: how a token is got that goes with each request
+    /// http: how to get a token for the requests
     pub oauth: Option<ServerOAuth>,
     pub enabled: bool,
-    /// Globs over the server's own names of its tools
+    /// Only tools that match one of these globs, by the server's names
     pub tools: Vec<String>,
-    /// Of a call [s]; none: the worker's setting
+    /// Timeout of a call, in seconds; null: the worker's setting
     pub timeout_s: Option<i32>,
-    /// `first`: what it offers when it is first seen counts as approved; `each`: nothing does
+    /// `first`: the tools that it offers at first are approved; `each`: each tool must be approved
     #[schema(value_type = String)]
     pub approval: Approval,
-    /// Whether its hints (read-only, idempotent) are believed
+    /// Whether its annotations (read-only, idempotent) are trusted
     pub trust_hints: bool,
-    /// The product that it came with
+    /// The product that it belongs to
     pub product: Option<String>,
     /// When its tools were last listed
     pub seen_at: Option<DateTime<Utc>>,
-    /// What it said of itself then
+    /// How it described itself then
     pub server_info: Option<Value>,
-    /// The tools that were left out then: a list of `tool` (null if the reason is about the whole list) and `reason`
+    /// Tools that were omitted then: a list of `tool` (null if the reason is about the whole list) and `reason`
     #[schema(value_type = Vec<Object>)]
     pub left_out: Value,
-    /// When it last could not be asked; none since it could
+    /// When connecting last failed; null if it has succeeded since
     pub failed_at: Option<DateTime<Utc>>,
     pub failure: Option<String>,
     /// Absent in lists
@@ -163,22 +163,22 @@ pub struct Servers {
     pub items: Vec<ServerBody>,
 }
 
-/// What a request says of a server. Absent: the default, or in a PATCH, as it is.
+/// An MCP server in a request. Absent: the default, or in a PATCH, unchanged.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ServerRequest {
-    /// A letter, then letters, digits and `-`, in lower case: its tools are called `name_tool`
+    /// A lowercase letter, then lowercase letters, digits and `-`: its tools are named `name_tool`
     pub name: Option<String>,
     /// `stdio` or `http` (streamable HTTP)
     pub transport: Option<String>,
-    /// stdio: a command of the operator's configuration, by name
+    /// stdio: name of a command in the operator's configuration
     pub command: Option<String>,
-    /// Refused, unless empty: only the operator's configuration gives a command its arguments
+    /// Must be empty: arguments can be set only in the operator's configuration
     pub args: Option<Vec<String>>,
     pub env: Option<Map<String, Value>>,
     pub url: Option<String>,
     pub headers: Option<Map<String, Value>>,
-    /// http; null: no token is got
+    /// http; null: no token
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<ServerOAuth>)]
     pub oauth: Option<Option<ServerOAuth>>,
@@ -193,17 +193,17 @@ pub struct ServerRequest {
     pub trust_hints: Option<bool>,
 }
 
-/// Tools to approve as they are defined now
+/// Tools to approve with their current definitions
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApproveRequest {
-    /// By the server's own names; absent: all of them
+    /// The server's names of the tools; absent: all of them
     pub tools: Option<Vec<String>>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Approved {
-    /// Those that were held until now
+    /// Tools that were held back until now
     pub approved: Vec<String>,
 }
 
@@ -214,12 +214,12 @@ pub(super) fn transport(named: &str) -> Result<Transport, Problem> {
         "http" | "streamable-http" | "streamable_http" => Ok(Transport::Http),
         "sse" => Err(Problem::bad_request(
             "transport_not_supported",
-            "the transport of 2024, HTTP with a stream of its own (`sse`), is not spoken; nearly every such server also speaks streamable \
-             HTTP, often at /mcp: give that URL, with the transport `http`",
+            "the deprecated HTTP+SSE transport of 2024 (`sse`) is not supported; most such servers also offer \
+            streamable HTTP, often at /mcp: use that URL with the transport `http`",
         )),
         other => Err(Problem::bad_request(
             "transport_not_supported",
-            format!("there is no transport {other:?}: stdio or http"),
+            format!("there is no transport {other:?}; use stdio or http"),
         )),
     }
 }

@@ -20,7 +20,7 @@ pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(tree)).routes(routes!(move_to))
 }
 
-/// A document with those below it.
+/// A document with its children.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = DocumentNode)]
@@ -46,25 +46,25 @@ impl From<Node> for NodeBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = DocumentTree)]
 pub struct TreeBody {
-    /// Those at the top
+    /// Top-level documents
     pub documents: Vec<NodeBody>,
 }
 
-/// Where the document is to go
+/// Target of a move
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MoveRequest {
-    /// Null: to the top
+    /// The new parent; null: top level
     #[serde(alias = "parent_id")]
     pub parent_id: Option<Uuid>,
-    /// Among those with the same parent, from 0; null: behind them
+    /// Position among its siblings, from 0; null: last
     pub position: Option<u32>,
 }
 
-/// A project's documents, as a tree
+/// Get a project's document tree
 #[utoipa::path(get, path = "/api/onto/projects/{id}/documents", tag = "onto documents",
     params(("id" = Uuid, Path, description = "The project")),
-    responses((status = 200, description = "In their order", body = TreeBody), Refused))]
+    responses((status = 200, description = "In order", body = TreeBody), Refused))]
 async fn tree(
     State(state): State<AppState>,
     caller: Caller,
@@ -77,10 +77,10 @@ async fn tree(
     }))
 }
 
-/// Put a document elsewhere in its project's tree
+/// Move a document in its project's document tree
 #[utoipa::path(post, path = "/api/onto/documents/{id}/move", tag = "onto documents", request_body = MoveRequest,
     params(("id" = Uuid, Path, description = "The document"),
-        ("X-Change-Source" = Option<String>, Header, description = "From where the change comes: one word")),
+        ("X-Change-Source" = Option<String>, Header, description = "Origin of the change: one word")),
     responses((status = 200, description = "The document", body = EntityBody), Refused, BodyRefused))]
 async fn move_to(
     State(state): State<AppState>,

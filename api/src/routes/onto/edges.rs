@@ -20,7 +20,7 @@ pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(link)).routes(routes!(unlink))
 }
 
-/// A link to be made, read from source to target.
+/// A link to create, read from source to target.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = NewWorkLink)]
@@ -52,9 +52,9 @@ pub struct UnlinkRequest {
     pub edge_id: Uuid,
 }
 
-/// Link two entities of one project. A link that is there already is the answer
+/// Link two entities of one project. An existing link is returned unchanged
 #[utoipa::path(post, path = "/api/onto/edges/link", tag = "onto edges", request_body = LinkRequest,
-    params(("X-Change-Source" = Option<String>, Header, description = "From where the change comes: one word")),
+    params(("X-Change-Source" = Option<String>, Header, description = "Origin of the change: one word")),
     responses((status = 200, description = "The link", body = LinkBody), Refused, BodyRefused))]
 async fn link(
     State(state): State<AppState>,
@@ -69,9 +69,9 @@ async fn link(
     Ok(Json(made.into()))
 }
 
-/// Take a link away
+/// Delete a link
 #[utoipa::path(post, path = "/api/onto/edges/unlink", tag = "onto edges", request_body = UnlinkRequest,
-    params(("X-Change-Source" = Option<String>, Header, description = "From where the change comes: one word")),
+    params(("X-Change-Source" = Option<String>, Header, description = "Origin of the change: one word")),
     responses((status = 204, description = "Gone"), Refused, BodyRefused))]
 async fn unlink(
     State(state): State<AppState>,

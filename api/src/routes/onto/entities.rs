@@ -39,41 +39,41 @@ pub fn routes() -> OpenApiRouter<AppState> {
 #[serde(rename_all = "camelCase")]
 #[schema(as = WorkEntityPage)]
 pub struct EntityPage {
-    /// The newest first
+    /// Newest first
     pub items: Vec<EntityBody>,
     pub next_cursor: Option<String>,
 }
 
-/// Which entities, and which page of them.
+/// Filter and page of entities.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct EntityParams {
-    /// Of this project
+    /// Only entities of this project
     #[serde(alias = "project_id")]
     pub project_id: Option<Uuid>,
-    /// In this state
+    /// Only entities in this state
     #[serde(alias = "state_key")]
     pub state_key: Option<String>,
-    /// Of this sort
+    /// Only entities of this type_key
     #[serde(alias = "type_key")]
     pub type_key: Option<String>,
-    /// Items of the page
+    /// Maximum number of items in the page
     #[param(value_type = Option<i32>, minimum = 1)]
     pub limit: Option<Limit>,
-    /// `nextCursor` of the page before
+    /// `nextCursor` of the previous page
     pub cursor: Option<String>,
 }
 
-/// An entity to be made. Which fields there are depends on its kind; unknown ones are refused.
+/// An entity to create. The allowed fields depend on its kind; unknown fields are rejected.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = NewWorkEntity)]
 pub struct NewEntityRequest {
-    /// The project that it will belong to
+    /// The project that it belongs to
     #[serde(alias = "project_id")]
     pub project_id: Uuid,
-    /// Of a document: the one that it is put below
+    /// For a document: its parent document
     #[serde(alias = "parent_id")]
     pub parent_id: Option<Uuid>,
     /// `name` or `title`, `description`, `stateKey`, `dueAt`, …
@@ -82,27 +82,27 @@ pub struct NewEntityRequest {
     pub fields: Map<String, Value>,
 }
 
-/// What is to be different.
+/// An update of an entity.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = WorkEntityPatch)]
 pub struct EntityPatch {
-    /// `replace` (default), `append` (texts go behind what is there, `props` are merged) or `merge` (`props` are merged)
+    /// `replace` (default), `append` (texts are appended, `props` are merged) or `merge` (`props` are merged)
     #[serde(alias = "update_strategy")]
     #[schema(pattern = "^(replace|append|merge)$")]
     pub update_strategy: Option<String>,
-    /// What the change is, in words; kept with the version
+    /// Summary of the change, stored with the version
     #[serde(alias = "change_summary", alias = "mergeInstructions", alias = "merge_instructions")]
     pub change_summary: Option<String>,
-    /// The version that the change was made for; another one there: 409. `If-Match` says the same
+    /// The version that the change is based on; if the entity has another version: 409. `If-Match` does the same
     pub version: Option<i32>,
-    /// The fields that are to be different; null clears one
+    /// The fields to change; null clears a field
     #[serde(flatten)]
     #[schema(value_type = Object)]
     pub fields: Map<String, Value>,
 }
 
-/// One version of an entity.
+/// A version of an entity.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = WorkVersion)]
@@ -111,9 +111,9 @@ pub struct VersionBody {
     pub name: String,
     #[schema(value_type = Object)]
     pub properties: Value,
-    /// What it changed, in words
+    /// Summary of its changes
     pub change_summary: Option<String>,
-    /// From where it came: `chat`, `ui`, `api`, …
+    /// Origin of the change: `chat`, `ui`, `api`, …
     pub change_source: Option<String>,
     /// `user`, `agent`, `import` or `system`
     pub actor_type: String,
@@ -141,11 +141,11 @@ impl From<Version> for VersionBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WorkHistory)]
 pub struct History {
-    /// The newest first
+    /// Newest first
     pub items: Vec<VersionBody>,
 }
 
-/// An entity that another one is linked with.
+/// A linked entity.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WorkLinked)]
 pub struct LinkedBody {
@@ -159,7 +159,7 @@ pub struct LinkedBody {
 #[serde(rename_all = "camelCase")]
 pub struct LinkedList {
     pub items: Vec<LinkedBody>,
-    /// Events of the caller's calendars that belong to it, the first ones first
+    /// Linked events in the caller's calendars, earliest first
     pub calendar_events: Vec<EventBody>,
 }
 
@@ -167,12 +167,12 @@ fn kind_of(word: &str) -> Result<Kind, Problem> {
     Kind::of_plural(word).ok_or_else(|| Problem::not_found("not_found", "What the path names"))
 }
 
-/// Make an entity of a project
+/// Create an entity in a project
 #[utoipa::path(post, path = "/api/onto/{kind}/create", tag = "onto", request_body = NewEntityRequest,
     params(("kind" = String, Path, description = "`tasks`, `goals`, `plans`, `documents`, `milestones`, `risks`, `requirements`, `outputs`, `events`"),
-        ("X-Change-Source" = Option<String>, Header, description = "From where the change comes: one word")),
+        ("X-Change-Source" = Option<String>, Header, description = "Origin of the change: one word")),
     responses((status = 201, description = "Made", body = EntityBody),
-        (status = 409, description = "The project has as many as it may", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "The project has reached the maximum number of entities", body = ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
@@ -183,10 +183,10 @@ async fn create(
 ) -> Result<Made<EntityBody>, Problem> {
     let kind = kind_of(&kind)?;
     if kind == Kind::Project {
-        return Err(invalid("projects are made by POST /api/onto/projects/instantiate"));
+        return Err(invalid("use POST /api/onto/projects/instantiate to create a project"));
     }
     if request.parent_id.is_some() && kind != Kind::Document {
-        return Err(invalid("only a document can be put below another one"));
+        return Err(invalid("only a document can have a parent"));
     }
     let change = change(&caller, &headers)?;
     let new = NewEntity {
@@ -212,7 +212,7 @@ async fn create(
     ))
 }
 
-/// Projects, or entities of one kind, the newest first
+/// List projects, or entities of one kind, newest first
 #[utoipa::path(get, path = "/api/onto/{kind}", tag = "onto",
     params(EntityParams, ("kind" = String, Path, description = "`projects`, `tasks`, `goals`, …")),
     responses((status = 200, description = "A page", body = EntityPage), Refused))]
@@ -242,10 +242,10 @@ async fn list(
     Ok(Json(EntityPage { items, next_cursor }))
 }
 
-/// One project or entity
+/// Get a project or entity
 #[utoipa::path(get, path = "/api/onto/{kind}/{id}", tag = "onto",
     params(("kind" = String, Path, description = "`projects`, `tasks`, `goals`, …"), ("id" = Uuid, Path, description = "It")),
-    responses((status = 200, description = "As it is now; ETag names its version", body = EntityBody), Refused))]
+    responses((status = 200, description = "The entity; ETag contains its version", body = EntityBody), Refused))]
 async fn get(
     State(state): State<AppState>,
     caller: Caller,
@@ -257,13 +257,13 @@ async fn get(
     Ok(([(ETAG, etag(entity.object.version))], Json(entity.into())))
 }
 
-/// Change fields of a project or entity: a new version
+/// Update a project or entity: creates a new version
 #[utoipa::path(patch, path = "/api/onto/{kind}/{id}", tag = "onto", request_body = EntityPatch,
     params(("kind" = String, Path, description = "`projects`, `tasks`, `goals`, …"), ("id" = Uuid, Path, description = "It"),
-        ("If-Match" = Option<String>, Header, description = "The version that the change was made for"),
-        ("X-Change-Source" = Option<String>, Header, description = "From where the change comes: one word")),
-    responses((status = 200, description = "As it is now", body = EntityBody),
-        (status = 409, description = "Another version is the newest (`version_conflict`)", body = ProblemBody, content_type = "application/problem+json"),
+        ("If-Match" = Option<String>, Header, description = "The version that the change is based on"),
+        ("X-Change-Source" = Option<String>, Header, description = "Origin of the change: one word")),
+    responses((status = 200, description = "The updated entity", body = EntityBody),
+        (status = 409, description = "The newest version is another one (`version_conflict`)", body = ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn update(
     State(state): State<AppState>,
@@ -291,13 +291,13 @@ async fn update(
     Ok(([(ETAG, etag(entity.object.version))], Json(entity.into())))
 }
 
-/// Delete an entity with its links, or a project with all that belongs to it
+/// Delete an entity with its links, or a project with everything in it
 #[utoipa::path(delete, path = "/api/onto/{kind}/{id}", tag = "onto",
     params(("kind" = String, Path, description = "`projects`, `tasks`, `goals`, …"), ("id" = Uuid, Path, description = "It"),
-        ("If-Match" = Option<String>, Header, description = "The version that is to be deleted"),
-        ("X-Change-Source" = Option<String>, Header, description = "From where the change comes: one word")),
+        ("If-Match" = Option<String>, Header, description = "The version to delete"),
+        ("X-Change-Source" = Option<String>, Header, description = "Origin of the change: one word")),
     responses((status = 204, description = "Gone"),
-        (status = 409, description = "Another version is the newest (`version_conflict`)", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "The newest version is another one (`version_conflict`)", body = ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn delete(
     State(state): State<AppState>,
@@ -314,10 +314,10 @@ async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What an entity was like before, and who changed it from where
+/// List an entity's versions, with author and origin of each change
 #[utoipa::path(get, path = "/api/onto/{kind}/{id}/history", tag = "onto",
     params(("kind" = String, Path, description = "`projects`, `tasks`, `goals`, …"), ("id" = Uuid, Path, description = "It")),
-    responses((status = 200, description = "Its versions, also of a deleted one", body = History), Refused))]
+    responses((status = 200, description = "The versions, including those of a deleted entity", body = History), Refused))]
 async fn history(
     State(state): State<AppState>,
     caller: Caller,
@@ -331,10 +331,10 @@ async fn history(
     }))
 }
 
-/// What an entity is linked with
+/// List the entities that an entity is linked to
 #[utoipa::path(get, path = "/api/onto/{kind}/{id}/linked", tag = "onto",
     params(("kind" = String, Path, description = "`projects`, `tasks`, `goals`, …"), ("id" = Uuid, Path, description = "It")),
-    responses((status = 200, description = "Each with the link", body = LinkedList), Refused))]
+    responses((status = 200, description = "The linked entities with their links", body = LinkedList), Refused))]
 async fn linked(
     State(state): State<AppState>,
     caller: Caller,

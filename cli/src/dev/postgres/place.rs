@@ -48,10 +48,11 @@ impl Place {
     /// # Errors
     /// Another process holds the directory, or it can't be made usable for the server's user.
     pub(super) fn take(data_dir: &Path) -> Result<Self> {
-        fs::create_dir_all(data_dir).with_context(|| format!("can't create the directory {}", data_dir.display()))?;
+        fs::create_dir_all(data_dir)
+            .with_context(|| format!("creating the directory {} failed", data_dir.display()))?;
         let data_dir = data_dir
             .canonicalize()
-            .with_context(|| format!("can't use the directory {}", data_dir.display()))?;
+            .with_context(|| format!("the directory {} cannot be used", data_dir.display()))?;
         let lock = lock(&data_dir)?;
         let user = process::server_user()?;
         let cluster = cluster(&data_dir, user.as_ref())?;
@@ -72,9 +73,9 @@ impl Place {
     /// The major version that made the cluster; `None` before there is one.
     pub(super) fn major(&self) -> Result<Option<u32>> {
         match fs::read_to_string(self.cluster.join("PG_VERSION")) {
-            Ok(version) => Ok(Some(version.trim().parse().context("can't read PG_VERSION")?)),
+            Ok(version) => Ok(Some(version.trim().parse().context("reading PG_VERSION failed")?)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error).with_context(|| format!("can't read {}", self.cluster.display())),
+            Err(error) => Err(error).with_context(|| format!("reading {} failed", self.cluster.display())),
         }
     }
 
@@ -85,7 +86,7 @@ impl Place {
         // Not every machine has C.UTF-8; C sorts the same but does not know capitals beyond ASCII.
         for locale in ["C.UTF-8", "C"] {
             if unfinished.exists() {
-                fs::remove_dir_all(&unfinished).context("can't remove a half-made cluster")?;
+                fs::remove_dir_all(&unfinished).context("removing an incomplete cluster failed")?;
             }
             self.make_private(&unfinished)?;
             let mut initdb = Command::new(binaries.program("initdb"));
@@ -98,9 +99,9 @@ impl Place {
             }
             quiet_environment(&mut initdb);
             User::run(self.user.as_ref(), &mut initdb);
-            let output = initdb.output().context("can't run initdb")?;
+            let output = initdb.output().context("running initdb failed")?;
             if output.status.success() {
-                return fs::rename(&unfinished, &self.cluster).context("can't put the new cluster into its place");
+                return fs::rename(&unfinished, &self.cluster).context("moving the new cluster into place failed");
             }
             said = format!(
                 "{}{}",
@@ -115,7 +116,7 @@ impl Place {
     pub(super) fn copy(&self, binaries: &Binaries, superuser: &str, primary: &Path) -> Result<()> {
         let unfinished = self.cluster.with_file_name("pg.new");
         if unfinished.exists() {
-            fs::remove_dir_all(&unfinished).context("can't remove a half-made cluster")?;
+            fs::remove_dir_all(&unfinished).context("removing an incomplete cluster failed")?;
         }
         self.make_private(&unfinished)?;
         let mut copy = Command::new(binaries.extra_program("pg_basebackup")?);
@@ -123,11 +124,11 @@ impl Place {
         copy.args(["-U", superuser, "-R", "-X", "stream", "-c", "fast", "--no-sync"]);
         quiet_environment(&mut copy);
         User::run(self.user.as_ref(), &mut copy);
-        let output = copy.output().context("can't run pg_basebackup")?;
+        let output = copy.output().context("running pg_basebackup failed")?;
         if !output.status.success() {
             bail!("pg_basebackup failed:\n{}", String::from_utf8_lossy(&output.stderr));
         }
-        fs::rename(&unfinished, &self.cluster).context("can't put the new cluster into its place")
+        fs::rename(&unfinished, &self.cluster).context("moving the new cluster into place failed")
     }
 
     /// Stops a server that a killed owner left behind; refuses one that is not ours.
@@ -144,11 +145,11 @@ impl Place {
         }
         ensure!(
             command.contains(&*self.socket_dir.to_string_lossy()),
-            "a PostgreSQL that Rejoin did not start already runs on {} (pid {pid}: {command}); stop it, or use another \
-             data directory",
+            "a PostgreSQL that Rejoin did not start is already running on {} (pid {pid}: {command}); stop it, or use \
+            another data directory",
             self.cluster.display()
         );
-        tracing::info!(pid, "stopping the PostgreSQL that an earlier run left behind");
+        tracing::info!(pid, "stopping the PostgreSQL of an earlier run");
         for signal in [Signal::Interrupt, Signal::Quit] {
             // Gone in the meantime is as good.
             let _gone = process::send(pid, signal);
@@ -158,7 +159,7 @@ impl Place {
                 return Ok(());
             }
         }
-        bail!("the PostgreSQL with pid {pid} that an earlier run left behind does not stop; kill it by hand")
+        bail!("the PostgreSQL of an earlier run (pid {pid}) does not stop; kill it manually")
     }
 
     /// The directory of the socket: only the server's user and root get in, so `trust` trusts nobody else.
@@ -167,7 +168,7 @@ impl Place {
             let ours = there.is_dir() && there.uid() == self.owner_uid()?;
             ensure!(
                 ours,
-                "{} is there and is not ours; remove it",
+                "{} exists and belongs to another program; remove it",
                 self.socket_dir.display()
             );
         }
@@ -179,7 +180,7 @@ impl Place {
         if let Err(error) = fs::remove_dir_all(&self.socket_dir)
             && error.kind() != std::io::ErrorKind::NotFound
         {
-            tracing::warn!(%error, dir = %self.socket_dir.display(), "could not remove the socket's directory");
+            tracing::warn!(%error, dir = %self.socket_dir.display(), "removing the socket's directory failed");
         }
     }
 
@@ -196,7 +197,7 @@ impl Place {
         match &self.user {
             Some(user) => Ok(user.uid),
             // The lock file is ours for sure.
-            None => Ok(self._lock.metadata().context("can't look at the lock file")?.uid()),
+            None => Ok(self._lock.metadata().context("reading the lock file failed")?.uid()),
         }
     }
 
@@ -210,7 +211,7 @@ impl Place {
                 None => Ok(()),
             }
         };
-        make().with_context(|| format!("can't prepare the directory {}", dir.display()))
+        make().with_context(|| format!("preparing the directory {} failed", dir.display()))
     }
 }
 
@@ -233,7 +234,7 @@ fn lock(data_dir: &Path) -> Result<File> {
         .read(true)
         .write(true)
         .open(&path)
-        .with_context(|| format!("can't write to {}", data_dir.display()))?;
+        .with_context(|| format!("writing to {} failed", data_dir.display()))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
@@ -243,18 +244,18 @@ fn lock(data_dir: &Path) -> Result<File> {
                 Err(_) => "another process".to_owned(),
             };
             bail!(
-                "{} is in use by {holder}; stop it, use its database (it prints its URL), or choose another data \
-                 directory",
+                "{} is in use by {holder}; stop it, use its database (it prints the URL), or choose another data \
+                directory",
                 data_dir.display()
             )
         }
         Err(TryLockError::Error(error)) => {
-            return Err(error).with_context(|| format!("can't lock {}", path.display()));
+            return Err(error).with_context(|| format!("locking {} failed", path.display()));
         }
     }
     file.set_len(0)
         .and_then(|()| write!(file, "{}", std::process::id()))
-        .context("can't write the lock file")?;
+        .context("writing the lock file failed")?;
     Ok(file)
 }
 
@@ -265,10 +266,15 @@ fn cluster(data_dir: &Path, user: Option<&User>) -> Result<PathBuf> {
     if !user.can_enter(data_dir) {
         // The directory is ours: letting others pass through it (not read it) is all that a mkdtemp one needs.
         let mode = fs::metadata(data_dir)
-            .context("can't look at the data directory")?
+            .context("reading the data directory failed")?
             .mode();
-        fs::set_permissions(data_dir, Permissions::from_mode((mode & 0o7777) | 0o001))
-            .with_context(|| format!("can't open the directory {} to user {}", data_dir.display(), user.name))?;
+        fs::set_permissions(data_dir, Permissions::from_mode((mode & 0o7777) | 0o001)).with_context(|| {
+            format!(
+                "making the directory {} accessible to user {} failed",
+                data_dir.display(),
+                user.name
+            )
+        })?;
     }
     if user.can_enter(data_dir) {
         return Ok(here);
@@ -279,23 +285,23 @@ fn cluster(data_dir: &Path, user: Option<&User>) -> Result<PathBuf> {
     {
         return Ok(there.join(CLUSTER));
     }
-    fs::create_dir_all(ELSEWHERE).with_context(|| format!("can't create {ELSEWHERE}"))?;
+    fs::create_dir_all(ELSEWHERE).with_context(|| format!("creating {ELSEWHERE} failed"))?;
     sweep(Path::new(ELSEWHERE), data_dir)?;
     let family = format!("{:08x}-", fnv1a(data_dir.as_os_str().as_encoded_bytes()));
     let there = Path::new(ELSEWHERE).join(format!("{family}{}", uuid::Uuid::now_v7().simple()));
-    fs::create_dir(&there).with_context(|| format!("can't create {}", there.display()))?;
+    fs::create_dir(&there).with_context(|| format!("creating {} failed", there.display()))?;
     // Whatever our umask is, the server's user has to pass through.
-    fs::set_permissions(&there, Permissions::from_mode(0o711)).context("can't open the cluster's directory")?;
+    fs::set_permissions(&there, Permissions::from_mode(0o711)).context("opening the cluster's directory failed")?;
     ensure!(
         user.can_enter(&there),
-        "PostgreSQL has to run as user `{}`, who can reach neither {} nor {ELSEWHERE}; choose a data directory that it \
-         can reach",
+        "PostgreSQL must run as user `{}`, who has access to neither {} nor {ELSEWHERE}; choose a data directory that \
+        this user can access",
         user.name,
         data_dir.display()
     );
     fs::write(there.join(BACK), data_dir.as_os_str().as_encoded_bytes())
         .and_then(|()| fs::write(&pointer, format!("{}\n", there.display())))
-        .context("can't write the pointer to the cluster")?;
+        .context("writing the pointer to the cluster failed")?;
     Ok(there.join(CLUSTER))
 }
 
@@ -305,7 +311,7 @@ fn cluster(data_dir: &Path, user: Option<&User>) -> Result<PathBuf> {
 /// runs is left for the next time, and so is one that can't be removed.
 fn sweep(elsewhere: &Path, data_dir: &Path) -> Result<()> {
     for entry in fs::read_dir(elsewhere)
-        .with_context(|| format!("can't read {}", elsewhere.display()))?
+        .with_context(|| format!("reading {} failed", elsewhere.display()))?
         .flatten()
     {
         let home = entry.path();
@@ -316,7 +322,7 @@ fn sweep(elsewhere: &Path, data_dir: &Path) -> Result<()> {
             match fs::remove_dir_all(&home) {
                 // Another start may sweep at the same time.
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    tracing::warn!(%error, home = %home.display(), "could not remove the cluster of a directory that is gone");
+                    tracing::warn!(%error, home = %home.display(), "removing the cluster of a deleted directory failed");
                 }
                 Ok(()) | Err(_) => {}
             }

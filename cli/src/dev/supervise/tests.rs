@@ -56,10 +56,7 @@ async fn a_worker_that_is_killed_is_started_again_and_its_new_pid_is_told() {
     process::send(first, Signal::Kill).unwrap();
     let told = lines.wait_for(|line| line.starts_with("worker 2 died")).await;
     let second = supervisor.pids()[0].1;
-    assert_eq!(
-        told,
-        format!("worker 2 died (signal 9); started again with pid {second}")
-    );
+    assert_eq!(told, format!("worker 2 died (signal 9); restarted with pid {second}"));
     assert_ne!(first, second);
     supervisor.stop(std::future::pending()).await;
     wait_until_gone(second).await;
@@ -78,7 +75,7 @@ async fn a_child_that_dies_at_once_is_started_less_and_less_often() {
     // 0.1 + 0.2 + 0.4 + 0.8 s
     assert!(began.elapsed() >= Duration::from_millis(1500), "{:?}", began.elapsed());
     lines
-        .wait_for(|line| line.starts_with("api died (exit code 7); started again with pid "))
+        .wait_for(|line| line.starts_with("api died (exit code 7); restarted with pid "))
         .await;
     supervisor.stop(std::future::pending()).await;
 }

@@ -28,25 +28,25 @@ const SAID_MAX_CHARS: usize = 200;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GoogleError {
     /// The token is worth nothing any more: its user has to let us in again.
-    #[error("Google does not let us in any more: {0}")]
+    #[error("Google denied access: {0}")]
     Revoked(String),
     /// For now; after a while it may.
-    #[error("Google asks us to wait")]
+    #[error("Google's rate limit was reached")]
     Busy(Option<Duration>),
     /// It could not be asked, or failed by itself.
-    #[error("Google could not be asked: {0}")]
+    #[error("the request to Google failed: {0}")]
     Failed(String),
     /// It is not there, or not any more.
-    #[error("it is not at Google")]
+    #[error("not found at Google")]
     Gone,
     /// Somebody has changed it since it was looked at.
-    #[error("it was changed at Google")]
+    #[error("changed at Google in the meantime")]
     Changed,
     /// The id is taken.
-    #[error("it is at Google already")]
+    #[error("already exists at Google")]
     Taken,
     /// Google does not do this, asked again either.
-    #[error("Google refuses it: {0}")]
+    #[error("Google rejected the request: {0}")]
     Refused(String),
 }
 
@@ -100,10 +100,11 @@ impl Google {
         let granted: Vec<&str> = tokens.scope.split(' ').collect();
         // Its page lets users leave out some.
         if !SCOPES.iter().all(|scope| granted.contains(scope)) {
-            let detail = "it was not let to see your calendars and their events: begin again, and tick both".to_owned();
+            let detail =
+                "access to your calendars and their events was not granted; start again and tick both boxes".to_owned();
             return Err(GoogleError::Refused(detail));
         }
-        let no_token = || GoogleError::Refused("it gave no token that lasts: begin again".to_owned());
+        let no_token = || GoogleError::Refused("no refresh token was issued; start again".to_owned());
         Ok(Entry {
             refresh_token: tokens.refresh_token.ok_or_else(no_token)?,
             client: Client {
@@ -124,7 +125,7 @@ impl Google {
     }
 
     async fn token(&self, form: &[(&str, &str)]) -> Result<Tokens, GoogleError> {
-        let not_set = |name: &str| GoogleError::Failed(format!("the workers have no {name}"));
+        let not_set = |name: &str| GoogleError::Failed(format!("{name} is not set for the workers"));
         let id = self
             .args
             .client_id()
@@ -156,11 +157,13 @@ impl Google {
         // RFC 6749, 5.2.
         match said["error"].as_str() {
             Some("invalid_grant") => Err(GoogleError::Revoked(
-                "its leave was taken back, or has ended".to_owned(),
+                "the refresh token was revoked or has expired".to_owned(),
             )),
             Some(code) if !answer.status.is_server_error() => {
                 let code: String = code.chars().take(SAID_MAX_CHARS).collect();
-                Err(GoogleError::Failed(format!("it knows nothing of this client ({code})")))
+                Err(GoogleError::Failed(format!(
+                    "the OAuth client is unknown or misconfigured ({code})"
+                )))
             }
             Some(_) | None => Err(refusal(&answer)),
         }
@@ -297,7 +300,7 @@ impl Client {
 
     fn url(&self, path: &[&str]) -> Result<Url, GoogleError> {
         let mut url = self.google.args.google_api_url.clone();
-        let broken = |()| GoogleError::Failed("REJOIN_GOOGLE_API_URL can't be used".to_owned());
+        let broken = |()| GoogleError::Failed("REJOIN_GOOGLE_API_URL is not a valid base URL".to_owned());
         url.path_segments_mut().map_err(broken)?.pop_if_empty().extend(path);
         Ok(url)
     }
@@ -334,7 +337,7 @@ fn unasked(error: FetchError) -> GoogleError {
 }
 
 fn parsed<T: DeserializeOwned>(answer: &Answer) -> Result<T, GoogleError> {
-    let broken = |_| GoogleError::Failed("its answer can't be read".to_owned());
+    let broken = |_| GoogleError::Failed("the response cannot be parsed".to_owned());
     serde_json::from_slice(&answer.body).map_err(broken)
 }
 
@@ -356,7 +359,7 @@ fn refusal(answer: &Answer) -> GoogleError {
         }
     };
     match answer.status {
-        StatusCode::UNAUTHORIZED => GoogleError::Revoked("it refuses its own token".to_owned()),
+        StatusCode::UNAUTHORIZED => GoogleError::Revoked("the access token was rejected".to_owned()),
         StatusCode::TOO_MANY_REQUESTS => GoogleError::Busy(after),
         StatusCode::FORBIDDEN
             if matches!(
@@ -371,9 +374,9 @@ fn refusal(answer: &Answer) -> GoogleError {
         StatusCode::CONFLICT => GoogleError::Taken,
         status if status.is_client_error() => GoogleError::Refused(words()),
         status if status.is_redirection() => {
-            GoogleError::Failed("it sends us elsewhere, where the token must not go".to_owned())
+            GoogleError::Failed("the server redirects to another address; the token is not sent there".to_owned())
         }
         StatusCode::SERVICE_UNAVAILABLE => GoogleError::Busy(after),
-        status => GoogleError::Failed(format!("it failed with status {}", status.as_u16())),
+        status => GoogleError::Failed(format!("the server responded with status {}", status.as_u16())),
     }
 }

@@ -16,7 +16,7 @@ pub(super) async fn enter(google: &Google, db: &PgPool, calendar_id: Uuid) -> Re
     let waiting = consents::waiting(db, calendar_id).await?;
     for consent in &waiting {
         if let Err(failure) = enter_one(google, db, calendar_id, consent).await? {
-            tracing::warn!(%calendar_id, failure, "a calendar at Google could not be linked");
+            tracing::warn!(%calendar_id, failure, "linking a Google calendar failed");
             consents::fail(db, consent, &failure).await?;
         }
     }
@@ -30,8 +30,7 @@ async fn enter_one(
     consent: &Consent,
 ) -> Result<Result<(), String>, sqlx::Error> {
     let Some(keys) = &google.keys else {
-        let failure =
-            "the workers have no master keys, so that what Google gives can't be kept: see REJOIN_SECRET_KEYS_FILE";
+        let failure = "the workers have no master keys to encrypt the Google token; set REJOIN_SECRET_KEYS_FILE";
         return Ok(Err(failure.to_owned()));
     };
     let entered = async {
@@ -45,7 +44,7 @@ async fn enter_one(
         Ok(entered) => entered,
         Err(GoogleError::Revoked(_)) => {
             return Ok(Err(
-                "Google knows nothing of this code, or it was used: begin again".to_owned()
+                "the authorization code is invalid, expired or already used; start again".to_owned(),
             ));
         }
         Err(error) => return Ok(Err(error.to_string())),

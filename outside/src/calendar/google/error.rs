@@ -12,7 +12,7 @@ pub(super) enum SyncError {
     Google(#[from] GoogleError),
     #[error(transparent)]
     Token(#[from] SecretError),
-    #[error("the workers have no master keys: see REJOIN_SECRET_KEYS_FILE")]
+    #[error("the workers have no master keys; set REJOIN_SECRET_KEYS_FILE")]
     NoKeys,
     #[error("another job has taken over")]
     Over,

@@ -44,7 +44,7 @@ pub(super) async fn pull(client: &Client, db: &PgPool, work: &mut Working, since
                 continue;
             }
             Err(GoogleError::Gone) => {
-                let detail = "the calendar is not there any more, or this account does not see it".to_owned();
+                let detail = "the calendar no longer exists, or this account cannot see it".to_owned();
                 return Err(GoogleError::Failed(detail).into());
             }
             Err(error) => return Err(error.into()),
@@ -53,7 +53,7 @@ pub(super) async fn pull(client: &Client, db: &PgPool, work: &mut Working, since
         let before = work.page_token.take();
         match (page.next_page_token, page.next_sync_token) {
             (Some(next), _) if Some(&next) == before.as_ref() => {
-                return Err(GoogleError::Failed("its list goes in circles".to_owned()).into());
+                return Err(GoogleError::Failed("the event list repeats the same page token".to_owned()).into());
             }
             (Some(next), _) => work.page_token = Some(next),
             (None, Some(next)) => {
@@ -65,11 +65,15 @@ pub(super) async fn pull(client: &Client, db: &PgPool, work: &mut Working, since
                 store(db, work).await?;
                 return Ok(());
             }
-            (None, None) => return Err(GoogleError::Failed("its list has no end".to_owned()).into()),
+            (None, None) => {
+                return Err(
+                    GoogleError::Failed("the event list has neither a next page nor a sync token".to_owned()).into(),
+                );
+            }
         }
         store(db, work).await?;
     }
-    Err(GoogleError::Failed(format!("its list has more than {MAX_PAGES} pages")).into())
+    Err(GoogleError::Failed(format!("the event list has more than {MAX_PAGES} pages")).into())
 }
 
 async fn store(db: &PgPool, work: &Working) -> Result<(), SyncError> {

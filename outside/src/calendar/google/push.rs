@@ -109,7 +109,7 @@ impl Push<'_> {
         };
         pairs::put(&mut tx, self.work.calendar_id, &pair).await?;
         let text = format!(
-            "{:?} was changed here alone: Google refuses it: {why}",
+            "{:?}: Google rejected this change, so it exists only here: {why}",
             event.content.title
         );
         self.work.note(&mut tx, &[text]).await?;
@@ -176,7 +176,7 @@ impl Push<'_> {
             Err(GoogleError::Taken) => match self.client.get(self.calendar(), &pair.google_id).await {
                 Ok(item) if item.is_cancelled() => self.bring_back(event, pair, &item).await,
                 Ok(item) => take(self.db, self.work, event.content.time_zone, &item).await,
-                Err(GoogleError::Gone) => self.refused(event, pair, "its id is taken").await,
+                Err(GoogleError::Gone) => self.refused(event, pair, "its id is already taken").await,
                 Err(error) => Err(error.into()),
             },
             Err(GoogleError::Refused(why)) => self.refused(event, pair, &why).await,
@@ -264,7 +264,9 @@ impl Push<'_> {
             Ok(None) | Err(GoogleError::Gone) => {
                 let compact = original.replace(['-', ':'], "");
                 let pair = self.fresh(event, format!("{}_{compact}", of_series.google_id), Side::of(event));
-                return self.refused(event, &pair, "the event does not come back then").await;
+                return self
+                    .refused(event, &pair, "the series has no occurrence at that time")
+                    .await;
             }
             Err(error) => return Err(error.into()),
         };

@@ -26,40 +26,40 @@ pub const SCOPES: [&str; 2] = [
 /// How Google Calendar is reached. Without an id there is none.
 #[derive(Debug, Clone, Args)]
 pub struct GoogleArgs {
-    /// The id of an OAuth client at Google, of the type "web application": lets users link their calendars
+    /// Client id of a Google OAuth client of type "web application"; enables linking Google calendars
     #[arg(long, env = "REJOIN_GOOGLE_CLIENT_ID")]
     pub google_client_id: Option<String>,
 
-    /// Its secret; only workers need it
+    /// Client secret of that OAuth client; needed by workers only
     #[arg(long, env = "REJOIN_GOOGLE_CLIENT_SECRET", hide_env_values = true)]
     pub google_client_secret: Option<String>,
 
-    /// Where Google sends users back to: the address of this product's page with `/calendar/google` behind it, as the OAuth client names it
-    /// [default: the address that the user came by]
+    /// Redirect URL of the OAuth client: this product's page followed by `/calendar/google` [default: the address that
+    /// the user's browser used]
     #[arg(long, env = "REJOIN_GOOGLE_REDIRECT_URL")]
     pub google_redirect_url: Option<Url>,
 
-    /// Google's page on which users let us in
+    /// Google's authorization endpoint, which shows the consent page
     #[arg(long, env = "REJOIN_GOOGLE_AUTH_URL", default_value = AUTH_URL)]
     pub google_auth_url: Url,
 
-    /// Where Google gives tokens
+    /// Google's token endpoint
     #[arg(long, env = "REJOIN_GOOGLE_TOKEN_URL", default_value = TOKEN_URL)]
     pub google_token_url: Url,
 
-    /// Google's Calendar API
+    /// Base URL of the Google Calendar API
     #[arg(long, env = "REJOIN_GOOGLE_API_URL", default_value = API_URL)]
     pub google_api_url: Url,
 
-    /// Between two looks at what has changed at Google; changes here go there at once [seconds]
+    /// Interval between two polls for changes at Google, in seconds; local changes are sent at once
     #[arg(long, env = "REJOIN_GOOGLE_SYNC_S", default_value_t = SYNC_S, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub google_sync_s: u64,
 
-    /// Events that were over so long ago are not fetched when a calendar is linked [days]
+    /// Events that ended more than this many days ago are not imported when a calendar is linked
     #[arg(long, env = "REJOIN_GOOGLE_DAYS_BACK", default_value_t = DAYS_BACK)]
     pub google_days_back: u32,
 
-    /// A request to Google that takes longer has failed [milliseconds]
+    /// Timeout of a request to Google, in milliseconds
     #[arg(long, env = "REJOIN_GOOGLE_TIMEOUT_MS", default_value_t = TIMEOUT_MS, value_parser = clap::value_parser!(u64).range(100..=120_000))]
     pub google_timeout_ms: u64,
 }

@@ -78,14 +78,12 @@ impl Side {
     /// The event's content here; its days begin by this clock. Err: why it can't be one, in words.
     pub fn content(&self, zone: Tz) -> Result<(Content, Vec<DateTime<Utc>>), String> {
         let time_zone = match &self.when.zone {
-            Some(name) => name
-                .parse()
-                .map_err(|_| format!("the time zone {name:?} is not known"))?,
+            Some(name) => name.parse().map_err(|_| format!("unknown time zone {name:?}"))?,
             None => zone,
         };
         let moment = |text: &str| match read(text, time_zone) {
             Some((moment, is_day)) if is_day == self.is_of_days() => Ok(moment),
-            Some(_) | None => Err(format!("{text:?} is no time of this event")),
+            Some(_) | None => Err(format!("{text:?} is not a valid time for this event")),
         };
         let mut content = Content {
             title: self.title.clone(),

@@ -39,7 +39,7 @@ pub async fn run(google: &Google, db: &PgPool, calendar_id: Uuid) -> Result<Done
         Err(SyncError::Database(error)) => return Err(error),
         Err(error) => error,
     };
-    tracing::warn!(%calendar_id, %error, "a calendar could not be synchronised with Google");
+    tracing::warn!(%calendar_id, %error, "syncing a calendar with Google failed");
     let mut tx = match work.begin(db).await {
         Ok(tx) => tx,
         Err(TurnError::Over) => return Ok(done),
@@ -71,7 +71,7 @@ async fn synchronise(google: &Google, db: &PgPool, work: &mut Working) -> Result
         left = push::push(&client, db, work).await?;
     }
     if left > 0 {
-        let detail = format!("{left} changes could not be brought there, since they are changed there all the time");
+        let detail = format!("{left} changes could not be sent because the events keep changing at Google");
         return Err(GoogleError::Failed(detail).into());
     }
     let mut tx = work.begin(db).await?;

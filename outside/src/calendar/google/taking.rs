@@ -268,7 +268,7 @@ impl Taking<'_> {
         };
         if pairs::count(&mut *self.db, self.work.calendar_id).await? >= MAX_ROWS {
             let text = format!(
-                "{:?} is not taken: a calendar has at most {MAX_ROWS} events",
+                "{:?} was not imported: a calendar can have at most {MAX_ROWS} events",
                 there.title
             );
             self.notes.push(text);
@@ -299,7 +299,10 @@ impl Taking<'_> {
                 return Ok(Some(0));
             }
             if is_changed_here && pair.is_some() {
-                let text = format!("{:?} was deleted here and changed at Google: it is back", there.title);
+                let text = format!(
+                    "{:?} was deleted here but changed at Google, so it was restored",
+                    there.title
+                );
                 self.notes.push(text);
             }
             events::revive(self.db, event.id).await?;
@@ -327,7 +330,7 @@ impl Taking<'_> {
         if !merged.lost.is_empty() {
             let what = merged.lost.join(", ");
             let text = format!(
-                "{:?}: {what} was changed here and at Google: Google's is kept",
+                "{:?}: {what} was changed both here and at Google; Google's version was kept",
                 there.title
             );
             self.notes.push(text);
@@ -370,7 +373,7 @@ impl Taking<'_> {
     fn tell_deleted(&mut self, event: &Event, pair: Option<&Pair>) {
         if pair.is_some_and(|pair| pair.version != event.version) {
             let text = format!(
-                "{:?} was changed here and deleted at Google: it is deleted",
+                "{:?} was changed here but deleted at Google, so it was deleted",
                 event.content.title
             );
             self.notes.push(text);

@@ -77,7 +77,7 @@ impl Item {
     pub fn of(value: Value) -> Result<Self, String> {
         let name = value["summary"].as_str().or(value["id"].as_str()).unwrap_or("an event");
         let name: String = name.chars().take(100).collect();
-        let broken = |_| format!("{name:?} can't be read as Google writes it");
+        let broken = |_| format!("{name:?} cannot be parsed as a Google event");
         let item: Item = serde_json::from_value(value).map_err(broken)?;
         let is_sound = |text: &str| !text.is_empty() && text.len() <= ID_MAX_BYTES && !text.contains('\0');
         match is_sound(&item.id)
@@ -85,7 +85,7 @@ impl Item {
             && item.recurring_event_id.as_deref().is_none_or(is_sound)
         {
             true => Ok(item),
-            false => Err(format!("{name:?} has no id that can be used")),
+            false => Err(format!("{name:?} has no valid id")),
         }
     }
 
@@ -103,12 +103,12 @@ impl Item {
     /// What the event is, in a calendar at Google that goes by this clock. Err: why it can't be taken, in words.
     pub fn side(&self, calendar: Tz) -> Result<Side, String> {
         let title = self.summary();
-        let refused = |why: &str| format!("{title:?} is not taken: {why}");
+        let refused = |why: &str| format!("{title:?} was not imported: {why}");
         let (Some(start), Some(end)) = (&self.start, &self.end) else {
-            return Err(refused("it says no time"));
+            return Err(refused("it has no start or end time"));
         };
         let zone = match &start.time_zone {
-            Some(name) => times::zone(name).ok_or_else(|| refused(&format!("its time zone {name:?} is not known")))?,
+            Some(name) => times::zone(name).ok_or_else(|| refused(&format!("unknown time zone {name:?}")))?,
             None => calendar,
         };
         let of_days = start.date.is_some();
@@ -118,7 +118,7 @@ impl Item {
             (is_day == of_days).then(|| written(moment, of_days, zone))
         };
         let (Some(from), Some(to)) = (at(start), at(end)) else {
-            return Err(refused("its time can't be read"));
+            return Err(refused("its start or end time is invalid"));
         };
         let (rule, left_out) = recurrence(&self.recurrence, zone, of_days).map_err(|why| refused(&why))?;
         let rule = rule.map(|rule| normal(&rule, of_days, zone));
@@ -172,20 +172,20 @@ fn recurrence(lines: &[String], zone: Tz, of_days: bool) -> Result<(Option<Strin
     let mut rule = None;
     let mut left_out = BTreeSet::new();
     for text in lines {
-        let line = Line::try_from(text.as_str()).map_err(|_| format!("{text:?} is no rule"))?;
+        let line = Line::try_from(text.as_str()).map_err(|_| format!("{text:?} is not a valid recurrence rule"))?;
         match line.name.as_str().to_ascii_uppercase().as_str() {
             "RRULE" if rule.is_none() => rule = Some(line.val.as_str().to_owned()),
-            "RRULE" => return Err("it comes back by more than one rule".to_owned()),
+            "RRULE" => return Err("it has more than one RRULE".to_owned()),
             "EXDATE" => {
                 for value in line.val.as_str().split(',') {
                     let (at, _) = times::read_at(&line, value, zone)?;
                     left_out.insert(written(at, of_days, zone));
                     if left_out.len() > MAX_LEFT_OUT {
-                        return Err(format!("it leaves out more than {MAX_LEFT_OUT} beginnings"));
+                        return Err(format!("it excludes more than {MAX_LEFT_OUT} occurrences"));
                     }
                 }
             }
-            name => return Err(format!("it comes back by {name}")),
+            name => return Err(format!("recurrence by {name} is not supported")),
         }
     }
     Ok((rule, left_out))
@@ -332,9 +332,9 @@ mod tests {
     fn what_can_not_be_taken_is_told_by_its_name() {
         let at = json!({"dateTime": "2027-03-01T10:00:00Z"});
         for (change, word) in [
-            (json!({"start": null}), "no time"),
-            (json!({"start": {"date": "soon"}}), "can't be read"),
-            (json!({"end": {"date": "2027-03-01"}}), "can't be read"),
+            (json!({"start": null}), "no start or end time"),
+            (json!({"start": {"date": "soon"}}), "start or end time is invalid"),
+            (json!({"end": {"date": "2027-03-01"}}), "start or end time is invalid"),
             (
                 json!({"start": {"dateTime": "2027-03-01T10:00:00Z", "timeZone": "Mars/Base"}}),
                 "Mars/Base",
@@ -345,7 +345,7 @@ mod tests {
                 json!({"recurrence": ["RRULE:FREQ=DAILY", "RRULE:FREQ=WEEKLY"]}),
                 "more than one",
             ),
-            (json!({"summary": 7}), "can't be read as Google writes it"),
+            (json!({"summary": 7}), "cannot be parsed as a Google event"),
             (json!({"end": {"dateTime": "2029-03-01T10:00:00Z"}}), "31 days"),
         ] {
             let mut event = json!({"id": "abcde", "summary": "Standup", "start": at, "end": at});

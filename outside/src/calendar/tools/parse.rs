@@ -13,8 +13,11 @@ use super::told;
 
 pub(super) fn id_of(arguments: &Arguments, name: &str) -> Result<Option<Uuid>, ToolError> {
     let text = arguments.text(name);
-    text.map(|text| text.parse().map_err(|_| told(format!("{name}: {text:?} is no id"))))
-        .transpose()
+    text.map(|text| {
+        text.parse()
+            .map_err(|_| told(format!("{name}: {text:?} is not a valid id")))
+    })
+    .transpose()
 }
 
 pub(super) fn required_id(arguments: &Arguments, name: &str) -> Result<Uuid, ToolError> {
@@ -25,7 +28,7 @@ pub(super) fn extent(arguments: &Arguments, zone: Tz) -> Result<Extent, ToolErro
     let at = || -> Result<DateTime<Utc>, ToolError> {
         let text = arguments
             .text("occurrence")
-            .ok_or_else(|| told("say `occurrence`: when the one that is meant begins"))?;
+            .ok_or_else(|| told("pass `occurrence`: the time at which the occurrence begins"))?;
         Ok(read_time(text, zone).map_err(told)?.0)
     };
     Ok(match arguments.text("scope") {

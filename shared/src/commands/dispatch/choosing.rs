@@ -121,14 +121,11 @@ pub(super) async fn selected(
     match name.filter(|name| name != selector) {
         Some(name) => {
             let input = work_input(db, task).await?;
-            let because = format!("{selector} chose it");
+            let because = format!("selected by {selector}");
             start(db, dag, task, &agents, &name, &because, Role::Work, &input).await
         }
         None => {
-            let why = format!(
-                "{selector}, which was to choose an agent, named none: {}",
-                shortened(end.text, 500)
-            );
+            let why = format!("the selector {selector} named no agent: {}", shortened(end.text, 500));
             fail(db, dag, task, &why, None).await
         }
     }
@@ -148,17 +145,17 @@ async fn model_selected(
     }
     let (name, because) = match (name, select::choose(dag, task, agents)) {
         (Some(name), Choice::Tie { among, .. }) if among.contains(&name) => {
-            (name, format!("several fit alike; {model} chose it"))
+            (name, format!("several match equally; selected by {model}"))
         }
         (
             _,
             Choice::Tie {
                 else_agent, because, ..
             },
-        ) => (else_agent, format!("{because}; {model} named none of them")),
+        ) => (else_agent, format!("{because}; {model} selected none of them")),
         // Agents were added or deleted meanwhile.
         (_, Choice::Agent { name, because }) => (name, because),
-        (_, Choice::Ask { .. }) => return fail(db, dag, task, "no agent was chosen", None).await,
+        (_, Choice::Ask { .. }) => return fail(db, dag, task, "no agent was selected", None).await,
         (_, Choice::Nobody(why)) => return fail(db, dag, task, &why, None).await,
     };
     let input = work_input(db, task).await?;
@@ -210,7 +207,7 @@ pub(super) async fn ask_model(
 /// What is asked of whoever chooses.
 pub(super) fn select_input<'a>(task: &Task, agents: impl Iterator<Item = &'a AgentDefinition>) -> String {
     let mut input = format!(
-        "Say which agent is to do this task.\n\n# Task: {}\n{}\n\n# Agents\n",
+        "Select the agent that shall do this task.\n\n# Task: {}\n{}\n\n# Agents\n",
         task.title, task.description
     );
     for agent in agents {

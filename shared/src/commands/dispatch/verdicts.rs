@@ -39,13 +39,15 @@ pub(super) fn answer_schema(role: Role, agent: &str, agents: &[AgentDefinition])
         }
         Role::Judge => Some(verdict(
             &["accept", "retry", "escalate"],
-            "accept: the output fulfils the task; retry: the task is done again, with the feedback; escalate: a person decides",
-            "What is to be done better, or what the person has to know; empty where the output is accepted",
+            "accept: the output fulfils the task; retry: the task is repeated with the feedback; escalate: a person \
+            decides",
+            "What to improve, or what the person must know; empty if the output is accepted",
         )),
         Role::Triage => Some(verdict(
             &["retry", "skip", "fail", "escalate"],
-            "retry: the task is done again; skip: what waits for it goes on without it; fail: it is given up; escalate: a person decides",
-            "What is to be done differently, or what the person has to know; may be empty",
+            "retry: the task is repeated; skip: dependent tasks continue without it; fail: the task fails; escalate: \
+            a person decides",
+            "What to do differently, or what the person must know; may be empty",
         )),
     }
 }
@@ -61,7 +63,7 @@ pub(super) fn verdict_of(role: Role, task: &Task, end: &RunEnd<'_>) -> Verdict {
         (Role::Triage, Some("skip")) => Verdict::Skip,
         (Role::Triage, Some("fail")) => Verdict::Fail(failure()),
         (_, Some("retry")) if !feedback.is_empty() => Verdict::Retry(feedback),
-        (Role::Judge, _) => Verdict::Escalate("the judge gave no verdict that could be read".to_owned()),
+        (Role::Judge, _) => Verdict::Escalate("the judge gave no valid verdict".to_owned()),
         (_, _) => Verdict::Retry(failure()),
     }
 }

@@ -232,7 +232,7 @@ async fn run_once_or_twice(server: Server, writers: [EventWriter; 2], run: (Uuid
     assert!(appended.starts_with(&written), "{written:?} of {appended:?}");
     assert!(
         is_taken || written == appended,
-        "{written:?} of {appended:?}, and nobody took it over"
+        "{written:?} of {appended:?}, without a takeover"
     );
 }
 
@@ -276,7 +276,7 @@ fn closing_writes_what_waits() {
         for i in 0..events {
             let token = format!("{i} ");
             let event = Event::of(stream.run_id, Kind::Token { token });
-            writer.append(&stream, &event).await.expect("nobody takes it");
+            writer.append(&stream, &event).await.expect("it is not taken over");
         }
         drop(writer);
         running.await.expect("it ends well");

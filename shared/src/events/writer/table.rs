@@ -65,7 +65,7 @@ impl Table {
             };
             match asked.await {
                 Ok(there) => return there,
-                Err(error) => debug!(error = %Causes(&error), "the outcome of a commit is not known yet; asking again"),
+                Err(error) => debug!(error = %Causes(&error), "the outcome of a commit is unknown; checking again"),
             }
             sleep(RETRY).await;
         }
@@ -177,7 +177,7 @@ impl Store for Table {
         }
         debug!(
             xid = committing.xid,
-            "the answer to a commit was lost; it had gone through"
+            "the response to a commit was lost, but the commit succeeded"
         );
         advance(&committing.ends);
         Some(committing.lost)

@@ -41,5 +41,5 @@ impl Definition {
 
 /// How an entity may be given.
 pub(super) const ENTITY: &str =
-    "The entity: its id from an earlier result, or Type:key, or its key or name if only one has it.";
+    "The entity: its id from an earlier result, Type:key, or its key or name if that is unique.";
 pub(super) const ENTITY_ID: Parameter = Parameter::new("entity_id", Kind::Text, ENTITY);

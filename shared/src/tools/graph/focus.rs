@@ -43,7 +43,7 @@ pub(super) async fn inside(context: &ToolContext, mut objects: Vec<Object>) -> R
 pub(super) fn may_make(context: &ToolContext, object_type: &str) -> Result<(), ToolError> {
     match (&context.focus, Kind::of(object_type)) {
         (Some(focus), Some(kind)) => Err(ToolError::RespondToModel(format!(
-            "a {kind} belongs to a project, and this conversation is about \"{}\": make it with create_onto_{kind}",
+            "a {kind} belongs to a project, and this conversation is about \"{}\"; create it with create_onto_{kind}",
             focus.project_name,
             kind = kind.as_str(),
         ))),

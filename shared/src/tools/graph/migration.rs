@@ -16,15 +16,15 @@ pub(super) const TOOLS: &[Definition] = &[
     Definition {
         name: "preview_schema_migration",
         effect: Effect::Reads,
-        description: "Shows what a change from one version of a template pack to another would mean: types that come and go, and \
-                      entities that would break the new schemas. Changes nothing.",
+        description: "Previews the migration from one version of a template pack to another: types added and removed, \
+            and entities that would violate the new schemas. Changes nothing.",
         parameters: &[
-            Parameter::new("from_version", Text, "The pack as it is: its id, or name@version."),
-            Parameter::new("to_version", Text, "The pack as it is to be: its id, or name@version."),
+            Parameter::new("from_version", Text, "The current pack: its id, or name@version."),
+            Parameter::new("to_version", Text, "The new pack: its id, or name@version."),
             Parameter::new(
                 "sample_size",
                 OptionalInteger,
-                "Entities of each changed type to look at; default 10, at most 50.",
+                "Number of entities of each changed type to check; default 10, at most 50.",
             ),
         ],
         call: |context, arguments| Box::pin(preview_schema_migration(context, arguments)),
@@ -32,18 +32,18 @@ pub(super) const TOOLS: &[Definition] = &[
     Definition {
         name: "list_migration_archives",
         effect: Effect::Reads,
-        description: "Lists entities that have been under another schema than they are now.",
+        description: "Lists entities that were written under another schema version than the current one.",
         parameters: &[Parameter::new(
             "limit",
             OptionalInteger,
-            "How many; default 20, at most 100.",
+            "Maximum number of results; default 20, at most 100.",
         )],
         call: |context, arguments| Box::pin(list_migration_archives(context, arguments)),
     },
     Definition {
         name: "get_migration_archive",
         effect: Effect::Reads,
-        description: "Shows what an entity was like under the schemas before.",
+        description: "Returns an entity's versions that were written under earlier schemas.",
         parameters: &[Parameter::new("object_id", Text, "The entity's id.")],
         call: |context, arguments| Box::pin(get_migration_archive(context, arguments)),
     },

@@ -16,120 +16,123 @@ use crate::tools::{ToolContext, ToolError};
 /// The farthest page of `list_template_packs`.
 const MAX_PAGES: i64 = 10_000;
 
-const PACK_ID: Parameter = Parameter::new("pack_id", Text, "The pack's id, as in list_template_packs.");
+const PACK_ID: Parameter = Parameter::new("pack_id", Text, "The pack's id, as returned by list_template_packs.");
 const ASSIGNMENT_ID: Parameter = Parameter::new(
     "assignment_id",
     Text,
-    "The id of what is installed, as in get_installed_templates.",
+    "The installation's id, as returned by get_installed_templates.",
 );
 
 pub(super) const TOOLS: &[Definition] = &[
     Definition {
         name: "list_template_packs",
         effect: Effect::Reads,
-        description: "Lists template packs (sets of types for the graph), with the types of each, page by page.",
+        description: "Lists template packs (sets of graph types) with the types of each, page by page.",
         parameters: &[
             Parameter::new(
                 "search",
                 OptionalText,
-                "Only packs with this in name or description; null for all.",
+                "Only packs whose name or description contains this text; null for all.",
             ),
             Parameter::new(
                 "include_deprecated",
                 OptionalBoolean,
-                "Also those that should not be used any more; default false.",
+                "Include deprecated packs; default false.",
             ),
-            Parameter::new("limit", OptionalInteger, "How many; default 20, at most 100."),
-            Parameter::new("page", OptionalInteger, "Which page; default 1."),
+            Parameter::new("limit", OptionalInteger, "Page size; default 20, at most 100."),
+            Parameter::new("page", OptionalInteger, "Page number; default 1."),
         ],
         call: |context, arguments| Box::pin(list_template_packs(context, arguments)),
     },
     Definition {
         name: "get_template_pack",
         effect: Effect::Reads,
-        description: "Shows a template pack whole: the schema of each of its types.",
+        description: "Returns a template pack with the schema of each of its types.",
         parameters: &[PACK_ID],
         call: |context, arguments| Box::pin(get_template_pack(context, arguments)),
     },
     Definition {
         name: "get_available_templates",
         effect: Effect::Reads,
-        description: "Lists the template packs that could be installed and are not.",
+        description: "Lists the template packs that are available but not installed.",
         parameters: &[],
         call: |context, _| Box::pin(get_available_templates(context)),
     },
     Definition {
         name: "get_installed_templates",
         effect: Effect::Reads,
-        description: "Lists the template packs that are installed, which of their types count, and how many entities they have.",
+        description: "Lists the installed template packs with their active types and the number of entities of these \
+            types.",
         parameters: &[],
         call: |context, _| Box::pin(get_installed_templates(context)),
     },
     Definition {
         name: "assign_template_pack",
         effect: Effect::Writes,
-        description: "Installs a template pack: from then on, what is written is held against the schemas of its types.",
+        description: "Installs a template pack. From then on, entities and relationships are validated against the \
+            schemas of its types.",
         parameters: &[
-            Parameter::new("template_pack_id", Text, "The pack's id, as in list_template_packs."),
+            Parameter::new(
+                "template_pack_id",
+                Text,
+                "The pack's id, as returned by list_template_packs.",
+            ),
             Parameter::new(
                 "enabled_types",
                 OptionalTexts,
-                "Only these of its types count; null for all.",
+                "Use only these of its types; null for all.",
             ),
-            Parameter::new(
-                "disabled_types",
-                OptionalTexts,
-                "Types that don't count; null for none.",
-            ),
+            Parameter::new("disabled_types", OptionalTexts, "Types to exclude; null for none."),
         ],
         call: |context, arguments| Box::pin(assign_template_pack(context, arguments)),
     },
     Definition {
         name: "update_template_assignment",
         effect: Effect::Writes,
-        description: "Switches an installed template pack off or on again.",
+        description: "Activates or deactivates an installed template pack.",
         parameters: &[
             ASSIGNMENT_ID,
-            Parameter::new("active", Boolean, "Whether its schemas count."),
+            Parameter::new("active", Boolean, "Whether its schemas are used for validation."),
         ],
         call: |context, arguments| Box::pin(update_template_assignment(context, arguments)),
     },
     Definition {
         name: "uninstall_template_pack",
         effect: Effect::Deletes,
-        description: "Uninstalls a template pack. Refused while there are entities of its types.",
+        description: "Uninstalls a template pack. Fails while entities of its types exist.",
         parameters: &[ASSIGNMENT_ID],
         call: |context, arguments| Box::pin(uninstall_template_pack(context, arguments)),
     },
     Definition {
         name: "create_template_pack",
         effect: Effect::Writes,
-        description: "Creates a template pack. It never changes afterwards: a change is a pack of another version.",
+        description: "Creates a template pack. A pack cannot be changed afterwards; publish changes as a new version.",
         parameters: &[
-            Parameter::new("name", Text, "Its name."),
-            Parameter::new("version", Text, "Its version, as 1.0.0."),
+            Parameter::new("name", Text, "The pack's name."),
+            Parameter::new("version", Text, "The pack's version, e.g. 1.0.0."),
             Parameter::new(
                 "object_type_schemas",
                 Object,
-                "By type of entities: a JSON Schema of its properties; its description says what the type is.",
+                "JSON Schema of the properties per entity type; its description describes the type.",
             ),
             Parameter::new(
                 "relationship_type_schemas",
                 OptionalObject,
-                "By type of relationships: {description, from: [types], to: [types], schema}, all of them optional; null for none.",
+                "Definition per relationship type: {description, from: [types], to: [types], schema}, all optional; \
+                null for none.",
             ),
             Parameter::new(
                 "ui_configs",
                 OptionalObject,
-                "By type: how user interfaces show it; null for nothing.",
+                "Display settings per type for user interfaces; null for none.",
             ),
             Parameter::new(
                 "extraction_prompts",
                 OptionalObject,
-                "By type: how it is found in texts; null for nothing.",
+                "Extraction prompt per type, used to find its entities in texts; null for none.",
             ),
-            Parameter::new("description", OptionalText, "What it is for; null for nothing."),
-            Parameter::new("author", OptionalText, "Who made it; null for nobody."),
+            Parameter::new("description", OptionalText, "Purpose of the pack; null for none."),
+            Parameter::new("author", OptionalText, "Author of the pack; null for none."),
         ],
         call: |context, arguments| Box::pin(create_template_pack(context, arguments)),
     },

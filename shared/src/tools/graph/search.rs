@@ -15,39 +15,47 @@ use crate::tools::arguments::Kind::{OptionalInteger, OptionalText, OptionalTexts
 use crate::tools::arguments::{Arguments, Parameter};
 use crate::tools::{ToolContext, ToolError};
 
-const QUERY: Parameter = Parameter::new("query", Text, "The words to search for.");
+const QUERY: Parameter = Parameter::new("query", Text, "Words to search for.");
 const ONLY_TYPES: Parameter = Parameter::new(
     "types",
     OptionalTexts,
-    "Only entities of these types (names as in list_entity_types); null for all.",
+    "Only entities of these types (names as returned by list_entity_types); null for all.",
 );
 
 pub(super) const TOOLS: &[Definition] = &[
     Definition {
         name: "hybrid_search",
         effect: Effect::Reads,
-        description: "Searches the knowledge graph for entities by words (full text with tolerance for typing errors and partial \
-                      names) and by meaning. The best first. Start here when you look for something by name or topic.",
+        description: "Searches the knowledge graph by keywords (full text, tolerant of typos and partial names) and \
+            by meaning, best matches first. Start here when you look for something by name or topic.",
         parameters: &[
             QUERY,
             ONLY_TYPES,
             Parameter::new(
                 "labels",
                 OptionalTexts,
-                "Only entities with any of these labels; null for all.",
+                "Only entities with at least one of these labels; null for all.",
             ),
-            Parameter::new("limit", OptionalInteger, "How many; default 20, at most 100."),
+            Parameter::new(
+                "limit",
+                OptionalInteger,
+                "Maximum number of results; default 20, at most 100.",
+            ),
         ],
         call: |context, arguments| Box::pin(hybrid_search(context, arguments)),
     },
     Definition {
         name: "semantic_search",
         effect: Effect::Reads,
-        description: "Searches the knowledge graph for entities about a topic, by meaning only: other words for the same thing fit, too.",
+        description: "Searches the knowledge graph by meaning only, so that synonyms match as well.",
         parameters: &[
             QUERY,
             ONLY_TYPES,
-            Parameter::new("limit", OptionalInteger, "How many; default 20, at most 50."),
+            Parameter::new(
+                "limit",
+                OptionalInteger,
+                "Maximum number of results; default 20, at most 50.",
+            ),
         ],
         call: |context, arguments| Box::pin(semantic_search(context, arguments)),
     },
@@ -58,24 +66,32 @@ pub(super) const TOOLS: &[Definition] = &[
         parameters: &[
             QUERY,
             Parameter::new("type_name", OptionalText, "Only entities of this type; null for all."),
-            Parameter::new("limit", OptionalInteger, "How many; default 10, at most 50."),
+            Parameter::new(
+                "limit",
+                OptionalInteger,
+                "Maximum number of results; default 10, at most 50.",
+            ),
         ],
         call: |context, arguments| Box::pin(search_entities(context, arguments)),
     },
     Definition {
         name: "find_similar",
         effect: Effect::Reads,
-        description: "Finds entities like a given one: alike in meaning, connected to the same entities.",
+        description: "Finds entities similar to a given one: similar in meaning, or connected to the same entities.",
         parameters: &[
             ENTITY_ID,
             ONLY_TYPES,
-            Parameter::new("limit", OptionalInteger, "How many; default 10, at most 50."),
+            Parameter::new(
+                "limit",
+                OptionalInteger,
+                "Maximum number of results; default 10, at most 50.",
+            ),
         ],
         call: |context, arguments| Box::pin(find_similar(context, arguments)),
     },
 ];
 
-const MATCHED_LIKENESS: &str = "alike by words, shared neighbours and labels, not by meaning";
+const MATCHED_LIKENESS: &str = "similarity by words, shared neighbours and labels, not by meaning";
 
 async fn hybrid_search(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let scope = Scope {

@@ -16,28 +16,28 @@ use crate::tools::{ToolContext, ToolError};
 const ONLY_RELATIONSHIPS: Parameter = Parameter::new(
     "relationship_types",
     OptionalTexts,
-    "Only over relationships of these types; null for all.",
+    "Follow only relationships of these types; null for all.",
 );
 
 pub(super) const TOOLS: &[Definition] = &[
     Definition {
         name: "get_entity_edges",
         effect: Effect::Reads,
-        description: "Lists the direct relationships of an entity: incoming (others point to it, for example what depends on it) \
-                      and outgoing (it points to others), with the connected entities and the totals.",
+        description: "Lists an entity's direct relationships with the connected entities and totals: incoming (other \
+            entities point to it, for example what depends on it) and outgoing (it points to others).",
         parameters: &[ENTITY_ID],
         call: |context, arguments| Box::pin(get_entity_edges(context, arguments)),
     },
     Definition {
         name: "traverse_graph",
         effect: Effect::Reads,
-        description: "Walks the graph from an entity, breadth first, over several steps of relationships.",
+        description: "Traverses the graph from an entity, breadth first, over several relationships.",
         parameters: &[
             Parameter::new("start_entity_id", Text, ENTITY),
             Parameter::new(
                 "max_depth",
                 OptionalInteger,
-                "Steps from the start; default 2, at most 5.",
+                "Maximum number of relationships from the start; default 2, at most 5.",
             ),
             ONLY_RELATIONSHIPS,
             Parameter::new(
@@ -48,7 +48,7 @@ pub(super) const TOOLS: &[Definition] = &[
             Parameter::new(
                 "query_context",
                 OptionalText,
-                "What you look for: entities with these words go first.",
+                "What you look for: entities that contain these words are listed first.",
             ),
         ],
         call: |context, arguments| Box::pin(traverse_graph(context, arguments)),
@@ -56,20 +56,20 @@ pub(super) const TOOLS: &[Definition] = &[
     Definition {
         name: "find_path",
         effect: Effect::Reads,
-        description: "Finds the shortest way from one entity to another over relationships: how two things are connected.",
+        description: "Finds the shortest path between two entities: how two things are connected.",
         parameters: &[
             Parameter::new("from_id", Text, ENTITY),
             Parameter::new("to_id", Text, ENTITY),
             Parameter::new(
                 "max_length",
                 OptionalInteger,
-                "Relationships of the longest way to look for; default 4, at most 8.",
+                "Maximum length of the path, in relationships; default 4, at most 8.",
             ),
             ONLY_RELATIONSHIPS,
             Parameter::new(
                 "direction",
                 OptionalChoice(&["outgoing", "incoming", "both"]),
-                "outgoing takes each step from source to target; default both.",
+                "outgoing follows each relationship from source to target; default both.",
             ),
         ],
         call: |context, arguments| Box::pin(find_path(context, arguments)),
@@ -99,7 +99,8 @@ async fn get_entity_edges(context: &ToolContext, arguments: &Arguments) -> Resul
     });
     if truncated {
         result["note"] = json!(format!(
-            "only the first {MAX_EDGES} of a direction are shown, by relationship type and name; the totals count them all"
+            "only the first {MAX_EDGES} relationships of each direction are listed, by relationship type and name; \
+            the totals count all"
         ));
     }
     Ok(result)
@@ -157,12 +158,12 @@ async fn find_path(context: &ToolContext, arguments: &Arguments) -> Result<Value
     let (nodes, edges, note) = match found {
         Found::Way { nodes, edges } => (nodes, edges, None),
         Found::Nothing => {
-            let longer = format!("there is no way of at most {} relationships", wanted.max_length);
+            let longer = format!("there is no path of at most {} relationships", wanted.max_length);
             let unknown = unknown_relationship_types(context, &wanted.relationship_types).await?;
             (Vec::new(), Vec::new(), Some(unknown.unwrap_or(longer)))
         }
         Found::GaveUp => {
-            let words = "too many entities are in between: narrow it by relationship_types or direction";
+            let words = "there are too many entities in between; restrict relationship_types or direction";
             (Vec::new(), Vec::new(), Some(words.to_owned()))
         }
     };
@@ -220,7 +221,7 @@ async fn traverse_graph(context: &ToolContext, arguments: &Arguments) -> Result<
     });
     if walked.truncated {
         result["note"] =
-            json!("limits left nodes or edges out: narrow it by relationship_types, direction or max_depth");
+            json!("nodes or edges were omitted because of limits; restrict relationship_types, direction or max_depth");
     }
     if walked.edges.is_empty()
         && let Some(unknown) = unknown_relationship_types(context, &walk.relationship_types).await?

@@ -24,9 +24,9 @@ const MAX_BATCH: usize = 100;
 const TYPE: Parameter = Parameter::new(
     "type",
     Text,
-    "What it is, as in list_entity_types; a new one makes a new type.",
+    "Entity type, as returned by list_entity_types; a new name creates a new type.",
 );
-const PROPERTIES: Parameter = Parameter::new("properties", OptionalObject, "Its properties, by name; null for none.");
+const PROPERTIES: Parameter = Parameter::new("properties", OptionalObject, "Properties by name; null for none.");
 const RELATIONSHIP_ID: Parameter = Parameter::new(
     "relationship_id",
     Text,
@@ -39,17 +39,18 @@ const NEW_ENTITY: &[Parameter] = &[
     Parameter::new(
         "key",
         OptionalText,
-        "Its name for programs, unique among entities of its type; null: its id.",
+        "Key, unique among entities of its type; null: its id.",
     ),
-    Parameter::new("status", OptionalText, "Its status; null for none."),
-    Parameter::new("labels", OptionalTexts, "Its labels; null for none."),
+    Parameter::new("status", OptionalText, "Status; null for none."),
+    Parameter::new("labels", OptionalTexts, "Labels; null for none."),
 ];
 
 const NEW_RELATIONSHIP: &[Parameter] = &[
     Parameter::new(
         "type",
         Text,
-        "What it says, read from source to target, as in list_entity_types; a new one makes a new type.",
+        "Relationship type, read from source to target, as returned by list_entity_types; a new name creates a new \
+        type.",
     ),
     Parameter::new("source_id", Text, ENTITY),
     Parameter::new("target_id", Text, ENTITY),
@@ -57,7 +58,7 @@ const NEW_RELATIONSHIP: &[Parameter] = &[
     Parameter::new(
         "weight",
         OptionalNumber,
-        "How strong it is; null where that means nothing.",
+        "Weight of the relationship; null if it has none.",
     ),
 ];
 
@@ -65,27 +66,24 @@ pub(super) const TOOLS: &[Definition] = &[
     Definition {
         name: "create_entity",
         effect: Effect::Writes,
-        description: "Creates an entity. Search first whether it is there already.",
+        description: "Creates an entity. Search first whether it already exists.",
         parameters: NEW_ENTITY,
         call: |context, arguments| Box::pin(create_entity(context, arguments)),
     },
     Definition {
         name: "update_entity",
         effect: Effect::Writes,
-        description: "Changes an entity: properties are merged, a property of null is removed; what is not given stays.",
+        description: "Updates an entity. Properties are merged; a property set to null is removed; omitted values \
+            stay unchanged.",
         parameters: &[
             ENTITY_ID,
-            Parameter::new(
-                "properties",
-                OptionalObject,
-                "Merged into its properties; null changes none.",
-            ),
-            Parameter::new("status", OptionalText, "Its new status; null leaves it."),
+            Parameter::new("properties", OptionalObject, "Properties to merge; null changes none."),
+            Parameter::new("status", OptionalText, "New status; null leaves it unchanged."),
             Parameter::new("labels", OptionalTexts, "Labels to add; null changes none."),
             Parameter::new(
                 "replace_labels",
                 OptionalBoolean,
-                "true: these labels take the place of all that it has; default false.",
+                "true: replace all its labels by these; default false.",
             ),
         ],
         call: |context, arguments| Box::pin(update_entity(context, arguments)),
@@ -93,18 +91,18 @@ pub(super) const TOOLS: &[Definition] = &[
     Definition {
         name: "delete_entity",
         effect: Effect::Deletes,
-        description: "Deletes an entity; its relationships don't show any more. restore_entity brings it back.",
+        description: "Deletes an entity and hides its relationships. restore_entity restores it.",
         parameters: &[ENTITY_ID],
         call: |context, arguments| Box::pin(delete_entity(context, arguments)),
     },
     Definition {
         name: "restore_entity",
         effect: Effect::Writes,
-        description: "Brings a deleted entity back, with its relationships.",
+        description: "Restores a deleted entity with its relationships.",
         parameters: &[Parameter::new(
             "entity_id",
             Text,
-            "The id of the deleted entity, from the result that told of its deletion.",
+            "The deleted entity's id, from the result of the deletion.",
         )],
         call: |context, arguments| Box::pin(restore_entity(context, arguments)),
     },
@@ -118,15 +116,12 @@ pub(super) const TOOLS: &[Definition] = &[
     Definition {
         name: "update_relationship",
         effect: Effect::Writes,
-        description: "Changes a relationship: properties are merged, a property of null is removed; what is not given stays.",
+        description: "Updates a relationship. Properties are merged; a property set to null is removed; omitted \
+            values stay unchanged.",
         parameters: &[
             RELATIONSHIP_ID,
-            Parameter::new(
-                "properties",
-                OptionalObject,
-                "Merged into its properties; null changes none.",
-            ),
-            Parameter::new("weight", OptionalNumber, "Its new weight; null leaves it."),
+            Parameter::new("properties", OptionalObject, "Properties to merge; null changes none."),
+            Parameter::new("weight", OptionalNumber, "New weight; null leaves it unchanged."),
         ],
         call: |context, arguments| Box::pin(update_relationship(context, arguments)),
     },
@@ -140,7 +135,7 @@ pub(super) const TOOLS: &[Definition] = &[
     Definition {
         name: "batch_create_entities",
         effect: Effect::Writes,
-        description: "Creates up to 100 entities; each is answered by itself, and those that fail don't stop the others.",
+        description: "Creates up to 100 entities. Each has its own result; failures do not affect the others.",
         parameters: &[Parameter::new(
             "entities",
             Objects(NEW_ENTITY),
@@ -151,7 +146,7 @@ pub(super) const TOOLS: &[Definition] = &[
     Definition {
         name: "batch_create_relationships",
         effect: Effect::Writes,
-        description: "Creates up to 100 relationships; each is answered by itself, and those that fail don't stop the others.",
+        description: "Creates up to 100 relationships. Each has its own result; failures do not affect the others.",
         parameters: &[Parameter::new(
             "relationships",
             Objects(NEW_RELATIONSHIP),
@@ -164,7 +159,7 @@ pub(super) const TOOLS: &[Definition] = &[
 pub(super) async fn connection(context: &ToolContext) -> Result<PoolConnection<Postgres>, ToolError> {
     let connection = context.db.acquire().await;
     connection.map_err(|error| ToolError::Internal {
-        attempted: "take a connection".to_owned(),
+        attempted: "connecting to the database".to_owned(),
         source: Box::new(error),
     })
 }
@@ -268,7 +263,7 @@ async fn restore_entity(context: &ToolContext, arguments: &Arguments) -> Result<
 pub(super) fn id(arguments: &Arguments, parameter: &str) -> Result<Uuid, ToolError> {
     let text = arguments.required_text(parameter)?;
     text.parse()
-        .map_err(|_| ToolError::RespondToModel(format!("{parameter} must be an id, and {text} is none")))
+        .map_err(|_| ToolError::RespondToModel(format!("{parameter} must be an id; {text} is not one")))
 }
 
 async fn create_relationship(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
@@ -364,7 +359,7 @@ fn batch(arguments: &Arguments, parameter: &str) -> Result<Vec<Arguments>, ToolE
         0 => Err(ToolError::RespondToModel(format!("{parameter} is empty"))),
         1..=MAX_BATCH => Ok(items),
         more => Err(ToolError::RespondToModel(format!(
-            "{more} {parameter} are too many for one call: send at most {MAX_BATCH}"
+            "{more} {parameter} are too many for one call; send at most {MAX_BATCH}"
         ))),
     }
 }

@@ -18,78 +18,79 @@ use crate::work::{Kind, pack};
 const REL: Parameter = Parameter::new(
     "rel",
     Text,
-    "What it says, read from source to target: supports_goal, in_plan, depends_on, document_of, targets_milestone, mitigates, fulfils, produces or references.",
+    "Link type, read from source to target: supports_goal, in_plan, depends_on, document_of, targets_milestone, \
+    mitigates, fulfils, produces or references.",
 );
-const SOURCE_ID: Parameter = Parameter::new("source_id", Text, "The id of the entity that it goes from.");
-const TARGET_ID: Parameter = Parameter::new("target_id", Text, "The id of the entity that it goes to.");
-const NEW_PARENT_ID: Parameter = Parameter::new(
-    "new_parent_id",
-    OptionalText,
-    "The document that it is put below; null: at the top.",
-);
+const SOURCE_ID: Parameter = Parameter::new("source_id", Text, "The id of the source entity.");
+const TARGET_ID: Parameter = Parameter::new("target_id", Text, "The id of the target entity.");
+const NEW_PARENT_ID: Parameter = Parameter::new("new_parent_id", OptionalText, "The parent document; null: top level.");
 const POSITION: Parameter = Parameter::new(
     "position",
     OptionalInteger,
-    "Its place among those with the same parent, from 0; null: behind them.",
+    "Position among its siblings, from 0; null: last.",
 );
 const DOCUMENT_ID: Parameter = Parameter::new("document_id", Text, "The document's id.");
-const EDGE_ID: Parameter = Parameter::new("edge_id", Text, "The link's id, as get_entity_relationships tells it.");
+const EDGE_ID: Parameter = Parameter::new(
+    "edge_id",
+    Text,
+    "The link's id, as returned by get_entity_relationships.",
+);
 
 pub(super) const TOOLS: &[Definition] = &[
     Definition {
         name: "create_onto_project",
         action: "create",
         kind: Kind::Project,
-        description: "Makes a project with all that it begins with, and turns the conversation to it. All of it is made, or nothing. Ask the user first \
-                      about what you can't know.",
+        description: "Creates a project with its initial entities and links, in one transaction, and makes it the \
+            subject of the conversation. Ask the user first for information that is missing.",
         own: &[
             Parameter::new(
                 "project",
                 Object,
-                "Its fields: name, and as you know them description, state_key, type_key, start_at, end_at, props.",
+                "Fields of the project: name and, if known, description, state_key, type_key, start_at, end_at, props.",
             ),
             Parameter::new(
                 "entities",
                 Objects(&[
-                    Parameter::new("temp_id", Text, "A word by which relationships name it."),
+                    Parameter::new("temp_id", Text, "A temporary id that relationships refer to."),
                     Parameter::new(
                         "kind",
                         Text,
                         "task, goal, plan, document, milestone, risk, requirement, output or event.",
                     ),
-                    Parameter::new("title", Text, "What people call it."),
-                    Parameter::new("description", OptionalText, "What it is about."),
+                    Parameter::new("title", Text, "Name or title of the entity."),
+                    Parameter::new("description", OptionalText, "Description of the entity."),
                     Parameter::new(
                         "fields",
                         OptionalObject,
-                        "Further fields, as get_field_info tells them; null: none.",
+                        "Further fields, as returned by get_field_info; null: none.",
                     ),
                 ]),
-                "What belongs to it; [] for nothing.",
+                "Entities of the project; [] for none.",
             ),
             Parameter::new(
                 "relationships",
                 Objects(&[
                     REL,
-                    Parameter::new("source", Text, "A temp_id."),
-                    Parameter::new("target", Text, "A temp_id."),
+                    Parameter::new("source", Text, "temp_id of the source entity."),
+                    Parameter::new("target", Text, "temp_id of the target entity."),
                 ]),
-                "What holds between these entities; [] for nothing. parent_of puts a document below another.",
+                "Links between these entities; [] for none. parent_of makes a document the parent of another.",
             ),
             Parameter::new(
                 "context_document",
                 OptionalObject,
-                "A document that says what the project is about: title, content; null: none.",
+                "A document that describes the project: title, content; null: none.",
             ),
             Parameter::new(
                 "clarifications",
                 OptionalTexts,
-                "What the user has still to be asked; null: nothing.",
+                "Questions that the user still has to answer; null: none.",
             ),
             Parameter::new(
                 "meta",
                 OptionalObject,
-                "Whatever else is to be kept of it, in its props; null: nothing.",
+                "Other data to store in the project's props; null: none.",
             ),
         ],
         fields: Fields::None,
@@ -102,7 +103,7 @@ pub(super) const TOOLS: &[Definition] = &[
         name: "link_onto_entities",
         action: "update",
         kind: Kind::Project,
-        description: "Links two entities of one project. get_field_info tells by what a type may be linked.",
+        description: "Links two entities of one project. get_field_info returns the allowed link types.",
         own: &[REL, SOURCE_ID, TARGET_ID],
         fields: Fields::None,
         call: |context, _, arguments| Box::pin(link(context, arguments)),
@@ -114,7 +115,7 @@ pub(super) const TOOLS: &[Definition] = &[
         name: "unlink_onto_edge",
         action: "update",
         kind: Kind::Project,
-        description: "Takes a link away.",
+        description: "Deletes a link.",
         own: &[EDGE_ID],
         fields: Fields::None,
         call: |context, _, arguments| Box::pin(unlink(context, arguments)),
@@ -126,23 +127,20 @@ pub(super) const TOOLS: &[Definition] = &[
         name: "reorganize_onto_project_graph",
         action: "update",
         kind: Kind::Project,
-        description: "Links, unlinks and moves many things of a project at once; all of it is done, or nothing. Read get_onto_project_graph first.",
+        description: "Links, unlinks and moves entities of a project in one transaction. Call get_onto_project_graph \
+            first.",
         own: &[
             PROJECT_ID,
-            Parameter::new(
-                "unlink",
-                OptionalTexts,
-                "Edge ids that are taken away first; null: none.",
-            ),
+            Parameter::new("unlink", OptionalTexts, "Edge ids to delete first; null: none."),
             Parameter::new(
                 "link",
                 Objects(&[REL, SOURCE_ID, TARGET_ID]),
-                "Links to be made; [] for none.",
+                "Links to create; [] for none.",
             ),
             Parameter::new(
                 "move",
                 Objects(&[DOCUMENT_ID, NEW_PARENT_ID, POSITION]),
-                "Documents to be moved, in this order; [] for none.",
+                "Documents to move, in this order; [] for none.",
             ),
         ],
         fields: Fields::None,
@@ -155,7 +153,7 @@ pub(super) const TOOLS: &[Definition] = &[
         name: "move_document",
         action: "update",
         kind: Kind::Document,
-        description: "Puts a document elsewhere in its project's tree.",
+        description: "Moves a document in its project's document tree.",
         own: &[DOCUMENT_ID, NEW_PARENT_ID, POSITION],
         fields: Fields::None,
         call: |context, _, arguments| Box::pin(move_document(context, arguments)),
@@ -168,7 +166,7 @@ pub(super) const TOOLS: &[Definition] = &[
 async fn create_project(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     if let Some(focus) = &context.focus {
         return Err(scope::respond(format!(
-            "this conversation is about the project \"{}\": a new project is begun in a conversation of its own",
+            "this conversation is about the project \"{}\"; create a new project in a new conversation",
             focus.project_name
         )));
     }
@@ -224,7 +222,7 @@ async fn create_project(context: &ToolContext, arguments: &Arguments) -> Result<
         "clarifications": arguments.texts("clarifications"),
         "context_shift": {
             "new_context": "project", "entity_id": made.project.object.id, "entity_name": name, "entity_type": "project",
-            "message": format!("The project \"{name}\" is made; the conversation is about it from now on."),
+            "message": format!("The project \"{name}\" was created; the conversation is now about it."),
         },
     }))
 }
@@ -266,7 +264,7 @@ async fn old_link(db: &mut sqlx::PgConnection, context: &ToolContext, text: &str
     }
     let unknown = || {
         scope::respond(format!(
-            "there is no edge {id} here: get_entity_relationships tells the edges of an entity"
+            "edge {id} not found here; get_entity_relationships returns the edges of an entity"
         ))
     };
     let link = match links::get(&mut *db, context.project_id, id).await {
@@ -335,7 +333,7 @@ async fn reorganize(context: &ToolContext, arguments: &Arguments) -> Result<Valu
     let mut changes = Vec::new();
     let asked = arguments.texts("unlink").len() + arguments.objects("link").len() + arguments.objects("move").len();
     if asked == 0 || asked > projects::MAX_AT_ONCE {
-        return Err(scope::respond(format!("give 1 to {} changes", projects::MAX_AT_ONCE)));
+        return Err(scope::respond(format!("pass 1 to {} changes", projects::MAX_AT_ONCE)));
     }
     for text in arguments.texts("unlink") {
         changes.extend(old_link(&mut tx, context, &text).await?.map(Rearrange::Unlink));

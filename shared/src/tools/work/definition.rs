@@ -81,29 +81,30 @@ const UPDATE: &[Parameter] = &[
     Parameter::new(
         "clear",
         arguments::Kind::OptionalTexts,
-        "Names of fields that are to be emptied; null: none.",
+        "Names of fields to clear; null: none.",
     ),
     Parameter::new(
         "update_strategy",
         arguments::Kind::OptionalChoice(Strategy::WORDS),
-        "replace (null means that): given fields take the place; append: description and content go behind what is there; merge: props are merged.",
+        "replace (default): given fields replace the old values; append: description and content are appended to the \
+        old text; merge: props are merged.",
     ),
     Parameter::new(
         "merge_instructions",
         arguments::Kind::OptionalText,
-        "What the change is and why, in a sentence; kept with the version.",
+        "Summary of the change and its reason, in one sentence; stored with the version.",
     ),
 ];
 
 pub(super) const PROJECT_ID: Parameter = Parameter::new(
     "project_id",
     arguments::Kind::OptionalText,
-    "The project's id; null: the one that the conversation is about, or all.",
+    "The project's id; null: the conversation's project, or all projects.",
 );
 pub(super) const LIMIT: Parameter = Parameter::new(
     "limit",
     arguments::Kind::OptionalInteger,
-    "How many; null: 20, at most 50.",
+    "Maximum number of results; null: 20, at most 50.",
 );
 
 /// The bounds of `limit`.

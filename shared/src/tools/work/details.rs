@@ -13,7 +13,7 @@ use crate::work::{Kind, documents, entities, links, projects};
 /// Links of an entity that its details tell.
 const MAX_LINKS: usize = 50;
 
-const ENTITY_ID: Parameter = Parameter::new("entity_id", Text, "The id of a project, or of what belongs to one.");
+const ENTITY_ID: Parameter = Parameter::new("entity_id", Text, "The id of a project or of an entity of a project.");
 const DOCUMENT_ID: Parameter = Parameter::new("document_id", Text, "The document's id.");
 
 const fn details(
@@ -43,56 +43,56 @@ pub(super) const TOOLS: &[Definition] = &[
         Kind::Project,
         &[PROJECT_ID],
         "GET /api/onto/projects/{id}",
-        "Reads all of a project's fields.",
+        "Returns all fields of a project.",
     ),
     details(
         "get_onto_task_details",
         Kind::Task,
         &[Parameter::new("task_id", Text, "The task's id.")],
         "GET /api/onto/tasks/{id}",
-        "Reads all of a task, and what it is linked with.",
+        "Returns all fields of a task and its links.",
     ),
     details(
         "get_onto_goal_details",
         Kind::Goal,
         &[Parameter::new("goal_id", Text, "The goal's id.")],
         "GET /api/onto/goals/{id}",
-        "Reads all of a goal, and what supports it.",
+        "Returns all fields of a goal and the entities that support it.",
     ),
     details(
         "get_onto_plan_details",
         Kind::Plan,
         &[Parameter::new("plan_id", Text, "The plan's id.")],
         "GET /api/onto/plans/{id}",
-        "Reads all of a plan, and what is part of it.",
+        "Returns all fields of a plan and the entities in it.",
     ),
     details(
         "get_onto_document_details",
         Kind::Document,
         &[DOCUMENT_ID],
         "GET /api/onto/documents/{id}",
-        "Reads all of a document with its text.",
+        "Returns all fields of a document, including its text.",
     ),
     details(
         "get_onto_milestone_details",
         Kind::Milestone,
         &[Parameter::new("milestone_id", Text, "The milestone's id.")],
         "GET /api/onto/milestones/{id}",
-        "Reads all of a milestone, and what has to be done for it.",
+        "Returns all fields of a milestone and the entities that target it.",
     ),
     details(
         "get_onto_risk_details",
         Kind::Risk,
         &[Parameter::new("risk_id", Text, "The risk's id.")],
         "GET /api/onto/risks/{id}",
-        "Reads all of a risk, and what mitigates it.",
+        "Returns all fields of a risk and the entities that mitigate it.",
     ),
     details(
         "get_onto_requirement_details",
         Kind::Requirement,
         &[Parameter::new("requirement_id", Text, "The requirement's id.")],
         "GET /api/onto/requirements/{id}",
-        "Reads all of a requirement, and what fulfils it.",
+        "Returns all fields of a requirement and the entities that fulfil it.",
     ),
     Definition {
         types: "all",
@@ -102,7 +102,7 @@ pub(super) const TOOLS: &[Definition] = &[
             Kind::Project,
             &[PROJECT_ID],
             "GET /api/onto/projects/{id}/graph",
-            "Reads a project with all that belongs to it, and the links between. Call it before you rearrange a project.",
+            "Returns a project with all its entities and links. Call it before you reorganize a project.",
         )
     },
     Definition {
@@ -113,7 +113,7 @@ pub(super) const TOOLS: &[Definition] = &[
             Kind::Document,
             &[PROJECT_ID],
             "GET /api/onto/projects/{id}/documents",
-            "Reads the tree of a project's documents: titles and ids.",
+            "Returns a project's document tree: titles and ids.",
         )
     },
     Definition {
@@ -124,7 +124,7 @@ pub(super) const TOOLS: &[Definition] = &[
             Kind::Document,
             &[DOCUMENT_ID],
             "GET /api/onto/projects/{id}/documents",
-            "Tells where a document is in its project's tree: the documents from the top down to it.",
+            "Returns a document's path in its project's document tree, from the top level down to the document.",
         )
     },
     Definition {
@@ -135,7 +135,7 @@ pub(super) const TOOLS: &[Definition] = &[
             Kind::Project,
             &[ENTITY_ID],
             "GET /api/onto/{kind}/{id}/linked",
-            "Lists the links at an entity, with the edge ids that unlink_onto_edge takes.",
+            "Lists the links of an entity with the edge ids that unlink_onto_edge takes.",
         )
     },
     Definition {
@@ -153,7 +153,7 @@ pub(super) const TOOLS: &[Definition] = &[
                 ),
             ],
             "GET /api/onto/{kind}/{id}/linked",
-            "Lists the entities that an entity is linked with, each with how it stands.",
+            "Lists the entities that an entity is linked with, with the link types.",
         )
     },
     Definition {
@@ -171,7 +171,8 @@ pub(super) const TOOLS: &[Definition] = &[
                 Parameter::new("field_name", OptionalText, "Only this field; null: all."),
             ],
             "GET /openapi.json",
-            "Tells the fields of a type with what they may hold, its states, and by what it may be linked. Call it when you are not sure.",
+            "Returns the fields of an entity type with their allowed values, its states and its allowed links. Call \
+            it when you are not sure.",
         )
     },
     Definition {
@@ -182,7 +183,7 @@ pub(super) const TOOLS: &[Definition] = &[
             Kind::Project,
             &[PROJECT_ID],
             "GET /api/onto/overview",
-            "Tells what the user works on: projects that are not over, the most urgent open tasks, and what is due first.",
+            "Summarizes the user's work: unfinished projects, the most urgent open tasks, and the next due dates.",
         )
     },
 ];

@@ -13,10 +13,10 @@ use crate::work::{Entity, Kind, links};
 const STATE_KEY: Parameter = Parameter::new(
     "state_key",
     OptionalText,
-    "Only those in this state, as get_field_info tells; null: any.",
+    "Only entities in this state, as returned by get_field_info; null: any.",
 );
-const TYPE_KEY: Parameter = Parameter::new("type_key", OptionalText, "Only those of this sort; null: any.");
-const SEARCH: Parameter = Parameter::new("search", Text, "Words of its name or text.");
+const TYPE_KEY: Parameter = Parameter::new("type_key", OptionalText, "Only entities of this type_key; null: any.");
+const SEARCH: Parameter = Parameter::new("search", Text, "Words to search for in names and texts.");
 
 const fn list(name: &'static str, kind: Kind, endpoint: &'static str, description: &'static str) -> Definition {
     Definition {
@@ -46,55 +46,55 @@ pub(super) const TOOLS: &[Definition] = &[
         "list_onto_projects",
         Kind::Project,
         "GET /api/onto/projects",
-        "Lists the user's projects, the newest first, with ids and states.",
+        "Lists the user's projects, newest first, with ids and states.",
     ),
     list(
         "list_onto_tasks",
         Kind::Task,
         "GET /api/onto/tasks",
-        "Lists tasks, the newest first, of a project or of all.",
+        "Lists tasks of one project or of all, newest first.",
     ),
     list(
         "list_onto_goals",
         Kind::Goal,
         "GET /api/onto/goals",
-        "Lists goals, the newest first, of a project or of all.",
+        "Lists goals of one project or of all, newest first.",
     ),
     list(
         "list_onto_plans",
         Kind::Plan,
         "GET /api/onto/plans",
-        "Lists plans, the newest first, of a project or of all.",
+        "Lists plans of one project or of all, newest first.",
     ),
     list(
         "list_onto_documents",
         Kind::Document,
         "GET /api/onto/documents",
-        "Lists documents without their text, the newest first, of a project or of all.",
+        "Lists documents of one project or of all, without their text, newest first.",
     ),
     list(
         "list_onto_milestones",
         Kind::Milestone,
         "GET /api/onto/milestones",
-        "Lists milestones, the newest first, of a project or of all.",
+        "Lists milestones of one project or of all, newest first.",
     ),
     list(
         "list_onto_risks",
         Kind::Risk,
         "GET /api/onto/risks",
-        "Lists risks, the newest first, of a project or of all.",
+        "Lists risks of one project or of all, newest first.",
     ),
     list(
         "list_onto_requirements",
         Kind::Requirement,
         "GET /api/onto/requirements",
-        "Lists requirements, the newest first, of a project or of all.",
+        "Lists requirements of one project or of all, newest first.",
     ),
     Definition {
         name: "list_task_documents",
         action: "list",
         kind: Kind::Document,
-        description: "Lists the documents that are about a task.",
+        description: "Lists the documents about a task.",
         own: &[Parameter::new("task_id", Text, "The task's id.")],
         fields: Fields::None,
         call: |context, _, arguments| Box::pin(task_documents(context, arguments)),
@@ -106,32 +106,33 @@ pub(super) const TOOLS: &[Definition] = &[
         "search_onto_tasks",
         Kind::Task,
         "GET /api/onto/tasks",
-        "Finds tasks by words of their names and texts.",
+        "Searches tasks by words in their names and texts.",
     ),
     search(
         "search_onto_projects",
         Kind::Project,
         "GET /api/onto/projects",
-        "Finds projects by words of their names and texts.",
+        "Searches projects by words in their names and texts.",
     ),
     search(
         "search_onto_documents",
         Kind::Document,
         "GET /api/onto/documents",
-        "Finds documents by words of their titles and texts.",
+        "Searches documents by words in their titles and texts.",
     ),
     Definition {
         name: "search_ontology",
         action: "search",
         kind: Kind::Project,
-        description: "Finds anything of the user's work by words: projects, tasks, goals, plans, documents and so on.",
+        description: "Searches all of the user's work by words: projects, tasks, goals, plans, documents and so on.",
         own: &[
-            Parameter::new("query", Text, "Words of its name or text."),
+            Parameter::new("query", Text, "Words to search for in names and texts."),
             PROJECT_ID,
             Parameter::new(
                 "types",
                 OptionalTexts,
-                "Only these: project, task, goal, plan, document, milestone, risk, requirement, output, event; null: all.",
+                "Only these types: project, task, goal, plan, document, milestone, risk, requirement, output, event; \
+                null: all.",
             ),
             LIMIT,
         ],
@@ -156,7 +157,7 @@ async fn find(
         && !definition.kind.states().contains(&state)
     {
         return Err(scope::respond(format!(
-            "a {} has no state {state:?}; there are {}",
+            "a {} has no state {state:?}; its states are {}",
             definition.kind.as_str(),
             definition.kind.states().join(", ")
         )));
@@ -188,7 +189,7 @@ async fn search_all(context: &ToolContext, arguments: &Arguments) -> Result<Valu
 pub(super) fn kind(word: &str) -> Result<Kind, ToolError> {
     Kind::of(word).or_else(|| Kind::of_plural(word)).ok_or_else(|| {
         let words: Vec<&str> = Kind::ALL.into_iter().map(Kind::as_str).collect();
-        scope::respond(format!("there is no type {word:?}; there are {}", words.join(", ")))
+        scope::respond(format!("there is no type {word:?}; the types are {}", words.join(", ")))
     })
 }
 

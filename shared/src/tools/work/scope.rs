@@ -51,7 +51,7 @@ pub(super) fn respond(words: impl Into<String>) -> ToolError {
 pub(super) fn id(parameter: &str, text: &str) -> Result<Uuid, ToolError> {
     text.parse().map_err(|_| {
         respond(format!(
-            "{parameter} must be an id from an earlier result, and {text:?} is none: find it with search_ontology"
+            "{parameter} must be an id from an earlier result; {text:?} is not an id. Find it with search_ontology"
         ))
     })
 }
@@ -80,7 +80,7 @@ pub(super) async fn required_project(
             .await
             .map_err(failed),
         None => Err(respond(
-            "project_id is needed: list_onto_projects tells the ids of projects",
+            "project_id is missing; list_onto_projects returns the ids of projects",
         )),
     }
 }
@@ -98,7 +98,7 @@ pub(super) async fn entity(
         None => match &context.focus {
             // "This project" needs no id.
             Some(focus) if kind == Some(Kind::Project) => focus.project_id,
-            Some(_) | None => return Err(respond(format!("{parameter} is empty; give an id"))),
+            Some(_) | None => return Err(respond(format!("{parameter} is empty; pass an id"))),
         },
     };
     by_id(db, context, id, kind).await
@@ -120,7 +120,7 @@ pub(super) async fn by_id(
         (Ok(entity), _) => Ok(entity),
         (Err(Error::NotFound { .. }), Some(_)) => Err(outside(context, what, id)),
         (Err(Error::NotFound { .. }), None) => Err(respond(format!(
-            "there is no {what} {id}: find it with search_ontology"
+            "there is no {what} {id}; find its id with search_ontology"
         ))),
         (Err(error), _) => Err(failed(error)),
     }
@@ -132,7 +132,8 @@ fn outside(context: &ToolContext, what: &str, id: Uuid) -> ToolError {
         (focus.project_name.as_str(), focus.project_id)
     });
     respond(format!(
-        "there is no {what} {id} in the project \"{name}\" (id {project}), which this conversation is about; nothing outside of it can be read or changed here"
+        "there is no {what} {id} in the project \"{name}\" (id {project}), which this conversation is about; entities \
+        outside of it cannot be read or changed here"
     ))
 }
 

@@ -20,11 +20,7 @@ const DOCUMENT_ID: Parameter = Parameter::new("document_id", Text, "The document
 const MILESTONE_ID: Parameter = Parameter::new("milestone_id", Text, "The milestone's id.");
 const RISK_ID: Parameter = Parameter::new("risk_id", Text, "The risk's id.");
 const REQUIREMENT_ID: Parameter = Parameter::new("requirement_id", Text, "The requirement's id.");
-const PARENT_ID: Parameter = Parameter::new(
-    "parent_id",
-    OptionalText,
-    "The document that it is put below; null: at the top.",
-);
+const PARENT_ID: Parameter = Parameter::new("parent_id", OptionalText, "The parent document; null: top level.");
 
 /// What a new entity is linked with at once, and by what.
 const LINKED_WITH: &[(&str, &str)] = &[("goal_id", "supports_goal"), ("plan_id", "in_plan")];
@@ -90,7 +86,7 @@ pub(super) const TOOLS: &[Definition] = &[
             Kind::Task,
             &[PROJECT_ID, NEW_GOAL_ID, NEW_PLAN_ID],
             "POST /api/onto/tasks/create",
-            "Makes a task in a project, linked with a goal and a plan if you say so.",
+            "Creates a task in a project, optionally linked with a goal and a plan.",
         )
     },
     Definition {
@@ -100,7 +96,7 @@ pub(super) const TOOLS: &[Definition] = &[
             Kind::Goal,
             &[PROJECT_ID],
             "POST /api/onto/goals/create",
-            "Makes a goal in a project.",
+            "Creates a goal in a project.",
         )
     },
     Definition {
@@ -110,7 +106,7 @@ pub(super) const TOOLS: &[Definition] = &[
             Kind::Plan,
             &[PROJECT_ID, NEW_GOAL_ID],
             "POST /api/onto/plans/create",
-            "Makes a plan in a project, linked with the goal that it is for if you say so.",
+            "Creates a plan in a project, optionally linked with its goal.",
         )
     },
     Definition {
@@ -120,7 +116,7 @@ pub(super) const TOOLS: &[Definition] = &[
             Kind::Document,
             &[PROJECT_ID, PARENT_ID],
             "POST /api/onto/documents/create",
-            "Makes a document in a project, below another one if you say so.",
+            "Creates a document in a project, optionally below another document.",
         )
     },
     Definition {
@@ -130,7 +126,7 @@ pub(super) const TOOLS: &[Definition] = &[
             Kind::Document,
             &[TASK_ID, PARENT_ID],
             "POST /api/onto/documents/create",
-            "Makes a document that is about a task, in the task's project.",
+            "Creates a document about a task, in the task's project.",
         )
     },
     Definition {
@@ -160,7 +156,7 @@ pub(super) const TOOLS: &[Definition] = &[
             Kind::Requirement,
             &[PROJECT_ID],
             "POST /api/onto/requirements/create",
-            "Creates a requirement in a project: what its result has to meet.",
+            "Creates a requirement in a project: a condition that its result must meet.",
         )
     },
     update(
@@ -168,56 +164,57 @@ pub(super) const TOOLS: &[Definition] = &[
         Kind::Project,
         &[PROJECT_ID],
         "PATCH /api/onto/projects/{id}",
-        "Changes fields of a project; what is null stays.",
+        "Updates fields of a project. Arguments that are null stay unchanged.",
     ),
     update(
         "update_onto_task",
         Kind::Task,
         &[TASK_ID],
         "PATCH /api/onto/tasks/{id}",
-        "Changes fields of a task, such as its state; what is null stays.",
+        "Updates fields of a task, such as its state. Arguments that are null stay unchanged.",
     ),
     update(
         "update_onto_goal",
         Kind::Goal,
         &[GOAL_ID],
         "PATCH /api/onto/goals/{id}",
-        "Changes fields of a goal; what is null stays.",
+        "Updates fields of a goal. Arguments that are null stay unchanged.",
     ),
     update(
         "update_onto_plan",
         Kind::Plan,
         &[PLAN_ID],
         "PATCH /api/onto/plans/{id}",
-        "Changes fields of a plan; what is null stays.",
+        "Updates fields of a plan. Arguments that are null stay unchanged.",
     ),
     update(
         "update_onto_document",
         Kind::Document,
         &[DOCUMENT_ID],
         "PATCH /api/onto/documents/{id}",
-        "Changes a document's title, text or other fields; update_strategy append adds to its text. What is null stays.",
+        "Updates a document's title, text or other fields; update_strategy append appends to its text. Arguments that \
+        are null stay unchanged.",
     ),
     update(
         "update_onto_milestone",
         Kind::Milestone,
         &[MILESTONE_ID],
         "PATCH /api/onto/milestones/{id}",
-        "Changes fields of a milestone; what is null stays.",
+        "Updates fields of a milestone. Arguments that are null stay unchanged.",
     ),
     update(
         "update_onto_risk",
         Kind::Risk,
         &[RISK_ID],
         "PATCH /api/onto/risks/{id}",
-        "Changes fields of a risk; what is null stays.",
+        "Updates fields of a risk. Arguments that are null stay unchanged.",
     ),
     update(
         "update_onto_requirement",
         Kind::Requirement,
         &[REQUIREMENT_ID],
         "PATCH /api/onto/requirements/{id}",
-        "Changes fields of a requirement; what is null stays.",
+        "Updates fields of a requirement. Arguments that are null stay unchanged.",
     ),
     delete(
         "delete_onto_task",
@@ -238,14 +235,14 @@ pub(super) const TOOLS: &[Definition] = &[
         Kind::Plan,
         &[PLAN_ID],
         "DELETE /api/onto/plans/{id}",
-        "Deletes a plan with its links; its tasks stay.",
+        "Deletes a plan with its links. Its tasks are kept.",
     ),
     delete(
         "delete_onto_document",
         Kind::Document,
         &[DOCUMENT_ID],
         "DELETE /api/onto/documents/{id}",
-        "Deletes a document with its links; those below it go to where it was.",
+        "Deletes a document with its links. Its child documents move up one level.",
     ),
     delete(
         "delete_onto_milestone",
@@ -275,7 +272,7 @@ pub(super) const TOOLS: &[Definition] = &[
             Kind::Project,
             &[Parameter::new("project_id", Text, "The project's id.")],
             "DELETE /api/onto/projects/{id}",
-            "Deletes a project with everything in it. Ask the user first.",
+            "Deletes a project with everything in it. Ask the user for confirmation first.",
         )
     },
 ];

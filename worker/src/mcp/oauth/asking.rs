@@ -41,14 +41,14 @@ impl Asking {
         self.judge(url)?;
         match url.scheme() == "https" || self.hosts.name(url) {
             true => Ok(()),
-            false => Err("it is not https://".to_owned()),
+            false => Err("it must start with https://".to_owned()),
         }
     }
 
     fn judge(&self, url: &Url) -> Result<(), String> {
         match url.scheme() {
             "http" | "https" => self.hosts.judge(url),
-            _ => Err("it is not http:// or https://".to_owned()),
+            _ => Err("it must start with http:// or https://".to_owned()),
         }
     }
 
@@ -68,7 +68,7 @@ impl Asking {
             false => "",
         };
         let why = self.because(said("error"), said("error_description"));
-        let words = format!("{what} {} answered {}{moved}{why}", shown(url), answer.status);
+        let words = format!("{what} {} responded with {}{moved}{why}", shown(url), answer.status);
         // Whoever is told to wait, or that the server is broken, may try again.
         let is_passing = answer.status.is_server_error()
             || matches!(
@@ -115,14 +115,14 @@ impl Asking {
             .await
             .map_err(|_| {
                 Refusal::passing(format!(
-                    "{what} {} gave no answer within {} s",
+                    "{what} {} did not respond within {} s",
                     shown(url),
                     ANSWER_LIMIT.as_secs()
                 ))
             })?
             .map_err(|error| {
                 Refusal::passing(format!(
-                    "{what} {} can't be asked: {}",
+                    "the request to {what} {} failed: {}",
                     shown(url),
                     told(&error.without_url())
                 ))

@@ -56,7 +56,7 @@ pub(super) async fn find(asking: &Asking, server: &Url, challenge: Option<&str>)
     let metadata = issuer_metadata(asking, server, &issuer).await?;
     let endpoint = metadata["token_endpoint"].as_str().unwrap_or_default();
     let url = Url::parse(endpoint)
-        .map_err(|error| Refusal::hopeless(format!("the token endpoint that {issuer} names: {error}")))?;
+        .map_err(|error| Refusal::hopeless(format!("the token endpoint given by {issuer}: {error}")))?;
     let methods = &metadata["token_endpoint_auth_methods_supported"];
     let takes = |method: &str| listed(methods).any(|one| one == method);
     // Basic is the default of RFC 8414.
@@ -65,7 +65,7 @@ pub(super) async fn find(asking: &Asking, server: &Url, challenge: Option<&str>)
         false if takes("client_secret_post") => true,
         false => {
             return Err(Refusal::hopeless(format!(
-                "the token endpoint {} takes no client secret, only: {}",
+                "the token endpoint {} does not accept client secrets, only: {}",
                 shown(&url),
                 listed(methods).collect::<Vec<_>>().join(", ")
             )));
@@ -91,8 +91,8 @@ async fn resource_metadata(asking: &Asking, server: &Url, challenge: Option<&str
     let named = challenge.and_then(|challenge| parameter(challenge, "resource_metadata"));
     let (places, must_be_there) = match named {
         Some(url) => {
-            let url = Url::parse(&url)
-                .map_err(|error| Refusal::hopeless(format!("{WHAT} that the server names: {error}")))?;
+            let url =
+                Url::parse(&url).map_err(|error| Refusal::hopeless(format!("{WHAT} given by the server: {error}")))?;
             (vec![url], true)
         }
         None => (well_known(server, "oauth-protected-resource"), false),
@@ -104,7 +104,7 @@ async fn resource_metadata(asking: &Asking, server: &Url, challenge: Option<&str
             return match about.as_str().is_none_or(|about| is_about(about, server)) {
                 true => Ok(answer.json),
                 false => Err(Refusal::hopeless(format!(
-                    "{WHAT} {} is about another server: {about}",
+                    "{WHAT} {} is for another server: {about}",
                     shown(&url)
                 ))),
             };
@@ -147,7 +147,7 @@ async fn issuer_metadata(asking: &Asking, server: &Url, issuer: &str) -> Result<
             return match says.trim_end_matches('/') == issuer.trim_end_matches('/') {
                 true => Ok(answer.json),
                 false => Err(Refusal::hopeless(format!(
-                    "{WHAT} {} is that of another issuer than {issuer}: {says:?}",
+                    "{WHAT} {} is for another issuer than {issuer}: {says:?}",
                     shown(&url)
                 ))),
             };
@@ -155,10 +155,10 @@ async fn issuer_metadata(asking: &Asking, server: &Url, issuer: &str) -> Result<
         if answer.status.is_server_error() {
             return Err(asking.refusal(&answer, WHAT, &url));
         }
-        tried.push(format!("{} answered {}", shown(&url), answer.status));
+        tried.push(format!("{} responded with {}", shown(&url), answer.status));
     }
     Err(Refusal::hopeless(format!(
-        "no token endpoint for {} is found: {}; name it in oauth.tokenUrl",
+        "no token endpoint found for {}: {}; set it in oauth.tokenUrl",
         shown(server),
         tried.join(", ")
     )))

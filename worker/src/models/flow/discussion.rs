@@ -27,7 +27,7 @@ struct Discussion<'a> {
 /// What comes next.
 pub(super) fn next(flow: &Flow, topic: &str, request: &ModelRequest) -> Result<Move, ModelError> {
     if flow.agents.len() < 2 {
-        let message = "a discussion needs two agents at least: set config.flow.agents".to_owned();
+        let message = "a discussion needs at least two agents; set config.flow.agents".to_owned();
         return Err(refused("flow_empty", message));
     }
     let mut discussion = Discussion {
@@ -62,7 +62,7 @@ pub(super) fn next(flow: &Flow, topic: &str, request: &ModelRequest) -> Result<M
     if request.tools.is_empty() {
         // Told to stop.
         return Ok(Move::Answer(format!(
-            "The discussion did not come to its end.\n\n{}",
+            "The discussion did not finish.\n\n{}",
             discussion.listed()
         )));
     }
@@ -74,19 +74,21 @@ impl Discussion<'_> {
         let rounds = usize::try_from(self.flow.rounds.unwrap_or(DISCUSSION_ROUNDS)).unwrap_or(usize::MAX);
         let phase = self.phases.len();
         if phase == 0 {
-            let others = "Others work on the same. Propose an answer, with your reasons, in a few sentences.";
+            let others = "Several agents work on this task. Propose an answer with your reasons, in a few sentences.";
             return self.ask_all(format!("{}\n\n{others}", self.topic));
         }
         if phase <= rounds {
             return self.ask_all(format!(
-                "{}\n\n{}\n\nArgue: which proposal is the best, and what is wrong with the others? You may change your mind.",
+                "{}\n\n{}\n\nDiscuss the proposals: which one is the best, and what is wrong with the others? You may \
+                change your mind.",
                 self.topic,
                 self.said()
             ));
         }
         if phase == rounds + 1 {
             return self.ask_all(format!(
-                "{}\n\n{}\n\nVote for one proposal. The first line of your answer is its number alone; your reason may follow.",
+                "{}\n\n{}\n\nVote for one proposal. The first line of your answer must be its number only; you can \
+                add your reason after it.",
                 self.topic,
                 self.said()
             ));
@@ -114,7 +116,7 @@ impl Discussion<'_> {
                 proposals[winner].summary, proposals[winner].agent
             )),
             (None, Some(_)) => Move::Answer(format!(
-                "The agents did not agree, and nobody decided.\n\n{}",
+                "The agents did not agree, and no person decided.\n\n{}",
                 self.listed()
             )),
         }
@@ -243,7 +245,7 @@ impl Discussion<'_> {
                 })
             })
             .collect();
-        let question = format!("The agents don't agree; which proposal is it? {}", self.topic);
+        let question = format!("The agents do not agree. Which proposal do you choose? {}", self.topic);
         ToolCall {
             id: "question".to_owned(),
             name: ASK_USER.to_owned(),
@@ -350,7 +352,7 @@ mod tests {
         );
         let task = argue[1].arguments["agents"][2]["task"].as_str().unwrap();
         assert!(
-            task.contains("Proposal 2 (by b):\nblue") && task.contains("Argue"),
+            task.contains("Proposal 2 (by b):\nblue") && task.contains("Discuss the proposals"),
             "{task}"
         );
         let vote = calls(after(until_votes(&[]).into_iter().take(4).collect()));
@@ -405,13 +407,13 @@ mod tests {
         let unanswered = Message::ToolResult {
             call_id: "c".to_owned(),
             tool: ASK_USER.to_owned(),
-            content: "nobody answered in time".to_owned(),
+            content: "the question was not answered in time".to_owned(),
             is_error: true,
             attachments: Vec::new(),
         };
         messages.extend([noted(), unanswered]);
         assert_eq!(calls(after(messages.clone()))[0].arguments["status"], "abandoned");
         messages.push(noted());
-        assert!(matches!(after(messages), Move::Answer(text) if text.contains("nobody decided")));
+        assert!(matches!(after(messages), Move::Answer(text) if text.contains("no person decided")));
     }
 }

@@ -144,12 +144,12 @@ impl Answer {
             Some(StopReason::MaxTokens(_)) => Finish::Length,
             Some(StopReason::ContentFilter(_)) => Finish::ContentFilter,
             Some(StopReason::ToolCall(_)) if calls.is_empty() => {
-                return Err(self.context.protocol("it ended with a tool call and named no tool"));
+                return Err(self.context.protocol("it stopped for a tool call but named no tool"));
             }
             Some(StopReason::Other(word)) if calls.is_empty() && !self.said_something => {
                 return Err(self
                     .context
-                    .protocol(&format!("it ended with `{word}` and said nothing")));
+                    .protocol(&format!("it stopped with `{word}` and returned no content")));
             }
             Some(
                 StopReason::Completed(_) | StopReason::ToolCall(_) | StopReason::StopSequence(_) | StopReason::Other(_),

@@ -83,7 +83,7 @@ impl Address {
                 None,
                 true,
             ),
-            ProviderKind::Demo => return Err(misconfigured(format!("`{name}` is not a model of the network"))),
+            ProviderKind::Demo => return Err(misconfigured(format!("`{name}` is not served over the network"))),
         };
         Ok(Self {
             adapter,
@@ -100,8 +100,7 @@ impl Address {
             .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
             .ok_or_else(|| {
                 misconfigured(format!(
-                    "the base URL set for `{}` is not an http or https address; write for example \
-                     http://127.0.0.1:8080/v1",
+                    "the base URL for `{}` must be an http or https URL, for example http://127.0.0.1:8080/v1",
                     name.provider
                 ))
             })?;

@@ -66,19 +66,19 @@ impl ErrorContext {
                     WebError::ResponseFailedNotJson { .. }
                     | WebError::ResponseFailedInvalidJson { .. }
                     | WebError::ResponseFailedStatus { .. }
-                    | WebError::JsonValueExt(_) => self.protocol("its answer is not the JSON that was expected"),
+                    | WebError::JsonValueExt(_) => self.protocol("the response is not the expected JSON"),
                 }
             }
             GenaiError::StreamParse { serde_error, .. } => {
-                self.protocol(&format!("a piece of its stream is not JSON ({serde_error})"))
+                self.protocol(&format!("a chunk of the stream is not JSON ({serde_error})"))
             }
             GenaiError::SerdeJson(_) | GenaiError::JsonValueExt(_) | GenaiError::InvalidJsonResponseElement { .. } => {
-                self.protocol("a piece of its stream lacks a field")
+                self.protocol("a chunk of the stream lacks a field")
             }
             GenaiError::ChatResponse { body, .. } => self.in_stream(body),
             other => self.error(
                 "model_rejected",
-                format!("the request could not be made: {}", self.quote(&other.to_string())),
+                format!("creating the request failed: {}", self.quote(&other.to_string())),
                 false,
             ),
         }
@@ -88,7 +88,7 @@ impl ErrorContext {
     pub(super) fn cut(&self) -> ModelError {
         self.error(
             "model_stream_cut",
-            "the connection closed in the middle of the answer".to_owned(),
+            "the connection was closed during the response".to_owned(),
             true,
         )
     }
@@ -97,7 +97,7 @@ impl ErrorContext {
         self.error(
             "model_unavailable",
             format!(
-                "nothing came for {} s, so the call was given up (REJOIN_MODEL_IDLE_TIMEOUT_MS)",
+                "no data for {} s, so the call was aborted (REJOIN_MODEL_IDLE_TIMEOUT_MS)",
                 idle.as_secs_f64()
             ),
             true,
@@ -106,11 +106,7 @@ impl ErrorContext {
 
     /// A protocol error may be a broken proxy as well as a server of another kind, so a repetition may help.
     pub(super) fn protocol(&self, what: &str) -> ModelError {
-        self.error(
-            "model_protocol",
-            format!("the answer cannot be understood: {what}"),
-            true,
-        )
+        self.error("model_protocol", format!("the response cannot be parsed: {what}"), true)
     }
 
     fn error(&self, code: &'static str, what: String, retryable: bool) -> ModelError {
@@ -143,7 +139,7 @@ impl ErrorContext {
             401 | 403 => self.error(
                 "model_key_rejected",
                 format!(
-                    "the provider refused the key (HTTP {code}); check {}",
+                    "the provider rejected the API key (HTTP {code}); check {}",
                     key_variable(self.name.provider)
                 ),
                 false,
@@ -151,8 +147,8 @@ impl ErrorContext {
             429 => self.error(
                 "model_rate_limited",
                 format!(
-                    "too many requests (HTTP 429){said}. Raise the account's limits, run fewer agents at once, or name \
-                     fallbackModels in the agent's definition"
+                    "too many requests (HTTP 429){said}. Raise the account's limits, run fewer agents at the same \
+                    time, or set fallbackModels in the agent's definition"
                 ),
                 true,
             ),
@@ -164,7 +160,7 @@ impl ErrorContext {
             408 | 409 | 425 | 500.. => self.error("model_unavailable", format!("HTTP {code}{said}"), true),
             _ => self.error(
                 "model_rejected",
-                format!("the request was refused (HTTP {code}){said}"),
+                format!("the request was rejected (HTTP {code}){said}"),
                 false,
             ),
         };
@@ -196,7 +192,7 @@ impl ErrorContext {
             return self.reqwest(inner);
         }
         if error.is::<std::string::FromUtf8Error>() || error.is::<std::str::Utf8Error>() {
-            return self.protocol("its stream is not UTF-8");
+            return self.protocol("the stream is not UTF-8");
         }
         self.error("model_unavailable", self.quote(&root_cause(error)), true)
     }
@@ -213,7 +209,7 @@ impl ErrorContext {
         } else if error.is_builder() {
             self.error(
                 "model_misconfigured",
-                format!("the request could not be made ({cause})"),
+                format!("sending the request failed ({cause})"),
                 false,
             )
         } else {
@@ -247,12 +243,12 @@ impl ErrorContext {
                 true,
             )
         } else if has(&["invalid_request", "not_found", "permission"]) {
-            self.error("model_rejected", format!("the request was refused: {said}"), false)
+            self.error("model_rejected", format!("the request was rejected: {said}"), false)
         } else if has(&["authentication", "invalid_api_key"]) {
             self.error(
                 "model_key_rejected",
                 format!(
-                    "the provider refused the key; check {}",
+                    "the provider rejected the API key; check {}",
                     key_variable(self.name.provider)
                 ),
                 false,
@@ -305,10 +301,10 @@ fn key_variable(provider: ProviderKind) -> &'static str {
         ProviderKind::Anthropic => "ANTHROPIC_API_KEY",
         ProviderKind::Gemini => "GEMINI_API_KEY",
         ProviderKind::Vertex => {
-            "VERTEX_API_KEY (an access token, which expires), or what the credentials of Google Cloud may use"
+            "VERTEX_API_KEY (an access token, which expires), or the permissions of the Google Cloud credentials"
         }
         ProviderKind::Ollama => "OLLAMA_HOST",
-        ProviderKind::Demo => "nothing: the demo model needs no key",
+        ProviderKind::Demo => "nothing: the demo model needs no API key",
     }
 }
 

@@ -33,8 +33,8 @@ const LIMIT: Duration = Duration::from_secs(30);
 const CAUSE_MAX_CHARS: usize = 300;
 /// Causes of causes that are looked at.
 const CAUSES_MAX: usize = 4;
-const ADVICE: &str = "Set GOOGLE_APPLICATION_CREDENTIALS in the environment of the workers to a file of credentials that may use Vertex AI, or \
-                      VERTEX_API_KEY to an access token";
+const ADVICE: &str = "Set GOOGLE_APPLICATION_CREDENTIALS in the workers' environment to a credentials file with \
+    access to Vertex AI, or VERTEX_API_KEY to an access token";
 
 /// The credentials of this process, as far as they have been used.
 #[derive(Clone, Default)]
@@ -63,13 +63,13 @@ impl GoogleTokens {
                 }
                 return Err(failed(&error));
             }
-            Err(_) => return Err(unavailable("the server of tokens gave no answer in time")),
+            Err(_) => return Err(unavailable("the token server did not respond in time")),
         };
         let text = |value: Option<&axum::http::HeaderValue>| Some(value?.to_str().ok()?.to_owned());
         let token = text(headers.get(AUTHORIZATION));
         let token = token.as_deref().and_then(|token| token.strip_prefix("Bearer "));
         Ok(Access {
-            token: Secret::new(token.ok_or_else(|| unavailable("there is no token in what it gave"))?),
+            token: Secret::new(token.ok_or_else(|| unavailable("the response contains no token"))?),
             quota_project: text(headers.get(QUOTA_PROJECT)),
         })
     }
@@ -105,12 +105,12 @@ fn unusable(error: &BuildError) -> ModelError {
     match error.is_loading() {
         true => model_error(
             "model_key_missing",
-            format!("Vertex AI can't be called: {source}, can't be read. {ADVICE}"),
+            format!("Vertex AI cannot be used: {source}, cannot be read. {ADVICE}"),
             false,
         ),
         false => model_error(
             "model_key_rejected",
-            format!("Vertex AI can't be called: {source}, holds no credentials of a kind that is known. {ADVICE}"),
+            format!("Vertex AI cannot be used: {source}, contains credentials of an unsupported type. {ADVICE}"),
             false,
         ),
     }
@@ -122,13 +122,13 @@ fn failed(error: &CredentialsError) -> ModelError {
     match (source(), error.is_transient()) {
         (None, _) => model_error(
             "model_key_missing",
-            format!("Vertex AI can't be called: there are no credentials of Google Cloud here ({why}). {ADVICE}"),
+            format!("Vertex AI cannot be used: no Google Cloud credentials were found ({why}). {ADVICE}"),
             false,
         ),
         (Some(_), true) => unavailable(&why),
         (Some(source), false) => model_error(
             "model_key_rejected",
-            format!("Google gives no token of Vertex AI for {source}: {why}. {ADVICE}"),
+            format!("Google refused a token for Vertex AI for {source}: {why}. {ADVICE}"),
             false,
         ),
     }
@@ -137,7 +137,7 @@ fn failed(error: &CredentialsError) -> ModelError {
 fn unavailable(why: &str) -> ModelError {
     model_error(
         "model_unavailable",
-        format!("Google gives no token of Vertex AI now: {why}"),
+        format!("getting a token for Vertex AI from Google failed: {why}"),
         true,
     )
 }

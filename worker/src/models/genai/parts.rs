@@ -6,7 +6,7 @@ use ::genai::chat::{Binary, ChatMessage, ContentPart, MessageContent};
 use crate::models::Attached;
 
 /// What stands before files that tools have made.
-const OF_TOOLS: &str = "These files came with the results above.";
+const OF_TOOLS: &str = "These files belong to the results above.";
 
 /// What a user says, with files. Those whose content was not loaded are left out: the words tell of them.
 pub(super) fn user(text: String, attachments: Vec<Attached>) -> ChatMessage {

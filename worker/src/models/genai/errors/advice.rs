@@ -36,7 +36,8 @@ impl ErrorContext {
         self.error(
             "model_quota_exhausted",
             format!(
-                "the account's quota or credit is used up ({what}). Add credit at the provider, or choose another model"
+                "the account's quota or credit is used up ({what}). Add credit at the provider, or choose another \
+                model"
             ),
             false,
         )
@@ -45,7 +46,10 @@ impl ErrorContext {
     pub(super) fn overloaded(&self, code: u16, said: &str) -> ModelError {
         self.error(
             "model_overloaded",
-            format!("the provider is overloaded (HTTP {code}){said}. Name fallbackModels in the agent's definition to go on with another model"),
+            format!(
+                "the provider is overloaded (HTTP {code}){said}. Set fallbackModels in the agent's definition to \
+                continue with another model"
+            ),
             true,
         )
     }
@@ -55,12 +59,14 @@ impl ErrorContext {
         let reads = self
             .known
             .and_then(|model| model.context)
-            .map_or_else(String::new, |tokens| format!(" It reads {tokens} tokens."));
+            .map_or_else(String::new, |tokens| {
+                format!(" Its context window has {tokens} tokens.")
+            });
         self.error(
             "model_context_overflow",
             format!(
-                "the prompt is longer than the model reads{said}.{reads} Begin a new conversation, give the agent fewer tools or \
-                 shorter results, or choose a model that reads more"
+                "the prompt is longer than the model's context window{said}.{reads} Start a new conversation, give \
+                the agent fewer tools or shorter results, or choose a model with a larger context window"
             ),
             false,
         )
@@ -70,7 +76,7 @@ impl ErrorContext {
     pub(super) fn refused(&self, said: &str) -> ModelError {
         self.error(
             "model_refused",
-            format!("the provider refuses to answer this{said}. Put the question in other words, or ask another model"),
+            format!("the provider declined to answer this{said}. Rephrase the question, or use another model"),
             false,
         )
     }
@@ -79,8 +85,8 @@ impl ErrorContext {
     pub(super) fn gone(&self, said: &str) -> String {
         let resolved = catalogue().resolve(&self.full_name, today() + chrono::Days::new(RETIRES_SOON_DAYS));
         let advice = match resolved.retired.and_then(|retired| retired.successor) {
-            Some(successor) => format!(". It is retired, or soon will be: ask `{successor}`"),
-            None => ". `rejoin models` lists the ones that are known".to_owned(),
+            Some(successor) => format!(". It is retired, or soon will be; use `{successor}`"),
+            None => ". `rejoin models` lists the known models".to_owned(),
         };
         format!("there is no such model or path (HTTP 404){said}{advice}")
     }

@@ -48,7 +48,7 @@ fn keys_are_struck_out_of_what_a_provider_says() {
     );
     assert_eq!(
         error.message,
-        "calling `openai:gpt-4o` at 127.0.0.1:1: the request was refused (HTTP 400): no [key] here"
+        "calling `openai:gpt-4o` at 127.0.0.1:1: the request was rejected (HTTP 400): no [key] here"
     );
 }
 
@@ -97,7 +97,9 @@ fn an_error_says_what_to_do() {
         let status = StatusCode::from_u16(code).expect("a status");
         context().status(status, None, body).message
     };
-    assert!(said(400, r#"{"error":{"code":"context_length_exceeded"}}"#).contains("It reads 128000 tokens"));
+    assert!(
+        said(400, r#"{"error":{"code":"context_length_exceeded"}}"#).contains("Its context window has 128000 tokens")
+    );
     assert!(said(404, "").contains("ask `openai:"), "{}", said(404, ""));
     assert!(said(529, "").contains("fallbackModels"));
 }
