@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What can be said about the code without running it.
+# What can be said about the code without running it. With CI set, queries are checked against a PostgreSQL with the migrations.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
@@ -10,7 +10,12 @@ component clippy clippy
 say "format"
 cargo fmt --all --check
 say "lints"
-cargo clippy --locked --workspace --all-targets -- -D warnings
+if [ -n "${CI:-}" ]; then
+    # While it is at it: are the queries those that .sqlx was made of?
+    scripts/sqlx.sh lint
+else
+    cargo clippy --locked --workspace --all-targets -- -D warnings
+fi
 # Outside the workspace, and so not looked at by anything above.
 say "lock file of the fuzz targets"
 cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null

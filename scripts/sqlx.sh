@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The cache of checked queries, .sqlx: `write` refreshes it, `check` says whether it is fresh.
+# The cache of checked queries, .sqlx: `write` refreshes it, `check` says whether it is fresh, `lint` does so while Clippy looks at everything.
 # sqlx's macros write it themselves while they compile against a database; so this starts one, applies the migrations
 # and compiles the members that use them. No further tool is needed. (Which columns may be null is told by the
 # server's plans, so two versions of PostgreSQL can disagree about a file.)
@@ -26,7 +26,11 @@ mkdir -p "$fresh"
 # Only what is compiled anew writes its part of the cache.
 grep -rlE 'sqlx::(query|query_as|query_scalar|query_file\w*)(_unchecked)?!|\bquery(_as|_scalar)?!' \
     --include='*.rs' shared api worker cli tests | xargs -r touch
-DATABASE_URL=$url SQLX_OFFLINE=false SQLX_OFFLINE_DIR=$fresh cargo check --locked --workspace --tests
+compile=(check --tests)
+[ "$mode" != lint ] || compile=(clippy --all-targets)
+lints=()
+[ "$mode" != lint ] || lints=(-- -D warnings)
+DATABASE_URL=$url SQLX_OFFLINE=false SQLX_OFFLINE_DIR=$fresh cargo "${compile[0]}" --locked --workspace "${compile[@]:1}" "${lints[@]}"
 
 case $mode in
     write)
@@ -36,10 +40,10 @@ case $mode in
         fi
         say ".sqlx holds $(find .sqlx -name '*.json' 2>/dev/null | wc -l) queries"
         ;;
-    check)
+    check | lint)
         mkdir -p .sqlx
         diff -r .sqlx "$fresh" >&2 || die ".sqlx is not what the queries and the migrations say: run make sqlx, and commit it"
         say ".sqlx is fresh"
         ;;
-    *) die "usage: scripts/sqlx.sh write|check" ;;
+    *) die "usage: scripts/sqlx.sh write|check|lint" ;;
 esac

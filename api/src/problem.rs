@@ -115,7 +115,7 @@ impl Problem {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "files_unavailable",
-            "the content of files can't be reached at the moment; try again",
+            "the file store is unavailable; try again",
         )
         .retry_after(RETRY_AFTER_S)
     }

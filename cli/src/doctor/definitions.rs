@@ -187,7 +187,7 @@ mod tests {
         assert!(
             found
                 .found
-                .contains("2026-06-01: gemini:gemini-3.8-flash is used instead"),
+                .contains("2026-06-01; gemini:gemini-3.8-flash is used instead"),
             "{found:?}"
         );
         assert!(found.todo.unwrap().contains("use gemini:gemini-3.8-flash"));

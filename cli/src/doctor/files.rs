@@ -30,7 +30,10 @@ pub(super) async fn finding() -> Option<Finding> {
     };
     let shown = args.files_url.map(|url| url.to_string()).unwrap_or_default();
     Some(match asked {
-        Ok(()) => good(Check::Files, format!("the object store for files is reachable: {shown}")),
+        Ok(()) => good(
+            Check::Files,
+            format!("the object store for files is reachable: {shown}"),
+        ),
         Err(error) => {
             let todo = match &error {
                 ObjectStoreError::Settings(_) | ObjectStoreError::NotSet => "see docs/guide/files.md",

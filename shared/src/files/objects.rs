@@ -166,7 +166,7 @@ impl ObjectStore {
             ));
         };
         let prefix = Path::from_url_path(url.path())
-            .map_err(|error| wrong("REJOIN_FILES_URL", &format!("has a prefix that can't be: {error}")))?;
+            .map_err(|error| wrong("REJOIN_FILES_URL", &format!("has an invalid prefix: {error}")))?;
         let options = ClientOptions::new()
             .with_connect_timeout(CONNECT_TIMEOUT)
             .with_timeout(Duration::from_secs(args.files_timeout_s));
@@ -353,7 +353,7 @@ pub async fn sweep(db: &PgPool, store: Option<&ObjectStore>) -> Result<bool, Swe
             Ok(()) => {}
             // Such as an object that is locked there: the others need not wait for it.
             Err(error @ ObjectStoreError::Refused(_)) => {
-                warn!(%error, object = object.object_key, "an object can't be removed; it is tried again later");
+                warn!(%error, object = object.object_key, "removing an object failed; retrying later");
                 postpone(db, &object.object_key).await?;
                 continue;
             }

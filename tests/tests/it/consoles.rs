@@ -372,7 +372,7 @@ async fn what_was_deleted_is_not_brought_back_by_a_late_save_a_message_or_an_age
     assert_eq!((status.as_u16(), &told["code"]), (409, &json!("console_id_taken")));
     let body = json!({"message": "more", "conversationId": conversation, "consoles": [{"id": query, "content": "late", "version": 1}]});
     let events = json_of(&client.chat(body).await);
-    assert!(errors(&events)[0].contains("no console"), "{events:?}");
+    assert!(errors(&events)[0].contains("no longer exists"), "{events:?}");
     let (_, opened) = client.get(&format!("/api/conversations/{conversation}")).await;
     assert_eq!(opened["attachedConsole"], Value::Null);
     assert_eq!(client.get(&path).await.0, 404);

@@ -253,7 +253,7 @@ async fn forks_and_answers_to_questions_have_their_files() {
     let frames = client.stream(&path).await.rest().await;
     assert_eq!(text(&frames), "That one.");
     let parts = parts(&app);
-    assert_eq!(parts[0]["text"], "These files came with my answer.");
+    assert_eq!(parts[0]["text"], "These files belong to my answer.");
     assert!(decoded(&parts[2]) == png());
     assert_eq!(app.model.violations(), Vec::<String>::new());
 }
@@ -289,7 +289,7 @@ async fn an_image_that_a_tool_gives_is_a_file_and_reaches_the_model() {
     assert!(file["runId"].is_string(), "{file}");
     let bytes = content(&client, file["id"].as_str().expect("an id")).await;
     let parts = parts(&shop.app);
-    assert_eq!(parts[0]["text"], "These files came with the results above.");
+    assert_eq!(parts[0]["text"], "These files belong to the results above.");
     assert!(decoded(&parts[2]) == bytes, "the model sees what can be downloaded");
     assert_eq!(shop.app.model.violations(), Vec::<String>::new());
 }

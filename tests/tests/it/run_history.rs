@@ -260,7 +260,7 @@ async fn a_fork_without_anything_to_go_on_from_is_refused() {
     let (source, client) = (stepped(&app).await, app.client());
     let path = format!("/api/runs/{source}/fork");
     for (body, words) in [
-        (json!({"step": 4}), "taken 3 steps"),
+        (json!({"step": 4}), "has 3 steps"),
         (json!({"step": 3}), "it has answered"),
     ] {
         let (status, problem) = client.post(&path, body).await;

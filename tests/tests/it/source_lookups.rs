@@ -165,7 +165,7 @@ async fn what_only_reads_passes_and_a_refused_name_says_how_to_write_it() {
         ("select t.total from totals t", "write the column without its table"),
         ("select lower(item) from orders", "write pg_catalog.lower"),
         ("select 1 === 1", "write operator(pg_catalog.===)"),
-        ("select 'x'::code", "a cast to \"code\" calls a function"),
+        ("select 'x'::code", "a cast to \"code\" calls a user-defined function"),
     ] {
         let refused = opened.query(Ask::reading(None, query)).await.unwrap_err();
         assert!(refused.to_string().contains(words), "{query}: {refused}");

@@ -328,7 +328,7 @@ async fn agents_have_the_tools_that_fit_the_projects_sources() {
     assert!(said(3).contains("500"), "{calls:?}");
     assert!(calls[4].1 == "error" && said(4).contains("read-only"), "{calls:?}");
     assert!(
-        calls[5].1 == "error" && said(5).contains("this project has no data source nowhere"),
+        calls[5].1 == "error" && said(5).contains("there is no data source nowhere"),
         "{calls:?}"
     );
     let told = app.model.requests().last().unwrap().to_string();

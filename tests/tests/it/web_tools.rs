@@ -186,7 +186,7 @@ async fn e09_redirects_end_and_so_do_loops() {
     assert_eq!(arrived["content"], "arrived");
     for path in ["/hop/6", "/loop"] {
         let refused = project.visit(&format!("{}{path}", site.url)).await.unwrap_err();
-        assert!(refused.contains("more than 5 times"), "{refused}");
+        assert!(refused.contains("more than 5 redirects"), "{refused}");
     }
     assert_eq!(site.paths().iter().filter(|path| *path == "GET /loop").count(), 6);
 }

@@ -79,7 +79,7 @@ async fn e54_with_a_focus_no_id_of_another_project_is_read_written_or_named() {
             given[parameter] = foreign.clone();
             let told = tools.by(&tools.context(), name, &given).await.expect_err(name);
             assert!(
-                !told.contains("Hidden") && told.contains("there is no"),
+                !told.contains("Hidden") && (told.contains("there is no") || told.contains("not found")),
                 "{name} {parameter}: {told}"
             );
             let operation = tools.tools[name].operation(&tools.context, &given).await.unwrap();
@@ -103,9 +103,7 @@ async fn e54_with_a_focus_no_id_of_another_project_is_read_written_or_named() {
         json!({"link": [depends], "move": []}),
         json!({"link": [], "move": [to]}),
     ] {
-        tools
-            .refused("reorganize_onto_project_graph", arguments, "there is no")
-            .await;
+        tools.refused("reorganize_onto_project_graph", arguments, " here").await;
     }
     assert_eq!((graph(&own).await, graph(&other).await), (before_own, before_other));
     // Without ids, all that is listed and made is the focus's.

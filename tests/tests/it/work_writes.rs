@@ -153,11 +153,11 @@ async fn e54_each_tool_that_writes_does_so_once_however_often_its_call_is_repeat
             .await;
     }
     for (name, arguments, words) in [
-        ("create_onto_task", json!({"title": "x"}), "project_id is needed"),
+        ("create_onto_task", json!({"title": "x"}), "project_id is missing"),
         (
             "create_onto_task",
             json!({"title": " ", "project_id": of_project}),
-            "title can't be empty",
+            "title must not be empty",
         ),
         ("create_onto_goal", json!({"project_id": of_project}), "wrong arguments"),
         (
@@ -183,12 +183,12 @@ async fn e54_each_tool_that_writes_does_so_once_however_often_its_call_is_repeat
         (
             "update_onto_task",
             json!({"task_id": ids["first"], "due_at": "soon"}),
-            "a time with its zone",
+            "a time with a time zone",
         ),
         (
             "update_onto_task",
             json!({"task_id": ids["first"], "clear": ["title"]}),
-            "can't be empty",
+            "must not be empty",
         ),
         (
             "update_onto_task",
@@ -200,7 +200,7 @@ async fn e54_each_tool_that_writes_does_so_once_however_often_its_call_is_repeat
             json!({"rel": "loves", "source_id": ids["first"], "target_id": ids["second"]}),
             "the link types are supports_goal",
         ),
-        ("unlink_onto_edge", json!({"edge_id": Uuid::now_v7()}), "no edge"),
+        ("unlink_onto_edge", json!({"edge_id": Uuid::now_v7()}), "not found"),
         (
             "reorganize_onto_project_graph",
             json!({"project_id": of_project, "link": [], "move": []}),

@@ -353,7 +353,8 @@ mod tests {
         ] {
             let words = granted(&answer, &url).err().unwrap().words;
             assert!(
-                words.starts_with("the token endpoint https://login.example/token gave") && !words.contains("s3cret"),
+                words.starts_with("the token endpoint https://login.example/token returned")
+                    && !words.contains("s3cret"),
                 "{words}"
             );
         }

@@ -159,12 +159,12 @@ impl Execution {
             match read(services, project_id, file.file_id, is_text).await {
                 Ok(content) => return Ok(content),
                 Err(error) if error.is_transient() && Instant::now() < until => {
-                    warn!(%error, file = %file.file_id, "a file can't be read; trying again");
+                    warn!(%error, file = %file.file_id, "reading a file failed; trying again");
                     tokio::time::sleep(READ_RETRY).await;
                 }
                 Err(ReadError::Database(error)) => return Err(AnswerError::Database(error)),
                 Err(ReadError::ObjectStore(error)) => {
-                    error!(%error, file = %file.file_id, "a file can't be read");
+                    error!(%error, file = %file.file_id, "reading a file failed");
                     let name = &file.name;
                     return Err(match error {
                         ObjectStoreError::Damaged(_) => refused(
@@ -173,7 +173,7 @@ impl Execution {
                         ),
                         _ => refused(
                             "files_unavailable",
-                            format!("The content of the file `{name}` can't be reached. Ask again later."),
+                            format!("The content of the file `{name}` is unavailable. Ask again later."),
                         ),
                     });
                 }

@@ -100,7 +100,7 @@ fn an_error_says_what_to_do() {
     assert!(
         said(400, r#"{"error":{"code":"context_length_exceeded"}}"#).contains("Its context window has 128000 tokens")
     );
-    assert!(said(404, "").contains("ask `openai:"), "{}", said(404, ""));
+    assert!(said(404, "").contains("use `openai:"), "{}", said(404, ""));
     assert!(said(529, "").contains("fallbackModels"));
 }
 
