@@ -119,8 +119,12 @@ fn start_once() -> Option<ObjectServer> {
         .expect("the script runs");
     let mut said = String::new();
     let stdout = script.stdout.take().expect("it is piped");
-    BufReader::new(stdout).read_line(&mut said).ok()?;
-    (said.trim() == "ready").then(|| ObjectServer {
+    let is_read = BufReader::new(stdout).read_line(&mut said).is_ok();
+    if !is_read || said.trim() != "ready" {
+        let _ = script.wait();
+        return None;
+    }
+    Some(ObjectServer {
         endpoint: format!("http://127.0.0.1:{port}"),
         _script: Mutex::new(script),
     })

@@ -433,6 +433,10 @@ test('what an answer cites leads into the graph', { skip }, async () => {
   await page.waitForURL(/\/graph\?q=libssl3/);
   await page.getByRole('listitem').filter({ hasText: 'libssl3' }).first().waitFor();
   await page.goBack();
+  // Its calls and its usage are fetched when it is seen, and then it is rendered again.
+  await answer(page)
+    .getByText(/\d tokens/)
+    .waitFor();
   await answer(page).getByText('Found in the graph').click();
   await answer(page).locator('.chips a').first().click();
   await page.waitForURL(/\/graph\/[0-9a-f-]{36}$/);
