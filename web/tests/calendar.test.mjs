@@ -351,7 +351,7 @@ test('a change of what somebody else has changed is refused with the reason, and
   await dialog(page).getByRole('button', { name: 'Save' }).click();
   await dialog(page)
     .getByRole('alert')
-    .getByText('Your change was not applied: the event has been changed since')
+    .getByText('Your change was not applied: the event was changed meanwhile')
     .waitFor();
   assert.equal(await dialog(page).getByLabel('Location').inputValue(), 'Canteen');
   await accessible(page, 'a conflict');

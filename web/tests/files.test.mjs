@@ -127,7 +127,7 @@ test('files are pasted and dropped, and left out by the keyboard', { skip }, asy
 test('what goes wrong with a file is said, and it is tried again or left out', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
   await picker(page).setInputFiles({ name: 'page.png', mimeType: 'image/png', buffer: Buffer.from('<html></html>') });
-  await along(page).getByRole('alert').getByText('its content is text; send it as what it is').waitFor();
+  await along(page).getByRole('alert').getByText('its content is text; send it with the correct type').waitFor();
   await page.getByRole('button', { name: 'Remove page.png' }).click();
   assert.equal(await along(page).count(), 0);
   await page.route('**/api/files*', (route) => route.abort());

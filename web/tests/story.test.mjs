@@ -84,7 +84,7 @@ function reply(messages, newsUrl) {
     };
   }
   // Whoever is told to keep the facts keeps them.
-  if (asked.includes('# What was said since'))
+  if (asked.includes('# New messages'))
     return { text: [...new Set(asked.match(/fact-\d+ is \w+\./g))].join(' '), paceMs: 0 };
   if (system.includes('EXECUTOR')) {
     const title = asked.split('\n')[0].replace(/^# /, '');
