@@ -1,5 +1,5 @@
-//! Who calls: the API key, the identity provider's token or the browser's session, the project, the scope, and the rate. Every handler
-//! that needs to know takes a [`Caller`].
+//! Who calls: the user, the project and the role that a request acts with. Every handler that needs to know takes a [`Caller`]; `authentication`
+//! finds out who it is.
 //!
 //! Invariant: a key that was revoked opens nothing [`CACHE_LIFETIME`] later (or as soon as the wake-up of its revocation is heard), and a token that has expired nothing at once.
 
@@ -7,34 +7,24 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::FromRequestParts;
-use axum::http::header::AUTHORIZATION;
-use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
-use rejoin_shared::access::Scope;
-use rejoin_shared::auth::{self, AuthError, Credential, Kind};
-use rejoin_shared::identities;
+use axum::http::StatusCode;
+use rejoin_shared::auth::{self, Credential, Kind};
+use rejoin_shared::db::Db;
 use rejoin_shared::owner::Owner;
 use rejoin_shared::projects::Role;
-use rejoin_shared::sabotage::{self, Break};
 use rejoin_shared::wakeup::{self, SharedBus};
 use rejoin_shared::walls::{self, Asking};
 use sqlx::{Postgres, Transaction};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::cookie;
-use crate::oidc::Oidc;
-use crate::pace::{Counted, Rates, Told};
+use crate::pace::{Counted, Rates};
 use crate::problem::Problem;
-use crate::state::AppState;
 
 /// How long a key or a token that was looked up is not looked up again.
 const CACHE_LIFETIME: Duration = Duration::from_secs(2);
 /// Keys and tokens that are remembered.
 const CACHE_KEYS: u64 = 10_000;
-/// The header that chooses among several projects.
-const PROJECT_HEADER: &str = "x-project-id";
 
 /// Where browsers sign in.
 pub const SESSION_PATH: &str = "/api/session";
@@ -69,6 +59,13 @@ impl From<auth::Caller> for Caller {
 }
 
 impl Caller {
+    pub(crate) fn new(caller: auth::Caller, rates: Arc<Rates>) -> Self {
+        Self {
+            who: Arc::new(caller),
+            rates: Some(rates),
+        }
+    }
+
     pub fn owner(&self) -> Owner {
         Owner {
             project_id: self.project_id,
@@ -77,12 +74,12 @@ impl Caller {
     }
 
     /// A transaction in which the database shows the caller's rows alone.
-    pub async fn walled(&self, state: &AppState) -> Result<Transaction<'static, Postgres>, Problem> {
-        Ok(walls::begin(&state.db.sql, self.asking()).await?)
+    pub async fn walled(&self, db: &impl AsRef<Db>) -> Result<Transaction<'static, Postgres>, Problem> {
+        Ok(walls::begin(&db.as_ref().sql, self.asking()).await?)
     }
 
     /// What its requests are counted by.
-    fn counted(&self) -> Counted {
+    pub(crate) fn counted(&self) -> Counted {
         let credential = match self.credential {
             Credential::Key(id) => id,
             // There may be many, and each of them for minutes only.
@@ -131,8 +128,11 @@ impl Caller {
 
 /// What is remembered of keys and tokens.
 pub struct Keys {
-    known: moka::future::Cache<(Kind, Vec<u8>, Option<Uuid>), Caller>,
+    known: moka::future::Cache<Shown, Caller>,
 }
+
+/// What a request shows, hashed, and the project that it names.
+pub(crate) type Shown = (Kind, Vec<u8>, Option<Uuid>);
 
 impl Keys {
     fn new() -> Self {
@@ -143,6 +143,14 @@ impl Keys {
                 .support_invalidation_closures()
                 .build(),
         }
+    }
+
+    pub(crate) async fn get(&self, shown: &Shown) -> Option<Caller> {
+        self.known.get(shown).await
+    }
+
+    pub(crate) async fn remember(&self, shown: Shown, caller: Caller) {
+        self.known.insert(shown, caller).await;
     }
 
     /// Forgets keys of projects that wake-ups name, until the process drains.
@@ -185,181 +193,9 @@ impl Keys {
     }
 }
 
-/// Finds out who sends these headers, and whether they may do what needs `scope`.
-async fn authenticate(
-    state: &AppState,
-    method: &Method,
-    headers: &HeaderMap,
-    uri: &Uri,
-    told: &Told,
-    scope: Scope,
-) -> Result<Caller, Problem> {
-    let (kind, shown) = shown(method, headers)?;
-    let project = match headers.get(PROJECT_HEADER) {
-        None => project_of_path(uri.path()),
-        Some(value) => {
-            let id = value.to_str().ok().and_then(|text| text.trim().parse().ok());
-            Some(id.ok_or_else(|| Problem::not_found("project_not_found", "The project"))?)
-        }
-    };
-    let known_as = if sabotage::is(Break::KeysShared) {
-        (kind, Vec::new(), None)
-    } else {
-        (kind, auth::hash_secret(shown), project)
-    };
-    let caller = match state.keys.known.get(&known_as).await {
-        Some(caller) => caller,
-        None => {
-            let caller = look_up(state, kind, shown, project).await?;
-            state.keys.known.insert(known_as, caller.clone()).await;
-            caller
-        }
-    };
-    if caller.credential.has_expired() {
-        return Err(AuthError::TokenExpired.into());
-    }
-    let (pace, counted) = state.rates.count(caller.counted());
-    told.tell(pace);
-    counted?;
-    if !caller.may(scope) {
-        let detail = format!("the caller lacks the scope `{}`", scope.as_str());
-        return Err(Problem::new(StatusCode::FORBIDDEN, "scope_missing", detail));
-    }
-    Ok(caller)
-}
-
-/// What the request shows, and where. A header goes before a cookie: who sends one means it.
-fn shown<'a>(method: &Method, headers: &'a HeaderMap) -> Result<(Kind, &'a str), Problem> {
-    let needed = || {
-        Problem::unauthorized(
-            "unauthorized",
-            "an API key or a token is required: Authorization: Bearer <key>",
-        )
-    };
-    let Some(value) = headers.get(AUTHORIZATION) else {
-        let session = cookie::shown(headers).ok_or_else(needed)?;
-        if !cookie::is_from_here(method, headers) {
-            let detail = "a browser session can be used only by pages of this server; other programs must use an API \
-                key";
-            return Err(Problem::new(StatusCode::FORBIDDEN, "cross_site", detail));
-        }
-        return Ok((Kind::Session, session));
-    };
-    let (scheme, shown) = value
-        .to_str()
-        .ok()
-        .and_then(|value| value.split_once(' '))
-        .ok_or_else(needed)?;
-    let shown = shown.trim();
-    if !scheme.eq_ignore_ascii_case("bearer") || shown.is_empty() {
-        return Err(needed());
-    }
-    Ok((Kind::Key, shown))
-}
-
-/// Whose this is.
-async fn look_up(state: &AppState, kind: Kind, shown: &str, project: Option<Uuid>) -> Result<Caller, Problem> {
-    let db = &state.db.sql;
-    let caller = match &state.oidc {
-        Some(oidc) if kind == Kind::Key && Oidc::is_token(shown) => {
-            let identity = oidc.verify(shown).await?;
-            identities::authenticate(db, &identity, oidc.new_users(), project).await?
-        }
-        _ => auth::authenticate(db, kind, shown, project).await?,
-    };
-    Ok(Caller {
-        who: Arc::new(caller),
-        rates: Some(state.rates.clone()),
-    })
-}
-
-/// The project that a path names, so that a key of several projects needs no header there.
-fn project_of_path(path: &str) -> Option<Uuid> {
-    let rest = path
-        .strip_prefix("/api/projects/")
-        .or_else(|| path.strip_prefix("/api/admin/projects/"))?;
-    rest.split('/').next()?.parse().ok()
-}
-
-/// A ticket, or a session, lets its holder do what the caller may do anyway; what MCP requests need is asked of each.
-const NO_MORE_THAN_READING: [&str; 4] = [
-    crate::routes::tickets::PATH,
-    SESSION_PATH,
-    crate::routes::sign_in_codes::PATH,
-    crate::mcp::PATH,
-];
-
-/// What a request needs. Data sources are an admin's to add, change and try; to ask one is reading (to write to one, its route sees to),
-/// and so is a walk through the graph.
-fn scope_of(method: &Method, path: &str) -> Scope {
-    let mut below = path.split('/').skip(4);
-    let (part, verb) = (below.next(), below.next());
-    let of_sources = part == Some("data-sources");
-    let asks = of_sources && (path.ends_with("/query") || path.ends_with("/explain"))
-        || (part, verb) == (Some("graph"), Some("traverse"));
-    if path.starts_with("/api/admin/") || of_sources && !asks && method != Method::GET && method != Method::HEAD {
-        Scope::Admin
-    } else if asks || method == Method::GET || method == Method::HEAD || NO_MORE_THAN_READING.contains(&path) {
-        Scope::Read
-    } else {
-        Scope::Write
-    }
-}
-
-impl FromRequestParts<AppState> for Caller {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
-        if let Some(LookedUp(found)) = parts.extensions.get() {
-            return found.clone();
-        }
-        let scope = scope_of(&parts.method, parts.uri.path());
-        let told = parts.extensions.get::<Told>().cloned().unwrap_or_default();
-        authenticate(state, &parts.method, &parts.headers, &parts.uri, &told, scope).await
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn admin_paths_need_the_admin_scope_even_to_read() {
-        assert_eq!(
-            scope_of(&Method::GET, "/api/admin/projects/x/agent-definitions"),
-            Scope::Admin
-        );
-        assert_eq!(scope_of(&Method::GET, "/api/conversations"), Scope::Read);
-        assert_eq!(scope_of(&Method::POST, "/api/chat/stream"), Scope::Write);
-        let sources = "/api/projects/x/data-sources";
-        assert_eq!(scope_of(&Method::POST, sources), Scope::Admin);
-        assert_eq!(scope_of(&Method::DELETE, &format!("{sources}/y")), Scope::Admin);
-        assert_eq!(scope_of(&Method::POST, &format!("{sources}/y/test")), Scope::Admin);
-        assert_eq!(scope_of(&Method::GET, sources), Scope::Read);
-        assert_eq!(scope_of(&Method::POST, &format!("{sources}/y/query")), Scope::Read);
-        assert_eq!(scope_of(&Method::POST, "/api/projects/x/graph/traverse"), Scope::Read);
-        assert_eq!(scope_of(&Method::POST, "/api/projects/x/graph/objects"), Scope::Write);
-    }
-
-    #[test]
-    fn each_word_of_a_path_and_its_method_count() {
-        let sources = "/api/projects/x/data-sources";
-        for (method, path, needed) in [
-            (Method::POST, "/api/admin/projects", Scope::Admin),
-            (Method::HEAD, "/api/conversations", Scope::Read),
-            (Method::PUT, "/api/conversations", Scope::Write),
-            (Method::HEAD, sources, Scope::Read),
-            (Method::PATCH, &format!("{sources}/y"), Scope::Admin),
-            (Method::POST, &format!("{sources}/y/explain"), Scope::Read),
-            (Method::POST, "/api/projects/x/consoles/y/query", Scope::Write),
-            (Method::POST, "/api/projects/x/consoles/y/explain", Scope::Write),
-            (Method::POST, "/api/projects/x/agents/traverse", Scope::Write),
-            (Method::POST, crate::routes::tickets::PATH, Scope::Read),
-            (Method::DELETE, SESSION_PATH, Scope::Read),
-        ] {
-            assert_eq!(scope_of(&method, path), needed, "{method} {path}");
-        }
-    }
 
     #[test]
     fn callers_are_in_their_own_project_alone_and_only_owners_own_it() {
@@ -379,33 +215,5 @@ mod tests {
             assert_eq!(caller.owns(project).is_ok(), role == Role::Owner, "{role:?}");
             assert!(caller.owns(other).is_err());
         }
-    }
-
-    #[test]
-    fn a_key_is_shown_as_a_bearer_and_not_otherwise() {
-        let told = |value: &'static str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(AUTHORIZATION, axum::http::HeaderValue::from_static(value));
-            shown(&Method::GET, &headers)
-                .ok()
-                .map(|(kind, key)| (kind, key.to_owned()))
-        };
-        let key = Some((Kind::Key, "abc".to_owned()));
-        assert_eq!(told("Bearer abc"), key);
-        assert_eq!(told("bearer  abc "), key);
-        for other in ["Basic abc", "Bearer  ", "Bearer", "abc"] {
-            assert_eq!(told(other), None, "{other}");
-        }
-    }
-
-    #[test]
-    fn the_path_names_its_project() {
-        let id = Uuid::now_v7();
-        assert_eq!(project_of_path(&format!("/api/projects/{id}/agent-runs")), Some(id));
-        assert_eq!(
-            project_of_path(&format!("/api/admin/projects/{id}/agent-definitions")),
-            Some(id)
-        );
-        assert_eq!(project_of_path("/api/conversations"), None);
     }
 }

@@ -5,10 +5,10 @@
 //! - `state`     what every handler may use
 //! - `connections`  HTTP over what is accepted, until the drain is over
 //! - `crowds`    how many connections there may be
-//! - `proxies`   reverse proxies, and under which address callers reach us
-//! - `admission` which requests are worked on, and when
+//! - `proxies`   reverse proxies that are trusted; `origin`: the address under which callers reach us
+//! - `admission` which requests are worked on, and when; `places`: how many at a time
 //! - `arrival`   how a request's body arrives
-//! - `caller`    who calls: API key, token or session, project, role, scope
+//! - `caller`    who calls: user, project, role; `authentication`: by API key, token or session, with which scope
 //! - `cookie`    the session of a browser
 //! - `pace`      how fast callers may go
 //! - `page`      the web app
@@ -17,15 +17,18 @@
 //! - `extract`   body, query, path and page of a request
 //! - `idempotency`  keys under which a request happens once
 //! - `problem`   refusals, as RFC 9457
+//! - `recorder`  metrics of this process; `transfers`: connections of imports and exports
 //! - `openapi`   the document of `GET /openapi.json`
 //! - `routes/`   one file a noun: DTOs and handlers
 //! - `mcp/`      Rejoin as an MCP server
 //! - `sse/`      streams of events to any number of readers
 //!
-//! Imports go one way: routes -> mcp, page -> sse, admission -> caller, quotas -> cookie, pace, oidc, problem, proxies, state -> config.
+//! Imports go one way: routes -> mcp, page -> sse, admission -> authentication, origin, extract -> state -> caller, places, quotas -> pace,
+//! oidc, cookie, proxies, problem -> config.
 
 pub mod admission;
 pub mod arrival;
+pub mod authentication;
 pub mod caller;
 pub mod config;
 pub mod connections;
@@ -36,14 +39,18 @@ pub mod idempotency;
 pub mod mcp;
 pub mod oidc;
 pub mod openapi;
+pub mod origin;
 pub mod pace;
 pub mod page;
+pub mod places;
 pub mod problem;
 pub mod proxies;
 pub mod quotas;
+pub mod recorder;
 pub mod routes;
 pub mod sse;
 pub mod state;
+pub mod transfers;
 
 use std::net::SocketAddr;
 use std::pin::pin;

@@ -22,6 +22,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{RawQuery, Request, State};
 use axum::http::request::Parts;
@@ -100,6 +101,7 @@ struct Asked {
 pub async fn serve(
     State(state): State<AppState>,
     caller: Caller,
+    Extension(server): Extension<McpServer>,
     RawQuery(query): RawQuery,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -113,7 +115,7 @@ pub async fn serve(
     let agent = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes())
         .find(|(name, _)| name == "agent")
         .map(|(_, value)| value.into_owned());
-    let mut server = state.mcp.0.clone();
+    let mut server = server.0;
     server.config.session_store = Some(Arc::new(store));
     // An open stream is one of the user's streams, and ends with their rights.
     let permit = crate::sse::start::admit(&state, &caller)?;

@@ -60,11 +60,6 @@ pub fn base() -> OpenApi {
         .build()
 }
 
-/// The whole document, as `rejoin openapi` prints it.
-pub fn document() -> OpenApi {
-    named(crate::routes::all().into_openapi())
-}
-
 /// Gives each operation a name of its own: its tag and its handler, `graph_objects_list`. Handlers of different nouns have the
 /// same names, and programs that write clients need different ones. All tags are named at the top.
 pub fn named(mut document: OpenApi) -> OpenApi {

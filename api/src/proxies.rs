@@ -1,16 +1,10 @@
 //! Reverse proxies that are trusted: what they say of a request's host and scheme is believed, and their connections are not counted by
-//! address, since many users share it. Called by `connections`; [`Origin`] is taken by handlers that answer with addresses of our own.
+//! address, since many users share it.
 
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use axum::extract::FromRequestParts;
-use axum::http::HeaderMap;
-use axum::http::header::HOST;
-use axum::http::request::Parts;
 use ipnet::IpNet;
-
-use crate::state::AppState;
 
 /// One entry of `REJOIN_TRUSTED_PROXIES`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,47 +48,9 @@ pub fn trusts(proxies: &[Proxy], peer: IpAddr) -> bool {
 #[derive(Debug, Clone, Copy)]
 pub struct FromTrustedProxy;
 
-/// Scheme and host under which the caller reaches us: `REJOIN_PUBLIC_URL`, else what a trusted proxy says, else what the caller says.
-pub struct Origin(pub String);
-
-impl FromRequestParts<AppState> for Origin {
-    type Rejection = std::convert::Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Self::Rejection> {
-        if let Some(url) = &state.config.public_url {
-            return Ok(Self(url.trim_end_matches('/').to_owned()));
-        }
-        let is_proxied = parts.extensions.get::<FromTrustedProxy>().is_some();
-        Ok(Self(told(&parts.headers, is_proxied)))
-    }
-}
-
-fn told(headers: &HeaderMap, is_proxied: bool) -> String {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let forwarded = |name: &str| text(name).filter(|_| is_proxied);
-    let first = |value: &str| value.split(',').next().unwrap_or_default().trim().to_owned();
-    let scheme = match forwarded("x-forwarded-proto").map(first).as_deref() {
-        Some("https") => "https",
-        Some(_) | None => "http",
-    };
-    let host = forwarded("x-forwarded-host").or_else(|| text(HOST.as_str())).map(first);
-    format!("{scheme}://{}", host.as_deref().unwrap_or("localhost"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_lead_where_the_caller_came_from_and_only_a_proxy_says_so_for_another() {
-        let mut headers = HeaderMap::new();
-        headers.insert(HOST, "127.0.0.1:7420".parse().unwrap());
-        assert_eq!(told(&headers, true), "http://127.0.0.1:7420");
-        headers.insert("x-forwarded-proto", "https, http".parse().unwrap());
-        headers.insert("x-forwarded-host", "chat.example".parse().unwrap());
-        assert_eq!(told(&headers, true), "https://chat.example");
-        assert_eq!(told(&headers, false), "http://127.0.0.1:7420");
-    }
 
     #[test]
     fn proxies_are_addresses_networks_this_machine_or_none() {

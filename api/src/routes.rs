@@ -101,21 +101,23 @@ pub mod task_dags;
 pub mod tickets;
 pub mod trigger;
 pub mod usage;
+mod visible;
 pub mod web_settings;
 
 use std::any::Any;
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
+use axum::{Extension, Router};
 use tokio::time::timeout;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::error;
+use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::admission;
@@ -183,6 +185,11 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(metrics::routes())
 }
 
+/// The whole OpenAPI document, as `rejoin openapi` prints it.
+pub fn document() -> OpenApi {
+    openapi::named(all().into_openapi())
+}
+
 /// The application: the routes, and what surrounds them.
 pub fn router(state: AppState) -> Router {
     let (router, document) = all().split_for_parts();
@@ -190,6 +197,7 @@ pub fn router(state: AppState) -> Router {
         .to_json()
         .expect("the OpenAPI document is plain data");
     let max_body_bytes = state.config.max_body_bytes;
+    let mcp_server = mcp::McpServer::new(&state.config, state.draining.clone());
     router
         .route(
             "/openapi.json",
@@ -200,7 +208,7 @@ pub fn router(state: AppState) -> Router {
                 )
             }),
         )
-        .route(mcp::PATH, any(mcp::serve))
+        .route(mcp::PATH, any(mcp::serve).layer(Extension(mcp_server)))
         .fallback(page::serve)
         .method_not_allowed_fallback(async || {
             Problem::new(

@@ -11,17 +11,15 @@ use rejoin_shared::wakeup::SharedBus;
 use rejoin_sources::Sources;
 use tokio_util::sync::CancellationToken;
 
-use crate::admission::Places;
 use crate::caller::Keys;
 use crate::config::ApiConfig;
-use crate::mcp::McpServer;
 use crate::oidc::Oidc;
 use crate::pace::Rates;
+use crate::places::{self, Places};
 use crate::quotas::Quotas;
-use crate::routes::files;
-use crate::routes::graph::transfer::Transfers;
-use crate::routes::metrics;
+use crate::recorder;
 use crate::sse::tail::Hub;
+use crate::transfers::Transfers;
 
 #[derive(Clone)]
 pub struct AppState {
@@ -38,8 +36,6 @@ pub struct AppState {
     pub transfers: Arc<Transfers>,
     /// Makes vectors of queries.
     pub embedder: Embedder,
-    /// The server of `/mcp`.
-    pub mcp: McpServer,
     /// Processes that projects may use as MCP servers.
     pub commands: Commands,
     /// Databases of others that projects may ask.
@@ -69,13 +65,12 @@ impl AppState {
     /// Starts the hub, too.
     pub fn new(config: ApiConfig, means: Means, db: Db, bus: SharedBus, draining: CancellationToken) -> Self {
         // Before anybody counts.
-        let metrics = metrics::handle();
+        let metrics = recorder::install();
         Self {
             hub: Hub::start(db.clone(), bus.clone(), &config, draining.clone()),
             transfers: Arc::new(Transfers::new(&db.sql)),
             embedder: Embedder::new(&config.embeddings, &Endpoints::from_env()),
             oidc: means.oidc.map(Arc::new),
-            mcp: McpServer::new(&config, draining.clone()),
             commands: means.commands,
             sources: means.sources,
             files: means.files,
@@ -84,12 +79,18 @@ impl AppState {
             quotas: Arc::new(Quotas::new()),
             working: Places::new(&config),
             arriving: Places::new(&config),
-            uploads: Places::of(files::MAX_UPLOADS, &config),
+            uploads: Places::of(places::MAX_UPLOADS, &config),
             config: Arc::new(config),
             metrics,
             db,
             bus,
             draining,
         }
+    }
+}
+
+impl AsRef<Db> for AppState {
+    fn as_ref(&self) -> &Db {
+        &self.db
     }
 }

@@ -15,7 +15,7 @@ pub struct Args {}
 /// # Errors
 /// stdout is closed.
 pub async fn run(_global: &Global, _args: Args, out: Out) -> Result<Exit> {
-    let document = rejoin_api::openapi::document();
+    let document = rejoin_api::routes::document();
     let text = if out.is_json() {
         document.to_json()
     } else {

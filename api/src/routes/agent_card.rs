@@ -13,8 +13,8 @@ use utoipa_axum::routes;
 use crate::caller::Caller;
 use crate::extract::Params;
 use crate::mcp;
+use crate::origin::Origin;
 use crate::problem::{Problem, Refused};
-use crate::proxies::Origin;
 use crate::state::AppState;
 
 /// Agents that one card names.

@@ -24,7 +24,8 @@ use uuid::Uuid;
 
 use super::chat::{self, ChatParams, ChatRequest};
 use super::consoles::AttachedConsole;
-use super::conversations::{ConversationBody, MessageBody, visible, with_tools};
+use super::conversations::{ConversationBody, MessageBody, with_tools};
+use super::visible;
 use crate::caller::Caller;
 use crate::extract::{Body, PageParams, Params, page};
 use crate::problem::{BodyRefused, Problem, Refused};
@@ -289,7 +290,7 @@ async fn sessions(
         )
         .await;
     }
-    let conversation = visible(&state, &caller, id).await?;
+    let conversation = visible::conversation(&state, &caller, id).await?;
     let mut db = caller.walled(&state).await?;
     let newest = messages::newest(&mut *db, id, MESSAGES).await?;
     let console = attached::pinned(&mut db, caller.owner(), id).await?;

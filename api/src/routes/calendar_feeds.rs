@@ -21,9 +21,9 @@ use super::audit::record;
 use super::calendar_files::{WITH_CHARSET, found, written};
 use crate::caller::Caller;
 use crate::extract::Segments;
+use crate::origin::Origin;
 use crate::pace::{Counted, Told};
 use crate::problem::{Problem, Refused};
-use crate::proxies::Origin;
 use crate::state::AppState;
 
 /// What a feed's address ends with, for programs that go by it.

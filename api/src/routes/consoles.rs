@@ -17,7 +17,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
-use super::conversations::visible;
+use super::visible;
 use crate::caller::Caller;
 use crate::extract::{Body, PageParams, Params, Segments, page, present};
 use crate::problem::{BodyRefused, Problem, Refused};
@@ -276,7 +276,7 @@ async fn create(
 ) -> Result<(StatusCode, [(axum::http::HeaderName, String); 1], Json<ConsoleBody>), Problem> {
     check_metadata(request.metadata.as_ref())?;
     if let Some(conversation) = request.conversation_id {
-        visible(&state, &caller, conversation).await?;
+        visible::conversation(&state, &caller, conversation).await?;
     }
     let new = NewConsole {
         title: request.title,
@@ -429,7 +429,7 @@ async fn pin(
     Segments(id): Segments<Uuid>,
     Body(request): Body<PinRequest>,
 ) -> Result<StatusCode, Problem> {
-    visible(&state, &caller, id).await?;
+    visible::conversation(&state, &caller, id).await?;
     let mut tx = caller.walled(&state).await?;
     if !attached::pin(&mut tx, caller.owner(), id, request.console_id).await? {
         return Err(not_found());

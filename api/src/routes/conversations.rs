@@ -28,8 +28,9 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::consoles::AttachedConsole;
-use super::prewarm;
+use super::prewarm::warm;
 use super::tickets::Follower;
+use super::visible;
 use crate::caller::Caller;
 use crate::extract::{Body, PageParams, Params, Segments, cursor, page};
 use crate::problem::{BodyRefused, Problem, Refused};
@@ -257,10 +258,6 @@ pub struct SearchParams {
     pub q: Option<String>,
 }
 
-fn not_found() -> Problem {
-    Problem::not_found("conversation_not_found", "The conversation")
-}
-
 fn check(title: Option<&str>, metadata: Option<&Value>) -> Result<(), Problem> {
     if title.is_some_and(|title| title.trim().is_empty() || title.chars().count() > TITLE_MAX_CHARS) {
         let detail = format!("title must have 1 to {TITLE_MAX_CHARS} characters");
@@ -270,14 +267,6 @@ fn check(title: Option<&str>, metadata: Option<&Value>) -> Result<(), Problem> {
         return Err(Problem::bad_request("invalid_metadata", "metadata must be an object"));
     }
     Ok(())
-}
-
-/// The caller's conversation of this id.
-pub async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<Conversation, Problem> {
-    let mut db = caller.walled(state).await?;
-    conversations::get(&mut db, caller.owner(), id)
-        .await?
-        .ok_or_else(not_found)
 }
 
 /// List the caller's conversations, most recently used first; with `q`, those that contain a text
@@ -370,7 +359,7 @@ async fn get(
     caller: Caller,
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<ConversationDetail>, Problem> {
-    let conversation = visible(&state, &caller, id).await?.into();
+    let conversation = visible::conversation(&state, &caller, id).await?.into();
     let mut db = caller.walled(&state).await?;
     let console = attached::pinned(&mut db, caller.owner(), id).await?;
     let (context, last_turn_context) = contexts::of_conversation(&mut *db, id).await?;
@@ -399,13 +388,13 @@ async fn update(
     let (title, metadata) = (patch.title.as_deref(), patch.metadata.as_ref());
     let mut tx = caller.walled(&state).await?;
     let updated = conversations::update(&mut *tx, caller.owner(), id, title, metadata).await?;
-    let updated = updated.ok_or_else(not_found)?;
+    let updated = updated.ok_or_else(visible::conversation_not_found)?;
     let has_turned = contexts::turn(&mut tx, id, told).await?;
     tx.commit().await?;
     if has_turned {
         state.bus.publish(Wake::log(id));
         // What the model is told of it is read while its user still writes. The change is made, whatever becomes of that.
-        if let Err(problem) = prewarm::warm(&state, &caller, id).await {
+        if let Err(problem) = warm::warm(&state, &caller, id).await {
             warn!(?problem, "prefetching the conversation's new subject failed");
         }
     }
@@ -428,7 +417,7 @@ async fn delete(
         id,
     };
     if !commands::execute_for(&state.db.sql, caller.asking(), &command).await? {
-        return Err(not_found());
+        return Err(visible::conversation_not_found());
     }
     state.bus.publish(Wake::log(id));
     Ok(StatusCode::NO_CONTENT)
@@ -451,7 +440,7 @@ async fn list_messages(
     }
     let limit = params.limit(&state)?;
     let after = params.after()?.unwrap_or(0);
-    visible(&state, &caller, id).await?;
+    visible::conversation(&state, &caller, id).await?;
     let mut db = caller.walled(&state).await?;
     let rows = messages::list(&mut *db, id, after, limit + 1).await?;
     let (rows, next_cursor) = page(rows, limit, |row| row.seq, |row| row);

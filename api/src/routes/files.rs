@@ -29,8 +29,6 @@ use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
 pub const PATH: &str = "/api/files";
-/// Files that arrive at this process at a time. Each has at most two pieces in memory; on its way into an object store, 6 MiB more.
-pub const MAX_UPLOADS: usize = 32;
 
 pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()

@@ -20,8 +20,8 @@ use super::audit::record;
 use super::probes::Probe;
 use crate::caller::Caller;
 use crate::extract::{Body, Segments};
+use crate::origin::Origin;
 use crate::problem::{BodyRefused, Problem, Refused};
-use crate::proxies::Origin;
 use crate::state::AppState;
 
 /// The page's own address to which Google sends users back.

@@ -13,7 +13,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
-use super::runs::{RunBody, RunDetail, detail, visible};
+use super::runs::{RunBody, RunDetail, detail};
+use super::visible;
 use crate::caller::Caller;
 use crate::extract::{Limit, PageParams, Params, Segments, page};
 use crate::problem::{Problem, Refused};
@@ -249,7 +250,7 @@ fn preview(content: &Value) -> (String, bool) {
 /// The run, if the caller may see it in this project.
 async fn run_of(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<Run, Problem> {
     caller.in_project(project_id)?;
-    visible(state, caller, id).await
+    visible::run(state, caller, id).await
 }
 
 /// List the project's runs, newest first

@@ -13,11 +13,14 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
-use super::conversations::{ConversationBody, UNTITLED, visible};
+use super::conversations::{ConversationBody, UNTITLED};
+use super::visible;
 use crate::caller::Caller;
 use crate::extract::Body;
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
+
+pub mod warm;
 
 pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(prewarm))
@@ -63,7 +66,7 @@ async fn prewarm(
     let told = Told::of(request.context_type.as_deref(), request.project_focus.as_ref())
         .map_err(|fault| Problem::bad_request("invalid_context", fault))?;
     let session = match request.session_id {
-        Some(id) => visible(&state, &caller, id).await?,
+        Some(id) => visible::conversation(&state, &caller, id).await?,
         None => {
             let mut db = caller.walled(&state).await?;
             if let Some(agent) = request.agent_definition_id {
@@ -95,23 +98,11 @@ async fn prewarm(
     if has_turned {
         state.bus.publish(Wake::log(session.id));
     }
-    let warmed = warm(&state, &caller, session.id).await?;
+    let warmed = warm::warm(&state, &caller, session.id).await?;
     Ok(Json(Prewarmed {
         warmed,
         session: session.into(),
         created: request.session_id.is_none(),
         kept_s: location::KEPT_S,
     }))
-}
-
-/// Reads what the model will be told of what a conversation is about. False: there is no project to read.
-pub async fn warm(state: &AppState, caller: &Caller, conversation_id: Uuid) -> Result<bool, Problem> {
-    let mut db = caller.walled(state).await?;
-    let (context, _) = contexts::of_conversation(&mut *db, conversation_id).await?;
-    let Some(mut focus) = context.and_then(|context| context.focus) else {
-        return Ok(false);
-    };
-    location::warm(&mut db, caller.project_id, &mut focus).await?;
-    db.commit().await?;
-    Ok(true)
 }

@@ -18,8 +18,9 @@ use uuid::Uuid;
 use super::chat::check_message;
 use super::history::{RunMessageDetail, ToolCallDetail};
 use super::questions::QuestionBody;
-use super::runs::{RunBody, RunDetail, describe, not_found, visible};
+use super::runs::{RunBody, RunDetail, describe};
 use super::trigger::Triggered;
+use super::visible;
 use crate::caller::Caller;
 use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
@@ -73,7 +74,7 @@ pub struct ForkRequest {
 impl From<ForkError> for Problem {
     fn from(error: ForkError) -> Self {
         match error {
-            ForkError::NotFound => not_found(),
+            ForkError::NotFound => visible::run_not_found(),
             ForkError::Unfit(why) => Self::conflict("run_fork_unfit", why),
             ForkError::Exhausted(exhausted) => PostError::Exhausted(exhausted).into(),
             ForkError::Database(error) => error.into(),
@@ -84,7 +85,7 @@ impl From<ForkError> for Problem {
 /// The run and all that it has started, each before its children; and whether there are more.
 async fn tree_of(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<(Vec<Run>, bool), Problem> {
     caller.in_project(project_id)?;
-    visible(state, caller, id).await?;
+    visible::run(state, caller, id).await?;
     let mut rows = runs::tree(&mut *caller.walled(state).await?, id, MAX_RUNS as i64 + 1).await?;
     let truncated = rows.len() > MAX_RUNS;
     rows.truncate(MAX_RUNS);
@@ -161,7 +162,7 @@ async fn export(
             None => return Ok(Json(whole)),
         }
     }
-    Err(not_found())
+    Err(visible::run_not_found())
 }
 
 /// Fork a run: start a new run from its state after a step
@@ -179,7 +180,7 @@ async fn fork(
     Segments(id): Segments<Uuid>,
     Body(request): Body<ForkRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Triggered>), Problem> {
-    visible(&state, &caller, id).await?;
+    visible::run(&state, &caller, id).await?;
     if let Some(message) = &request.message {
         check_message(message, state.config.max_message_chars)?;
     }

@@ -19,6 +19,7 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::tickets::Follower;
+use super::visible;
 use crate::caller::Caller;
 use crate::extract::{Params, Segments};
 use crate::problem::{Problem, Refused};
@@ -188,18 +189,6 @@ pub struct Cancelled {
     pub status: String,
 }
 
-pub fn not_found() -> Problem {
-    Problem::not_found("run_not_found", "The run")
-}
-
-/// The run of this id, if the caller may see it.
-pub async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<Run, Problem> {
-    let mut db = caller.walled(state).await?;
-    runs::get_visible(&mut *db, caller.owner(), id)
-        .await?
-        .ok_or_else(not_found)
-}
-
 /// All that there is to say of a run.
 pub async fn detail(state: &AppState, caller: &Caller, run: Run) -> Result<RunDetail, Problem> {
     let children = runs::children(&mut *caller.walled(state).await?, run.id).await?;
@@ -238,7 +227,7 @@ async fn get(
     caller: Caller,
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<RunDetail>, Problem> {
-    let run = visible(&state, &caller, id).await?;
+    let run = visible::run(&state, &caller, id).await?;
     Ok(Json(detail(&state, &caller, run).await?))
 }
 
@@ -258,7 +247,7 @@ async fn cancel(
     state.bus.publish(wake);
     let run = runs::get(&mut *walls::begin(&state.db.sql, asking).await?, id)
         .await?
-        .ok_or_else(not_found)?;
+        .ok_or_else(visible::run_not_found)?;
     let cancelled = Cancelled {
         run_id: id,
         status: run.state.clone(),
@@ -277,7 +266,7 @@ async fn may_cancel(state: &AppState, caller: &Caller, id: Uuid) -> Result<Askin
         true => runs::maker_of(&mut db, caller.project_id, id).await?,
         false => None,
     };
-    let user_id = maker.ok_or_else(not_found)?;
+    let user_id = maker.ok_or_else(visible::run_not_found)?;
     Ok(Asking::For(Owner {
         user_id,
         ..caller.owner()

@@ -12,8 +12,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::caller::Caller;
+use crate::origin::Origin;
 use crate::problem::{Problem, Refused};
-use crate::proxies::Origin;
 use crate::state::AppState;
 
 /// Making one lets its holder do what the caller may do anyway.

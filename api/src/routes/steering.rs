@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::chat::check_message;
-use super::runs::{not_found, visible};
+use super::visible;
 use crate::caller::Caller;
 use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
@@ -68,7 +68,7 @@ async fn resume(
     Segments(id): Segments<Uuid>,
     Body(request): Body<ResumeRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<ResumedBody>), Problem> {
-    visible(&state, &caller, id).await?;
+    visible::run(&state, &caller, id).await?;
     if let Some(message) = &request.message {
         check_message(message, state.config.max_message_chars)?;
     }
@@ -106,7 +106,7 @@ async fn steer(
     Segments(id): Segments<Uuid>,
     Body(request): Body<SteerRequest>,
 ) -> Result<(StatusCode, Json<SteeredBody>), Problem> {
-    visible(&state, &caller, id).await?;
+    visible::run(&state, &caller, id).await?;
     check_message(&request.message, state.config.max_message_chars)?;
     let command = SteerRun {
         run_id: id,
@@ -128,7 +128,7 @@ async fn steer(
 impl From<ResumeError> for Problem {
     fn from(error: ResumeError) -> Self {
         match error {
-            ResumeError::NotFound => not_found(),
+            ResumeError::NotFound => visible::run_not_found(),
             ResumeError::NotPaused(why) => Self::conflict("run_not_paused", why),
             ResumeError::SubAgent => Self::conflict("run_is_sub_agent", error.to_string()),
             ResumeError::Database(error) => error.into(),
@@ -139,7 +139,7 @@ impl From<ResumeError> for Problem {
 impl From<SteerError> for Problem {
     fn from(error: SteerError) -> Self {
         match error {
-            SteerError::NotFound => not_found(),
+            SteerError::NotFound => visible::run_not_found(),
             SteerError::Ended { state } => {
                 let detail = format!("the run accepts no more messages: it is {state}, or is being cancelled");
                 Self::conflict("run_ended", detail)

@@ -16,7 +16,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
-use super::{conversations, runs};
+use super::visible;
 use crate::caller::Caller;
 use crate::extract::Body;
 use crate::problem::{BodyRefused, Problem, Refused};
@@ -55,8 +55,8 @@ async fn create(
     Body(request): Body<TicketRequest>,
 ) -> Result<(StatusCode, Json<Ticket>), Problem> {
     let target = match (request.conversation_id, request.run_id) {
-        (Some(id), None) => conversations::visible(&state, &caller, id).await?.id,
-        (None, Some(id)) => runs::visible(&state, &caller, id).await?.id,
+        (Some(id), None) => visible::conversation(&state, &caller, id).await?.id,
+        (None, Some(id)) => visible::run(&state, &caller, id).await?.id,
         (Some(_), Some(_)) | (None, None) => {
             return Err(Problem::bad_request(
                 "invalid_body",

@@ -22,7 +22,7 @@ const MAY_IMPORT: [(&str, &[&str]); 11] = [
     ("bench", &["api", "cli", "embeddings", "shared", "tests", "worker"]),
 ];
 /// Files that still import each other in a circle: a member, and how many of its files. Make it fewer, not more.
-const KNOWN_CIRCLES: [(&str, usize); 3] = [("api", 28), ("bench", 8), ("tests", 5)];
+const KNOWN_CIRCLES: [(&str, usize); 2] = [("bench", 8), ("tests", 5)];
 
 /// The package of a member, as manifests name it.
 fn package(member: &str) -> String {

@@ -16,7 +16,7 @@ const OPEN: [&str; 3] = ["/livez", "/readyz", "/metrics"];
 const BY_ADDRESS: &str = "/api/calendar-feeds/{file}";
 
 fn document() -> Value {
-    serde_json::to_value(rejoin_api::openapi::document()).unwrap()
+    serde_json::to_value(rejoin_api::routes::document()).unwrap()
 }
 
 /// Method, path and description of every operation.

@@ -119,7 +119,7 @@ async fn e69_the_document_tells_each_tools_payload_endpoint_types_and_shift() {
         names(mapped.keys().collect()),
         "each tool is told in data/tool-mapping.json, or by itself"
     );
-    let document = serde_json::to_value(rejoin_api::openapi::document()).unwrap();
+    let document = serde_json::to_value(rejoin_api::routes::document()).unwrap();
     let db = support::database().await;
     let tables: Vec<String> = sqlx::query_scalar("select 'kb.' || tablename from pg_tables where schemaname = 'kb'")
         .fetch_all(&db.pool)

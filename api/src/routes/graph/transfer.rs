@@ -1,10 +1,9 @@
 //! The graph as NDJSON: in by `POST …/import`, out by `GET …/export`. Neither is held in memory.
 //!
-//! Both hold a database transaction for as long as their peer takes, so they have connections of their own ([`Transfers`]):
+//! Both hold a database transaction for as long as their peer takes, so they have connections of their own (`transfers`):
 //! no slow upload keeps the other handlers waiting. Invariant: an import is in the graph whole or not at all.
 
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -21,9 +20,7 @@ use rejoin_shared::graph::import::{self, Counts, ImportError, OnError, Report};
 use rejoin_shared::graph::{Actor, ActorKind};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use sqlx::PgPool;
-use sqlx::postgres::PgPoolOptions;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use tokio_util::io::StreamReader;
 use tracing::{debug, error};
@@ -39,16 +36,8 @@ use crate::state::AppState;
 
 /// The one path whose requests may take longer than the usual limit: an upload takes as long as it takes.
 pub const IMPORT_PATH: &str = "/api/projects/{p}/graph/import";
-/// Imports and exports of this process at a time.
-const MAX_TRANSFERS: u32 = 4;
-/// What one more is told to wait.
-const RETRY_AFTER_S: u64 = 5;
-/// The merge of a large import takes longer than any other statement may.
-const STATEMENT_LIMIT: Duration = Duration::from_secs(600);
 /// An upload of which nothing comes for so long is given up.
 const UPLOAD_STALL: Duration = Duration::from_secs(30);
-/// Connections that are not used are closed after this.
-const IDLE_LIMIT: Duration = Duration::from_secs(60);
 /// Pages of an export that wait for its reader.
 const PAGES_WAITING: usize = 1;
 
@@ -56,38 +45,6 @@ pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(import_lines))
         .routes(routes!(export_lines))
-}
-
-/// The connections of imports and exports.
-pub struct Transfers {
-    pool: PgPool,
-    slots: Arc<Semaphore>,
-}
-
-impl Transfers {
-    /// Connections like those of `usual`, apart from them.
-    pub fn new(usual: &PgPool) -> Self {
-        let limit = format!("{}ms", STATEMENT_LIMIT.as_millis());
-        let options = usual
-            .connect_options()
-            .as_ref()
-            .clone()
-            // An import waits for the one before it.
-            .options([("statement_timeout", limit.clone()), ("lock_timeout", limit)]);
-        let pool = PgPoolOptions::new()
-            .max_connections(MAX_TRANSFERS)
-            .idle_timeout(IDLE_LIMIT)
-            .connect_lazy_with(options);
-        Self {
-            pool,
-            slots: Arc::new(Semaphore::new(MAX_TRANSFERS as usize)),
-        }
-    }
-
-    fn admit(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        let slot = self.slots.clone().try_acquire_owned();
-        slot.map_err(|_| Problem::too_many("too many imports and exports are active on this server", RETRY_AFTER_S))
-    }
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

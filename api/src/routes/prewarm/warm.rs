@@ -1,0 +1,20 @@
+//! Prefetches what the next answer of a conversation needs.
+
+use rejoin_shared::contexts::{self, location};
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::problem::Problem;
+use crate::state::AppState;
+
+/// Reads what the model will be told of what a conversation is about. False: there is no project to read.
+pub async fn warm(state: &AppState, caller: &Caller, conversation_id: Uuid) -> Result<bool, Problem> {
+    let mut db = caller.walled(state).await?;
+    let (context, _) = contexts::of_conversation(&mut *db, conversation_id).await?;
+    let Some(mut focus) = context.and_then(|context| context.focus) else {
+        return Ok(false);
+    };
+    location::warm(&mut db, caller.project_id, &mut focus).await?;
+    db.commit().await?;
+    Ok(true)
+}

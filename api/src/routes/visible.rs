@@ -1,0 +1,33 @@
+//! What a caller may see: conversations and runs by their ids, else 404.
+
+use rejoin_shared::conversations::{self, Conversation};
+use rejoin_shared::runs::{self, Run};
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::problem::Problem;
+use crate::state::AppState;
+
+pub fn conversation_not_found() -> Problem {
+    Problem::not_found("conversation_not_found", "The conversation")
+}
+
+pub fn run_not_found() -> Problem {
+    Problem::not_found("run_not_found", "The run")
+}
+
+/// The caller's conversation of this id.
+pub async fn conversation(state: &AppState, caller: &Caller, id: Uuid) -> Result<Conversation, Problem> {
+    let mut db = caller.walled(state).await?;
+    conversations::get(&mut db, caller.owner(), id)
+        .await?
+        .ok_or_else(conversation_not_found)
+}
+
+/// The run of this id, if the caller may see it.
+pub async fn run(state: &AppState, caller: &Caller, id: Uuid) -> Result<Run, Problem> {
+    let mut db = caller.walled(state).await?;
+    runs::get_visible(&mut *db, caller.owner(), id)
+        .await?
+        .ok_or_else(run_not_found)
+}
