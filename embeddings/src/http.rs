@@ -1,10 +1,11 @@
 //! Vectors from a server that speaks OpenAI's embeddings API: OpenAI, Ollama, and many others. Called by [`super::Embedder`], which
 //! limits the time and checks what comes back. Does not try again: who has the texts does.
 
+use rejoin_shared::config::Secret;
 use serde::{Deserialize, Serialize};
 
 use crate::EmbedError;
-use crate::settings::{Endpoints, Key};
+use crate::settings::Endpoints;
 
 const OPENAI: &str = "https://api.openai.com/v1";
 const OLLAMA_PORT: u16 = 11_434;
@@ -17,7 +18,7 @@ const MAX_SAID_CHARS: usize = 300;
 pub struct Http {
     client: reqwest::Client,
     url: String,
-    key: Option<Key>,
+    key: Option<Secret>,
     model: String,
     dimensions: Option<usize>,
     name: String,
@@ -84,7 +85,7 @@ impl Http {
             encoding_format: "float",
             dimensions: self.dimensions,
         });
-        if let Some(Key(key)) = &self.key {
+        if let Some(key) = self.key.as_ref().map(Secret::expose) {
             request = request.bearer_auth(key);
         }
         let without_url = |error: reqwest::Error| EmbedError::Unreachable(error.without_url());

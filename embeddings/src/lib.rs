@@ -21,7 +21,7 @@ use tracing::info;
 
 use http::Http;
 use local::Local;
-pub use settings::{Choice, EmbeddingsArgs, Endpoints, Key};
+pub use settings::{Choice, EmbeddingsArgs, Endpoints};
 
 /// Texts that one call may embed.
 pub const MAX_TEXTS: usize = 256;

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
+use rejoin_shared::config::Secret;
 
 /// Settings of embeddings. All processes of a fleet must have the same.
 #[derive(Debug, Clone, Args)]
@@ -25,7 +26,7 @@ pub struct EmbeddingsArgs {
 
     /// API key of that server
     #[arg(long, env = "REJOIN_EMBEDDINGS_KEY", hide_env_values = true)]
-    pub embeddings_key: Option<Key>,
+    pub embeddings_key: Option<Secret>,
 
     /// Timeout of a request to the embedding server, in milliseconds
     #[arg(long, env = "REJOIN_EMBEDDINGS_TIMEOUT_MS", default_value_t = 30_000)]
@@ -46,24 +47,6 @@ impl EmbeddingsArgs {
 
     pub fn timeout(&self) -> Duration {
         Duration::from_millis(self.embeddings_timeout_ms)
-    }
-}
-
-/// A secret whose `Debug` shows nothing.
-#[derive(Clone)]
-pub struct Key(pub(crate) String);
-
-impl FromStr for Key {
-    type Err = std::convert::Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(Self(text.to_owned()))
-    }
-}
-
-impl std::fmt::Debug for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Key(…)")
     }
 }
 
@@ -123,7 +106,7 @@ impl FromStr for Choice {
 /// Where servers are and what they want to see, from the variables that the chat models use, too.
 #[derive(Debug, Clone, Default)]
 pub struct Endpoints {
-    pub openai_key: Option<Key>,
+    pub openai_key: Option<Secret>,
     /// With its `/v1`.
     pub openai_base_url: Option<String>,
     /// In the spellings that Ollama itself takes.
@@ -134,7 +117,7 @@ impl Endpoints {
     pub fn from_env() -> Self {
         let var = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
         Self {
-            openai_key: var("OPENAI_API_KEY").map(Key),
+            openai_key: var("OPENAI_API_KEY").map(Secret::new),
             openai_base_url: var("OPENAI_BASE_URL"),
             ollama_host: var("OLLAMA_HOST"),
         }
@@ -188,7 +171,7 @@ mod tests {
     #[test]
     fn a_server_of_its_own_gets_a_key_of_its_own() {
         let theirs = Endpoints {
-            openai_key: Some(Key("sk-secret".to_owned())),
+            openai_key: Some(Secret::new("sk-secret")),
             ..Endpoints::default()
         };
         let mut args = EmbeddingsArgs::off();
@@ -201,7 +184,7 @@ mod tests {
     #[test]
     fn the_debug_form_holds_no_key() {
         let endpoints = Endpoints {
-            openai_key: Some(Key("sk-secret".to_owned())),
+            openai_key: Some(Secret::new("sk-secret")),
             ..Endpoints::default()
         };
         assert!(!format!("{endpoints:?}").contains("secret"));

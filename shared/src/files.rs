@@ -238,11 +238,19 @@ pub async fn finish(
 }
 
 /// Removes a file that has not arrived.
-pub async fn discard(db: &mut PgConnection, id: Uuid) -> Result<(), sqlx::Error> {
+///
+/// False: it has arrived after all, and stays: the answer to the commit that said so was lost.
+pub async fn discard(db: &mut PgConnection, id: Uuid) -> Result<bool, sqlx::Error> {
     sqlx::query!("delete from kb.files where id = $1 and state = 'arriving'", id)
-        .execute(db)
+        .execute(&mut *db)
         .await?;
-    Ok(())
+    let has_arrived = sqlx::query_scalar!(
+        r#"select exists (select from kb.files where id = $1) as "has_arrived!""#,
+        id
+    )
+    .fetch_one(db)
+    .await?;
+    Ok(!has_arrived)
 }
 
 pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<Option<File>, sqlx::Error> {

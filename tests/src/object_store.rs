@@ -92,8 +92,9 @@ impl ObjectServer {
             .output()
             .await
             .expect("curl runs");
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{arguments:?} {place}: {said}");
+        let (said, failed) = (&output.stdout, &output.stderr);
+        let said = [said, failed].map(|text| String::from_utf8_lossy(text));
+        assert!(output.status.success(), "{arguments:?} {place}: {said:?}");
         output.stdout
     }
 }

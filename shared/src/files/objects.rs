@@ -21,19 +21,20 @@ use url::Url;
 use uuid::Uuid;
 
 use super::{File, SWEPT};
+use crate::config::Secret;
 
 /// Bytes of each part but the last; S3 takes no smaller ones than 5 MiB (Amazon S3 User Guide, "multipart upload limits").
 const PART_BYTES: usize = 6 * 1024 * 1024;
-/// What one request is tried for, with its repeats, at most: callers wait.
+/// Maximum number of retries of one request. Few: callers wait for it.
 const RETRIES: usize = 3;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const TIMEOUT_S: u64 = 30;
-/// Until an object that could not be removed is tried again [seconds].
+/// Time after which removing an object that was refused is tried again, in seconds.
 const POSTPONED_S: f64 = 3_600.0;
-/// A place that no file has.
+/// A path that no file has.
 const PROBE: &str = "doctor";
 
-/// Where the content of new files goes. Files that are there already are read where they are.
+/// Where the content of new files is stored. Existing files are read from where they are.
 #[derive(Debug, Clone, Args)]
 pub struct ObjectStoreArgs {
     /// S3 bucket for the content of new files: s3://BUCKET or s3://BUCKET/PREFIX [default: PostgreSQL keeps it]
@@ -74,24 +75,6 @@ impl Default for ObjectStoreArgs {
     }
 }
 
-/// A value whose `Debug` shows nothing.
-#[derive(Clone)]
-pub struct Secret(String);
-
-impl std::str::FromStr for Secret {
-    type Err = std::convert::Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(Self(text.to_owned()))
-    }
-}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("***")
-    }
-}
-
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectStoreError {
     #[error("{0}")]
@@ -107,7 +90,7 @@ pub enum ObjectStoreError {
 }
 
 impl ObjectStoreError {
-    /// Whether it may pass by itself.
+    /// Returns whether a retry may succeed.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable(_))
     }
@@ -123,7 +106,7 @@ impl From<object_store::Error> for ObjectStoreError {
     }
 }
 
-/// None where there was no such thing.
+/// Turns "not found" into `None`.
 fn found<T>(answer: object_store::Result<T>) -> Result<Option<T>, ObjectStoreError> {
     match answer {
         Ok(value) => Ok(Some(value)),
@@ -132,7 +115,7 @@ fn found<T>(answer: object_store::Result<T>) -> Result<Option<T>, ObjectStoreErr
     }
 }
 
-/// The name of a file's object, below the store's prefix. It follows from the row, so that no row can name another's object.
+/// Returns the key of a file's object, below the store's prefix. It is computed from the row, so that no row can refer to another's object.
 pub fn key_of(project_id: Uuid, file_id: Uuid) -> String {
     format!("{project_id}/{file_id}")
 }
@@ -145,10 +128,10 @@ pub struct ObjectStore {
 }
 
 impl ObjectStore {
-    /// The one that is configured, if any. Nothing is asked of it.
+    /// Returns the configured store, if any, without connecting to it.
     ///
     /// # Errors
-    /// The settings name none that could be.
+    /// The settings are invalid.
     pub fn of(args: &ObjectStoreArgs) -> Result<Option<Self>, ObjectStoreError> {
         let wrong = |name: &str, why: &str| ObjectStoreError::Settings(format!("{name} {why}"));
         let Some(url) = &args.files_url else {
@@ -192,7 +175,7 @@ impl ObjectStore {
         }
         match (&args.files_access_key_id, &args.files_secret_access_key) {
             (Some(id), Some(secret)) => {
-                builder = builder.with_access_key_id(id).with_secret_access_key(&secret.0);
+                builder = builder.with_access_key_id(id).with_secret_access_key(secret.expose());
             }
             (None, None) => {}
             _ => {
@@ -210,7 +193,7 @@ impl ObjectStore {
         self.prefix.parts().chain(Path::from(key).parts()).collect()
     }
 
-    /// Bytes of a file, all of `from..to`. None: the object is gone.
+    /// Reads the bytes `from..to` of a file. None: the object is gone.
     pub async fn read(&self, file: &File, from: u64, to: u64) -> Result<Option<Bytes>, ObjectStoreError> {
         let path = self.path(&key_of(file.project_id, file.id));
         let Some(bytes) = found(self.s3.get_range(&path, from..to).await)? else {
@@ -222,7 +205,7 @@ impl ObjectStore {
         Ok(Some(bytes))
     }
 
-    /// Begins to write an object.
+    /// Starts writing an object.
     pub fn upload(&self, key: &str) -> Upload {
         Upload {
             store: self.clone(),
@@ -234,7 +217,7 @@ impl ObjectStore {
         }
     }
 
-    /// Removes an object, and the upload that may still write it. What is not there is no error.
+    /// Removes an object, and ends the upload in parts that may still write it. Missing ones are no error.
     pub async fn remove(&self, key: &str, upload_id: Option<String>) -> Result<(), ObjectStoreError> {
         self.remove_at(&self.path(key), upload_id).await
     }
@@ -247,9 +230,9 @@ impl ObjectStore {
         Ok(())
     }
 
-    /// Asks for what is not there: whether the bucket answers, and takes the key. Changes nothing.
+    /// Checks that the bucket exists and accepts the key, by two requests for paths that no file has.
     pub async fn probe(&self) -> Result<(), ObjectStoreError> {
-        // A refusal is told by this one, a bucket that is missing by the next one.
+        // This request fails if the key is refused, the next one if the bucket is missing.
         found(self.s3.head(&self.path(PROBE)).await)?;
         let mut found = self.s3.list(Some(&self.path(PROBE)));
         found.next().await.transpose()?;
@@ -257,12 +240,12 @@ impl ObjectStore {
     }
 }
 
-/// An object that is being written: by one request if it is small, in parts if not.
+/// An object that is being written: a small one by one request, a large one in parts.
 #[derive(Debug)]
 pub struct Upload {
     store: ObjectStore,
     path: Path,
-    /// What has come, and is not with the store yet.
+    /// Bytes that were taken and not sent yet.
     waiting: Vec<Bytes>,
     waiting_bytes: usize,
     parts: Option<(MultipartId, Vec<PartId>)>,
@@ -270,7 +253,7 @@ pub struct Upload {
 }
 
 impl Upload {
-    /// Takes the next bytes. `Some`: an upload in parts has begun; note its name with the file before the next call.
+    /// Takes the next bytes. `Some`: an upload in parts has begun; store its id with the file before the next call.
     pub async fn write(&mut self, bytes: Bytes) -> Result<Option<String>, ObjectStoreError> {
         if self.waiting_bytes >= PART_BYTES {
             self.send_part().await?;
@@ -299,12 +282,12 @@ impl Upload {
         Ok(())
     }
 
-    /// Writes the rest. The object is there then.
+    /// Sends the rest and completes the object.
     pub async fn finish(&mut self) -> Result<(), ObjectStoreError> {
         if self.parts.is_some() && self.waiting_bytes > 0 {
             self.send_part().await?;
         }
-        // Also if the answer does not come.
+        // Even if the response is lost.
         self.may_be_there = true;
         match &self.parts {
             Some((id, parts)) => {
@@ -318,7 +301,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Leaves nothing of it in the store.
+    /// Removes everything that was written.
     pub async fn discard(&mut self) -> Result<(), ObjectStoreError> {
         let parts = self.parts.take();
         if parts.is_none() && !self.may_be_there {
@@ -336,7 +319,7 @@ pub enum SweepError {
     ObjectStore(#[from] ObjectStoreError),
 }
 
-/// Removes what deleted files have left in the object store. True: there may be more.
+/// Removes the objects of deleted files from the store. True: there may be more.
 pub async fn sweep(db: &PgPool, store: Option<&ObjectStore>) -> Result<bool, SweepError> {
     let left = sqlx::query!(
         "select object_key, upload_id from kb.file_objects_left where due_at <= now() order by due_at limit $1",
@@ -351,7 +334,7 @@ pub async fn sweep(db: &PgPool, store: Option<&ObjectStore>) -> Result<bool, Swe
     for object in &left {
         match store.remove(&object.object_key, object.upload_id.clone()).await {
             Ok(()) => {}
-            // Such as an object that is locked there: the others need not wait for it.
+            // For example, the object is locked. The others need not wait for it.
             Err(error @ ObjectStoreError::Refused(_)) => {
                 warn!(%error, object = object.object_key, "removing an object failed; retrying later");
                 postpone(db, &object.object_key).await?;

@@ -174,14 +174,15 @@ async fn send(db: &PgPool, id: Uuid, upload: &mut Upload, content: &[u8]) -> Res
     Ok(upload.finish().await?)
 }
 
-/// Leaves nothing of a file that could not be stored. What stays all the same, the upkeep removes.
+/// Removes a file that could not be stored, the row first, as [`discard`] says. What is left, the maintenance removes.
 async fn forget(db: &PgPool, id: Uuid, upload: &mut Upload) {
-    if let Err(error) = upload.discard().await {
-        warn!(%error, file = %id, "what was written of a file could not be removed from the object store; the upkeep will");
-    }
     let discarded = async { discard(&mut *db.acquire().await?, id).await };
-    if let Err(error) = discarded.await {
-        warn!(%error, file = %id, "a file that did not arrive could not be removed; the upkeep will");
+    let is_gone = discarded.await.unwrap_or_else(|error| {
+        warn!(%error, file = %id, "removing an incomplete file failed; maintenance will remove it");
+        false
+    });
+    if is_gone && let Err(error) = upload.discard().await {
+        warn!(%error, file = %id, "removing an incomplete file from the object store failed; maintenance will remove it");
     }
 }
 

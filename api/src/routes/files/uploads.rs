@@ -314,18 +314,22 @@ impl Arriving<'_> {
         if self.position == 0 && self.upload.is_none() {
             return;
         }
-        if let Some(upload) = &mut self.upload
-            && let Err(error) = upload.discard().await
-        {
-            warn!(%error, file = %self.id, "what arrived of a file could not be removed from the object store; the upkeep will");
-        }
         let discarded = async {
             let mut db = walls::begin(&self.state.db.sql, self.caller.asking()).await?;
-            files::discard(&mut db, self.id).await?;
-            db.commit().await
+            let is_gone = files::discard(&mut db, self.id).await?;
+            db.commit().await?;
+            Ok::<_, sqlx::Error>(is_gone)
         };
-        if let Err(error) = discarded.await {
+        let is_gone = discarded.await.unwrap_or_else(|error| {
             warn!(%error, file = %self.id, "removing an incomplete upload failed; maintenance will remove it");
+            false
+        });
+        // Only then: the content of a file that has arrived after all is still needed.
+        if is_gone
+            && let Some(upload) = &mut self.upload
+            && let Err(error) = upload.discard().await
+        {
+            warn!(%error, file = %self.id, "removing an incomplete upload from the object store failed; maintenance will remove it");
         }
     }
 }
