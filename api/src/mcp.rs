@@ -30,6 +30,7 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rejoin_outside::calendar::tools as calendar;
 use rejoin_shared::access::Scope;
+use rejoin_shared::builtin;
 use rejoin_shared::tools::registry::{Patterns, Registry};
 use rejoin_shared::{agents, walls, work};
 use rmcp::ErrorData;
@@ -186,7 +187,7 @@ impl Asked {
         let mut db = walls::begin(&self.state.db.sql, self.caller.asking())
             .await
             .map_err(failed)?;
-        let builtin = Registry::builtin().with(calendar::without_conversation());
+        let builtin = builtin::tools().with(calendar::without_conversation());
         match work::pack::is_active(&mut *db, self.caller.project_id)
             .await
             .map_err(failed)?

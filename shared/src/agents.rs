@@ -5,7 +5,6 @@
 //! - `defaults`  definitions that come with Rejoin
 
 pub mod defaults;
-mod model;
 pub mod settings;
 
 use std::collections::HashMap;
@@ -17,7 +16,7 @@ use uuid::Uuid;
 
 use crate::ids;
 
-pub use model::{ModelChoice, ReasoningEffort};
+pub use crate::models::choice::{ModelChoice, ReasoningEffort};
 
 pub use defaults::{GRAPH_QUERY_AGENT, defaults, planners, specialists};
 use settings::Settings;

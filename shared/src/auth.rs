@@ -18,9 +18,9 @@ use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
 use crate::access::Scope;
+use crate::db::HotError;
 use crate::ids;
 use crate::projects::{Membership, Quota, Role};
-use crate::queue::settle::HotError;
 use crate::walls::{self, Asking};
 
 /// Marks our keys for people and for secret scanners.

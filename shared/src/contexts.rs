@@ -20,6 +20,8 @@ use uuid::Uuid;
 
 use crate::events::{Event, Kind, log};
 
+pub use crate::events::kinds::PLAN_TOOL;
+pub use crate::focus::Focus;
 pub use usage::{TOKEN_BUDGET, usage, with_window};
 
 /// Of a project's name [characters].
@@ -98,22 +100,6 @@ impl ContextType {
     fn keeps_focus(self) -> bool {
         !matches!(self, ContextType::Global | ContextType::ProjectCreate)
     }
-}
-
-/// A project of the work graph, or one thing in it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Focus {
-    /// The graph object of type `project`.
-    #[serde(alias = "project_id")]
-    pub project_id: Uuid,
-    #[serde(default, alias = "project_name")]
-    pub project_name: String,
-    /// The type of the thing, such as `task`.
-    #[serde(default, alias = "focus_type", skip_serializing_if = "Option::is_none")]
-    pub focus_type: Option<String>,
-    #[serde(default, alias = "focus_entity_id", skip_serializing_if = "Option::is_none")]
-    pub focus_entity_id: Option<Uuid>,
 }
 
 /// What a conversation, or a run, is about.
@@ -465,9 +451,6 @@ pub async fn conclude(
     .await?;
     Ok(last_turn)
 }
-
-/// The tool that makes plans.
-pub const PLAN_TOOL: &str = "agent_create_plan";
 
 #[cfg(test)]
 mod tests {

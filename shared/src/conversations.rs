@@ -6,9 +6,9 @@ use serde_json::Value;
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
+use crate::db::HotError;
 use crate::events::log::{self, LogEnds};
 use crate::owner::Owner;
-use crate::queue::settle::HotError;
 
 /// Characters of the first message that become the title.
 pub const TITLE_MAX_CHARS: usize = 50;

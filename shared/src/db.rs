@@ -352,6 +352,25 @@ pub fn is_transient(error: &sqlx::Error) -> bool {
     }
 }
 
+/// A statement of the hot paths failed.
+#[derive(Debug, thiserror::Error)]
+pub enum HotError {
+    #[error("no connection to the database")]
+    Pool(#[from] deadpool_postgres::PoolError),
+    #[error("a statement failed")]
+    Statement(#[from] tokio_postgres::Error),
+}
+
+impl HotError {
+    /// Whether the same statement may be tried again.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            HotError::Pool(_) => true,
+            HotError::Statement(error) => is_transient_hot(error),
+        }
+    }
+}
+
 /// The same for tokio-postgres.
 pub fn is_transient_hot(error: &tokio_postgres::Error) -> bool {
     match error.code() {

@@ -17,7 +17,7 @@ pub mod types;
 
 use chrono::{DateTime, Utc};
 use clap::Args;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
@@ -27,6 +27,7 @@ use crate::owner::Owner;
 
 use objects::ObjectStoreArgs;
 
+pub use crate::file_ref::{FileRef, content_path};
 pub use store::{FileStore, ProduceError, Produced, ReadError};
 
 /// Size of a piece, in bytes; a multiple of three, so that the base64 of pieces joins to that of the file.
@@ -88,18 +89,6 @@ pub struct File {
     pub created_at: DateTime<Utc>,
 }
 
-/// A file as messages, events and tool results name it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FileRef {
-    pub file_id: Uuid,
-    pub name: String,
-    pub media_type: String,
-    pub size_bytes: i64,
-    /// In hexadecimal digits.
-    pub sha256: String,
-}
-
 impl File {
     pub fn to_ref(&self) -> FileRef {
         FileRef {
@@ -110,18 +99,6 @@ impl File {
             sha256: hex(&self.sha256),
         }
     }
-}
-
-impl FileRef {
-    /// Where its content is.
-    pub fn path(&self) -> String {
-        content_path(self.file_id)
-    }
-}
-
-/// Where a file's content is to be had.
-pub fn content_path(id: Uuid) -> String {
-    format!("/api/files/{id}/content")
 }
 
 /// The files that a message's metadata name.

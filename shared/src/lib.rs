@@ -5,6 +5,8 @@
 //! - `ids` `digest` `schemas` `config` `db` `row_security` `outage` `text` `net` `telemetry` `owner` `access` `auth` `identities` `keys` `sessions`   the ground
 //! - `projects` `conversations` `messages` `agents` `runs` `run_messages` `tool_calls`   nouns: types and their SQL
 //! - `attachments` what a user attaches to a message beside its words: consoles, databases, texts
+//! - `file_ref` `focus`   names of files and of the thing that a conversation is about
+//! - `builtin`   the tools that need nothing but the database
 //! - `files`     files that users attach and tools produce, with their content
 //! - `prompts` `feedback`   what people tell all agents, and what they say of answers
 //! - `reception` who takes a new conversation: `routing`, with the clues that the database has
@@ -48,6 +50,7 @@ pub mod agents;
 pub mod attachments;
 pub mod audit;
 pub mod auth;
+pub mod builtin;
 pub mod commands;
 pub mod compressions;
 pub mod config;
@@ -61,7 +64,9 @@ pub mod discussions;
 pub mod emergent;
 pub mod events;
 pub mod feedback;
+pub mod file_ref;
 pub mod files;
+pub mod focus;
 pub mod google_tokens;
 pub mod graph;
 pub mod horizon;

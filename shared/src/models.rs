@@ -11,6 +11,7 @@
 //! model takes. Invariant: what the catalogue does not say is unknown, never "no".
 
 pub mod answering;
+pub mod choice;
 pub mod names;
 pub mod price;
 pub mod reads;

@@ -22,10 +22,10 @@ use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use crate::contexts::Context;
+use crate::db::HotError;
 use crate::events::log::{self, LogEnds};
 use crate::events::{Event, Kind};
 use crate::owner::Owner;
-use crate::queue::settle::HotError;
 
 use part::Part;
 

@@ -23,9 +23,10 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::contexts::Focus;
 use crate::events::Kind;
 use crate::events::kinds::Operation;
+use crate::focus::Focus;
+use crate::graph::bounds::Bounds;
 use crate::graph::meaning::SharedTextModel;
 use crate::graph::{Actor, ActorKind};
 
@@ -61,6 +62,8 @@ pub struct ToolContext {
     pub cancel: CancellationToken,
     /// What the conversation is about. Tools of the work graph touch nothing outside of it.
     pub focus: Option<Focus>,
+    /// What the call may see of the graph, where there is a focus. None: all of it.
+    pub bounds: Option<Bounds>,
 }
 
 impl ToolContext {

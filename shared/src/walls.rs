@@ -9,8 +9,8 @@ use sqlx::{AssertSqlSafe, PgPool, Postgres, Transaction};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
+use crate::db::HotError;
 use crate::owner::Owner;
-use crate::queue::settle::HotError;
 
 /// Whom a transaction is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

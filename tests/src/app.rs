@@ -11,6 +11,7 @@ use std::time::Duration;
 use rejoin_api::{ApiConfig, Server};
 use rejoin_embeddings::EmbeddingsArgs;
 use rejoin_outside::calendar::google::GoogleArgs;
+use rejoin_shared::builtin;
 use rejoin_shared::config::BusKind;
 use rejoin_shared::db::{Db, Role};
 use rejoin_shared::files::objects::ObjectStoreArgs;
@@ -62,7 +63,7 @@ impl Default for AppOptions {
             api: |_| {},
             worker: |_| {},
             embeddings: EmbeddingsArgs::off(),
-            tools: Registry::builtin(),
+            tools: builtin::tools(),
             google: GoogleArgs::default(),
             object_store: ObjectStoreArgs::default(),
             observer: None,

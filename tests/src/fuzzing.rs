@@ -12,11 +12,11 @@ use futures::executor::block_on;
 use rejoin_api::extract::{PageParams, page};
 use rejoin_api::sse::start::{Start, StreamParams};
 use rejoin_cli::stream::{Frame, Parser};
+use rejoin_shared::builtin;
 use rejoin_shared::graph::import::lines::{LineRead, Lines, MAX_LINE_BYTES};
 use rejoin_shared::graph::ndjson::{self, Line};
 use rejoin_shared::tools::ToolSpec;
 use rejoin_shared::tools::arguments::admit;
-use rejoin_shared::tools::registry::Registry;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -148,7 +148,7 @@ pub fn arguments(data: &[u8]) {
             }
         }
         None => {
-            let registry = Registry::builtin();
+            let registry = builtin::tools();
             for name in registry.names() {
                 is_admitted_or_told(registry.get(name).expect("it is there").spec(), &arguments);
             }

@@ -125,6 +125,7 @@ impl Project {
             record_id: ids::new(),
             cancel: CancellationToken::new(),
             focus: None,
+            bounds: None,
         };
         let arguments = arguments::admit(tool.spec(), &arguments)?;
         tool.call(&context, arguments).await.map_err(|error| match error {

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use rejoin_shared::config::poll_interval;
+use rejoin_shared::db::HotError;
 use rejoin_shared::outage::{Causes, Outage};
-use rejoin_shared::queue::settle::HotError;
 use rejoin_shared::queue::{self, ClaimedJob, Outcome, Settlement, Turn, lease};
 use rejoin_shared::runs;
 use rejoin_shared::sabotage::{self, Break};

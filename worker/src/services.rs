@@ -9,6 +9,7 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use rejoin_embeddings::{Embedder, Endpoints};
 use rejoin_outside::Web;
 use rejoin_outside::calendar::google::Google;
+use rejoin_shared::builtin;
 use rejoin_shared::db::{Db, Role};
 use rejoin_shared::events::EventWriter;
 use rejoin_shared::files::FileStore;
@@ -66,7 +67,7 @@ impl Services {
         let db = Db::connect_lazy(&config.database, "rejoin-worker", Role::Worker)?;
         db.wait_until_up().await;
         let bus = wakeup::start(config.database.bus, &db);
-        Self::with(config, db, bus, ModelSettings::from_env(), Registry::builtin())
+        Self::with(config, db, bus, ModelSettings::from_env(), builtin::tools())
     }
 
     /// The same from parts.

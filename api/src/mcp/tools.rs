@@ -87,6 +87,7 @@ pub async fn call(
         record_id: ids::new(),
         cancel: cancel.clone(),
         focus: None,
+        bounds: None,
     };
     let called = tokio::select! {
         called = timeout(TOOL_LIMIT, tool.call(&context, arguments)) => called,

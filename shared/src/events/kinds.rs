@@ -5,7 +5,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::files::FileRef;
+use crate::file_ref::FileRef;
+
+/// The tool that makes plans.
+pub const PLAN_TOOL: &str = "agent_create_plan";
 
 /// An event with what every event carries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use super::kinds::Event;
 use super::rows::{StoredEvent, StoredRow};
+use crate::db::HotError;
 use crate::owner::Owner;
-use crate::queue::settle::HotError;
 use crate::walls::{self, Asking, Lent};
 
 /// Rows that one read of the past takes at most.

@@ -4,8 +4,8 @@
 //! cannot be known. Invariant: where the list is not empty, the model that a worker with at least these variables asks is in it; a test holds
 //! it against the worker's own choice.
 
+use super::choice::ModelChoice;
 use super::{CHAT_MODELS, DEFAULT_MODEL, catalogue, names, today};
-use crate::agents::ModelChoice;
 
 /// OpenAI's own servers, in an address.
 pub const OPENAI_HOST: &str = "api.openai.com";

@@ -40,7 +40,7 @@ pub async fn claim(
     lease: Duration,
     limit: usize,
     turn: &mut Turn,
-) -> Result<Vec<ClaimedJob>, super::settle::HotError> {
+) -> Result<Vec<ClaimedJob>, crate::db::HotError> {
     let client = pool.get().await?;
     let statement = client
         .prepare_cached(

@@ -6,7 +6,7 @@ use deadpool_postgres::Pool;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::settle::HotError;
+use crate::db::HotError;
 
 /// A job may be run by its worker for this long without a sign of life.
 pub const LEASE: Duration = Duration::from_secs(15);

@@ -7,6 +7,8 @@ use deadpool_postgres::Pool;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::db::HotError;
+
 /// The first wait before a retry; doubled with each attempt.
 const RETRY_BASE_S: f64 = 1.0;
 /// No retry waits longer.
@@ -41,25 +43,6 @@ pub struct Settlement {
     pub attempt: i32,
     pub max_attempts: i32,
     pub outcome: Outcome,
-}
-
-/// A statement of the hot paths failed.
-#[derive(Debug, thiserror::Error)]
-pub enum HotError {
-    #[error("no connection to the database")]
-    Pool(#[from] deadpool_postgres::PoolError),
-    #[error("a statement failed")]
-    Statement(#[from] tokio_postgres::Error),
-}
-
-impl HotError {
-    /// Whether the same statement may be tried again.
-    pub fn is_transient(&self) -> bool {
-        match self {
-            HotError::Pool(_) => true,
-            HotError::Statement(error) => crate::db::is_transient_hot(error),
-        }
-    }
 }
 
 /// How long a failed job waits before attempt `attempt + 1`.

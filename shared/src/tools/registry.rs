@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-use super::{SharedTool, consoles, graph};
+use super::SharedTool;
 
 /// Cheap to clone; does not change once the worker runs.
 #[derive(Clone, Default)]
@@ -22,11 +22,6 @@ impl Registry {
         Registry {
             tools: Arc::new(tools.into_iter().map(|tool| (tool.spec().name.clone(), tool)).collect()),
         }
-    }
-
-    /// All tools that need nothing but the database.
-    pub fn builtin() -> Registry {
-        Registry::new(graph::tools()).with(consoles::tools())
     }
 
     /// With these besides; of two with the same name the one added counts.
@@ -97,10 +92,15 @@ impl Patterns {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::graph;
+
+    fn builtin() -> Registry {
+        Registry::new(graph::tools())
+    }
 
     fn resolved(whitelist: &[&str]) -> Vec<String> {
         let whitelist: Vec<String> = whitelist.iter().map(|&pattern| pattern.to_owned()).collect();
-        Registry::builtin()
+        builtin()
             .resolve(&whitelist)
             .iter()
             .map(|tool| tool.spec().name.clone())
@@ -131,6 +131,6 @@ mod tests {
             resolved(&["unknown_tool", "list_{entity_types,relationships}"]),
             ["list_entity_types", "list_relationships"]
         );
-        assert_eq!(resolved(&["*"]).len(), Registry::builtin().names().count());
+        assert_eq!(resolved(&["*"]).len(), builtin().names().count());
     }
 }

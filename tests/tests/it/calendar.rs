@@ -26,6 +26,7 @@ pub fn context(db: &TestDatabase) -> ToolContext {
         record_id: ids::new(),
         cancel: CancellationToken::new(),
         focus: None,
+        bounds: None,
     }
 }
 
@@ -289,6 +290,7 @@ async fn e56_a_conversation_about_a_project_sees_that_projects_calendar_only() {
     let db = support::database().await;
     let own = standup(&db).await;
     let mut focused = context(&db);
+    focused.bounds = Some(rejoin_shared::work::bounds(Uuid::from_u128(7)));
     focused.focus = Some(Focus {
         project_id: Uuid::from_u128(7),
         project_name: "Bridge".to_owned(),

@@ -1,6 +1,7 @@
 //! Chat with and without an agent, over HTTP and SSE: requirements A01-A32 and B01-B26, by name.
 
 use rejoin_shared::agents;
+use rejoin_shared::builtin;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{json_of, kinds, of_kind, text};
 use rejoin_tests::model_server::Reply;
@@ -512,7 +513,7 @@ async fn a23_nobody_but_its_endpoint_installs_the_default_agent() {
 async fn an_agent_without_tools_is_offered_none_and_a_glob_grants_only_what_it_matches() {
     let app = TestApp::start().await;
     app.model.script([Reply::text("a"), Reply::text("b")]);
-    let builtin = rejoin_shared::tools::registry::Registry::builtin();
+    let builtin = builtin::tools();
     // And list_available_agents and list_calendar_events, which are the worker's own.
     let lists = builtin.names().filter(|name| name.starts_with("list_")).count() + 2;
     for (name, tools, offered) in [("none", &[][..], 0), ("lists", &["list_*"][..], lists)] {
@@ -544,7 +545,6 @@ async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
     use rejoin_shared::events::stream::RunStream;
     use rejoin_shared::runs::TreeUse;
     use rejoin_shared::tools::registry::Patterns;
-    use rejoin_shared::tools::registry::Registry;
     use rejoin_worker::models::fallback::{Candidate, Candidates};
     use rejoin_worker::models::name::ModelSettings;
     use rejoin_worker::run::limits::TreeLimits;
@@ -577,7 +577,7 @@ async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
         app.db.db.clone(),
         bus,
         settings,
-        Registry::builtin(),
+        builtin::tools(),
     )
     .unwrap();
     rejoin_shared::queue::claim(

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rejoin_shared::builtin;
 use rejoin_shared::graph::meaning::NoModel;
 use rejoin_shared::ids;
 use rejoin_shared::tools::registry::Registry;
@@ -256,6 +257,7 @@ fn context(app: &TestApp, run: Option<Uuid>) -> ToolContext {
         record_id: ids::new(),
         cancel: CancellationToken::new(),
         focus: None,
+        bounds: None,
     }
 }
 
@@ -268,7 +270,7 @@ async fn d57_a_hundred_interleaved_edits_lose_no_line_and_reach_no_other_console
         console(&client, "Other", "untouched").await,
     );
     let path = format!("/api/consoles/{query}");
-    let tool = Registry::builtin().get("modify_console").unwrap();
+    let tool = builtin::tools().get("modify_console").unwrap();
     // Both write at once: the user above the middle from what her editor holds, the agent below from what it has read.
     let user = async {
         let mut held = get(&client, query).await;
@@ -324,7 +326,7 @@ async fn a_call_that_is_repeated_after_a_crash_changes_a_console_once() {
     let app = TestApp::start().await;
     let client = app.client();
     let query = console(&client, "Query", "a").await;
-    let registry = Registry::builtin();
+    let registry = builtin::tools();
     let (modify, create) = (
         registry.get("modify_console").unwrap(),
         registry.get("create_console").unwrap(),

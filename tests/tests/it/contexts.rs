@@ -44,7 +44,7 @@ pub fn compass() -> Registry {
         idempotent: true,
         destructive: false,
     };
-    static TOOLS: LazyLock<Registry> = LazyLock::new(Registry::builtin);
+    static TOOLS: LazyLock<Registry> = LazyLock::new(rejoin_shared::builtin::tools);
     TOOLS.with(["where_am_i", "go_to"].map(|name| Arc::new(Compass { spec: spec(name) }) as Arc<dyn Tool>))
 }
 

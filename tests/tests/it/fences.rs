@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use rejoin_shared::commands::{self, PostMessage, Posted};
 use rejoin_shared::config::BusKind;
+use rejoin_shared::db::HotError;
 use rejoin_shared::events::stream::RunStream;
 use rejoin_shared::events::writer::{LeaseLost, WriterOptions};
 use rejoin_shared::events::{Event, EventWriter, Kind, log};
-use rejoin_shared::queue::settle::HotError;
 use rejoin_shared::queue::{self, NewJob, Outcome, lease, settle, sweep};
 use rejoin_shared::wakeup;
 use sqlx::PgConnection;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use rejoin_shared::builtin;
 use rejoin_shared::graph::import::{self, OnError};
 use rejoin_shared::graph::meaning::NoModel;
 use rejoin_shared::graph::objects::{self, Filter, Resolved};
 use rejoin_shared::graph::{Actor, ActorKind};
 use rejoin_shared::tools::arguments::admit;
-use rejoin_shared::tools::registry::Registry;
 use rejoin_shared::tools::{ToolContext, ToolError};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -40,8 +40,9 @@ async fn tools_answer_with_entities_that_can_be_cited_and_with_errors_that_can_b
         record_id: Uuid::now_v7(),
         cancel: Default::default(),
         focus: None,
+        bounds: None,
     };
-    let registry = Registry::builtin();
+    let registry = builtin::tools();
     let call = async |tool: &str, arguments: Value| {
         let tool = registry.get(tool).unwrap();
         let arguments = admit(tool.spec(), &arguments).map_err(ToolError::RespondToModel)?;
@@ -89,7 +90,7 @@ async fn tools_answer_with_entities_that_can_be_cited_and_with_errors_that_can_b
 async fn a_call_that_is_repeated_after_a_crash_makes_nothing_twice() {
     let database = crate::support::database().await;
     let (pool, project_id) = (&database.pool, database.project_id);
-    let registry = Registry::builtin();
+    let registry = builtin::tools();
     let context = ToolContext {
         db: pool.clone(),
         project_id,
@@ -100,6 +101,7 @@ async fn a_call_that_is_repeated_after_a_crash_makes_nothing_twice() {
         record_id: Uuid::now_v7(),
         cancel: Default::default(),
         focus: None,
+        bounds: None,
     };
     let batch = registry.get("batch_create_entities").unwrap();
     assert!(batch.spec().idempotent, "so that the executor repeats it");

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use rejoin_shared::agents::{self, DefinitionContent, ModelChoice};
+use rejoin_shared::builtin;
 use rejoin_shared::graph::objects::{self, NewObject};
 use rejoin_shared::graph::{Actor, ActorKind};
 use rejoin_shared::projects;
-use rejoin_shared::tools::registry::Registry;
 use rejoin_shared::tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{json_of, of_kind, text};
@@ -50,7 +50,7 @@ fn each_requirement_has_code_and_a_test_that_asserts() {
 fn c07_more_than_thirty_tools_are_over_the_graph() {
     let graph = rejoin_shared::tools::graph::tools();
     assert!(graph.len() >= 30, "{}", graph.len());
-    let offered = Registry::builtin().resolve(&["*".to_owned()]);
+    let offered = builtin::tools().resolve(&["*".to_owned()]);
     let is_offered = |tool: &SharedTool| offered.iter().any(|one| one.spec().name == tool.spec().name);
     assert!(graph.iter().all(is_offered));
 }
@@ -193,7 +193,7 @@ async fn c56_a_fault_in_an_agents_code_touches_neither_the_graph_nor_other_runs(
         destructive: false,
     });
     let app = TestApp::with(AppOptions {
-        tools: Registry::builtin().with([Arc::new(broken) as SharedTool]),
+        tools: builtin::tools().with([Arc::new(broken) as SharedTool]),
         ..AppOptions::default()
     })
     .await;

@@ -1,6 +1,7 @@
 //! Requirements of database specialists (D01 to D60) and of the planning chat (E01 to E69) that no other file is about.
 
 use rejoin_shared::agents;
+use rejoin_shared::builtin;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, json_of, of_kind, text};
 use rejoin_tests::model_server::{Reply, sent};
@@ -21,7 +22,7 @@ fn d02_d25_d26_d27_specialists_discover_ask_read_and_write_with_tools_whose_para
         );
         assert!(has("read_console") && has("modify_console"), "{}", definition.name);
     }
-    let tools = rejoin_shared::tools::registry::Registry::builtin().resolve(&["*".to_owned()]);
+    let tools = builtin::tools().resolve(&["*".to_owned()]);
     for tool in tools {
         let schema = tool.spec().parameters.document();
         let mut properties: Vec<&str> = schema["properties"]

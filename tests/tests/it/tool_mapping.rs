@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use rejoin_outside::{Web, WebArgs, calendar};
+use rejoin_shared::builtin;
 use rejoin_shared::data_sources::Kind;
-use rejoin_shared::tools::registry::Registry;
 use rejoin_shared::tools::{SharedTool, work};
 use rejoin_shared::web_settings::{Provider, WebSettings};
 use rejoin_sources::{SourceArgs, Sources};
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 /// Every tool of the product, by name. Those of MCP servers and of handoffs are a project's own.
 fn tools() -> BTreeMap<String, SharedTool> {
-    let registry = Registry::builtin()
+    let registry = builtin::tools()
         .with(rejoin_worker::coordination::tools())
         .with(calendar::tools::tools());
     let sources = Sources::new(&SourceArgs::default(), None);

@@ -39,14 +39,17 @@ impl Tools {
                 record_id: Uuid::now_v7(),
                 cancel: Default::default(),
                 focus: None,
+                bounds: None,
             },
         }
     }
 
     pub fn focused(app: &TestApp, ids: &Value, name: &str) -> Self {
         let mut tools = Self::new(app);
+        let project_id = ids["project"].as_str().unwrap().parse().unwrap();
+        tools.context.bounds = Some(rejoin_shared::work::bounds(project_id));
         tools.context.focus = Some(Focus {
-            project_id: ids["project"].as_str().unwrap().parse().unwrap(),
+            project_id,
             project_name: name.to_owned(),
             focus_type: None,
             focus_entity_id: None,

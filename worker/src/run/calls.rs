@@ -340,6 +340,7 @@ impl Execution {
     }
 
     fn doing(&self, call: &ToolCallRow, tool: SharedTool, arguments: Value) -> Doing {
+        let focus = self.request.run.about().and_then(|context| context.focus);
         Doing {
             context: ToolContext {
                 db: self.request.services.db.sql.clone(),
@@ -350,7 +351,10 @@ impl Execution {
                 call_id: call.call_id.clone(),
                 record_id: call.id,
                 cancel: self.request.signals.cancel.clone(),
-                focus: self.request.run.about().and_then(|context| context.focus),
+                bounds: focus
+                    .as_ref()
+                    .map(|focus| rejoin_shared::work::bounds(focus.project_id)),
+                focus,
             },
             tool,
             arguments,

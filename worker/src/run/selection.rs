@@ -138,12 +138,12 @@ fn split(text: &str) -> HashSet<String> {
 
 #[cfg(test)]
 mod tests {
-    use rejoin_shared::tools::registry::Registry;
 
     use super::*;
+    use rejoin_shared::builtin;
 
     fn all() -> Vec<SharedTool> {
-        Registry::builtin().resolve(&["*".to_owned()])
+        builtin::tools().resolve(&["*".to_owned()])
     }
 
     fn select(patterns: &[&str], message: &str, nearness: Option<&[f32]>) -> Selection {

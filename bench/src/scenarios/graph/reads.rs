@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use rejoin_shared::builtin;
 use rejoin_shared::graph::hybrid::{self, Mode};
 use rejoin_shared::graph::meaning::NoModel;
 use rejoin_shared::graph::scope::Scope;
@@ -200,7 +201,7 @@ impl<'a> Caller<'a> {
     fn new(database: &'a Database) -> Self {
         Self {
             database,
-            registry: Registry::builtin(),
+            registry: builtin::tools(),
             context: ToolContext {
                 db: database.db.sql.clone(),
                 project_id: database.project_id,
@@ -211,6 +212,7 @@ impl<'a> Caller<'a> {
                 record_id: Uuid::now_v7(),
                 cancel: Default::default(),
                 focus: None,
+                bounds: None,
             },
         }
     }

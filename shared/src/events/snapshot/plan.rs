@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::contexts::PLAN_TOOL;
+use crate::events::kinds::PLAN_TOOL;
 use crate::events::kinds::{Kind, Operation, ToolStatus};
 
 /// Operations that a snapshot tells: the newest.

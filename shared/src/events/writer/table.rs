@@ -15,8 +15,8 @@ use super::super::batch::Batch;
 use super::super::rows::NewRows;
 use super::{RunStream, Store};
 use crate::db::Db;
+use crate::db::HotError;
 use crate::outage::Causes;
-use crate::queue::settle::HotError;
 use crate::sabotage::{self, Break};
 
 /// Between two questions for the outcome of a commit.

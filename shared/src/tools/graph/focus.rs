@@ -11,11 +11,10 @@ use super::told;
 use crate::graph::bounds::Bounds;
 use crate::graph::objects::Object;
 use crate::tools::{ToolContext, ToolError};
-use crate::work::{self, Kind};
 
-/// None: there is no focus, and all of the space's graph is there.
+/// None: there is no focus, and the call sees the whole graph.
 pub(super) fn bounds(context: &ToolContext) -> Option<Bounds> {
-    context.focus.as_ref().map(|focus| work::bounds(focus.project_id))
+    context.bounds.clone()
 }
 
 /// Of these objects, those that are not there for the call.
@@ -41,11 +40,10 @@ pub(super) async fn inside(context: &ToolContext, mut objects: Vec<Object>) -> R
 
 /// What belongs to a project is made by the tools that put it there: by itself, it would be outside.
 pub(super) fn may_make(context: &ToolContext, object_type: &str) -> Result<(), ToolError> {
-    match (&context.focus, Kind::of(object_type)) {
-        (Some(focus), Some(kind)) => Err(ToolError::RespondToModel(format!(
-            "a {kind} belongs to a project, and this conversation is about \"{}\"; create it with create_onto_{kind}",
+    match (&context.focus, &context.bounds) {
+        (Some(focus), Some(bounds)) if bounds.types.contains(&object_type) => Err(ToolError::RespondToModel(format!(
+            "a {object_type} belongs to a project, and this conversation is about \"{}\"; create it with create_onto_{object_type}",
             focus.project_name,
-            kind = kind.as_str(),
         ))),
         (_, _) => Ok(()),
     }

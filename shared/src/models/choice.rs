@@ -47,7 +47,7 @@ impl ModelChoice {
     }
 
     /// Err: what is wrong, for whoever wrote it.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), String> {
         if self.name.trim().is_empty() {
             return Err("model.name must not be empty".to_owned());
         }
